@@ -140,7 +140,9 @@ type Placed struct {
 // Resolve fills the site's defaults into a cluster file. The error is a *Refusal.
 func (a *Admission) Resolve(c spec.Cluster) (spec.Cluster, error) {
 	resolved, err := spec.Resolve(c, spec.Defaults{
-		Project: a.Catalogue.Project, Site: a.Catalogue.Site, Image: a.Catalogue.Image, Class: a.Catalogue.Class, Metal: a.Catalogue.FirstOn(spec.IsolationMetal), VM: a.Catalogue.VM, Shapes: a.shapes(), HeadClass: a.Catalogue.Head, LeaseFor: a.Catalogue.Leases.Default,
+		Project: a.Catalogue.Project, Site: a.Catalogue.Site, Image: a.Catalogue.Image, Class: a.Catalogue.Class,
+		Metal: a.Catalogue.FirstOn(spec.IsolationMetal), VM: a.Catalogue.VM, Shapes: a.shapes(), HeadClass: a.Catalogue.Head,
+		LeaseFor: a.Catalogue.Leases.Default,
 		HomeSize: a.Catalogue.Home,
 	})
 	if err != nil {
@@ -157,11 +159,13 @@ func (a *Admission) Resolve(c spec.Cluster) (spec.Cluster, error) {
 func (a *Admission) known(c spec.Cluster) error {
 	var ds spec.Diagnostics
 	if !slices.Contains(c.Site, a.Catalogue.Site) {
-		ds = append(ds, spec.Diagnostic{Code: "unknown-site", Path: "site", Text: fmt.Sprintf("this is not site %s", strings.Join(c.Site, ", ")), Hint: "this site is " + a.Catalogue.Site})
+		ds = append(ds, spec.Diagnostic{Code: "unknown-site", Path: "site",
+			Text: fmt.Sprintf("this is not site %s", strings.Join(c.Site, ", ")), Hint: "this site is " + a.Catalogue.Site})
 	}
 	class := func(path, name string) {
 		if _, ok := a.Catalogue.Find(name); !ok {
-			ds = append(ds, spec.Diagnostic{Code: "unknown-class", Path: path, Text: fmt.Sprintf("there is no class %q", name), Hint: "there are " + strings.Join(a.Catalogue.Names(), ", ")})
+			ds = append(ds, spec.Diagnostic{Code: "unknown-class", Path: path, Text: fmt.Sprintf("there is no class %q", name),
+				Hint: "there are " + strings.Join(a.Catalogue.Names(), ", ")})
 		}
 	}
 	class("head.class", c.Head.Class)
@@ -194,7 +198,8 @@ func (a *Admission) Create(ctx context.Context, tx *core.Tx, c spec.Cluster) (*P
 	}
 	if a.Short != nil {
 		if why := a.Short(); why != "" {
-			return nil, refuse(NoCapacity, "disk-full", "", why, "delete clusters and snapshots that are not needed, or ask an operator")
+			return nil, refuse(NoCapacity, "disk-full", "", why,
+				"delete clusters and snapshots that are not needed, or ask an operator")
 		}
 	}
 	image, err := a.newest(resolved.Image)
@@ -272,7 +277,8 @@ func (a *Admission) admits(ctx context.Context, tx *core.Tx, c spec.Cluster) err
 	var ds spec.Diagnostics
 	for i, user := range c.Access.Users {
 		if !slices.Contains(names, user) {
-			ds = append(ds, spec.Diagnostic{Code: "unknown-user", Path: fmt.Sprintf("access.users[%d]", i), Text: fmt.Sprintf("%s is not a member of project %s", user, c.Project),
+			ds = append(ds, spec.Diagnostic{Code: "unknown-user", Path: fmt.Sprintf("access.users[%d]", i),
+				Text: fmt.Sprintf("%s is not a member of project %s", user, c.Project),
 				Hint: "its members are " + strings.Join(names, ", ")})
 		}
 	}
@@ -306,7 +312,8 @@ func possible(changes []spec.Change) error {
 	var ds spec.Diagnostics
 	for _, change := range changes {
 		if change.Effect == spec.NeverChanges {
-			ds = append(ds, spec.Diagnostic{Code: "unchangeable", Path: change.Path, Text: fmt.Sprintf("cannot change from %s to %s: %s", change.Old, change.New, change.Why),
+			ds = append(ds, spec.Diagnostic{Code: "unchangeable", Path: change.Path,
+				Text: fmt.Sprintf("cannot change from %s to %s: %s", change.Old, change.New, change.Why),
 				Hint: "create a new cluster for it"})
 		}
 	}
@@ -374,7 +381,8 @@ func (a *Admission) place(ctx context.Context, tx *core.Tx, plan *Plan, missing 
 	}
 	for _, p := range plan.Add {
 		if p.Role == protocol.Compute && plan.Spec.Boot == spec.BootDisk && !a.caps(p.Machine).WholeMachine {
-			plan.Messages = append(plan.Messages, fmt.Sprintf("boot: disk has no effect on %s, which is not a whole machine", p.Name))
+			plan.Messages = append(plan.Messages, fmt.Sprintf("boot: disk has no effect on %s, which is not a whole machine",
+				p.Name))
 		}
 		if a.caps(p.Machine).Kernel && !plan.image.Boots {
 			return noKernel(plan.image, p.Machine.Name)
@@ -384,7 +392,8 @@ func (a *Admission) place(ctx context.Context, tx *core.Tx, plan *Plan, missing 
 }
 
 func noKernel(image Image, machine string) *Refusal {
-	return refuse(Invalid, "image-cannot-boot", "image", fmt.Sprintf("image %s has no kernel, so machine %s cannot boot it", image.Name, machine),
+	return refuse(Invalid, "image-cannot-boot", "image", fmt.Sprintf("image %s has no kernel, so machine %s cannot boot it",
+		image.Name, machine),
 		"`muster images build` makes one with a kernel")
 }
 
@@ -448,13 +457,15 @@ func (a *Admission) Refill(ctx context.Context, tx *core.Tx, c cluster.Cluster) 
 
 // CarryOut writes a plan as intent: a new cluster with its nodes, or a changed one. Call it in the transaction that
 // made the plan.
-func (a *Admission) CarryOut(ctx context.Context, tx *core.Tx, p *Plan, by string, drainFor time.Duration) (cluster.Cluster, error) {
+func (a *Admission) CarryOut(ctx context.Context, tx *core.Tx, p *Plan, by string, drainFor time.Duration) (cluster.Cluster,
+	error) {
 	id := ""
 	if p.current == nil {
 		id = NewID("c")
 		key := make([]byte, a.Schedulers.Of(p.Spec.Scheduler()).Caps.Credential.Bytes)
 		_, _ = rand.Read(key)
-		c := cluster.Cluster{ID: id, Project: p.Spec.Project, Name: p.Spec.Name, Spec: p.Spec, Image: p.image.Digest, Credential: core.NewSecret(key), CreatedBy: by, HomeTerms: a.HomeTerms()}
+		c := cluster.Cluster{ID: id, Project: p.Spec.Project, Name: p.Spec.Name, Spec: p.Spec, Image: p.image.Digest,
+			Credential: core.NewSecret(key), CreatedBy: by, HomeTerms: a.HomeTerms()}
 		if err := cluster.Add(ctx, tx, c); err != nil {
 			return c, err
 		}
@@ -487,7 +498,8 @@ func (a *Admission) CarryOut(ctx context.Context, tx *core.Tx, p *Plan, by strin
 	if err := a.seat(ctx, tx, id, p.Add); err != nil {
 		return cluster.Cluster{}, err
 	}
-	tx.Log(core.Event{Type: "cluster.requested", Project: p.Spec.Project, ClusterID: id, Cluster: p.Spec.Name, Text: p.words() + ", by " + by})
+	tx.Log(core.Event{Type: "cluster.requested", Project: p.Spec.Project, ClusterID: id, Cluster: p.Spec.Name,
+		Text: p.words() + ", by " + by})
 	return cluster.Get(ctx, tx, id)
 }
 
@@ -500,7 +512,8 @@ func (p *Plan) words() string {
 		}
 	}
 	if p.current == nil && p.FitsAt != nil {
-		return fmt.Sprintf("reserve 1 head + %s with image %s from %s", words.Count(p.compute(), "node"), p.image.Name, spec.When(*p.FitsAt))
+		return fmt.Sprintf("reserve 1 head + %s with image %s from %s", words.Count(p.compute(), "node"), p.image.Name,
+			spec.When(*p.FitsAt))
 	}
 	if p.current == nil {
 		return fmt.Sprintf("create 1 head + %s with image %s", words.Count(compute, "node"), p.image.Name)
@@ -560,7 +573,9 @@ func (a *Admission) seat(ctx context.Context, tx *core.Tx, clusterID string, pla
 			}
 			tx.Log(core.Event{Type: "machine.phase", Machine: p.Machine.Name, Phase: machine.Reserved, Text: p.partWords()})
 		}
-		n := node.Node{ID: NewID("n"), Cluster: clusterID, Name: p.Name, Role: p.Role, Queue: p.Queue, Class: p.Class, MachineID: p.Machine.ID, Machine: p.Machine.Name, VM: p.vm, Leaf: p.leaf, LeafNumber: p.leafNumber, Terms: a.Terms(p.Class, p.Machine)}
+		n := node.Node{ID: NewID("n"), Cluster: clusterID, Name: p.Name, Role: p.Role, Queue: p.Queue, Class: p.Class,
+			MachineID: p.Machine.ID, Machine: p.Machine.Name, VM: p.vm, Leaf: p.leaf, LeafNumber: p.leafNumber,
+			Terms: a.Terms(p.Class, p.Machine)}
 		if err := node.Add(ctx, tx, n); err != nil {
 			return err
 		}

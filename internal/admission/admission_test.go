@@ -80,10 +80,12 @@ func newFixtureAt(t *testing.T, url, site string, machines ...offer) fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := fixture{t, &admission.Admission{Catalogue: catalogue, Images: images{}, Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates()}, kindstest.Open(t, url)}
+	d := fixture{t, &admission.Admission{Catalogue: catalogue, Images: images{}, Schedulers: drivers.Schedulers(),
+		Substrates: drivers.Substrates()}, kindstest.Open(t, url)}
 	for _, m := range machines {
 		err := d.db.Update(t.Context(), func(tx *core.Tx) error {
-			return machine.Add(t.Context(), tx, inventory.Machine{ID: m.name, Name: m.name, Substrate: cmp.Or(m.on, "metal"), Facts: inventory.Facts{CPUs: m.cpus, Arch: m.arch}})
+			return machine.Add(t.Context(), tx, inventory.Machine{ID: m.name, Name: m.name, Substrate: cmp.Or(m.on, "metal"),
+				Facts: inventory.Facts{CPUs: m.cpus, Arch: m.arch}})
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -164,7 +166,8 @@ func TestAPlanNamesTheMachinesAndThePrice(t *testing.T) {
 }
 
 func TestARefusalCountsWhatTheClassHas(t *testing.T) {
-	machines := append(farm(1, 3), offer{"b4", 64, "amd64", machine.Quarantined, ""}, offer{"b5", 64, "amd64", machine.Maintenance, ""},
+	machines := append(farm(1, 3), offer{"b4", 64, "amd64", machine.Quarantined, ""},
+		offer{"b5", 64, "amd64", machine.Maintenance, ""},
 		offer{"b6", 64, "amd64", machine.Inspecting, ""}, offer{"b7", 64, "arm64", machine.Available, ""})
 	d := newFixture(t, machines...)
 	_, err := d.plan("name: a\nqueues:\n  - {name: cpu, class: big, nodes: 5}\n")
@@ -173,7 +176,8 @@ func TestARefusalCountsWhatTheClassHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := refusal.Diagnostics[0]
-	want := "class big: 5 asked, 3 free, 1 being prepared, 1 quarantined, 1 in maintenance, 1 of another architecture than the image's amd64"
+	want := "class big: 5 asked, 3 free, 1 being prepared, 1 quarantined, 1 in maintenance, 1 of another architecture than " +
+		"the image's amd64"
 	if got.Text != want || got.Path != "queues[cpu].max" {
 		t.Errorf("%q at %s", got.Text, got.Path)
 	}
@@ -199,7 +203,8 @@ func TestAQueueThatChangesItsClassReleasesItsNodes(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if strings.Join(plan.Release, " ") != "cpu1 cpu2" || len(plan.Add) != 3 || plan.Add[0].Name != "cpu3" || plan.Add[2].Name != "new1" {
+		if strings.Join(plan.Release, " ") != "cpu1 cpu2" || len(plan.Add) != 3 || plan.Add[0].Name != "cpu3" ||
+			plan.Add[2].Name != "new1" {
 			t.Error(plan.Release, plan.Add)
 		}
 		return nil
@@ -218,7 +223,8 @@ func TestMissingNodesGetWhatThereIs(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if len(placed) != 1 || placed[0].Name != "n1" || refused == nil || !strings.Contains(refused.Error(), "2 more asked, 1 free") {
+		if len(placed) != 1 || placed[0].Name != "n1" || refused == nil ||
+			!strings.Contains(refused.Error(), "2 more asked, 1 free") {
 			t.Errorf("%+v %v", placed, refused)
 		}
 		return nil
@@ -260,7 +266,8 @@ func lose(t *testing.T, d fixture, c cluster.Cluster, names ...string) {
 				}
 				for _, claim := range machines {
 					if claim.ID == n.MachineID && i == 0 {
-						if err := tx.Settle(t.Context(), claim, core.Settlement{Phase: machine.Quarantined, Never: true}); err != nil {
+						if err := tx.Settle(t.Context(), claim,
+							core.Settlement{Phase: machine.Quarantined, Never: true}); err != nil {
 							return err
 						}
 					}

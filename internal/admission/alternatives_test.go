@@ -22,8 +22,10 @@ classes:
 
 func TestAQueueTakesItsNextClassWhenOneIsExhausted(t *testing.T) {
 	d := newFixtureAt(t, t.TempDir()+"/db", alternatives,
-		offer{"h1", 1, "amd64", machine.Available, ""}, offer{"b1", 8, "amd64", machine.Available, ""}, offer{"b2", 8, "amd64", machine.Quarantined, ""},
-		offer{"m1", 4, "amd64", machine.Available, ""}, offer{"s1", 2, "amd64", machine.Available, ""}, offer{"s2", 2, "amd64", machine.Available, ""})
+		offer{"h1", 1, "amd64", machine.Available, ""}, offer{"b1", 8, "amd64", machine.Available, ""},
+		offer{"b2", 8, "amd64", machine.Quarantined, ""},
+		offer{"m1", 4, "amd64", machine.Available, ""}, offer{"s1", 2, "amd64", machine.Available, ""},
+		offer{"s2", 2, "amd64", machine.Available, ""})
 	plan, err := d.plan("name: cfd\nqueues: [{name: cpu, nodes: 3, class: big, or: [middle, small]}]\n")
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +42,8 @@ func TestAQueueTakesItsNextClassWhenOneIsExhausted(t *testing.T) {
 	refusal(t, err, admission.NoCapacity, "class big: 5 asked, 1 free, 1 quarantined", "instead, class small: 3 asked, 2 free")
 
 	// Another queue that can be nothing else comes first.
-	plan, err = d.plan("name: cfd\nqueues: [{name: cpu, nodes: 1, class: big, or: [small]}, {name: only, nodes: 1, class: big}]\n")
+	plan, err = d.plan("name: cfd\nqueues: [{name: cpu, nodes: 1, class: big, or: [small]}, {name: only, nodes: 1, class: " +
+		"big}]\n")
 	if err != nil || plan.Add[1].Class != "small" || plan.Add[2].Class != "big" {
 		t.Error(plan, err)
 	}
@@ -54,16 +57,22 @@ func TestAQueueTakesItsNextClassWhenOneIsExhausted(t *testing.T) {
 // A machine that a reservation needs is left to it, and the reservation may itself be of any of its classes.
 func TestAlternativesAreInTheCalendar(t *testing.T) {
 	d := newFixtureAt(t, t.TempDir()+"/db", alternatives,
-		offer{"h1", 1, "amd64", machine.Available, ""}, offer{"h2", 1, "amd64", machine.Available, ""}, offer{"h3", 1, "amd64", machine.Available, ""},
+		offer{"h1", 1, "amd64", machine.Available, ""}, offer{"h2", 1, "amd64", machine.Available, ""},
+		offer{"h3", 1, "amd64", machine.Available, ""},
 		offer{"b1", 8, "amd64", machine.Available, ""}, offer{"m1", 4, "amd64", machine.Available, ""})
-	d.create("name: later\nlease: {start: +8h, for: 2h, on_end: delete}\nqueues: [{name: cpu, nodes: 1, class: big, or: [middle]}]\n")
+	d.create("name: later\nlease: {start: +8h, for: 2h, on_end: delete}\nqueues: [{name: cpu, nodes: 1, class: big, or: " +
+		"[middle]}]\n")
 	now := d.create("name: now\nqueues: [{name: cpu, nodes: 1, class: big, or: [middle]}]\n")
 	var nodes []node.Node
-	if err := d.db.View(t.Context(), func(tx *core.Tx) (err error) { nodes, err = node.Of(t.Context(), tx, now.ID); return err }); err != nil || nodes[1].Class != "big" {
+	if err := d.db.View(t.Context(), func(tx *core.Tx) (err error) {
+		nodes, err = node.Of(t.Context(), tx, now.ID)
+		return err
+	}); err != nil || nodes[1].Class != "big" {
 		t.Error(nodes, err)
 	}
 	_, err := d.plan("name: more\nqueues: [{name: cpu, nodes: 1, class: big, or: [middle]}]\n")
-	if r := refusal(t, err, admission.NoCapacity, "cluster later would lack 1 machine"); r.FitsAt == nil && r.Diagnostics[0].Hint == "" {
+	if r := refusal(t, err, admission.NoCapacity, "cluster later would lack 1 machine"); r.FitsAt == nil &&
+		r.Diagnostics[0].Hint == "" {
 		t.Error(r)
 	}
 }
@@ -72,7 +81,8 @@ func TestAlternativesAreInTheCalendar(t *testing.T) {
 func TestAQueueDoesNotGrowIntoAReservation(t *testing.T) {
 	d := newFixtureAt(t, t.TempDir()+"/db", alternatives,
 		offer{"h1", 1, "amd64", machine.Available, ""}, offer{"h2", 1, "amd64", machine.Available, ""},
-		offer{"b1", 8, "amd64", machine.Available, ""}, offer{"b2", 8, "amd64", machine.Available, ""}, offer{"b3", 8, "amd64", machine.Available, ""})
+		offer{"b1", 8, "amd64", machine.Available, ""}, offer{"b2", 8, "amd64", machine.Available, ""},
+		offer{"b3", 8, "amd64", machine.Available, ""})
 	grow := d.create("name: grow\nqueues: [{name: cpu, class: big, max: 3}]\n")
 	d.create("name: later\nlease: {start: +8h, for: 2h, on_end: delete}\nqueues: [{name: cpu, nodes: 2, class: big}]\n")
 	grow.Targets = map[string]int{"cpu": 3}

@@ -21,7 +21,8 @@ const BeingPrepared = "(being prepared)"
 // cluster in question as it is to be: what it lacks is no booking, as it is what is asked. nil: there is none.
 //
 // Of an elastic queue, the nodes that are there are held, and its min is promised.
-func (a *Admission) Calendar(ctx context.Context, tx *core.Tx, now time.Time, machines []machine.Machine, asks *cluster.Cluster) (calendar.Calendar, error) {
+func (a *Admission) Calendar(ctx context.Context, tx *core.Tx, now time.Time, machines []machine.Machine,
+	asks *cluster.Cluster) (calendar.Calendar, error) {
 	c := calendar.Calendar{Now: now}
 	clusters, err := cluster.List(ctx, tx, "")
 	if err != nil {
@@ -57,7 +58,8 @@ func (a *Admission) Calendar(ctx context.Context, tx *core.Tx, now time.Time, ma
 		one := calendar.Machine{Machine: m.Machine}
 		if h, held := holder[m.ID]; held {
 			one.By, one.Until = h.Cluster, now.Add(a.caps(m.Machine).Turnaround)
-			if owner := living[h.Cluster]; !h.Leaves && owner.Desired == core.Present && (owner.EndsAt.IsZero() || owner.Returned().After(one.Until)) {
+			if owner := living[h.Cluster]; !h.Leaves && owner.Desired == core.Present &&
+				(owner.EndsAt.IsZero() || owner.Returned().After(one.Until)) {
 				one.Until = owner.Returned()
 			}
 		} else if !m.Free() {
@@ -66,7 +68,8 @@ func (a *Admission) Calendar(ctx context.Context, tx *core.Tx, now time.Time, ma
 		c.Machines = append(c.Machines, one)
 	}
 	for _, cluster := range clusters {
-		if asks != nil && cluster.ID == asks.ID || cluster.Desired != core.Present || !cluster.EndsAt.IsZero() && !cluster.Returned().After(now) {
+		if asks != nil && cluster.ID == asks.ID || cluster.Desired != core.Present || !cluster.EndsAt.IsZero() &&
+			!cluster.Returned().After(now) {
 			continue
 		}
 		var lacks []member
@@ -79,7 +82,8 @@ func (a *Admission) Calendar(ctx context.Context, tx *core.Tx, now time.Time, ma
 			}
 		}
 		if len(lacks) > 0 {
-			c.Bookings = append(c.Bookings, calendar.Booking{By: cluster.ID, From: cluster.Begins(), Until: cluster.Returned(), Wants: a.wants(lacks, cluster.Spec.Isolation, "")})
+			c.Bookings = append(c.Bookings, calendar.Booking{By: cluster.ID, From: cluster.Begins(), Until: cluster.Returned(),
+				Wants: a.wants(lacks, cluster.Spec.Isolation, "")})
 		}
 	}
 	return c, nil

@@ -57,13 +57,15 @@ func (a *Admission) choose(members []member, machines []machine.Machine, isolati
 
 // match finds for every member a machine of its class, or a part of one. The error is a *place.Shortage, a
 // *place.Apart, a *guestShortage, or a *Refusal.
-func (a *Admission) match(members []member, machines []machine.Machine, free []inventory.Machine, isolation, arch string) ([]Placed, error) {
+func (a *Admission) match(members []member, machines []machine.Machine, free []inventory.Machine, isolation,
+	arch string) ([]Placed, error) {
 	var wants []place.Want
 	var wholes, parts []int // places in members
 	for i, m := range members {
 		class, ok := a.classOf(m, isolation)
 		if !ok {
-			return nil, refuse(Invalid, "unknown-class", m.path, fmt.Sprintf("there is no class %q", m.Class), "there are "+strings.Join(a.Catalogue.Names(), ", "))
+			return nil, refuse(Invalid, "unknown-class", m.path, fmt.Sprintf("there is no class %q", m.Class),
+				"there are "+strings.Join(a.Catalogue.Names(), ", "))
 		}
 		if class.Hypervisor {
 			parts = append(parts, i)
@@ -151,7 +153,8 @@ func (a *Admission) byNumber(class inventory.Class) string {
 }
 
 // shortage explains why a class cannot give what is asked: "class epyc-ib: 16 asked, 12 free, 2 quarantined, 1 in use".
-func (a *Admission) shortage(short *place.Shortage, members []member, machines []machine.Machine, isolation, arch string, more bool) *Refusal {
+func (a *Admission) shortage(short *place.Shortage, members []member, machines []machine.Machine, isolation, arch string,
+	more bool) *Refusal {
 	var class inventory.Class // as the last member that asks for it
 	for _, m := range members {
 		if m.Class == short.Class {

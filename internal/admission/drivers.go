@@ -35,7 +35,8 @@ func (a *Admission) drives(image Image, role protocol.Role, class string, m inve
 		}
 		needed = append(needed, driver)
 		if reason == "" && !slices.Contains(image.Drivers, driver) {
-			reason = fmt.Sprintf("image %s lacks the driver %s, which the %s of machine %s needs: %s", image.Name, driver, d.Kind, m.Name,
+			reason = fmt.Sprintf("image %s lacks the driver %s, which the %s of machine %s needs: %s", image.Name, driver, d.Kind,
+				m.Name,
 				strings.TrimSpace(d.Vendor+":"+d.ID+" "+d.Name))
 		}
 	}

@@ -28,7 +28,9 @@ func (d fixture) wire(capacity int, machines ...string) {
 			ports = append(ports, fabrics.Port{GUID: guid, Adapter: guid + 100, Number: 1, Name: "node"})
 			seen = append(seen, fabrics.PortSeen{GUID: guid, Capacity: capacity, Answered: true})
 		}
-		err := errors.Join(fabrics.Add(ctx, tx, fabrics.Fabric{ID: "ib0", Name: "ib0", Driver: "fake", Managers: []fabric.GUID{99}}), fabrics.PutPorts(ctx, tx, "ib0", ports, ""))
+		err := errors.Join(fabrics.Add(ctx, tx,
+			fabrics.Fabric{ID: "ib0", Name: "ib0", Driver: "fake", Managers: []fabric.GUID{99}}),
+			fabrics.PutPorts(ctx, tx, "ib0", ports, ""))
 		for i, m := range machines {
 			err = errors.Join(err, fabrics.GivePort(ctx, tx, fabric.GUID(i+1), m, false))
 		}
@@ -69,7 +71,8 @@ func TestAMachineWithAFullTableIsNotThereForANode(t *testing.T) {
 		t.Fatalf("%v: %v", plan, err)
 	}
 	_, err = d.plan(existing("cfd", "nodes: 2"))
-	refusal(t, err, admission.NoCapacity, "fabric ib0: partition table of machine a0 is full (3 of 3), and 1 other machine like it")
+	refusal(t, err, admission.NoCapacity,
+		"fabric ib0: partition table of machine a0 is full (3 of 3), and 1 other machine like it")
 	d.create(existing("cfd", "nodes: 1"))
 	_, err = d.plan(existing("more", "nodes: 1"))
 	refusal(t, err, admission.NoCapacity, "partition table of machine a0 is full")
@@ -97,7 +100,9 @@ func TestAMachineIsNotGivenOnBeforeItsPortWasSeenWithoutTheKey(t *testing.T) {
 	d := newLeafFixture(t, 2, 1)
 	d.wire(128, "a0")
 	c := d.create(existing("cfd", "nodes: 1"))
-	if err := d.db.Update(t.Context(), func(tx *core.Tx) error { return fabrics.Leave(t.Context(), tx, nodeOf(t, tx, c, "cpu1").ID) }); err != nil {
+	if err := d.db.Update(t.Context(), func(tx *core.Tx) error {
+		return fabrics.Leave(t.Context(), tx, nodeOf(t, tx, c, "cpu1").ID)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	lose(t, d, c, "other", "cpu1")
@@ -114,7 +119,8 @@ func TestAMachineIsNotGivenOnBeforeItsPortWasSeenWithoutTheKey(t *testing.T) {
 		}
 		return placed, refused
 	}
-	if placed, refused := refilled(); len(placed) != 0 || refused == nil || !strings.Contains(refused.Error(), "was not yet seen without the key of its last cluster") {
+	if placed, refused := refilled(); len(placed) != 0 || refused == nil ||
+		!strings.Contains(refused.Error(), "was not yet seen without the key of its last cluster") {
 		t.Fatalf("%v: %v", placed, refused)
 	}
 	if err := d.db.Update(t.Context(), func(tx *core.Tx) error {
@@ -157,7 +163,9 @@ func TestAMachineLiesWhereAnOperatorSaysThatItsPortIs(t *testing.T) {
 	d.snapshot("ib0", fabrictest.FatTree(4, 2, 1))
 	err := d.db.Update(d.Context(), func(tx *core.Tx) error {
 		ctx := d.Context()
-		err := errors.Join(fabrics.Add(ctx, tx, fabrics.Fabric{ID: "ib0", Name: "ib0", Driver: "fake", Managers: []fabric.GUID{99}}), fabrics.PutPorts(ctx, tx, "ib0", ports, ""))
+		err := errors.Join(fabrics.Add(ctx, tx,
+			fabrics.Fabric{ID: "ib0", Name: "ib0", Driver: "fake", Managers: []fabric.GUID{99}}),
+			fabrics.PutPorts(ctx, tx, "ib0", ports, ""))
 		for i, name := range []string{"a0", "a3", "a1", "a2"} { // a0 and a3 are on one leaf
 			err = errors.Join(err, fabrics.GivePort(ctx, tx, fabrictest.HostPort(i), name, true))
 		}

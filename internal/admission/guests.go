@@ -44,7 +44,8 @@ func (a *Admission) rooms(machines []machine.Machine, arch string) []room {
 		holds := m.Hosts && m.Well() || m.CanHost() && missing == nil
 		if holds && (arch == "" || m.Facts.Arch == arch) {
 			cores, memory := m.Facts.Kept()
-			all = append(all, room{m, place.Room{Facts: m.Facts, Keep: cores, KeepMiB: memory, Held: held[m.ID], Lost: m.Facts.Lost()}})
+			all = append(all, room{m, place.Room{Facts: m.Facts, Keep: cores, KeepMiB: memory, Held: held[m.ID],
+				Lost: m.Facts.Lost()}})
 		}
 	}
 	return all
@@ -58,8 +59,9 @@ func guestOf(m member, class inventory.Class) place.Guest {
 // Asked is what a guest of some size asks of its host, if so many may share its cores.
 func Asked(vm spec.VM, share int) place.Guest {
 	g := place.Guest{
-		CPUs: vm.CPUs, MemoryMiB: spec.MiB(vm.Memory), Locality: place.Locality(cmp.Or(vm.Locality, string(place.Preferred))), GPUDirect: vm.GPUDirect,
-		Share: share,
+		CPUs: vm.CPUs, MemoryMiB: spec.MiB(vm.Memory), Locality: place.Locality(cmp.Or(vm.Locality, string(place.Preferred))),
+		GPUDirect: vm.GPUDirect,
+		Share:     share,
 	}
 	if d := vm.Devices; d != nil {
 		g.Devices = map[string]int{"gpu": d.GPU, "hca": d.IB, "nic": d.Eth, "nvme": d.NVMe}
@@ -77,7 +79,8 @@ type guestShortage struct {
 
 // placeGuests finds a host for every member whose class is of hypervisors, and what it has of it: which are the places in
 // placed of those. The error is a *guestShortage.
-func (a *Admission) placeGuests(members []member, which []int, machines []machine.Machine, isolation, arch string, placed []Placed) error {
+func (a *Admission) placeGuests(members []member, which []int, machines []machine.Machine, isolation, arch string,
+	placed []Placed) error {
 	names, whole := map[string]bool{}, map[string]bool{} // machines chosen whole for others of the same plan
 	for _, m := range machines {
 		names[m.Name] = true
@@ -89,7 +92,8 @@ func (a *Admission) placeGuests(members []member, which []int, machines []machin
 	for len(which) > 0 {
 		first := members[which[0]]
 		n := 1
-		for n < len(which) && first.wakes == nil && members[which[n]].wakes == nil && members[which[n]].Class == first.Class && members[which[n]].path == first.path {
+		for n < len(which) && first.wakes == nil && members[which[n]].wakes == nil && members[which[n]].Class == first.Class &&
+			members[which[n]].path == first.path {
 			n++
 		}
 		class, _ := a.classOf(first, isolation)
@@ -108,7 +112,8 @@ func (a *Admission) placeGuests(members []member, which []int, machines []machin
 			found, onOne = onOneSwitch(first, g, n, hosts, func(i int) string { return all[of[i]].machine.ID })
 		}
 		if !onOne && first.policy == place.SameSwitch && first.wakes == nil {
-			return refuse(NoCapacity, "no-switch", first.path, fmt.Sprintf("class %s: %d on one switch asked, and on no switch have hosts room for so many", first.Class, n),
+			return refuse(NoCapacity, "no-switch", first.path,
+				fmt.Sprintf("class %s: %d on one switch asked, and on no switch have hosts room for so many", first.Class, n),
 				"placement: compact takes as few switches as it can")
 		}
 		if !onOne {
@@ -132,7 +137,8 @@ func (a *Admission) placeGuests(members []member, which []int, machines []machin
 				guest.ID, guest.Name, guest.Allocation.Guest = m.wakes.MachineID, m.wakes.Machine, m.wakes.Machine
 			}
 			r.Held = append(r.Held, guest.Allocation)
-			placed[which[k]] = Placed{wakes: m.wakes, Name: m.Name, Role: m.Role, Queue: m.Queue, Class: m.Class, Machine: guest.Machine, guest: &guest, vm: m.vm}
+			placed[which[k]] = Placed{wakes: m.wakes, Name: m.Name, Role: m.Role, Queue: m.Queue, Class: m.Class,
+				Machine: guest.Machine, guest: &guest, vm: m.vm}
 		}
 		which = which[n:]
 	}
@@ -176,7 +182,8 @@ func newGuest(on string, m machine.Machine, h place.Allocation, asked place.Gues
 	names[name] = true
 	h.Guest = name
 	facts := PartFacts(m.Facts, h, asked.CPUs, asked.MemoryMiB)
-	return host.Guest{Machine: inventory.Machine{ID: NewID("m"), Name: name, Substrate: on, Host: m.ID, Facts: facts}, Allocation: h}
+	return host.Guest{Machine: inventory.Machine{ID: NewID("m"), Name: name, Substrate: on, Host: m.ID, Facts: facts},
+		Allocation: h}
 }
 
 // PartFacts are those of a guest of so many CPUs and MiB, by what it holds of its host.
@@ -194,7 +201,8 @@ func PartFacts(host inventory.Facts, h place.Allocation, cpus, memoryMiB int) in
 	}
 	for _, d := range host.Devices {
 		if slices.Contains(h.Devices, d.PCI) {
-			facts.Devices = append(facts.Devices, inventory.Device{Kind: d.Kind, PCI: d.PCI, Vendor: d.Vendor, ID: d.ID, Name: d.Name, NUMA: -1, Parent: d.Parent})
+			facts.Devices = append(facts.Devices, inventory.Device{Kind: d.Kind, PCI: d.PCI, Vendor: d.Vendor, ID: d.ID,
+				Name: d.Name, NUMA: -1, Parent: d.Parent})
 		}
 	}
 	return facts
@@ -219,7 +227,8 @@ func (p Placed) partWords() string {
 }
 
 // chooseElsewhere is choose for nodes that replace others: on other hosts than those that have failed some, if that is possible.
-func (a *Admission) chooseElsewhere(missing []member, machines []machine.Machine, avoided map[string]bool, isolation string) ([]Placed, error) {
+func (a *Admission) chooseElsewhere(missing []member, machines []machine.Machine, avoided map[string]bool,
+	isolation string) ([]Placed, error) {
 	if len(avoided) > 0 {
 		others := slices.DeleteFunc(slices.Clone(machines), func(m machine.Machine) bool { return avoided[m.ID] })
 		placed, err := a.choose(missing, others, isolation, "", true)
@@ -265,11 +274,14 @@ func (a *Admission) refuseGuests(short *guestShortage, members []member, machine
 		}
 	}
 	if _, missing := a.Images.Image(inventory.HypervisorImage); missing != nil && whole > 0 {
-		return refuse(NoCapacity, "no-capacity", path, fmt.Sprintf("class %s: %d asked, but its machines cannot become hypervisors without the image %s", short.class, short.Asked, inventory.HypervisorImage),
+		return refuse(NoCapacity, "no-capacity", path,
+			fmt.Sprintf("class %s: %d asked, but its machines cannot become hypervisors without the image %s", short.class,
+				short.Asked, inventory.HypervisorImage),
 			"`muster images build "+inventory.HypervisorImage+"` builds it")
 	}
 	if there == 0 {
-		return refuse(NoCapacity, "no-capacity", path, fmt.Sprintf("class %s: %d asked, but it has no hypervisors", short.class, short.Asked),
+		return refuse(NoCapacity, "no-capacity", path, fmt.Sprintf("class %s: %d asked, but it has no hypervisors", short.class,
+			short.Asked),
 			"`muster serve --local-hypervisor` makes the controller's host a hypervisor")
 	}
 	text := fmt.Sprintf("class %s: %s", short.class, short.GuestShortage)
@@ -282,15 +294,20 @@ func (a *Admission) refuseGuests(short *guestShortage, members []member, machine
 	return refuse(NoCapacity, "no-capacity", path, text, "`muster machines list` shows hosts and their guests")
 }
 
-// wouldBecomeHypervisor says better why there is no room where there would be, if a machine became a hypervisor: those that are free stay
+// wouldBecomeHypervisor says better why there is no room where there would be, if a machine became a hypervisor: those that are
+// free stay
 // whole as long as somebody has reserved machines for a time to come, since nothing tells when the guests would be gone.
 func wouldBecomeHypervisor(err error, placed []Placed, members []member, machines []machine.Machine) error {
 	if refusal, _ := asRefusal(err); refusal == nil {
 		return err
 	}
 	for i, p := range placed {
-		if p.guest != nil && slices.ContainsFunc(machines, func(m machine.Machine) bool { return m.ID == p.guest.Host && m.CanHost() }) {
-			return refuse(NoCapacity, "reserved", members[i].path, fmt.Sprintf("class %s: its hypervisors have no room, and no free machine becomes one while machines are reserved for later", p.Class),
+		if p.guest != nil && slices.ContainsFunc(machines, func(m machine.Machine) bool {
+			return m.ID == p.guest.Host && m.CanHost()
+		}) {
+			return refuse(NoCapacity, "reserved", members[i].path,
+				fmt.Sprintf("class %s: its hypervisors have no room, and no free machine becomes one while machines are "+
+					"reserved for later", p.Class),
 				"`muster calendar` shows who has reserved machines")
 		}
 	}
@@ -327,7 +344,9 @@ func (a *Admission) knownParts(c spec.Cluster) spec.Diagnostics {
 		ds = append(ds, spec.Diagnostic{Code: "wrong-class", Path: path, Text: text, Hint: hint})
 	}
 	if slices.Contains(hypervisors, c.Head.Class) {
-		wrong("head.class", fmt.Sprintf("class %s makes virtual machines; a head cannot be one, since the cluster's files would be lost with it", c.Head.Class), "write head: {class: "+a.Catalogue.Head+"}")
+		wrong("head.class", fmt.Sprintf(
+			"class %s makes virtual machines; a head cannot be one, since the cluster's files would be lost with it",
+			c.Head.Class), "write head: {class: "+a.Catalogue.Head+"}")
 	}
 	for i, q := range c.Queues {
 		parts := 0
@@ -342,13 +361,16 @@ func (a *Admission) knownParts(c spec.Cluster) spec.Diagnostics {
 			}
 			switch {
 			case guests && slices.Contains(others, name):
-				wrong(path, fmt.Sprintf("class %s has whole machines, but isolation is %s", name, c.Isolation), "classes of virtual machines: "+known)
+				wrong(path, fmt.Sprintf("class %s has whole machines, but isolation is %s", name, c.Isolation),
+					"classes of virtual machines: "+known)
 			case hypervisor && a.whole(c.Isolation):
-				wrong(path, fmt.Sprintf("class %s makes virtual machines, but isolation is %s", name, c.Isolation), "write isolation: auto, or another class")
+				wrong(path, fmt.Sprintf("class %s makes virtual machines, but isolation is %s", name, c.Isolation),
+					"write isolation: auto, or another class")
 			}
 		}
 		if q.VM != nil && parts == 0 && !guests {
-			wrong(fmt.Sprintf("queues[%d].vm", i), fmt.Sprintf("class %s makes nodes of whole machines", q.Class), "classes of virtual machines: "+known)
+			wrong(fmt.Sprintf("queues[%d].vm", i), fmt.Sprintf("class %s makes nodes of whole machines", q.Class),
+				"classes of virtual machines: "+known)
 		}
 	}
 	return ds

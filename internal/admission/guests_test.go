@@ -31,7 +31,8 @@ classes:
   - {name: cheap, select: ["substrate = vm"], hypervisor: true, overcommit: {cpu: 2}, vm: {cpus: 1, memory: 1GiB}}
 `
 
-// hypervisor is a hypervisor of one socket: cores, of which four or more keep one, and memory in GiB, of which the 16th part stays.
+// hypervisor is a hypervisor of one socket: cores, of which four or more keep one, and memory in GiB, of which the 16th part
+// stays.
 func hypervisor(cores, memory int, devices ...inventory.Device) inventory.Facts {
 	f := inventory.Facts{Host: "box", Arch: "amd64", CPUs: cores, Cores: cores, MemoryMiB: memory << 10, Devices: devices}
 	var cpus []int
@@ -44,7 +45,8 @@ func hypervisor(cores, memory int, devices ...inventory.Device) inventory.Facts 
 }
 
 func gpu(number int) inventory.Device {
-	return inventory.Device{Kind: "gpu", PCI: fmt.Sprintf("0000:4%d:00.0", number), Group: fmt.Sprint(number), Path: []string{fmt.Sprintf("0000:00:0%d.0", number)}}
+	return inventory.Device{Kind: "gpu", PCI: fmt.Sprintf("0000:4%d:00.0", number), Group: fmt.Sprint(number),
+		Path: []string{fmt.Sprintf("0000:00:0%d.0", number)}}
 }
 
 // newGuestFixture has heads' places, h1 and on, and hypervisors, hv1 and on.
@@ -56,7 +58,8 @@ func newGuestFixture(t *testing.T, url string, heads int, hosts ...inventory.Fac
 	}
 	d := newFixtureAt(t, cmp.Or(url, t.TempDir()+"/db"), guestSite, machines...)
 	for i, facts := range hosts {
-		d.add(inventory.Machine{ID: fmt.Sprintf("hv%d", i+1), Name: fmt.Sprintf("hv%d", i+1), Substrate: "vm", Hosts: true, Facts: facts})
+		d.add(inventory.Machine{ID: fmt.Sprintf("hv%d", i+1), Name: fmt.Sprintf("hv%d", i+1), Substrate: "vm", Hosts: true,
+			Facts: facts})
 	}
 	return d
 }
@@ -170,7 +173,8 @@ func TestGuestsAreReservedWithTheirNodes(t *testing.T) {
 		}
 		// Three cores of each host are for guests: two are left.
 		_, err := d.plan("name: b\nqueues: [{name: cpu, class: vm, nodes: 3, vm: {cpus: 1, memory: 1GiB}}]\n")
-		if r := refused(t, err); r.Kind != admission.NoCapacity || !strings.Contains(r.Error(), "class vm: 3 asked, 2 fit") || r.FitsAt != nil {
+		if r := refused(t, err); r.Kind != admission.NoCapacity || !strings.Contains(r.Error(), "class vm: 3 asked, 2 fit") ||
+			r.FitsAt != nil {
 			t.Error(r)
 		}
 		if _, err := d.plan("name: b\nqueues: [{name: cpu, class: vm, nodes: 2, vm: {cpus: 1, memory: 1GiB}}]\n"); err != nil {
@@ -186,7 +190,8 @@ func TestOfTwoWhoAskForTheLastDeviceOneHasIt(t *testing.T) {
 		results := make([]error, askers)
 		var all sync.WaitGroup
 		for i := range askers {
-			doc, err := spec.Parse("", fmt.Appendf(nil, "name: c%d\nqueues: [{name: gpu, class: vm, nodes: 1, vm: {cpus: 2, memory: 4GiB, devices: {gpu: 1}}}]\n", i))
+			doc, err := spec.Parse("", fmt.Appendf(nil,
+				"name: c%d\nqueues: [{name: gpu, class: vm, nodes: 1, vm: {cpus: 2, memory: 4GiB, devices: {gpu: 1}}}]\n", i))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -230,7 +235,8 @@ func TestAClassMaySayThatGuestsShareCores(t *testing.T) {
 	}
 	d.create("name: c\nqueues: [{name: cpu, class: cheap, nodes: 2}]\n")
 	d.sound()
-	if _, err := d.plan("name: b\nqueues: [{name: cpu, class: cheap, nodes: 1}]\n"); refused(t, err).Kind != admission.NoCapacity {
+	if _, err := d.plan("name: b\nqueues: [{name: cpu, class: cheap, nodes: 1}]\n"); refused(t, err).
+		Kind != admission.NoCapacity {
 		t.Error(err)
 	}
 	if _, err := d.plan("name: b\nqueues: [{name: cpu, class: vm, nodes: 1}]\n"); refused(t, err).Kind != admission.NoCapacity {
@@ -253,7 +259,8 @@ func TestMetalAndGuestsInOneClusterAndInsteadOfEachOther(t *testing.T) {
 		t.Fatal(placedOn(plan), err)
 	}
 	_, err = d.plan("name: a\nqueues:\n  - {name: cpu, class: vm, nodes: 6, or: [small]}\n")
-	if text := refused(t, err).Error(); !strings.Contains(text, "class vm: 6 asked, 3 fit") || !strings.Contains(text, "instead, class small") {
+	if text := refused(t, err).Error(); !strings.Contains(text, "class vm: 6 asked, 3 fit") ||
+		!strings.Contains(text, "instead, class small") {
 		t.Error(text)
 	}
 }
@@ -278,7 +285,8 @@ func TestClassesAndIsolationMustAgreeAboutParts(t *testing.T) {
 func TestWithoutAHypervisorTheRefusalSaysHowToGetOne(t *testing.T) {
 	d := newGuestFixture(t, "", 1)
 	_, err := d.plan("name: a\nisolation: vm\nnodes: 1\n")
-	if text := refused(t, err).Error(); !strings.Contains(text, "but it has no hypervisors") || !strings.Contains(text, "--local-hypervisor") {
+	if text := refused(t, err).Error(); !strings.Contains(text, "but it has no hypervisors") ||
+		!strings.Contains(text, "--local-hypervisor") {
 		t.Error(text)
 	}
 }
@@ -314,7 +322,8 @@ func TestAReplacementStaysAwayFromTheHostThatFailedItIfItCan(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(host.NoteFailure(t.Context(), tx, nodes[1].ID), node.LeaveMachine(t.Context(), tx, nodes[1])); err != nil {
+			if err := errors.Join(host.NoteFailure(t.Context(), tx, nodes[1].ID),
+				node.LeaveMachine(t.Context(), tx, nodes[1])); err != nil {
 				return err
 			}
 			placed, _, err = d.Refill(t.Context(), tx, c)
@@ -342,7 +351,9 @@ func TestAHostHasRoomUntilItsLastCoreIsHeld(t *testing.T) {
 
 func TestARefusalCountsHostsThatAreSetApart(t *testing.T) {
 	d := newGuestFixture(t, "", 1, hypervisor(4, 16))
-	if err := d.db.Update(t.Context(), func(tx *core.Tx) error { return machine.Want(t.Context(), tx, "hv1", machine.ForMaintenance) }); err != nil {
+	if err := d.db.Update(t.Context(), func(tx *core.Tx) error {
+		return machine.Want(t.Context(), tx, "hv1", machine.ForMaintenance)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := d.plan("name: a\nisolation: vm\nnodes: 1\n")
@@ -356,7 +367,8 @@ func TestADeviceThatIsLostIsGivenToNobody(t *testing.T) {
 	broken.Lost = "it does not answer"
 	d := newGuestFixture(t, "", 2, hypervisor(16, 64, broken, gpu(2)))
 	for i, served := range []bool{true, false} {
-		doc, err := spec.Parse("", fmt.Appendf(nil, "name: c%d\nqueues: [{name: gpu, class: vm, nodes: 1, vm: {cpus: 2, memory: 4GiB, devices: {gpu: 1}}}]\n", i))
+		doc, err := spec.Parse("", fmt.Appendf(nil,
+			"name: c%d\nqueues: [{name: gpu, class: vm, nodes: 1, vm: {cpus: 2, memory: 4GiB, devices: {gpu: 1}}}]\n", i))
 		if err != nil {
 			t.Fatal(err)
 		}

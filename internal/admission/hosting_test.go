@@ -40,7 +40,8 @@ func newPool(t *testing.T, heads, machines int) fixture {
 	d.Images = hostingImages{}
 	for i := range machines {
 		name := fmt.Sprintf("r%d", i+1)
-		d.add(inventory.Machine{ID: name, Name: name, Substrate: "metal", Network: "rack", MACs: []string{fmt.Sprintf("52:54:00:00:00:%02x", i)}, Facts: hypervisor(4, 16)})
+		d.add(inventory.Machine{ID: name, Name: name, Substrate: "metal", Network: "rack",
+			MACs: []string{fmt.Sprintf("52:54:00:00:00:%02x", i)}, Facts: hypervisor(4, 16)})
 	}
 	return d
 }
@@ -93,7 +94,8 @@ func TestNoMachineTurnsWithoutTheImageOfHypervisors(t *testing.T) {
 	d.Images = images{}
 	_, err := d.plan("name: a\nqueues: [{name: q, class: parts, nodes: 1}]\n")
 	r := refused(t, err)
-	if !strings.Contains(r.Error(), "cannot become hypervisors without the image debian12-hypervisor") || !strings.Contains(r.Diagnostics[0].Hint, "muster images build debian12-hypervisor") {
+	if !strings.Contains(r.Error(), "cannot become hypervisors without the image debian12-hypervisor") ||
+		!strings.Contains(r.Diagnostics[0].Hint, "muster images build debian12-hypervisor") {
 		t.Errorf("%v; hint %q", r, r.Diagnostics[0].Hint)
 	}
 }

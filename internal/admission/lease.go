@@ -27,14 +27,17 @@ func (a *Admission) term(now time.Time, plan *Plan, machines []machine.Machine) 
 	case plan.current != nil:
 		t.StartsAt = plan.current.StartsAt
 	case t.StartsAt.Before(now):
-		return refuse(Invalid, "past", "lease.start", fmt.Sprintf("%s has passed: it is %s", spec.When(t.StartsAt), spec.When(now)), "write now, or a later time")
+		return refuse(Invalid, "past", "lease.start", fmt.Sprintf("%s has passed: it is %s", spec.When(t.StartsAt),
+			spec.When(now)), "write now, or a later time")
 	}
 	if lease.For != "" {
 		t.EndsAt = t.StartsAt.Add(spec.Duration(lease.For))
 	}
 	for _, m := range shapeOf(cluster.Cluster{Spec: plan.Spec}, nil).missing {
 		if class, ok := a.classOf(m, plan.Spec.Isolation); ok {
-			t.Lead = max(t.Lead, inventory.LeadOf(class, plain(machines), func(m inventory.Machine) time.Duration { return a.caps(m).Lead }))
+			t.Lead = max(t.Lead, inventory.LeadOf(class, plain(machines), func(m inventory.Machine) time.Duration {
+				return a.caps(m).Lead
+			}))
 		}
 	}
 	plan.Term = t
@@ -48,10 +51,13 @@ func (a *Admission) term(now time.Time, plan *Plan, machines []machine.Machine) 
 	latest = latest.Add(a.Catalogue.Leases.Max)
 	switch {
 	case a.Catalogue.Leases.Max > 0 && (t.EndsAt.IsZero() || t.EndsAt.After(latest)):
-		return refuse(Invalid, "too-long", "lease.for", fmt.Sprintf("leases at this site may end at %s at the latest (%s from now)", spec.When(latest), duration.Text(a.Catalogue.Leases.Max)),
+		return refuse(Invalid, "too-long", "lease.for",
+			fmt.Sprintf("leases at this site may end at %s at the latest (%s from now)", spec.When(latest),
+				duration.Text(a.Catalogue.Leases.Max)),
 			"the longest is for: "+duration.Text(plainly(latest.Sub(t.StartsAt)))+"; extend it while it runs")
 	case !t.EndsAt.IsZero() && !t.EndsAt.After(now):
-		return refuse(Invalid, "past", "lease.for", fmt.Sprintf("its lease would have ended at %s", spec.When(t.EndsAt)), "write more than "+duration.Text(now.Sub(t.StartsAt)))
+		return refuse(Invalid, "past", "lease.for", fmt.Sprintf("its lease would have ended at %s", spec.When(t.EndsAt)),
+			"write more than "+duration.Text(now.Sub(t.StartsAt)))
 	}
 	return nil
 }
@@ -79,7 +85,8 @@ func (a *Admission) prolong(ctx context.Context, tx *core.Tx, plan *Plan, now ti
 	}
 	hint := "its end cannot be moved"
 	if end := latest.Add(-plan.Term.Lead).Truncate(time.Second); end.After(plan.current.EndsAt) {
-		hint = fmt.Sprintf("until %s fits: `muster extend %s --until %s`", spec.When(end), plan.current.Name, end.Format(time.RFC3339))
+		hint = fmt.Sprintf("until %s fits: `muster extend %s --until %s`", spec.When(end), plan.current.Name,
+			end.Format(time.RFC3339))
 	}
 	text, err := hurt(ctx, tx, plan.Spec.Project, conflict)
 	if err != nil {
@@ -105,12 +112,14 @@ func hurt(ctx context.Context, tx *core.Tx, project string, conflict *calendar.C
 	if other.Project != project {
 		whose = "another project's cluster"
 	}
-	return fmt.Sprintf("%s would lack %s that it has reserved from %s", whose, words.Count(conflict.Lacks, "machine"), spec.When(other.StartsAt)), nil
+	return fmt.Sprintf("%s would lack %s that it has reserved from %s", whose, words.Count(conflict.Lacks, "machine"),
+		spec.When(other.StartsAt)), nil
 }
 
 // find chooses machines for the members that are missing, and leaves to reservations what they will need. For a lease
 // that starts later it only looks whether they will be there.
-func (a *Admission) find(ctx context.Context, tx *core.Tx, plan *Plan, now time.Time, missing []member, machines []machine.Machine) ([]Placed, error) {
+func (a *Admission) find(ctx context.Context, tx *core.Tx, plan *Plan, now time.Time, missing []member,
+	machines []machine.Machine) ([]Placed, error) {
 	if len(missing) == 0 {
 		return nil, nil
 	}
@@ -118,17 +127,21 @@ func (a *Admission) find(ctx context.Context, tx *core.Tx, plan *Plan, now time.
 	if plan.current != nil {
 		asks.ID = plan.current.ID
 		if end := plan.Term.EndsAt; !end.IsZero() && !end.After(now) {
-			return nil, refuse(Conflict, "lease-ended", "lease.for", fmt.Sprintf("its lease ended at %s", spec.When(end)), "`muster extend "+plan.current.Name+" --for 1d` first")
+			return nil, refuse(Conflict, "lease-ended", "lease.for", fmt.Sprintf("its lease ended at %s", spec.When(end)),
+				"`muster extend "+plan.current.Name+" --for 1d` first")
 		}
 	}
 	c, err := a.Calendar(ctx, tx, now, machines, &asks)
 	if err != nil {
 		return nil, err
 	}
-	b := calendar.Booking{By: asks.ID, From: now, Until: plan.Term.Returned(), Wants: a.wants(missing, plan.Spec.Isolation, plan.image.Arch)}
+	b := calendar.Booking{By: asks.ID, From: now, Until: plan.Term.Returned(),
+		Wants: a.wants(missing, plan.Spec.Isolation, plan.image.Arch)}
 	later := plan.Later(now)
 	if i := slices.IndexFunc(missing, a.partly); later && i >= 0 {
-		return nil, refuse(Invalid, "not-available", "lease.start", fmt.Sprintf("not available yet: reserving virtual machines, such as those of class %s, for a later time", missing[i].Class),
+		return nil, refuse(Invalid, "not-available", "lease.start",
+			fmt.Sprintf("not available yet: reserving virtual machines, such as those of class %s, for a later time",
+				missing[i].Class),
 			"write start: now, or a class of whole machines")
 	}
 	if later {
@@ -148,7 +161,8 @@ func (a *Admission) find(ctx context.Context, tx *core.Tx, plan *Plan, now time.
 			exact := b
 			exact.Wants = a.wants(as(missing, placed), plan.Spec.Isolation, plan.image.Arch)
 			if given, conflict := c.Check(exact); conflict == nil {
-				spared, err := a.choose(as(missing, placed), only(machines, given), plan.Spec.Isolation, plan.image.Arch, plan.current != nil)
+				spared, err := a.choose(as(missing, placed), only(machines, given), plan.Spec.Isolation, plan.image.Arch,
+					plan.current != nil)
 				return spared, wouldBecomeHypervisor(err, placed, missing, machines)
 			}
 		}
@@ -269,7 +283,9 @@ func (a *Admission) endable(ctx context.Context, tx *core.Tx, plan *Plan, machin
 	if on == "" {
 		return nil
 	}
-	return refuse(Invalid, "head-on-metal", "lease.on_end", fmt.Sprintf("the cluster could not be paused at the end of its lease: the head is %s and keeps its state in memory, where it would be lost", on),
+	return refuse(Invalid, "head-on-metal", "lease.on_end",
+		fmt.Sprintf("the cluster could not be paused at the end of its lease: the head is %s and keeps its state in memory, "+
+			"where it would be lost", on),
 		"write on_end: delete, or create the cluster with its head on a service host, as `head: {class: service}`")
 }
 
@@ -298,7 +314,8 @@ func (a *Admission) Foresee(ctx context.Context, tx *core.Tx, c cluster.Cluster)
 // prefer leaves, of the machines for nodes that a running cluster lacks, those that reservations need, where there are others.
 // Who runs goes first: what a node that has failed took with it is missed now, and until a reservation starts its machine may
 // be back. But nodes above the min of a queue that grows were promised to nobody: they stay out, and refused says why.
-func (a *Admission) prefer(ctx context.Context, tx *core.Tx, c cluster.Cluster, missing []member, machines []machine.Machine) (kept []member, left []machine.Machine, refused *Refusal, err error) {
+func (a *Admission) prefer(ctx context.Context, tx *core.Tx, c cluster.Cluster, missing []member,
+	machines []machine.Machine) (kept []member, left []machine.Machine, refused *Refusal, err error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return nil, nil, nil, err
@@ -312,7 +329,8 @@ func (a *Admission) prefer(ctx context.Context, tx *core.Tx, c cluster.Cluster, 
 		cal = chosenFirst(cal, kept, placed)
 	}
 	for {
-		given, conflict := cal.Check(calendar.Booking{By: c.ID, From: now, Until: c.Returned(), Wants: a.wants(kept, c.Spec.Isolation, "")})
+		given, conflict := cal.Check(calendar.Booking{By: c.ID, From: now, Until: c.Returned(),
+			Wants: a.wants(kept, c.Spec.Isolation, "")})
 		if conflict == nil && slices.ContainsFunc(kept, a.partly) {
 			return kept, machines, refused, nil // for whose guests any machine may become a hypervisor
 		}
@@ -367,7 +385,8 @@ func kept(current, written *spec.Lease) *spec.Lease {
 		return current
 	}
 	lease := *written
-	lease.Start, lease.For, lease.OnEnd = cmp.Or(lease.Start, current.Start), cmp.Or(lease.For, current.For), cmp.Or(lease.OnEnd, current.OnEnd)
+	lease.Start, lease.For, lease.OnEnd = cmp.Or(lease.Start, current.Start), cmp.Or(lease.For, current.For),
+		cmp.Or(lease.OnEnd, current.OnEnd)
 	return &lease
 }
 

@@ -101,7 +101,8 @@ func TestAReservationTakesNothingNowAndIsHonoured(t *testing.T) {
 	})
 
 	_, err := d.plan("name: long\nnodes: 1\n")
-	long := refusal(t, err, admission.NoCapacity, "cluster course would lack 2 machines", "that it has reserved from "+spec.When(course.StartsAt), "fits: lease: {for: 7h}")
+	long := refusal(t, err, admission.NoCapacity, "cluster course would lack 2 machines", "that it has reserved from "+
+		spec.When(course.StartsAt), "fits: lease: {for: 7h}")
 	if long.FitsAt == nil || !long.FitsAt.Equal(course.EndsAt) {
 		t.Errorf("%v, not when the reservation ends, %s", long.FitsAt, course.EndsAt)
 	}
@@ -112,7 +113,8 @@ func TestAReservationTakesNothingNowAndIsHonoured(t *testing.T) {
 	// A short lease fills the time before, and may last until then and no longer.
 	short := d.create("name: short\nnodes: 3\nlease: {for: 7h, on_end: delete}\n")
 	err = d.until(short, course.StartsAt.Add(time.Hour))
-	refusal(t, err, admission.NoCapacity, "cluster course would lack 4 machines", "muster extend short --until "+course.StartsAt.Format(time.RFC3339))
+	refusal(t, err, admission.NoCapacity, "cluster course would lack 4 machines", "muster extend short --until "+
+		course.StartsAt.Format(time.RFC3339))
 	if err := d.until(short, course.StartsAt); err != nil {
 		t.Error("what was said to fit does not:", err)
 	}
@@ -203,7 +205,8 @@ func TestAFileThatSaysNothingOfTheLeaseLeavesItAsItIs(t *testing.T) {
 
 // Machines of a class that overlaps another: the plan takes those that the reservation can do without.
 func TestMachinesThatAReservationNeedsAreTakenLast(t *testing.T) {
-	d := newFixture(t, offer{"a-big", 64, "amd64", machine.Available, ""}, offer{"b", 4, "amd64", machine.Available, ""}, offer{"c", 4, "amd64", machine.Available, ""})
+	d := newFixture(t, offer{"a-big", 64, "amd64", machine.Available, ""}, offer{"b", 4, "amd64", machine.Available, ""},
+		offer{"c", 4, "amd64", machine.Available, ""})
 	path := t.TempDir() + "/site.yaml"
 	write(t, path, "site: home\ndefaults: {project: default, image: debian12-hpc, class: any, head_class: any}\nclasses:\n"+
 		"  - {name: any, select: [\"cpus > 0\"], lead: 0s}\n  - {name: big, select: [\"cpus >= 64\"], lead: 0s}\n")
@@ -212,7 +215,8 @@ func TestMachinesThatAReservationNeedsAreTakenLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Catalogue = catalogue
-	d.create("name: later\nhead: {class: any}\nqueues: [{name: q, class: big, nodes: 1}]\nlease: {start: +5h, for: 1h, on_end: delete}\n")
+	d.create("name: later\nhead: {class: any}\nqueues: [{name: q, class: big, nodes: 1}]\nlease: {start: +5h, for: 1h, " +
+		"on_end: delete}\n")
 	plan, err := d.plan("name: now\nnodes: 1\nlease: {for: 1h, on_end: delete}\n")
 	if err != nil || len(plan.Add) != 2 {
 		t.Fatal(plan, err)

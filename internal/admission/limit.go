@@ -72,7 +72,8 @@ func (a *Admission) ProjectLimits(ctx context.Context, tx *core.Tx, project stri
 
 func money(what string, limit inventory.Price, spent usage.Spending, pauses bool) Limit {
 	used, rate := spent.Cost()[limit.Currency], spent.PerHour()[limit.Currency]
-	l := Limit{Kind: OverBudget, What: what, Used: inventory.Price{Micros: used, Currency: limit.Currency}.String(), Limit: limit.String(), Percent: percent(used, limit.Micros), Pauses: pauses}
+	l := Limit{Kind: OverBudget, What: what, Used: inventory.Price{Micros: used, Currency: limit.Currency}.String(),
+		Limit: limit.String(), Percent: percent(used, limit.Micros), Pauses: pauses}
 	if l.Runs = rate > 0; l.Runs {
 		l.Left = until(limit.Micros-used, rate)
 	}
@@ -82,7 +83,8 @@ func money(what string, limit inventory.Price, spent usage.Spending, pauses bool
 func nodeHours(what string, hours int, spent usage.Spending) Limit {
 	used, running := spent.NodeTime()
 	limit := time.Duration(hours) * time.Hour
-	l := Limit{Kind: OverQuota, What: what, Used: fmt.Sprintf("%.2f h", used.Hours()), Limit: fmt.Sprintf("%d h", hours), Percent: percent(int64(used), int64(limit)), Pauses: true}
+	l := Limit{Kind: OverQuota, What: what, Used: fmt.Sprintf("%.2f h", used.Hours()), Limit: fmt.Sprintf("%d h", hours),
+		Percent: percent(int64(used), int64(limit)), Pauses: true}
 	if l.Runs = running > 0; l.Runs {
 		l.Left = max(limit-used, 0) / time.Duration(running)
 	}
@@ -113,7 +115,8 @@ func (a *Admission) spendable(ctx context.Context, tx *core.Tx, id string, c spe
 	}
 	for _, l := range own {
 		if l.Reached() && l.Pauses {
-			return refuse(l.Kind, "over-budget", "budget.limit", fmt.Sprintf("cluster %s has used its budget: %s", c.Name, l), "raise budget.limit in its file and `muster apply` it"), nil
+			return refuse(l.Kind, "over-budget", "budget.limit", fmt.Sprintf("cluster %s has used its budget: %s", c.Name, l),
+				"raise budget.limit in its file and `muster apply` it"), nil
 		}
 	}
 	all, err := a.ProjectLimits(ctx, tx, c.Project)
@@ -122,7 +125,8 @@ func (a *Admission) spendable(ctx context.Context, tx *core.Tx, id string, c spe
 	}
 	for _, l := range all {
 		if l.Reached() && l.Pauses {
-			return refuse(l.Kind, "over-limit", "", fmt.Sprintf("project %s has used its %s: %s", c.Project, l.What, l), "it starts again next month; operators set the limit"), nil
+			return refuse(l.Kind, "over-limit", "", fmt.Sprintf("project %s has used its %s: %s", c.Project, l.What, l),
+				"it starts again next month; operators set the limit"), nil
 		}
 	}
 	return nil, nil

@@ -14,10 +14,13 @@ import (
 	"muster/internal/place"
 )
 
-// Elsewhere finds another host for the guest that carries a node: of its class, with room for it. If the guest is to go there while
+// Elsewhere finds another host for the guest that carries a node: of its class, with room for it. If the guest is to go there
+// while
 // it runs, that is a hypervisor already of which reaches says so, and where the guest sees the same machine; a nil reaches says
-// that another guest may take its place. The guest is returned as it would be there. why says that there is none. To act on it, call it in the transaction that does.
-func (a *Admission) Elsewhere(ctx context.Context, tx *core.Tx, n node.Node, reaches func(host machine.Machine) bool) (g host.Guest, why string, err error) {
+// that another guest may take its place. The guest is returned as it would be there. why says that there is none. To act on it,
+// call it in the transaction that does.
+func (a *Admission) Elsewhere(ctx context.Context, tx *core.Tx, n node.Node,
+	reaches func(host machine.Machine) bool) (g host.Guest, why string, err error) {
 	if err := cluster.LockAdmission(ctx, tx); err != nil {
 		return g, "", err
 	}
@@ -65,5 +68,6 @@ func (a *Admission) Elsewhere(ctx context.Context, tx *core.Tx, n node.Node, rea
 	allocation := placed[0].Allocation
 	allocation.Guest = guest.Name
 	facts := PartFacts(to.Facts, allocation, asked.CPUs, asked.MemoryMiB)
-	return host.Guest{Machine: inventory.Machine{ID: guest.ID, Name: guest.Name, Substrate: guest.Substrate, Host: to.ID, Facts: facts}, Allocation: allocation}, "", nil
+	return host.Guest{Machine: inventory.Machine{ID: guest.ID, Name: guest.Name, Substrate: guest.Substrate, Host: to.ID,
+		Facts: facts}, Allocation: allocation}, "", nil
 }

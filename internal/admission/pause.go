@@ -24,13 +24,15 @@ func (a *Admission) Unpausable(ctx context.Context, tx *core.Tx, c cluster.Clust
 		return nil, err
 	}
 	if c.Phase == core.Pending && c.Begins().After(now) {
-		return refuse(Conflict, "not-started", "", fmt.Sprintf("cluster %s has not started: it starts at %s", c.Name, spec.When(c.StartsAt)), "`muster delete "+c.Name+"` cancels its reservation"), nil
+		return refuse(Conflict, "not-started", "", fmt.Sprintf("cluster %s has not started: it starts at %s", c.Name,
+			spec.When(c.StartsAt)), "`muster delete "+c.Name+"` cancels its reservation"), nil
 	}
 	at, err := a.losesHead(ctx, tx, c)
 	if err != nil || at == "" {
 		return nil, err
 	}
-	return refuse(Conflict, "head-on-metal", "head.class", fmt.Sprintf("the head is machine %s and keeps /home and the job queue in memory, where they would be lost", at),
+	return refuse(Conflict, "head-on-metal", "head.class",
+		fmt.Sprintf("the head is machine %s and keeps /home and the job queue in memory, where they would be lost", at),
 		"create the cluster with its head on a service host, as in `head: {class: service}`"), nil
 }
 
@@ -66,7 +68,8 @@ func (a *Admission) Resume(ctx context.Context, tx *core.Tx, c cluster.Cluster) 
 	case c.Desired == core.Present:
 		return plan, nil
 	case c.Phase != cluster.Paused:
-		return nil, refuse(Conflict, "still-pausing", "", fmt.Sprintf("cluster %s is still pausing: %s", c.Name, c.Reason), "resume it when it is paused; `muster pause "+c.Name+" --wait` waits until then")
+		return nil, refuse(Conflict, "still-pausing", "", fmt.Sprintf("cluster %s is still pausing: %s", c.Name, c.Reason),
+			"resume it when it is paused; `muster pause "+c.Name+" --wait` waits until then")
 	}
 	nodes, err := node.Of(ctx, tx, c.ID)
 	if err != nil {
@@ -83,7 +86,8 @@ func (a *Admission) Resume(ctx context.Context, tx *core.Tx, c cluster.Cluster) 
 	}
 	for _, n := range nodes {
 		if n.Asleep() && n.Desired == core.Present && !slices.Contains(plan.Release, n.Name) {
-			missing = append(missing, member{Name: n.Name, Role: n.Role, Queue: n.Queue, Class: n.Class, path: "queues[" + n.Queue + "].max", vm: n.VM, wakes: &n})
+			missing = append(missing, member{Name: n.Name, Role: n.Role, Queue: n.Queue, Class: n.Class,
+				path: "queues[" + n.Queue + "].max", vm: n.VM, wakes: &n})
 		}
 	}
 	// Those that sleep can wake on one host each, and come first there.
@@ -101,8 +105,10 @@ func (m member) noMemoryDisk(machines []machine.Machine, hosts []place.Host, sho
 	if len(hosts) > 0 {
 		why = short.Error()
 	}
-	return refuse(NoCapacity, "no-capacity", m.path, fmt.Sprintf("node %s is suspended on %s, which has no room for it now: %s", m.Name, host, why),
-		"resume it later, or discard its nodes' memory with `muster pause --on-jobs requeue`: then they can resume on any host with room")
+	return refuse(NoCapacity, "no-capacity", m.path, fmt.Sprintf("node %s is suspended on %s, which has no room for it now: %s",
+		m.Name, host, why),
+		"resume it later, or discard its nodes' memory with `muster pause --on-jobs requeue`: then they can resume on any "+
+			"host with room")
 }
 
 // CarryOutResume writes the plan of Resume as intent. Call it in the transaction that made the plan.
@@ -119,10 +125,12 @@ func (a *Admission) CarryOutResume(ctx context.Context, tx *core.Tx, p *Plan, by
 	if err := a.seat(ctx, tx, id, p.Add); err != nil {
 		return cluster.Cluster{}, err
 	}
-	tx.Log(core.Event{Type: "cluster.requested", Project: p.Spec.Project, ClusterID: id, Cluster: p.Spec.Name, Text: fmt.Sprintf("resume with %s, by %s", words.Count(len(p.Add), "machine"), by)})
+	tx.Log(core.Event{Type: "cluster.requested", Project: p.Spec.Project, ClusterID: id, Cluster: p.Spec.Name,
+		Text: fmt.Sprintf("resume with %s, by %s", words.Count(len(p.Add), "machine"), by)})
 	return cluster.Get(ctx, tx, id)
 }
 
 func beingDeleted(c cluster.Cluster) *Refusal {
-	return refuse(Conflict, "being-deleted", "name", fmt.Sprintf("cluster %s is being deleted", c.Name), "wait until it is deleted, then create it again")
+	return refuse(Conflict, "being-deleted", "name", fmt.Sprintf("cluster %s is being deleted", c.Name),
+		"wait until it is deleted, then create it again")
 }

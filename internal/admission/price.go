@@ -42,7 +42,9 @@ func (a *Admission) pay(ctx context.Context, tx *core.Tx, plan *Plan, machines [
 			return err
 		}
 		for _, n := range nodes {
-			if n.Desired == core.Present && !n.Asleep() && !slices.ContainsFunc(plan.release, func(r node.Node) bool { return r.ID == n.ID }) {
+			if n.Desired == core.Present && !n.Asleep() && !slices.ContainsFunc(plan.release, func(r node.Node) bool {
+				return r.ID == n.ID
+			}) {
 				staying[n.ID] = n
 			}
 		}
@@ -62,8 +64,11 @@ func (a *Admission) pay(ctx context.Context, tx *core.Tx, plan *Plan, machines [
 	}
 	for _, p := range add {
 		plan.Price = plan.Price.Plus(a.Catalogue.Rate(p.Class, p.Machine))
-		if p.Role == protocol.Head && !a.caps(p.Machine).KeepsHead && plan.Spec.Budget != nil && plan.Spec.Budget.OnLimit != spec.OnLimitWarn {
-			return refuse(Conflict, "head-on-metal", "budget.on_limit", fmt.Sprintf("the cluster could not be paused at its budget's limit: the head is machine %s and keeps its state in memory, where it would be lost", p.Machine.Name),
+		if p.Role == protocol.Head && !a.caps(p.Machine).KeepsHead && plan.Spec.Budget != nil &&
+			plan.Spec.Budget.OnLimit != spec.OnLimitWarn {
+			return refuse(Conflict, "head-on-metal", "budget.on_limit",
+				fmt.Sprintf("the cluster could not be paused at its budget's limit: the head is machine %s and keeps its "+
+					"state in memory, where it would be lost", p.Machine.Name),
 				"write on_limit: warn, or create the cluster with its head on a service host, as in `head: {class: service}`")
 		}
 	}
@@ -72,7 +77,8 @@ func (a *Admission) pay(ctx context.Context, tx *core.Tx, plan *Plan, machines [
 		most += *q.Max
 	}
 	if quota := a.Catalogue.Projects[plan.Spec.Project].Quota.Nodes; quota != nil && most > *quota {
-		plan.Messages = append(plan.Messages, fmt.Sprintf("it may grow to %s, which is more than the project's quota of %d", words.Count(most, "node"), *quota))
+		plan.Messages = append(plan.Messages, fmt.Sprintf("it may grow to %s, which is more than the project's quota of %d",
+			words.Count(most, "node"), *quota))
 	}
 	return a.foresee(ctx, tx, plan)
 }
@@ -87,7 +93,8 @@ func (a *Admission) foresee(ctx context.Context, tx *core.Tx, plan *Plan) error 
 	}
 	if lease := plan.Spec.Lease; lease != nil && lease.For != "" {
 		length := spec.Duration(lease.For)
-		plan.Messages = append(plan.Messages, fmt.Sprintf("its lease of %s costs %s if nothing changes", lease.For, over(plan.Price, length)))
+		plan.Messages = append(plan.Messages, fmt.Sprintf("its lease of %s costs %s if nothing changes", lease.For,
+			over(plan.Price, length)))
 	}
 	if limit := budgetOf(plan.Spec); limit.Micros > 0 && plan.Price.Micros > 0 {
 		left := limit.Micros
@@ -98,7 +105,8 @@ func (a *Admission) foresee(ctx context.Context, tx *core.Tx, plan *Plan) error 
 			}
 			left -= spent.Cost()[limit.Currency]
 		}
-		plan.Messages = append(plan.Messages, fmt.Sprintf("its budget of %s lasts for %s", limit, span(until(left, plan.Price.Micros))))
+		plan.Messages = append(plan.Messages,
+			fmt.Sprintf("its budget of %s lasts for %s", limit, span(until(left, plan.Price.Micros))))
 	}
 	return nil
 }

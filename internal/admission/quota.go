@@ -28,7 +28,8 @@ func (a *Admission) InUse(ctx context.Context, tx *core.Tx, project string) (Use
 }
 
 // inUse counts what one cluster was promised beside the rest, and by another spec.
-func (a *Admission) inUse(ctx context.Context, tx *core.Tx, project, id string, wanted spec.Cluster) (use Use, promise int, err error) {
+func (a *Admission) inUse(ctx context.Context, tx *core.Tx, project, id string, wanted spec.Cluster) (use Use, promise int,
+	err error) {
 	clusters, err := cluster.List(ctx, tx, project)
 	if err != nil {
 		return use, 0, err
@@ -96,7 +97,8 @@ func (a *Admission) room(ctx context.Context, tx *core.Tx, id string, c spec.Clu
 	for i, p := range add {
 		asked = Use{asked.Nodes + 1, asked.Cores + p.Machine.Facts.UsableCores(), asked.GPUs + p.Machine.Facts.Count("gpu")}
 		total := Use{use.Nodes + max(promise, asked.Nodes), use.Cores + asked.Cores, use.GPUs + asked.GPUs}
-		if fit < 0 && (above(quota.Nodes, total.Nodes, 1) || above(quota.Cores, total.Cores, asked.Cores) || above(quota.GPUs, total.GPUs, asked.GPUs)) {
+		if fit < 0 && (above(quota.Nodes, total.Nodes, 1) || above(quota.Cores, total.Cores, asked.Cores) ||
+			above(quota.GPUs, total.GPUs, asked.GPUs)) {
 			fit = i
 		}
 	}
@@ -109,7 +111,8 @@ func (a *Admission) room(ctx context.Context, tx *core.Tx, id string, c spec.Clu
 		noun       string
 		limit      *int
 		use, asked int
-	}{{"node", quota.Nodes, use.Nodes, asked.Nodes}, {"core", quota.Cores, use.Cores, asked.Cores}, {"GPU", quota.GPUs, use.GPUs, asked.GPUs}} {
+	}{{"node", quota.Nodes, use.Nodes, asked.Nodes}, {"core", quota.Cores, use.Cores, asked.Cores},
+		{"GPU", quota.GPUs, use.GPUs, asked.GPUs}} {
 		if above(q.limit, q.use+q.asked, q.asked) {
 			parts = append(parts, fmt.Sprintf("%d of %s in use, %d more asked", q.use, words.Count(*q.limit, q.noun), q.asked))
 		}
@@ -136,7 +139,8 @@ func (a *Admission) promisable(ctx context.Context, tx *core.Tx, plan *Plan) err
 	if err != nil || !above(quota, use.Nodes+asked, asked-before) {
 		return err
 	}
-	return refuse(OverQuota, "over-quota", "", fmt.Sprintf("project %s: %d of %s in use, %d more asked", plan.Spec.Project, use.Nodes, words.Count(*quota, "node"), asked),
+	return refuse(OverQuota, "over-quota", "", fmt.Sprintf("project %s: %d of %s in use, %d more asked", plan.Spec.Project,
+		use.Nodes, words.Count(*quota, "node"), asked),
 		"reserved nodes count from now on; `muster quota` shows what is left")
 }
 
@@ -158,7 +162,8 @@ func (a *Admission) knownMoney(c spec.Cluster) spec.Diagnostics {
 	if limit.Currency == "" || limit.Currency == site {
 		return nil
 	}
-	d := spec.Diagnostic{Code: "unknown-currency", Path: "budget.limit", Text: fmt.Sprintf("the budget is in %s, but this site's prices are in %s", limit.Currency, site),
+	d := spec.Diagnostic{Code: "unknown-currency", Path: "budget.limit",
+		Text: fmt.Sprintf("the budget is in %s, but this site's prices are in %s", limit.Currency, site),
 		Hint: fmt.Sprintf("write budget: {limit: %s}", inventory.Price{Micros: limit.Micros, Currency: site})}
 	if site == "" {
 		d.Text, d.Hint = "this site has no prices, so a budget has no meaning", "leave the budget out"

@@ -75,7 +75,8 @@ func TestAQuotaIsNeverExceededByRequestsAtTheSameTime(t *testing.T) {
 		var all sync.WaitGroup
 		errs := make([]error, 8)
 		for i := range errs {
-			all.Go(func() { _, errs[i] = d.request(t.Context(), fmt.Sprintf("name: c%d\nnodes: 2\n", i)) }) // a head each: 24 nodes in all
+			// a head each: 24 nodes in all
+			all.Go(func() { _, errs[i] = d.request(t.Context(), fmt.Sprintf("name: c%d\nnodes: 2\n", i)) })
 		}
 		all.Wait()
 		refused := 0
@@ -95,7 +96,8 @@ func TestAQuotaIsNeverExceededByRequestsAtTheSameTime(t *testing.T) {
 func TestAQuotaIsNotExceededByClustersThatGrowAtTheSameTime(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		const clusters = 6
-		text := "site: home\ndefaults: {project: default, image: debian12-hpc, class: c0, head_class: c0}\nprojects: {default: {quota: {nodes: 10}}}\nclasses:\n"
+		text := "site: home\ndefaults: {project: default, image: debian12-hpc, class: c0, head_class: c0}\nprojects: " +
+			"{default: {quota: {nodes: 10}}}\nclasses:\n"
 		var machines []offer
 		for i := range clusters {
 			text += fmt.Sprintf("  - {name: c%d, select: [\"name ~ c%d-\"]}\n", i, i)
@@ -203,7 +205,8 @@ func TestAPromiseStaysWhileANodeIsReplacedAndGrowthDoesNotTakeIt(t *testing.T) {
 		return placed, refused
 	}
 	placed, refused := refill(elastic, 8)
-	if len(placed) != 3 || refused == nil || !strings.Contains(refused.Error(), "7 of 10 nodes in use, 6 more asked") { // the seventh machine is for n1
+	// the seventh machine is for n1
+	if len(placed) != 3 || refused == nil || !strings.Contains(refused.Error(), "7 of 10 nodes in use, 6 more asked") {
 		t.Errorf("grew by %d; %v", len(placed), refused)
 	}
 	placed, refused = refill(fixed, 0)
@@ -218,7 +221,9 @@ func TestAPromiseStaysWhileANodeIsReplacedAndGrowthDoesNotTakeIt(t *testing.T) {
 func TestWhatGoesIsGoneFromTheQuotaOnlyWhenItsMachineIs(t *testing.T) {
 	d := newFixtureAt(t, t.TempDir()+"/db", limited, farm(12, 0)...)
 	c := d.create("name: a\nnodes: 8\n")
-	if err := d.db.Update(t.Context(), func(tx *core.Tx) error { return cluster.WantDeleted(t.Context(), tx, c.ID) }); err != nil {
+	if err := d.db.Update(t.Context(), func(tx *core.Tx) error {
+		return cluster.WantDeleted(t.Context(), tx, c.ID)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := d.request(t.Context(), "name: b\nnodes: 1\n")
@@ -283,7 +288,8 @@ func TestABudgetMustBeInTheSitesMoneyAndMustBeKeepable(t *testing.T) {
 	}
 	_, err = d.request(t.Context(), "name: a\nnodes: 1\nbudget: {limit: 5 EUR}\n")
 	refusal(t, err, admission.Conflict, "could not be paused", "on_limit: warn")
-	free := newFixtureAt(t, t.TempDir()+"/db", strings.ReplaceAll(strings.ReplaceAll(site, ", price: 0.10 EUR", ""), ", price: 1.50 EUR", ""), farm(3, 0)...)
+	free := newFixtureAt(t, t.TempDir()+"/db", strings.ReplaceAll(strings.ReplaceAll(site, ", price: 0.10 EUR", ""),
+		", price: 1.50 EUR", ""), farm(3, 0)...)
 	_, err = free.request(t.Context(), "name: a\nnodes: 1\nbudget: {limit: 5 EUR, on_limit: warn}\n")
 	refusal(t, err, admission.Invalid, "this site has no prices")
 }
@@ -295,7 +301,8 @@ func TestAPlanSaysWhatItsPriceComesTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := strings.Join(plan.Messages, "\n")
-	for _, want := range []string{"0.02 EUR per GiB and month", "budget of 5.00 EUR lasts for 1d 1h", "21 nodes, which is more than the project's quota of 10"} {
+	for _, want := range []string{"0.02 EUR per GiB and month", "budget of 5.00 EUR lasts for 1d 1h",
+		"21 nodes, which is more than the project's quota of 10"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}

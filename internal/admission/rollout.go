@@ -145,7 +145,8 @@ func (a *Admission) exactly(name, digest string) Image {
 func (a *Admission) newest(name string) (Image, error) {
 	image, err := a.Images.Image(name)
 	if err != nil {
-		return image, refuse(Invalid, "unknown-image", "image", err.Error(), "`muster images list` shows the images; `muster images build debian12-hpc` builds the shipped one")
+		return image, refuse(Invalid, "unknown-image", "image", err.Error(),
+			"`muster images list` shows the images; `muster images build debian12-hpc` builds the shipped one")
 	}
 	return image, nil
 }
@@ -161,14 +162,16 @@ func (a *Admission) Newer(p *Plan) []string {
 	if err != nil || image.Digest == p.image.Digest {
 		return nil
 	}
-	return []string{fmt.Sprintf("image %s has a newer build, %s, and the cluster keeps %s; `muster apply -f FILE --refresh-image` rolls it out", image.Name, short(image.Digest), short(p.image.Digest))}
+	return []string{fmt.Sprintf("image %s has a newer build, %s, and the cluster keeps %s; `muster apply -f FILE "+
+		"--refresh-image` rolls it out", image.Name, short(image.Digest), short(p.image.Digest))}
 }
 
 // RollBack plans to boot again what the cluster was last wholly ready with.
 func (a *Admission) RollBack(ctx context.Context, tx *core.Tx, current cluster.Cluster) (*Plan, error) {
 	good := current.Rollout.Good
 	if good.Image == "" || good == current.Root() {
-		return nil, refuse(Conflict, "no-rollout", "", fmt.Sprintf("cluster %s has no rollout to roll back", current.Name), "`muster apply` with another image in the file starts one")
+		return nil, refuse(Conflict, "no-rollout", "", fmt.Sprintf("cluster %s has no rollout to roll back", current.Name),
+			"`muster apply` with another image in the file starts one")
 	}
 	old := current.Spec
 	old.Image, old.Boot = good.Name, spec.BootMemory
@@ -185,7 +188,8 @@ func (a *Admission) RollBack(ctx context.Context, tx *core.Tx, current cluster.C
 // ResumeRollout plans to go on with a rollout that has stopped.
 func (a *Admission) ResumeRollout(ctx context.Context, tx *core.Tx, current cluster.Cluster) (*Plan, error) {
 	if !current.Halted() {
-		return nil, refuse(Conflict, "no-rollout", "", fmt.Sprintf("cluster %s has no rollout that has stopped", current.Name), "`muster describe "+current.Name+"` shows its state")
+		return nil, refuse(Conflict, "no-rollout", "", fmt.Sprintf("cluster %s has no rollout that has stopped", current.Name),
+			"`muster describe "+current.Name+"` shows its state")
 	}
 	plan, err := a.Change(ctx, tx, current, current.Spec)
 	if err != nil {
@@ -221,12 +225,16 @@ func (a *Admission) bootable(ctx context.Context, tx *core.Tx, p *Plan, nodes []
 		}
 		switch {
 		case p.image.Arch != "" && m.Facts.Arch != "" && m.Facts.Arch != p.image.Arch:
-			return refuse(Invalid, "image-arch", "image", fmt.Sprintf("image %s is for %s, and node %s is on machine %s, which is %s", p.image.Name, p.image.Arch, n.Name, m.Name, m.Facts.Arch),
+			return refuse(Invalid, "image-arch", "image",
+				fmt.Sprintf("image %s is for %s, and node %s is on machine %s, which is %s", p.image.Name, p.image.Arch, n.Name,
+					m.Name, m.Facts.Arch),
 				"choose an image for "+m.Facts.Arch)
 		case a.caps(m.Machine).Kernel && !p.image.Boots:
 			return noKernel(p.image, m.Name)
 		case n.Role == protocol.Head && !a.caps(m.Machine).KeepsHead:
-			return refuse(Invalid, "head-in-memory", "image", fmt.Sprintf("the head is machine %s and keeps /home and the scheduler's state in memory; a reboot would lose them", m.Name),
+			return refuse(Invalid, "head-in-memory", "image",
+				fmt.Sprintf("the head is machine %s and keeps /home and the scheduler's state in memory; a reboot would "+
+					"lose them", m.Name),
 				"create a new cluster with its head on a service host, which keeps both, as in `head: {class: service}`")
 		}
 		if err := a.drives(p.image, n.Role, n.Class, m.Machine); err != nil {
@@ -321,7 +329,9 @@ func (a *Admission) closings(old, new spec.Cluster) []string {
 	}
 	for _, q := range old.Queues {
 		if !slices.ContainsFunc(new.Queues, func(other spec.Queue) bool { return other.Name == q.Name }) {
-			messages = append(messages, fmt.Sprintf("queue %s takes no new jobs from now on; jobs that wait in it are lost with it unless you move them to another queue", q.Name))
+			messages = append(messages, fmt.Sprintf(
+				"queue %s takes no new jobs from now on; jobs that wait in it are lost with it unless you move them to "+
+					"another queue", q.Name))
 		}
 	}
 	return messages
@@ -332,7 +342,8 @@ func (a *Admission) unannounced(p *Plan) []string {
 	if a.Schedulers.Of(p.Spec.Scheduler()).Caps.Jobs || len(p.Steps) == 0 {
 		return nil
 	}
-	return []string{"Muster does not know the jobs of this cluster, which has no scheduler: nodes are removed or rebooted at once, whatever runs on them"}
+	return []string{"Muster does not know the jobs of this cluster, which has no scheduler: nodes are removed or rebooted at " +
+		"once, whatever runs on them"}
 }
 
 // imageChange is a change of the image that keeps its name.
@@ -341,7 +352,8 @@ func imageChange(p *Plan) []spec.Change {
 		return nil
 	}
 	effect, why := spec.EffectOf("image")
-	return []spec.Change{{Path: "image", Old: p.Spec.Image + "@" + short(p.current.Image), New: p.Spec.Image + "@" + short(p.image.Digest), Effect: effect, Why: why}}
+	return []spec.Change{{Path: "image", Old: p.Spec.Image + "@" + short(p.current.Image), New: p.Spec.Image + "@" +
+		short(p.image.Digest), Effect: effect, Why: why}}
 }
 
 // rolling says whether changes reach nodes only by a new boot.

@@ -37,13 +37,20 @@ func TestNodesBootAnewInTurnAndTheHeadWhenAllOthersAreThere(t *testing.T) {
 		edit func(c *cluster.Cluster, n []node.Node)
 		want []string
 	}{
-		{"the first without jobs", func(_ *cluster.Cluster, n []node.Node) { n[1].Seen.Scheduler = &protocol.NodeState{Jobs: 1} }, []string{"n2"}},
+		{"the first without jobs", func(_ *cluster.Cluster, n []node.Node) {
+			n[1].Seen.Scheduler = &protocol.NodeState{Jobs: 1}
+		}, []string{"n2"}},
 		{"none beside one that is down", func(_ *cluster.Cluster, n []node.Node) { n[3].Phase = node.Booting }, nil},
-		{"none beside one that is missing", func(_ *cluster.Cluster, n []node.Node) { n[3].Desired, n[3].Phase = node.Absent, node.Gone }, nil},
+		{"none beside one that is missing", func(_ *cluster.Cluster, n []node.Node) {
+			n[3].Desired, n[3].Phase = node.Absent, node.Gone
+		}, nil},
 		{"none once it has stopped", func(c *cluster.Cluster, _ []node.Node) { c.Rollout.Aim, c.Rollout.Stopped = 2, 2 }, nil},
 		{"none for a pause", func(c *cluster.Cluster, _ []node.Node) { c.Desired = cluster.ToPause }, nil},
 		{"the head last", func(_ *cluster.Cluster, n []node.Node) { updated(n[1:]) }, []string{"head"}},
-		{"the head waits for a node that boots", func(_ *cluster.Cluster, n []node.Node) { updated(n[1:]); n[2].Phase = node.Booting }, nil},
+		{"the head waits for a node that boots", func(_ *cluster.Cluster, n []node.Node) {
+			updated(n[1:])
+			n[2].Phase = node.Booting
+		}, nil},
 		{"the head waits for the successor of a dead node", func(_ *cluster.Cluster, n []node.Node) {
 			updated(n[1:])
 			n[2].Desired, n[2].Phase = node.Absent, node.Gone

@@ -82,7 +82,8 @@ func shapeOf(c cluster.Cluster, nodes []node.Node) shape {
 		}
 		for number, have := 1, len(fits); have < want; number++ {
 			if name := spec.NodeName(q.Name, number); !taken[name] {
-				s.missing = append(s.missing, member{Name: name, Role: protocol.Compute, Queue: q.Name, Class: q.Class, or: q.Or, path: "queues[" + q.Name + "].max", above: have >= *q.Min, vm: q.VM, policy: place.Policy(q.Placement)})
+				s.missing = append(s.missing, member{Name: name, Role: protocol.Compute, Queue: q.Name, Class: q.Class, or: q.Or,
+					path: "queues[" + q.Name + "].max", above: have >= *q.Min, vm: q.VM, policy: place.Policy(q.Placement)})
 				have++
 			}
 		}

@@ -19,7 +19,8 @@ func TestThoseGoFirstWhoseLossCostsLeast(t *testing.T) {
 	}
 	nodes := []node.Node{
 		{Name: "head", Slot: 2, Desired: core.Present, Class: "c"},
-		newNode("n1", 3, core.Ready, 0), newNode("n2", 4, core.Ready, 1), newNode("n3", 5, node.Joining, 0), newNode("n4", 6, core.Ready, 0), newNode("n5", 7, core.Ready, 2),
+		newNode("n1", 3, core.Ready, 0), newNode("n2", 4, core.Ready, 1), newNode("n3", 5, node.Joining, 0),
+		newNode("n4", 6, core.Ready, 0), newNode("n5", 7, core.Ready, 2),
 	}
 	for _, c := range []struct {
 		max           int
@@ -33,7 +34,8 @@ func TestThoseGoFirstWhoseLossCostsLeast(t *testing.T) {
 		{0, "n1 n2 n3 n4 n5", ""},
 		{7, "", "n6 n7"},
 	} {
-		s := shapeOf(cluster.Cluster{Spec: spec.Cluster{Head: &spec.Head{Class: "c"}, Queues: []spec.Queue{{Name: "main", Class: "c", Min: &c.max, Max: &c.max}}}}, nodes)
+		s := shapeOf(cluster.Cluster{Spec: spec.Cluster{Head: &spec.Head{Class: "c"},
+			Queues: []spec.Queue{{Name: "main", Class: "c", Min: &c.max, Max: &c.max}}}}, nodes)
 		var goes, missing []string
 		for _, n := range s.release {
 			goes = append(goes, n.Name)
@@ -50,7 +52,8 @@ func TestThoseGoFirstWhoseLossCostsLeast(t *testing.T) {
 func TestANameIsFreeOnlyWhenItsNodeIsGone(t *testing.T) {
 	two := 2
 	nodes := []node.Node{{Name: "head", Desired: core.Present}, {Name: "n1", Queue: "main", Desired: node.Absent}}
-	s := shapeOf(cluster.Cluster{Spec: spec.Cluster{Head: &spec.Head{}, Queues: []spec.Queue{{Name: "main", Min: &two, Max: &two}}}}, nodes)
+	s := shapeOf(cluster.Cluster{Spec: spec.Cluster{Head: &spec.Head{},
+		Queues: []spec.Queue{{Name: "main", Min: &two, Max: &two}}}}, nodes)
 	if len(s.missing) != 2 || s.missing[0].Name != "n2" || s.missing[1].Name != "n3" {
 		t.Error(s.missing)
 	}

@@ -18,11 +18,14 @@ func (a *Admission) CreateFrom(ctx context.Context, tx *core.Tx, c spec.Cluster,
 	}
 	for _, p := range plan.Add {
 		if p.Role == protocol.Head && !a.caps(p.Machine).KeepsHead {
-			return nil, refuse(Invalid, "head-on-metal", "head.class", fmt.Sprintf("the head would be machine %s, which cannot get a snapshot's files: they are on the controller's host", p.Machine.Name),
+			return nil, refuse(Invalid, "head-on-metal", "head.class",
+				fmt.Sprintf("the head would be machine %s, which cannot get a snapshot's files: they are on the "+
+					"controller's host", p.Machine.Name),
 				"put the head on a service host, as in `head: {class: service}`")
 		}
 	}
 	plan.from = from
-	plan.Messages = append(plan.Messages, fmt.Sprintf("starts with the files and the job queue of snapshot %s of cluster %s", from.Name, from.Cluster))
+	plan.Messages = append(plan.Messages, fmt.Sprintf("starts with the files and the job queue of snapshot %s of cluster %s",
+		from.Name, from.Cluster))
 	return plan, nil
 }

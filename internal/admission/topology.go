@@ -36,7 +36,8 @@ func (l Layout) String() string {
 		nodes += p.Nodes
 		parts = append(parts, fmt.Sprintf("%s %d", p.Place, p.Nodes))
 		if p.Up > 0 && p.Up < p.Nodes {
-			narrow = append(narrow, fmt.Sprintf("the %d on %s share %s to the others", p.Nodes, p.Place, words.Count(p.Up, "cable")))
+			narrow = append(narrow, fmt.Sprintf("the %d on %s share %s to the others", p.Nodes, p.Place,
+				words.Count(p.Up, "cable")))
 		}
 	}
 	text := fmt.Sprintf("%s: %s on ", l.Queue, words.Count(nodes, "node"))
@@ -78,7 +79,8 @@ func loadTopology(ctx context.Context, tx *core.Tx, machines []machine.Machine) 
 	return newTopology(cablings, machines, ports), err
 }
 
-// newTopology puts machines on the maps of fabrics, by the adapters that inspections found in them, and those of ports that an operator says
+// newTopology puts machines on the maps of fabrics, by the adapters that inspections found in them, and those of ports that an
+// operator says
 // are theirs.
 func newTopology(cablings []fabrics.Cabling, machines []machine.Machine, ports []fabrics.Port) knownTopology {
 	l := knownTopology{of: map[string]string{}}
@@ -179,7 +181,8 @@ func (l knownTopology) best(machines []machine.Machine, fits func(inventory.Mach
 
 // locate tells the members of queues where machines are, and which nodes they are to be near to or far from: those of their
 // queue, or, where it has none, those of the cluster's others.
-func (a *Admission) locate(l knownTopology, members []member, nodes []node.Node, machines []machine.Machine, isolation string) []member {
+func (a *Admission) locate(l knownTopology, members []member, nodes []node.Node, machines []machine.Machine,
+	isolation string) []member {
 	if len(l.maps) == 0 {
 		return members
 	}
@@ -284,9 +287,13 @@ func unheeded(members []member, later bool) []string {
 		told[m.Queue] = true
 		switch {
 		case later:
-			all = append(all, fmt.Sprintf("queue %s: placement %s is decided when the lease starts: a reservation is for a number of machines, not for places", m.Queue, m.policy))
+			all = append(all, fmt.Sprintf(
+				"queue %s: placement %s is decided when the lease starts: a reservation is for a number of machines, not "+
+					"for places", m.Queue, m.policy))
 		case m.fabric == nil && m.policy != place.SameSwitch:
-			all = append(all, fmt.Sprintf("queue %s: placement %s has no effect: Muster does not know the switch of any machine of class %s", m.Queue, m.policy, m.Class))
+			all = append(all, fmt.Sprintf(
+				"queue %s: placement %s has no effect: Muster does not know the switch of any machine of class %s", m.Queue,
+				m.policy, m.Class))
 		}
 	}
 	return all
@@ -345,7 +352,8 @@ func chosenFirst(c calendar.Calendar, members []member, placed []Placed) calenda
 }
 
 // onOneSwitch places guests on hosts of one switch, the fullest first; ok is false where no switch has room for all of them.
-func onOneSwitch(m member, g place.Guest, n int, hosts []place.Host, machine func(i int) string) (placed []place.Placed, ok bool) {
+func onOneSwitch(m member, g place.Guest, n int, hosts []place.Host, machine func(i int) string) (placed []place.Placed,
+	ok bool) {
 	on := map[int][]int{}
 	for i := range hosts {
 		if p, known := m.fabric.At(machine(i)); known {

@@ -25,7 +25,8 @@ classes:
   - {name: vm, select: ["substrate = vm"], hypervisor: true, vm: {cpus: 1, memory: 1GiB}}
 `
 
-// newLeafFixture has heads' places, h1 and on, and machines of class epyc-ib on leaves, a0 and on, b0 and on …, as many as it says.
+// newLeafFixture has heads' places, h1 and on, and machines of class epyc-ib on leaves, a0 and on, b0 and on …, as many as it
+// says.
 func newLeafFixture(t *testing.T, heads int, sizes ...int) fixture {
 	t.Helper()
 	var all []offer
@@ -51,7 +52,8 @@ func (d fixture) cable(sizes ...int) {
 	var text strings.Builder
 	for leaf, size := range sizes {
 		for i := range size {
-			fmt.Fprintf(&text, "machine=%c%d\nlldp.eth0.chassis.mac=00:00:00:00:00:0%d\nlldp.eth0.chassis.name=leaf%02d\n", 'a'+leaf, i, leaf+1, leaf+1)
+			fmt.Fprintf(&text, "machine=%c%d\nlldp.eth0.chassis.mac=00:00:00:00:00:0%d\nlldp.eth0.chassis.name=leaf%02d\n",
+				'a'+leaf, i, leaf+1, leaf+1)
 		}
 	}
 	d.snapshot("eth0", text.String())
@@ -86,14 +88,17 @@ func existing(name, queue string) string {
 func TestAQueuesPlacementDecidesWhereItsNodesAre(t *testing.T) {
 	d := newLeafFixture(t, 9, 2, 4, 3)
 	for queue, want := range map[string]struct{ machines, lay string }{
-		"nodes: 3":                         {"a0 a1 b0", "cpu: 3 nodes on 2 leaves (leaf01 2, leaf02 1), at most 2 hops apart"},
-		"nodes: 3, placement: compact":     {"c0 c1 c2", "cpu: 3 nodes on 1 leaf (leaf03)"},
-		"nodes: 6, placement: compact":     {"a0 a1 b0 b1 b2 b3", "cpu: 6 nodes on 2 leaves (leaf02 4, leaf01 2), at most 2 hops apart"},
-		"nodes: 3, placement: spread":      {"a0 b0 c0", "cpu: 3 nodes on 3 leaves (leaf01 1, leaf02 1, leaf03 1), at most 2 hops apart"},
+		"nodes: 3":                     {"a0 a1 b0", "cpu: 3 nodes on 2 leaves (leaf01 2, leaf02 1), at most 2 hops apart"},
+		"nodes: 3, placement: compact": {"c0 c1 c2", "cpu: 3 nodes on 1 leaf (leaf03)"},
+		"nodes: 6, placement: compact": {"a0 a1 b0 b1 b2 b3",
+			"cpu: 6 nodes on 2 leaves (leaf02 4, leaf01 2), at most 2 hops apart"},
+		"nodes: 3, placement: spread": {"a0 b0 c0",
+			"cpu: 3 nodes on 3 leaves (leaf01 1, leaf02 1, leaf03 1), at most 2 hops apart"},
 		"nodes: 4, placement: same-switch": {"b0 b1 b2 b3", "cpu: 4 nodes on 1 leaf (leaf02)"},
 	} {
 		plan, err := d.plan(existing("cfd", queue))
-		if err != nil || machinesOf(plan) != want.machines || len(plan.Lays) != 1 || plan.Lays[0].String() != want.lay || plan.Lays[0].Fabric != "eth0" {
+		if err != nil || machinesOf(plan) != want.machines || len(plan.Lays) != 1 || plan.Lays[0].String() != want.lay ||
+			plan.Lays[0].Fabric != "eth0" {
 			t.Errorf("%s: %v", queue, err)
 			if err == nil {
 				t.Error(machinesOf(plan), plan.Lays)
@@ -150,18 +155,22 @@ func TestAQueueOnOneSwitchIsOfOneClass(t *testing.T) {
 		}
 	}
 	_, err := d.plan(existing("cfd", "nodes: 4, placement: same-switch, class: epyc-ib, or: [xeon-ib]"))
-	refusal(t, err, admission.NoCapacity, "class epyc-ib: 4 on one switch asked, at most 2 free on one (leaf01); instead, class xeon-ib: 4 asked, 3 free")
+	refusal(t, err, admission.NoCapacity,
+		"class epyc-ib: 4 on one switch asked, at most 2 free on one (leaf01); instead, class xeon-ib: 4 asked, 3 free")
 }
 
 func TestReservationsLeavePlacementToThoseWhoRun(t *testing.T) {
 	d := newLeafFixture(t, 9, 2, 4, 3)
-	d.create("name: later\nlease: {start: +8h, for: 2h, on_end: delete}\nqueues: [{name: cpu, nodes: 5, placement: same-switch}]\n")
+	d.create("name: later\nlease: {start: +8h, for: 2h, on_end: delete}\nqueues: [{name: cpu, nodes: 5, placement: " +
+		"same-switch}]\n")
 	plan, err := d.plan("name: cfd\nlease: {for: 1d, on_end: delete}\nqueues: [{name: cpu, nodes: 3, placement: same-switch}]\n")
 	if err != nil || machinesOf(plan) != "c0 c1 c2" {
 		t.Error(err, plan)
 	}
-	plan, err = d.plan("name: cfd\nlease: {start: +8h, for: 2h, on_end: delete}\nqueues: [{name: cpu, nodes: 3, placement: same-switch}]\n")
-	if err != nil || len(plan.Messages) == 0 || !strings.Contains(strings.Join(plan.Messages, " "), "queue cpu: placement same-switch is decided when the lease starts") {
+	plan, err = d.plan("name: cfd\nlease: {start: +8h, for: 2h, on_end: delete}\nqueues: [{name: cpu, nodes: 3, placement: " +
+		"same-switch}]\n")
+	if err != nil || len(plan.Messages) == 0 ||
+		!strings.Contains(strings.Join(plan.Messages, " "), "queue cpu: placement same-switch is decided when the lease starts") {
 		t.Error(err, plan)
 	}
 }
@@ -169,11 +178,16 @@ func TestReservationsLeavePlacementToThoseWhoRun(t *testing.T) {
 func TestWhereNothingIsKnownOfTheNetworkThatIsSaid(t *testing.T) {
 	d := newFixture(t, farm(3, 3)...)
 	plan, err := d.plan(existing("cfd", "nodes: 2, class: big, placement: compact"))
-	if err != nil || len(plan.Messages) != 1 || !strings.Contains(plan.Messages[0], "queue cpu: placement compact has no effect: Muster does not know the switch of any machine of class big") || len(plan.Lays) > 0 {
+	if err != nil || len(plan.Messages) != 1 ||
+		!strings.Contains(plan.Messages[0],
+			"queue cpu: placement compact has no effect: Muster does not know the switch of any machine of class big") ||
+		len(plan.Lays) > 0 {
 		t.Error(plan, err)
 	}
 	_, err = d.plan(existing("cfd", "nodes: 2, class: big, placement: same-switch"))
-	if r := refusal(t, err, admission.NoCapacity, "the switch of none of its free machines is known"); !strings.Contains(r.Diagnostics[0].Hint, "muster fabric cables import") {
+	if r := refusal(t, err, admission.NoCapacity,
+		"the switch of none of its free machines is known"); !strings.Contains(r.Diagnostics[0].Hint,
+		"muster fabric cables import") {
 		t.Error(r.Diagnostics)
 	}
 }
@@ -189,15 +203,17 @@ func TestNodesShareAChassisAsFarAsTheyCan(t *testing.T) {
 	for i := range 24 {
 		name := fmt.Sprintf("n%02d", (i*7)%24) // nothing in their names says where they are
 		guid := fmt.Sprintf("%016x", 0x2c90300500000+i*16)
-		d.add(inventory.Machine{ID: name, Name: name, Substrate: "metal", Facts: inventory.Facts{CPUs: 64, Arch: "amd64", Devices: []inventory.Device{
-			{Kind: "hca", PCI: "0000:03:00.0", GUID: guid[:4] + ":" + guid[4:8] + ":" + guid[8:12] + ":" + guid[12:]},
-			{Kind: "hca", PCI: "0000:03:00.1", GUID: "0014:0500:0000:0001", Parent: "0000:03:00.0"},
-		}}})
+		d.add(inventory.Machine{ID: name, Name: name, Substrate: "metal",
+			Facts: inventory.Facts{CPUs: 64, Arch: "amd64", Devices: []inventory.Device{
+				{Kind: "hca", PCI: "0000:03:00.0", GUID: guid[:4] + ":" + guid[4:8] + ":" + guid[8:12] + ":" + guid[12:]},
+				{Kind: "hca", PCI: "0000:03:00.1", GUID: "0014:0500:0000:0001", Parent: "0000:03:00.0"},
+			}}})
 	}
 	d.snapshot("ib0", string(text))
 	for nodes, want := range map[int]string{
-		8:  "cpu: 8 nodes on 1 leaf (chassis1)",
-		12: "cpu: 12 nodes on 2 leaves (chassis1 8, chassis2 4), at most 2 hops apart; the 8 on chassis1 share 4 cables to the others",
+		8: "cpu: 8 nodes on 1 leaf (chassis1)",
+		12: "cpu: 12 nodes on 2 leaves (chassis1 8, chassis2 4), at most 2 hops apart; the 8 on chassis1 share 4 cables to " +
+			"the others",
 	} {
 		plan, err := d.plan(existing("cfd", fmt.Sprintf("nodes: %d, placement: compact", nodes)))
 		if err != nil || len(plan.Lays) != 1 || plan.Lays[0].String() != want {

@@ -49,7 +49,8 @@ func (a *API) listKeys(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[
 func (a *API) addKey(ctx context.Context, in *apiv1.AddKeyInput) (*output[apiv1.Key], error) {
 	key, comment, options, rest, err := ssh.ParseAuthorizedKey([]byte(in.Body.Line))
 	if err != nil || len(options) > 0 || strings.TrimSpace(string(rest)) != "" {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "line: this is no SSH public key in one line", "give the content of a .pub file, such as ~/.ssh/id_ed25519.pub")
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "line: this is no SSH public key in one line",
+			"give the content of a .pub file, such as ~/.ssh/id_ed25519.pub")
 	}
 	if why := weak(key); why != "" {
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "line: "+why, "make one with `ssh-keygen -t ed25519`")
@@ -65,7 +66,8 @@ func (a *API) addKey(ctx context.Context, in *apiv1.AddKeyInput) (*output[apiv1.
 			return err
 		}
 		if len(keys) >= mostKeys { // every node of every cluster of theirs is told of each
-			return problem(http.StatusConflict, "conflict", fmt.Sprintf("you have %d SSH keys, the most that one person may have", len(keys)),
+			return problem(http.StatusConflict, "conflict", fmt.Sprintf("you have %d SSH keys, the most that one person may have",
+				len(keys)),
 				"`muster keys list` shows them, `muster keys delete` forgets one")
 		}
 		return person.AddKey(ctx, tx, person.Key{Person: identityOf(ctx), Fingerprint: out.Body.Fingerprint, Line: line})
@@ -79,7 +81,8 @@ const rsaBits = 3072
 // weak says why a key is not accepted; "" if it is.
 func weak(key ssh.PublicKey) string {
 	switch key.Type() {
-	case ssh.KeyAlgoED25519, ssh.KeyAlgoSKED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoSKECDSA256:
+	case ssh.KeyAlgoED25519, ssh.KeyAlgoSKED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521,
+		ssh.KeyAlgoSKECDSA256:
 		return ""
 	case ssh.KeyAlgoRSA:
 		if public, ok := key.(ssh.CryptoPublicKey).CryptoPublicKey().(*rsa.PublicKey); ok {
@@ -108,7 +111,8 @@ func (a *API) reachable(ctx context.Context, ref, name string) (cluster.Cluster,
 			return err
 		}
 		if !c.Admits(identityOf(ctx)) {
-			return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("cluster %s admits only some members of its project", c.Name), "its file lists them under access.users")
+			return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("cluster %s admits only some members of its project",
+				c.Name), "its file lists them under access.users")
 		}
 		nodes, err := node.Of(ctx, tx, c.ID)
 		for _, n := range nodes {
@@ -121,11 +125,15 @@ func (a *API) reachable(ctx context.Context, ref, name string) (cluster.Cluster,
 	switch {
 	case err != nil:
 	case c.Phase == cluster.Paused:
-		err = problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is paused since %s", c.Name, c.PhaseAt.Format("2006-01-02 15:04 MST")), "`muster resume "+c.Name+" --wait` brings it back")
+		err = problem(http.StatusConflict, "conflict",
+			fmt.Sprintf("cluster %s is paused since %s", c.Name, c.PhaseAt.Format("2006-01-02 15:04 MST")),
+			"`muster resume "+c.Name+" --wait` brings it back")
 	case found.ID == "" && name != "":
-		err = problem(http.StatusNotFound, "not-found", fmt.Sprintf("cluster %s has no node %q", c.Name, name), "`muster describe "+c.Name+"` lists its nodes")
+		err = problem(http.StatusNotFound, "not-found", fmt.Sprintf("cluster %s has no node %q", c.Name, name),
+			"`muster describe "+c.Name+"` lists its nodes")
 	case found.ID == "" || found.Phase != core.Ready && found.Phase != node.Draining:
-		err = problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s cannot be entered now: %s, %s", c.Name, c.Phase, c.Reason), "`muster events -w "+c.Name+"` shows its progress")
+		err = problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s cannot be entered now: %s, %s", c.Name, c.Phase,
+			c.Reason), "`muster events -w "+c.Name+"` shows its progress")
 	}
 	return c, found, err
 }
@@ -139,12 +147,14 @@ func (a *API) certify(ctx context.Context, in *apiv1.CertifyInput) (*output[apiv
 	if err != nil {
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "public_key: "+err.Error(), "")
 	}
-	return &output[apiv1.Certificate]{Body: apiv1.Certificate{Certificate: text, Account: identityOf(ctx), HostCA: a.Authority.HostCA(), Head: head.Name}}, nil
+	return &output[apiv1.Certificate]{Body: apiv1.Certificate{Certificate: text, Account: identityOf(ctx),
+		HostCA: a.Authority.HostCA(), Head: head.Name}}, nil
 }
 
 func (a *API) tunnel(ctx context.Context, in *apiv1.TunnelInput) (*huma.StreamResponse, error) {
 	if in.Upgrade != apiv1.TunnelProtocol {
-		return nil, problem(http.StatusUpgradeRequired, "invalid", "this path only upgrades connections", "send Connection: Upgrade and Upgrade: "+apiv1.TunnelProtocol)
+		return nil, problem(http.StatusUpgradeRequired, "invalid", "this path only upgrades connections",
+			"send Connection: Upgrade and Upgrade: "+apiv1.TunnelProtocol)
 	}
 	c, node, err := a.reachable(ctx, in.Cluster, in.Node)
 	if err != nil {
@@ -154,7 +164,9 @@ func (a *API) tunnel(ctx context.Context, in *apiv1.TunnelInput) (*huma.StreamRe
 	inside, err := a.Dialer.Dial(ctx, c.ID, netip.AddrPortFrom(substrate.Address(node.Slot).Addr(), sshPort))
 	if err != nil {
 		a.Log.WarnContext(ctx, "cannot reach a node", "cluster", c.Name, "node", node.Name, "error", err)
-		return nil, problem(http.StatusServiceUnavailable, "unavailable", fmt.Sprintf("node %s of cluster %s does not answer", node.Name, c.Name), "`muster describe "+c.Name+"` shows its state")
+		return nil, problem(http.StatusServiceUnavailable, "unavailable",
+			fmt.Sprintf("node %s of cluster %s does not answer", node.Name, c.Name), "`muster describe "+c.Name+
+				"` shows its state")
 	}
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
 		defer func() { _ = inside.Close() }()
@@ -183,7 +195,8 @@ func relay(ctx context.Context, w http.ResponseWriter, inside io.ReadWriteCloser
 	if err := outside.SetDeadline(time.Time{}); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(outside, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", apiv1.TunnelProtocol); err != nil {
+	if _, err := fmt.Fprintf(outside, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n",
+		apiv1.TunnelProtocol); err != nil {
 		return err
 	}
 	return pipes.Join(ctx, taken{outside, buffered.Reader}, inside)

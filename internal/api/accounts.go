@@ -23,6 +23,7 @@ const systemNames = `
 
 // canBeAccount says whether a person may have a name.
 func canBeAccount(name string) bool {
-	return accountName.MatchString(name) && !strings.Contains(" "+strings.Join(strings.Fields(systemNames), " ")+" ", " "+name+" ") &&
+	return accountName.MatchString(name) && !strings.Contains(" "+strings.Join(strings.Fields(systemNames), " ")+" ",
+		" "+name+" ") &&
 		!strings.HasPrefix(name, "systemd-")
 }

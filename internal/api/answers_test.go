@@ -27,7 +27,8 @@ func TestARecordedAnswerIsForThoseWhoMayAskNow(t *testing.T) {
 		tenants(t, db)
 		err := db.Update(t.Context(), func(tx *core.Tx) error {
 			for name, token := range map[string]person.Token{
-				"sam-reads": {Scope: access.ReadOnly}, "sam-in-bio": {Scope: access.Whole, Project: "bio"}, "sam-in-aero": {Scope: access.Whole, Project: "aero"},
+				"sam-reads": {Scope: access.ReadOnly}, "sam-in-bio": {Scope: access.Whole, Project: "bio"},
+				"sam-in-aero": {Scope: access.Whole, Project: "aero"},
 			} {
 				token.ID, token.Person, token.Name, token.Kind = "t-"+name, "sam", name, person.APIToken
 				if err := person.AddToken(t.Context(), tx, person.HashToken(name), token, time.Hour); err != nil {
@@ -56,7 +57,8 @@ func TestARecordedAnswerIsForThoseWhoMayAskNow(t *testing.T) {
 	})
 	t.Run("a token that only reads", func(t *testing.T) {
 		ask, _ := begin(t)
-		if got := ask("sam-reads", "k", path); got.status != 403 || strings.Contains(got.text, "operation") || strings.Contains(got.text, "c-aero") {
+		if got := ask("sam-reads", "k", path); got.status != 403 || strings.Contains(got.text, "operation") ||
+			strings.Contains(got.text, "c-aero") {
 			t.Error(got)
 		}
 	})
@@ -135,7 +137,8 @@ func TestKeysAndTokensOfAPersonAreCounted(t *testing.T) {
 	as := []string{"Authorization", "Bearer sam"}
 	change(t, db, func(ctx context.Context, tx *core.Tx) error {
 		for i := range 99 {
-			if err := person.AddKey(ctx, tx, person.Key{Person: "sam", Fingerprint: fmt.Sprint("SHA256:", i), Line: "ssh-ed25519 AAAA"}); err != nil {
+			if err := person.AddKey(ctx, tx, person.Key{Person: "sam", Fingerprint: fmt.Sprint("SHA256:", i),
+				Line: "ssh-ed25519 AAAA"}); err != nil {
 				return err
 			}
 		}
@@ -157,13 +160,15 @@ func TestKeysAndTokensOfAPersonAreCounted(t *testing.T) {
 	if got := call(t, s, "POST", "/v1/keys", key(), as...); got.status != 201 {
 		t.Error("the hundredth:", got)
 	}
-	if got := call(t, s, "POST", "/v1/keys", key(), as...); got.status != 409 || !strings.Contains(got.text, "you have 100 SSH keys") {
+	if got := call(t, s, "POST", "/v1/keys", key(), as...); got.status != 409 ||
+		!strings.Contains(got.text, "you have 100 SSH keys") {
 		t.Error(got)
 	}
 	if got := call(t, s, "POST", "/v1/tokens", `{"name":"last"}`, as...); got.status != 201 {
 		t.Error("the five hundredth:", got)
 	}
-	if got := call(t, s, "POST", "/v1/tokens", `{"name":"more"}`, as...); got.status != 409 || !strings.Contains(got.text, "sam has 500 tokens") {
+	if got := call(t, s, "POST", "/v1/tokens", `{"name":"more"}`, as...); got.status != 409 ||
+		!strings.Contains(got.text, "sam has 500 tokens") {
 		t.Error(got)
 	}
 	if got := call(t, s, "POST", "/v1/keys", key(), "Authorization", "Bearer olga"); got.status != 201 {

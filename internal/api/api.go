@@ -78,12 +78,14 @@ func (a *API) serve(table []apiv1.Endpoint, handlers []handler) (http.Handler, e
 	if err != nil {
 		return nil, err
 	}
-	rendered := sync.OnceValues(func() ([]byte, error) { return render(document) }) // few ask for it, and it takes longer than all else here
+	// few ask for it, and it takes longer than all else here
+	rendered := sync.OnceValues(func() ([]byte, error) { return render(document) })
 	mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
 		text, err := rendered()
 		if err != nil {
 			a.Log.Error("the OpenAPI document", "error", err)
-			writeProblem(w, problem(http.StatusInternalServerError, "internal", "the OpenAPI document cannot be written", "the controller's log says why"))
+			writeProblem(w, problem(http.StatusInternalServerError, "internal", "the OpenAPI document cannot be written",
+				"the controller's log says why"))
 			return
 		}
 		w.Header().Set("Content-Type", "application/yaml")
@@ -112,11 +114,13 @@ func elsewhere(mux *http.ServeMux) http.Handler {
 			}
 		}
 		if len(allowed) == 0 {
-			writeProblem(w, problem(http.StatusNotFound, "not-found", "there is no "+r.URL.Path, "GET /openapi.yaml lists what there is"))
+			writeProblem(w, problem(http.StatusNotFound, "not-found", "there is no "+r.URL.Path,
+				"GET /openapi.yaml lists what there is"))
 			return
 		}
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		writeProblem(w, problem(http.StatusMethodNotAllowed, "invalid", r.Method+" does not fit "+r.URL.Path, "it takes "+strings.Join(allowed, ", ")))
+		writeProblem(w, problem(http.StatusMethodNotAllowed, "invalid", r.Method+" does not fit "+r.URL.Path,
+			"it takes "+strings.Join(allowed, ", ")))
 	})
 }
 
@@ -141,7 +145,8 @@ func (a *API) register(mux *http.ServeMux, table []apiv1.Endpoint, handlers []ha
 	config.Transformers = append(config.Transformers, a.logged)
 	config.CreateHooks = nil // no $schema links: the document is the reference
 	config.Info.Description = "Self-service HPC clusters. Intent goes in here; what is true comes back as phases and events."
-	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "an API token"}}
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer",
+		Description: "an API token"}}
 	config.Security = []map[string][]string{{"token": {}}}
 	api := humago.New(mux, config)
 	api.UseMiddleware(a.observed, a.authorise(api, table))

@@ -68,7 +68,8 @@ func server(t *testing.T, machines int, changes ...func(*api.API)) (*httptest.Se
 	err = db.Update(t.Context(), func(tx *core.Tx) error {
 		for i := range machines {
 			id := fmt.Sprintf("m%d", i+1)
-			if err := machine.Add(t.Context(), tx, inventory.Machine{ID: id, Name: id, Substrate: "local", Facts: inventory.Facts{Arch: "amd64"}}); err != nil {
+			if err := machine.Add(t.Context(), tx,
+				inventory.Machine{ID: id, Name: id, Substrate: "local", Facts: inventory.Facts{Arch: "amd64"}}); err != nil {
 				return err
 			}
 		}
@@ -79,8 +80,10 @@ func server(t *testing.T, machines int, changes ...func(*api.API)) (*httptest.Se
 	}
 	makeAvailable(t, db)
 	a := &api.API{
-		DB: db, Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}, Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates()}, Authority: authority, Images: noImages{}, Dialer: echo{},
-		Drivers: api.Drivers{Power: drivers.Power(), Switches: drivers.Switches(), Substrates: drivers.Substrates()}, Version: "test", Log: slog.New(slog.DiscardHandler),
+		DB: db, Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}, Schedulers: drivers.Schedulers(),
+			Substrates: drivers.Substrates()}, Authority: authority, Images: noImages{}, Dialer: echo{},
+		Drivers: api.Drivers{Power: drivers.Power(), Switches: drivers.Switches(), Substrates: drivers.Substrates()},
+		Version: "test", Log: slog.New(slog.DiscardHandler),
 	}
 	for _, change := range changes {
 		change(a)
@@ -170,10 +173,13 @@ func TestErrorsSayWhatWhereAndWhatWouldWork(t *testing.T) {
 		{"an unknown path", "GET", "/v1/nothing", "", nil, 404, "not-found", "/openapi.yaml"},
 		{"an unknown cluster", "GET", "/v1/clusters/x", "", nil, 404, "not-found", "cluster x"},
 		{"an unknown field", "POST", "/v1/clusters", "name: a\nnodez: 3\n", nil, 422, "invalid", `"line":2`},
-		{"an unknown class", "POST", "/v1/clusters", "name: a\nqueues:\n  - {name: cpu, class: gold, nodes: 1}\n", nil, 422, "invalid", `"line":3,"col":24`},
+		{"an unknown class", "POST", "/v1/clusters", "name: a\nqueues:\n  - {name: cpu, class: gold, nodes: 1}\n", nil, 422,
+			"invalid", `"line":3,"col":24`},
 		{"an unknown image", "POST", "/v1/clusters", "name: a\nnodes: 1\nimage: x\n", nil, 422, "invalid", "there is no image x"},
-		{"too many nodes", "POST", "/v1/clusters", "name: a\nnodes: 9\n", nil, 409, "no-capacity", "class local: 9 asked, 2 free"},
-		{"a dry run of too many", "POST", "/v1/clusters?dry_run=true", "name: a\nnodes: 9\n", nil, 409, "no-capacity", `"line":2`},
+		{"too many nodes", "POST", "/v1/clusters", "name: a\nnodes: 9\n", nil, 409, "no-capacity",
+			"class local: 9 asked, 2 free"},
+		{"a dry run of too many", "POST", "/v1/clusters?dry_run=true", "name: a\nnodes: 9\n", nil, 409, "no-capacity",
+			`"line":2`},
 		{"a negative page", "GET", "/v1/clusters?limit=0", "", nil, 422, "invalid", "query.limit"},
 		{"scaling nothing", "POST", "/v1/clusters/x/scale", `{"nodes": 2}`, nil, 404, "not-found", "cluster x"},
 		{"an unknown machine", "POST", "/v1/machines/x/inspect", "", nil, 404, "not-found", "machine x"},
@@ -215,7 +221,8 @@ func TestARepeatedRequestIsDoneOnce(t *testing.T) {
 	if other := call(t, s, "POST", "/v1/clusters", "name: other\nnodes: 1\n", "Idempotency-Key", "k1"); other.status != 422 {
 		t.Error("another request under the same key:", other.status, other.text)
 	}
-	if bare := call(t, s, "POST", "/v1/clusters", "name: hello\nnodes: 3\n"); bare.status != 409 || bare.body["code"] != "conflict" {
+	if bare := call(t, s, "POST", "/v1/clusters", "name: hello\nnodes: 3\n"); bare.status != 409 ||
+		bare.body["code"] != "conflict" {
 		t.Error("the name again without a key:", bare.status, bare.text)
 	}
 }
@@ -225,7 +232,8 @@ func TestApplyChangesOnlyWhatDiffers(t *testing.T) {
 	if got := call(t, s, "PUT", "/v1/clusters/hello", "name: hello\nnodes: 3\n"); got.status != 202 {
 		t.Fatal(got.text)
 	}
-	if got := call(t, s, "PUT", "/v1/clusters/hello", "name: hello\nnodes: 3\n"); got.status != 200 || got.body["operation"] != nil {
+	if got := call(t, s, "PUT", "/v1/clusters/hello", "name: hello\nnodes: 3\n"); got.status != 200 ||
+		got.body["operation"] != nil {
 		t.Error("nothing to change:", got.status, got.text)
 	}
 	got := call(t, s, "PUT", "/v1/clusters/hello", "name: hello\nnodes: 5\n")
@@ -233,11 +241,13 @@ func TestApplyChangesOnlyWhatDiffers(t *testing.T) {
 	if got.status != 202 || operation["generation"] != 2.0 || len(got.body["add"].([]any)) != 2 {
 		t.Error(got.status, got.text)
 	}
-	if got := call(t, s, "POST", "/v1/clusters/hello/scale", `{"nodes": 1}`); got.status != 202 || len(got.body["release"].([]any)) != 4 {
+	if got := call(t, s, "POST", "/v1/clusters/hello/scale", `{"nodes": 1}`); got.status != 202 ||
+		len(got.body["release"].([]any)) != 4 {
 		t.Error(got.status, got.text)
 	}
 	for _, forbidden := range []string{"name: hello\nnodes: 1\nhead: {class: local}\n", "name: hello2\nnodes: 1\n"} {
-		if got := call(t, s, "PUT", "/v1/clusters/hello", forbidden); got.status != 422 || !strings.Contains(got.text, "unchangeable") {
+		if got := call(t, s, "PUT", "/v1/clusters/hello", forbidden); got.status != 422 ||
+			!strings.Contains(got.text, "unchangeable") {
 			t.Errorf("%q: %d %s", forbidden, got.status, got.text)
 		}
 	}
@@ -246,7 +256,10 @@ func TestApplyChangesOnlyWhatDiffers(t *testing.T) {
 func TestAWatchGoesOnWhereTheLastEventWas(t *testing.T) {
 	s, db := server(t, 1)
 	log := func(text string) {
-		if err := db.Update(t.Context(), func(tx *core.Tx) error { tx.Log(core.Event{Type: "test", Text: text}); return nil }); err != nil {
+		if err := db.Update(t.Context(), func(tx *core.Tx) error {
+			tx.Log(core.Event{Type: "test", Text: text})
+			return nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -316,7 +329,8 @@ func TestATunnelCarriesBytesBothWays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = fmt.Fprintf(c, "GET /v1/clusters/hello/tunnel HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: muster-tunnel\r\n\r\n", token)
+		_, _ = fmt.Fprintf(c, "GET /v1/clusters/hello/tunnel HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nConnection: "+
+			"Upgrade\r\nUpgrade: muster-tunnel\r\n\r\n", token)
 		reader := bufio.NewReader(c)
 		response, err := http.ReadResponse(reader, nil)
 		if err != nil {

@@ -42,7 +42,8 @@ func (a *API) appsView(c cluster.Cluster) (apps []apiv1.WebApp) {
 func (a *API) openApp(ctx context.Context, in *apiv1.OpenAppInput) (*output[apiv1.Opened], error) {
 	c, app, err := a.appOf(ctx, in.Cluster, in.App)
 	if err == nil && a.Web == nil {
-		err = problem(http.StatusConflict, "conflict", "this site has no door for web apps", "its operator opens one with `muster serve --web ADDRESS`")
+		err = problem(http.StatusConflict, "conflict", "this site has no door for web apps",
+			"its operator opens one with `muster serve --web ADDRESS`")
 	}
 	if err == nil {
 		_, _, err = a.reachable(ctx, c.ID, app.Node)
@@ -58,7 +59,8 @@ func (a *API) openApp(ctx context.Context, in *apiv1.OpenAppInput) (*output[apiv
 			return err
 		}
 		out.Body.ExpiresAt = now.Add(web.CodeLife)
-		return person.AddWebLogin(ctx, tx, person.HashToken(code), person.WebLogin{Token: callerOf(ctx).Token, Cluster: c.ID, App: app.Name}, web.CodeLife)
+		return person.AddWebLogin(ctx, tx, person.HashToken(code), person.WebLogin{Token: callerOf(ctx).Token, Cluster: c.ID,
+			App: app.Name}, web.CodeLife)
 	})
 	return out, err
 }

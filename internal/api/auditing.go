@@ -29,7 +29,9 @@ func (a *API) listAudit(ctx context.Context, in *apiv1.ListAuditInput) (*output[
 	err := a.DB.View(ctx, func(tx *core.Tx) error {
 		entries, err := person.Entries(ctx, tx, of)
 		for _, e := range entries {
-			out.Body.Items = append(out.Body.Items, apiv1.Entry{ID: e.ID, At: e.At, Person: e.Person, Token: e.Token, Door: apiv1.Door(e.Door), Action: e.Action, Project: e.Project, Object: e.Object, Outcome: e.Outcome, Remote: e.Remote, Request: e.Request})
+			out.Body.Items = append(out.Body.Items, apiv1.Entry{ID: e.ID, At: e.At, Person: e.Person, Token: e.Token,
+				Door: apiv1.Door(e.Door), Action: e.Action, Project: e.Project, Object: e.Object, Outcome: e.Outcome,
+				Remote: e.Remote, Request: e.Request})
 		}
 		if n := len(entries); n == in.Limit {
 			last := entries[n-1]

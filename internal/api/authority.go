@@ -82,8 +82,10 @@ func (a *API) audit(ctx huma.Context, caller access.Caller) {
 	}
 	asked.audited = true
 	e := person.Entry{
-		ID: admission.NewID("a"), Person: caller.Name, Token: caller.Token, Door: person.APIDoor, Action: operation.OperationID, Project: asked.project,
-		Object: asked.cluster, Outcome: fmt.Sprint(outcome(ctx)), Remote: ctx.RemoteAddr(), Request: telemetry.RequestOf(ctx.Context()),
+		ID: admission.NewID("a"), Person: caller.Name, Token: caller.Token, Door: person.APIDoor, Action: operation.OperationID,
+		Project: asked.project,
+		Object:  asked.cluster, Outcome: fmt.Sprint(outcome(ctx)), Remote: ctx.RemoteAddr(),
+		Request: telemetry.RequestOf(ctx.Context()),
 	}
 	for part := range strings.SplitSeq(operation.Path, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {
@@ -138,7 +140,8 @@ func (a *API) bearer(ctx context.Context, header string) (caller access.Caller, 
 }
 
 func unauthorized() *apiv1.Problem {
-	return problem(http.StatusUnauthorized, "unauthorized", "a valid token is needed", "`muster login` gets one; or set MUSTER_TOKEN, or run this on the controller's host as the user who started it")
+	return problem(http.StatusUnauthorized, "unauthorized", "a valid token is needed",
+		"`muster login` gets one; or set MUSTER_TOKEN, or run this on the controller's host as the user who started it")
 }
 
 // forbidden says why a caller may not do something that they know of.
@@ -204,7 +207,8 @@ func choose[T any](ctx context.Context, what, ref string, all []T, of func(T) (p
 		project, name := of(one)
 		names = append(names, project+"/"+name)
 	}
-	return found, problem(http.StatusConflict, "conflict", fmt.Sprintf("%s may be %s", ref, strings.Join(names, " or ")), "write the project too")
+	return found, problem(http.StatusConflict, "conflict", fmt.Sprintf("%s may be %s", ref, strings.Join(names, " or ")),
+		"write the project too")
 }
 
 // usual is the project of a caller's clusters whose file names none: their only one, or the site's if it is one of theirs;
@@ -224,7 +228,8 @@ func usual(c access.Caller, sites string) string {
 func (a *API) home(ctx context.Context, tx *core.Tx, c spec.Cluster) (spec.Cluster, error) {
 	caller := callerOf(ctx)
 	refuse := func(code, text, hint string) error {
-		return &admission.Refusal{Kind: admission.Invalid, Diagnostics: spec.Diagnostics{{Code: code, Path: "project", Text: text, Hint: hint}}}
+		return &admission.Refusal{Kind: admission.Invalid,
+			Diagnostics: spec.Diagnostics{{Code: code, Path: "project", Text: text, Hint: hint}}}
 	}
 	own := caller.Projects()
 	theirs := "you are in no project: an operator or a project's owner can add you"

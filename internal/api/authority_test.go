@@ -89,17 +89,25 @@ type answers struct{ own, other string }
 
 // wanted spells out who may do what. What is not in it fails the test.
 var wanted = map[answers][]string{
-	{"yyyyy", "yyyyy"}: {"list-keys", "add-key", "delete-key", "list-tokens", "add-token", "delete-token", "get-site", "list-classes", "list-images", "get-calendar",
-		"list-projects", "list-audit", "list-sessions", "get-gateway", "list-clusters", "list-snapshots", "list-events", "get-login", "log-in",
+	{"yyyyy", "yyyyy"}: {"list-keys", "add-key", "delete-key", "list-tokens", "add-token", "delete-token", "get-site",
+		"list-classes", "list-images", "get-calendar",
+		"list-projects", "list-audit", "list-sessions", "get-gateway", "list-clusters", "list-snapshots", "list-events",
+		"get-login", "log-in",
 		"list-centres", "get-centre"},
-	{"----y", "----y"}: {"list-machines", "get-machine", "list-machine-passes", "list-passes", "list-networks", "list-unknown-machines", "get-status", "list-people",
-		"add-machines", "remove-machine", "free-machine", "inspect-machine", "maintain-machine", "drain-machine", "quarantine-machine", "put-network", "remove-network",
-		"add-person", "change-person", "add-person-token", "add-project", "rotate-gateway-key", "list-secrets", "rotate-secrets", "rekey-secrets",
+	{"----y", "----y"}: {"list-machines", "get-machine", "list-machine-passes", "list-passes", "list-networks",
+		"list-unknown-machines", "get-status", "list-people",
+		"add-machines", "remove-machine", "free-machine", "inspect-machine", "maintain-machine", "drain-machine",
+		"quarantine-machine", "put-network", "remove-network",
+		"add-person", "change-person", "add-person-token", "add-project", "rotate-gateway-key", "list-secrets", "rotate-secrets",
+		"rekey-secrets",
 		"add-centre", "change-centre", "remove-centre", "get-centre-authority",
-		"list-fabrics", "get-fabric", "diff-fabric", "list-topologies", "put-topology", "remove-topology", "add-fabric", "remove-fabric", "import-fabric", "put-fabric-partition", "remove-fabric-partition",
+		"list-fabrics", "get-fabric", "diff-fabric", "list-topologies", "put-topology", "remove-topology", "add-fabric",
+		"remove-fabric", "import-fabric", "put-fabric-partition", "remove-fabric-partition",
 		"assign-fabric-port", "forget-fabric-port"},
-	{"?yyyy", "????y"}: {"get-cluster", "get-cluster-cost", "list-cluster-events", "get-snapshot", "get-quota", "list-members", "get-usage", "list-tasks", "get-task"},
-	{"?-yyy", "????y"}: {"create-cluster", "apply-cluster", "scale-cluster", "delete-cluster", "pause-cluster", "resume-cluster", "extend-cluster", "change-rollout",
+	{"?yyyy", "????y"}: {"get-cluster", "get-cluster-cost", "list-cluster-events", "get-snapshot", "get-quota", "list-members",
+		"get-usage", "list-tasks", "get-task"},
+	{"?-yyy", "????y"}: {"create-cluster", "apply-cluster", "scale-cluster", "delete-cluster", "pause-cluster", "resume-cluster",
+		"extend-cluster", "change-rollout",
 		"create-snapshot", "delete-snapshot"},
 	{"?-yy-", "????-"}: {"certify", "tunnel", "open-app", "run-task"},
 	{"?----", "????-"}: {"get-task-output"}, // it is sam's
@@ -121,7 +129,8 @@ func tenants(t *testing.T, db *core.Store) {
 			if err := person.Add(ctx, tx, person.Person{Name: name, Operator: name == "operator"}); err != nil {
 				return err
 			}
-			if err := person.AddToken(ctx, tx, person.HashToken(name), person.Token{ID: "t-" + name, Person: name, Name: "test", Kind: person.APIToken, Scope: access.Whole}, time.Hour); err != nil {
+			if err := person.AddToken(ctx, tx, person.HashToken(name), person.Token{ID: "t-" + name, Person: name, Name: "test",
+				Kind: person.APIToken, Scope: access.Whole}, time.Hour); err != nil {
 				return err
 			}
 		}
@@ -130,20 +139,25 @@ func tenants(t *testing.T, db *core.Store) {
 				return err
 			}
 			one := 1
-			c := spec.Cluster{Name: "cfd", Project: project, Image: "debian12-hpc", Queues: []spec.Queue{{Name: "cpu", Class: "local", Min: &one, Max: &one}}, Head: &spec.Head{Class: "service"},
+			c := spec.Cluster{Name: "cfd", Project: project, Image: "debian12-hpc",
+				Queues: []spec.Queue{{Name: "cpu", Class: "local", Min: &one, Max: &one}}, Head: &spec.Head{Class: "service"},
 				Access: &spec.Access{Apps: []spec.App{{Name: "jupyter", Port: 8888, Node: "head"}}}}
 			id := "c-" + project
-			if err := cluster.Add(ctx, tx, cluster.Cluster{ID: id, Project: project, Name: "cfd", Spec: c, Image: "sha256:00", CreatedBy: "sam"}); err != nil {
+			if err := cluster.Add(ctx, tx, cluster.Cluster{ID: id, Project: project, Name: "cfd", Spec: c, Image: "sha256:00",
+				CreatedBy: "sam"}); err != nil {
 				return err
 			}
-			if err := task.Add(ctx, tx, task.Task{ID: "t-" + project, Cluster: id, Account: "sam", Work: task.Work{Command: []string{"secret"}}}); err != nil {
+			if err := task.Add(ctx, tx, task.Task{ID: "t-" + project, Cluster: id, Account: "sam",
+				Work: task.Work{Command: []string{"secret"}}}); err != nil {
 				return err
 			}
-			session := person.Session{ID: "s-" + project, Person: "sam", Kind: "cluster", PlaceID: id, Place: "cfd", Project: project}
+			session := person.Session{ID: "s-" + project, Person: "sam", Kind: "cluster", PlaceID: id, Place: "cfd",
+				Project: project}
 			if err := person.BeginSession(ctx, tx, session); err != nil {
 				return err
 			}
-			if err := snapshot.Add(ctx, tx, snapshot.Snapshot{ID: "s-" + project, Project: project, Name: "shot", ClusterID: id, Cluster: "cfd", Spec: c, CreatedBy: "sam"}); err != nil {
+			if err := snapshot.Add(ctx, tx, snapshot.Snapshot{ID: "s-" + project, Project: project, Name: "shot", ClusterID: id,
+				Cluster: "cfd", Spec: c, CreatedBy: "sam"}); err != nil {
 				return err
 			}
 			for _, m := range []person.Membership{{Person: "sam", Role: access.Member}, {Person: "olga", Role: access.Owner}} {
@@ -154,7 +168,8 @@ func tenants(t *testing.T, db *core.Store) {
 			}
 			for _, role := range access.Roles() {
 				if i == 0 {
-					if err := person.SetMember(ctx, tx, person.Membership{Project: project, Person: string(role), Role: role}); err != nil {
+					if err := person.SetMember(ctx, tx, person.Membership{Project: project, Person: string(role),
+						Role: role}); err != nil {
 						return err
 					}
 				}
@@ -181,8 +196,11 @@ func TestWhoMayDoWhat(t *testing.T) {
 			tenants(t, db)
 			for project, answers := range map[string]string{"aero": w.own, "bio": w.other} {
 				for i, who := range callers {
-					path := strings.NewReplacer("{cluster}", project+"%2Fcfd", "{snapshot}", project+"%2Fshot", "{project}", project, "{person}", "sam", "{machine}", "m1",
-						"{network}", "n1", "{session}", "s-"+project, "{app}", "jupyter", "{centre}", "arc", "{fabric}", "ib0", "{partition}", "storage", "{port}", "0x0002c903000a0b0c", "{token}", "t-"+who, "{task}", "t-"+project, "{fingerprint}", url.PathEscape("SHA256:x")).Replace(op.path)
+					path := strings.NewReplacer("{cluster}", project+"%2Fcfd", "{snapshot}", project+"%2Fshot", "{project}",
+						project, "{person}", "sam", "{machine}", "m1",
+						"{network}", "n1", "{session}", "s-"+project, "{app}", "jupyter", "{centre}", "arc", "{fabric}", "ib0",
+						"{partition}", "storage", "{port}", "0x0002c903000a0b0c", "{token}", "t-"+who, "{task}", "t-"+project,
+						"{fingerprint}", url.PathEscape("SHA256:x")).Replace(op.path)
 					if op.id == "get-usage" {
 						path += "?project=" + project
 					}
@@ -192,16 +210,20 @@ func TestWhoMayDoWhat(t *testing.T) {
 						headers = append(headers, "Upgrade", apiv1.TunnelProtocol)
 					}
 					if err := db.Update(t.Context(), func(tx *core.Tx) error {
-						life := person.Token{ID: "t-" + who, Person: who, Name: "test", Kind: person.APIToken, Scope: access.Whole} // it may have revoked itself
+						// it may have revoked itself
+						life := person.Token{ID: "t-" + who, Person: who, Name: "test", Kind: person.APIToken,
+							Scope: access.Whole}
 						if err := person.AddToken(t.Context(), tx, person.HashToken(who), life, time.Hour); err != nil {
 							return err
 						}
-						return person.SetMember(t.Context(), tx, person.Membership{Project: project, Person: "sam", Role: access.Member})
+						return person.SetMember(t.Context(), tx,
+							person.Membership{Project: project, Person: "sam", Role: access.Member})
 					}); err != nil {
 						t.Fatal(err)
 					}
 					got := call(t, s, op.method, path, body, headers...)
-					everybody := w.own == "yyyyy" || w.own == "----y" // of what no project owns it may be told that it is not there
+					// of what no project owns it may be told that it is not there
+					everybody := w.own == "yyyyy" || w.own == "----y"
 					switch unknown := got.status == 404 || strings.Contains(got.text, "unknown-project"); {
 					case got.status == 401 || got.status >= 500,
 						answers[i] == 'y' && (got.status == 403 || unknown && !everybody),

@@ -54,10 +54,12 @@ func onStream[In, Out any](op apiv1.Op[In, Out], answer func(context.Context, *I
 		described.Responses = map[string]*huma.Response{"101": {Description: "the connection is open"}}
 		if typeOf[Out]() != typeOf[apiv1.Nothing]() {
 			page := api.OpenAPI().Components.Schemas.Schema(typeOf[Out](), true, "")
-			described.Responses = map[string]*huma.Response{"200": {Description: "a page of events, or a stream of them", Content: map[string]*huma.MediaType{
-				"application/json":  {Schema: page},
-				"text/event-stream": {Schema: &huma.Schema{Type: "string", Description: "id: number; event: type; data: the event as JSON"}},
-			}}}
+			described.Responses = map[string]*huma.Response{"200": {Description: "a page of events, or a stream of them",
+				Content: map[string]*huma.MediaType{
+					"application/json": {Schema: page},
+					"text/event-stream": {Schema: &huma.Schema{Type: "string",
+						Description: "id: number; event: type; data: the event as JSON"}},
+				}}}
 		}
 		huma.Register(api, described, func(ctx context.Context, in *In) (*huma.StreamResponse, error) {
 			out, err := answer(ctx, in)
@@ -98,7 +100,8 @@ func (a *API) bind(api huma.API, table []apiv1.Endpoint, handlers []handler) err
 
 // describe is an operation in the words of the OpenAPI document.
 func describe(op apiv1.Endpoint) huma.Operation {
-	d := huma.Operation{OperationID: op.ID, Method: op.Method, Path: op.Path, Summary: op.Summary, Description: op.Description, Tags: []string{op.Tag},
+	d := huma.Operation{OperationID: op.ID, Method: op.Method, Path: op.Path, Summary: op.Summary, Description: op.Description,
+		Tags:          []string{op.Tag},
 		DefaultStatus: op.Status, Errors: op.Errors, MaxBodyBytes: op.MaxBody}
 	if op.Open {
 		d.Security = []map[string][]string{}
@@ -107,9 +110,10 @@ func describe(op apiv1.Endpoint) huma.Operation {
 		takeFile(&d)
 	}
 	if op.Unchanged {
-		d.Responses = map[string]*huma.Response{"200": {Description: "the plan of a dry run, or nothing to change", Content: map[string]*huma.MediaType{
-			"application/json": {Schema: &huma.Schema{Ref: "#/components/schemas/Answer"}},
-		}}}
+		d.Responses = map[string]*huma.Response{"200": {Description: "the plan of a dry run, or nothing to change",
+			Content: map[string]*huma.MediaType{
+				"application/json": {Schema: &huma.Schema{Ref: "#/components/schemas/Answer"}},
+			}}}
 	}
 	return d
 }

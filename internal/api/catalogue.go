@@ -14,8 +14,11 @@ import (
 
 func (a *API) getSite(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Site], error) {
 	catalogue, caller := a.Admission.Catalogue, callerOf(ctx)
-	site := apiv1.Site{Site: catalogue.Site, Version: a.Version, Identity: caller.Name, Operator: caller.Operator, Project: usual(caller, catalogue.Project),
-		Roles: map[string]access.Role{}, Token: caller.Token, Scope: caller.Scope, Only: caller.Project, ExpiresAt: caller.Until, Web: a.webView()}
+	site := apiv1.Site{Site: catalogue.Site, Version: a.Version, Identity: caller.Name, Operator: caller.Operator,
+		Project: usual(caller, catalogue.Project),
+		Roles:   map[string]access.Role{}, Token: caller.Token, Scope: caller.Scope, Only: caller.Project,
+		ExpiresAt: caller.Until,
+		Web:       a.webView()}
 	for _, project := range caller.Projects() {
 		site.Roles[project] = caller.Roles[project]
 	}
@@ -41,7 +44,8 @@ func (a *API) listClasses(ctx context.Context, in *apiv1.Page) (*output[apiv1.Li
 				roomy = a.Admission.Roomy(class, machines)
 			}
 			for _, m := range machines {
-				if class.Has(m.Machine) && !m.IsGuest() && (m.Hosts == class.Hypervisor || m.BootsFromNetwork()) { // what boots by itself may be either
+				// what boots by itself may be either
+				if class.Has(m.Machine) && !m.IsGuest() && (m.Hosts == class.Hypervisor || m.BootsFromNetwork()) {
 					view.Machines++
 					if !class.Hypervisor && m.Free() || roomy[m.ID] {
 						view.Free++
@@ -75,7 +79,8 @@ func (a *API) listImages(_ context.Context, in *apiv1.Page) (*output[apiv1.List[
 	cut := pageOf(*in, all, key)
 	out := &output[apiv1.List[apiv1.Image]]{Body: apiv1.List[apiv1.Image]{Items: []apiv1.Image{}, Next: cut.Next}}
 	for _, m := range cut.Items {
-		out.Body.Items = append(out.Body.Items, apiv1.Image{Name: m.Name, Digest: m.Digest, Arch: m.Arch, Size: m.Size, Created: m.Created, Summary: m.Summary, Drivers: some(m.Carries)})
+		out.Body.Items = append(out.Body.Items, apiv1.Image{Name: m.Name, Digest: m.Digest, Arch: m.Arch, Size: m.Size,
+			Created: m.Created, Summary: m.Summary, Drivers: some(m.Carries)})
 	}
 	return out, nil
 }

@@ -21,8 +21,10 @@ import (
 func centreView(ctx context.Context, c centres.Centre) (apiv1.Centre, bool) {
 	all := callerOf(ctx).Everywhere()
 	v := apiv1.Centre{
-		Name: c.Name, CentreSpec: apiv1.CentreSpec{Login: c.Login, HostCA: c.HostCA, HostKeys: c.HostKeys, Probe: c.Probe, Projects: []apiv1.CentreProject{}},
-		State: apiv1.CentreOpen, Since: c.LostAt, Reason: c.Reason, SeenAt: c.SeenAt, System: c.System, Queues: []apiv1.CentreQueue{}, CreatedAt: c.CreatedAt,
+		Name: c.Name, CentreSpec: apiv1.CentreSpec{Login: c.Login, HostCA: c.HostCA, HostKeys: c.HostKeys, Probe: c.Probe,
+			Projects: []apiv1.CentreProject{}},
+		State: apiv1.CentreOpen, Since: c.LostAt, Reason: c.Reason, SeenAt: c.SeenAt, System: c.System,
+		Queues: []apiv1.CentreQueue{}, CreatedAt: c.CreatedAt,
 	}
 	switch {
 	case c.LookedAt.IsZero():
@@ -35,7 +37,8 @@ func centreView(ctx context.Context, c centres.Centre) (apiv1.Centre, bool) {
 	}
 	for _, p := range c.Projects {
 		if sees(ctx, p.Project) {
-			v.Projects = append(v.Projects, apiv1.CentreProject{Project: p.Project, Queues: p.Queues, Rule: string(p.Rule), Account: p.Account})
+			v.Projects = append(v.Projects, apiv1.CentreProject{Project: p.Project, Queues: p.Queues, Rule: string(p.Rule),
+				Account: p.Account})
 		}
 	}
 	for _, q := range c.Queues {
@@ -97,15 +100,19 @@ func said(ctx context.Context, tx *core.Tx, name string, s apiv1.CentreSpec) (ce
 			return c, problem(http.StatusUnprocessableEntity, "invalid", "projects: "+p.Project+" is listed twice", "")
 		}
 		if (p.Account != "") != (p.Rule == string(centres.SharedAccount)) {
-			return c, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("projects: %s: rule %s, account %q", p.Project, p.Rule, p.Account), "an account is given with the rule shared, and with no other")
+			return c, problem(http.StatusUnprocessableEntity, "invalid",
+				fmt.Sprintf("projects: %s: rule %s, account %q", p.Project, p.Rule, p.Account),
+				"an account is given with the rule shared, and with no other")
 		}
-		c.Projects = append(c.Projects, centres.Project{Project: p.Project, Queues: p.Queues, Rule: centres.AccountRule(p.Rule), Account: p.Account})
+		c.Projects = append(c.Projects, centres.Project{Project: p.Project, Queues: p.Queues, Rule: centres.AccountRule(p.Rule),
+			Account: p.Account})
 		clusters, err := cluster.List(ctx, tx, p.Project)
 		if err != nil {
 			return c, err
 		}
 		if slices.ContainsFunc(clusters, func(other cluster.Cluster) bool { return other.Name == name }) {
-			return c, problem(http.StatusConflict, "conflict", fmt.Sprintf("project %s has a cluster %s", p.Project, name), "at the door both would have the same name: take another one")
+			return c, problem(http.StatusConflict, "conflict", fmt.Sprintf("project %s has a cluster %s", p.Project, name),
+				"at the door both would have the same name: take another one")
 		}
 	}
 	for personName := range s.Accounts {
@@ -155,7 +162,8 @@ func (a *API) addCentre(ctx context.Context, in *apiv1.AddCentreInput) (*output[
 		if err := centres.Add(ctx, tx, c); err != nil {
 			return err
 		}
-		tx.Log(core.Event{Type: "centre.requested", Text: fmt.Sprintf("centre %s at %s for %s, by %s", c.Name, c.Login, who(c), identityOf(ctx))})
+		tx.Log(core.Event{Type: "centre.requested", Text: fmt.Sprintf("centre %s at %s for %s, by %s", c.Name, c.Login, who(c),
+			identityOf(ctx))})
 		return showCentre(ctx, tx, c.Name, out)
 	})
 	return out, err
@@ -171,7 +179,8 @@ func (a *API) changeCentre(ctx context.Context, in *apiv1.ChangeCentreInput) (*o
 		if err := centres.Change(ctx, tx, c); err != nil {
 			return err
 		}
-		tx.Log(core.Event{Type: "centre.requested", Text: fmt.Sprintf("centre %s: at %s for %s, by %s", c.Name, c.Login, who(c), identityOf(ctx))})
+		tx.Log(core.Event{Type: "centre.requested", Text: fmt.Sprintf("centre %s: at %s for %s, by %s", c.Name, c.Login, who(c),
+			identityOf(ctx))})
 		return showCentre(ctx, tx, c.Name, out)
 	})
 	return out, err
@@ -179,7 +188,8 @@ func (a *API) changeCentre(ctx context.Context, in *apiv1.ChangeCentreInput) (*o
 
 func (a *API) removeCentre(ctx context.Context, in *apiv1.CentreRef) (*output[apiv1.Nothing], error) {
 	err := a.DB.Update(ctx, func(tx *core.Tx) error {
-		tx.Log(core.Event{Type: "centre.requested", Text: fmt.Sprintf("centre %s is forgotten, by %s", in.Centre, identityOf(ctx))})
+		tx.Log(core.Event{Type: "centre.requested", Text: fmt.Sprintf("centre %s is forgotten, by %s", in.Centre,
+			identityOf(ctx))})
 		return centres.Remove(ctx, tx, in.Centre)
 	})
 	return nil, err

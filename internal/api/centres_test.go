@@ -28,26 +28,30 @@ func TestACentreShowsEachProjectItsOwn(t *testing.T) {
 		{strings.Replace(body, `"member": "m.smith"`, `"ghost": "g"`, 1), "person ghost"},
 		{strings.Replace(body, hostKey, "nonsense", 1), "no SSH public key"},
 	} {
-		if got := call(t, s, "POST", "/v1/centres", c.body, as("operator")...); got.status < 400 || got.status >= 500 || !strings.Contains(got.text, c.want) {
+		if got := call(t, s, "POST", "/v1/centres", c.body, as("operator")...); got.status < 400 || got.status >= 500 ||
+			!strings.Contains(got.text, c.want) {
 			t.Errorf("%d %s, not %q", got.status, got.text, c.want)
 		}
 	}
 	if got := call(t, s, "POST", "/v1/centres", body, as("operator")...); got.status != 201 {
 		t.Fatal(got.status, got.text)
 	}
-	if got := call(t, s, "POST", "/v1/clusters", "name: arc\nnodes: 1\nproject: aero\n", as("member")...); got.status != 422 || !strings.Contains(got.text, "arc is a registered cluster") {
+	if got := call(t, s, "POST", "/v1/clusters", "name: arc\nnodes: 1\nproject: aero\n", as("member")...); got.status != 422 ||
+		!strings.Contains(got.text, "arc is a registered cluster") {
 		t.Errorf("a cluster of the same name: %d %s", got.status, got.text)
 	}
 	if err := db.Update(t.Context(), func(tx *core.Tx) error {
 		c, err := centres.Due(t.Context(), tx, 0)
 		if err == nil {
-			_, err = centres.Seen(t.Context(), tx, c, "Slurm 22.05.8", []centres.Queue{{Name: "cpu", Up: true, State: "up"}, {Name: "gpu", Up: true, State: "up"}})
+			_, err = centres.Seen(t.Context(), tx, c, "Slurm 22.05.8",
+				[]centres.Queue{{Name: "cpu", Up: true, State: "up"}, {Name: "gpu", Up: true, State: "up"}})
 		}
 		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for who, want := range map[string]string{"member": "cpu", "viewer": "cpu", "sam": "cpu gpu", "operator": "cpu gpu", "nobody": ""} {
+	for who, want := range map[string]string{"member": "cpu", "viewer": "cpu", "sam": "cpu gpu", "operator": "cpu gpu",
+		"nobody": ""} {
 		list, one := call(t, s, "GET", "/v1/centres", "", as(who)...), call(t, s, "GET", "/v1/centres/arc", "", as(who)...)
 		var page apiv1.List[apiv1.Centre]
 		if err := json.Unmarshal([]byte(list.text), &page); err != nil {

@@ -61,7 +61,8 @@ func (a *API) listClusters(ctx context.Context, in *apiv1.Page) (*output[apiv1.L
 			return err
 		}
 		clusters = slices.DeleteFunc(clusters, func(c cluster.Cluster) bool { return !sees(ctx, c.Project) })
-		cut := pageOf(*in, clusters, func(c cluster.Cluster) string { return c.Name + " " + c.Project }) // a space comes before all that names have
+		// a space comes before all that names have
+		cut := pageOf(*in, clusters, func(c cluster.Cluster) string { return c.Name + " " + c.Project })
 		out.Body = apiv1.List[apiv1.Cluster]{Items: []apiv1.Cluster{}, Next: cut.Next}
 		for _, c := range cut.Items {
 			view, err := a.clusterView(ctx, tx, c)
@@ -116,17 +117,18 @@ func (a *API) createCluster(ctx context.Context, in *apiv1.CreateClusterInput) (
 	if err != nil {
 		return nil, err
 	}
-	return a.carryOut(ctx, in.Request, doc, request("create", string(in.RawBody), in.FromSnapshot), func(ctx context.Context, tx *core.Tx) (*admission.Plan, error) {
-		source, err := a.sourceOf(ctx, tx, in.FromSnapshot)
-		if err != nil {
-			return nil, err
-		}
-		c, err := a.home(ctx, tx, doc.Cluster)
-		if err != nil {
-			return nil, err
-		}
-		return a.Admission.CreateFrom(ctx, tx, c, source)
-	})
+	return a.carryOut(ctx, in.Request, doc, request("create", string(in.RawBody), in.FromSnapshot),
+		func(ctx context.Context, tx *core.Tx) (*admission.Plan, error) {
+			source, err := a.sourceOf(ctx, tx, in.FromSnapshot)
+			if err != nil {
+				return nil, err
+			}
+			c, err := a.home(ctx, tx, doc.Cluster)
+			if err != nil {
+				return nil, err
+			}
+			return a.Admission.CreateFrom(ctx, tx, c, source)
+		})
 }
 
 func (a *API) applyCluster(ctx context.Context, in *apiv1.ApplyClusterInput) (*output[apiv1.Answer], error) {
@@ -138,30 +140,33 @@ func (a *API) applyCluster(ctx context.Context, in *apiv1.ApplyClusterInput) (*o
 	if doc.Cluster.Project != "" && ref == doc.Cluster.Name {
 		ref = doc.Cluster.Project + "/" + ref
 	}
-	return a.carryOut(ctx, in.Request, doc, request("apply", in.Cluster, string(in.RawBody), fmt.Sprint(in.RefreshImage)), func(ctx context.Context, tx *core.Tx) (*admission.Plan, error) {
-		current, err := a.find(ctx, tx, ref)
-		switch {
-		case isNotFound(err) && doc.Cluster.Name == ref[strings.LastIndex(ref, "/")+1:]:
-			c, err := a.home(ctx, tx, doc.Cluster)
-			if err != nil {
+	return a.carryOut(ctx, in.Request, doc, request("apply", in.Cluster, string(in.RawBody), fmt.Sprint(in.RefreshImage)),
+		func(ctx context.Context, tx *core.Tx) (*admission.Plan, error) {
+			current, err := a.find(ctx, tx, ref)
+			switch {
+			case isNotFound(err) && doc.Cluster.Name == ref[strings.LastIndex(ref, "/")+1:]:
+				c, err := a.home(ctx, tx, doc.Cluster)
+				if err != nil {
+					return nil, err
+				}
+				return a.Admission.Create(ctx, tx, c)
+			case err != nil:
 				return nil, err
 			}
-			return a.Admission.Create(ctx, tx, c)
-		case err != nil:
-			return nil, err
-		}
-		want := doc.Cluster
-		want.Project = cmp.Or(want.Project, current.Project)
-		change := a.Admission.Change
-		if in.RefreshImage {
-			change = a.Admission.Refresh
-		}
-		plan, err := a.changed(ctx, tx, current, func(current cluster.Cluster) (*admission.Plan, error) { return change(ctx, tx, current, want) })
-		if err == nil && !in.RefreshImage {
-			plan.Messages = append(plan.Messages, a.Admission.Newer(plan)...)
-		}
-		return plan, err
-	})
+			want := doc.Cluster
+			want.Project = cmp.Or(want.Project, current.Project)
+			change := a.Admission.Change
+			if in.RefreshImage {
+				change = a.Admission.Refresh
+			}
+			plan, err := a.changed(ctx, tx, current, func(current cluster.Cluster) (*admission.Plan, error) {
+				return change(ctx, tx, current, want)
+			})
+			if err == nil && !in.RefreshImage {
+				plan.Messages = append(plan.Messages, a.Admission.Newer(plan)...)
+			}
+			return plan, err
+		})
 }
 
 // bounds are a queue's min and max as asked for.
@@ -170,9 +175,11 @@ func bounds(b apiv1.ScaleClusterBody) (least, most *int, err error) {
 	case b.Min == nil && b.Max == nil:
 		return &b.Nodes, &b.Nodes, nil
 	case b.Min == nil || b.Max == nil || b.Nodes != 0:
-		return nil, nil, problem(http.StatusUnprocessableEntity, "invalid", "the size is unclear", "write either nodes, or min and max")
+		return nil, nil, problem(http.StatusUnprocessableEntity, "invalid", "the size is unclear",
+			"write either nodes, or min and max")
 	case *b.Min > *b.Max:
-		return nil, nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("min is %d and max is %d", *b.Min, *b.Max), "min must be at most max")
+		return nil, nil, problem(http.StatusUnprocessableEntity, "invalid",
+			fmt.Sprintf("min is %d and max is %d", *b.Min, *b.Max), "min must be at most max")
 	}
 	return b.Min, b.Max, nil
 }
@@ -186,36 +193,38 @@ func sizeAsked(b apiv1.ScaleClusterBody) string {
 }
 
 func (a *API) scaleCluster(ctx context.Context, in *apiv1.ScaleClusterInput) (*output[apiv1.Answer], error) {
-	return a.carryOut(ctx, in.Request, nil, request("scale", in.Cluster, in.Body.Queue, sizeAsked(in.Body)), func(ctx context.Context, tx *core.Tx) (*admission.Plan, error) {
-		current, err := a.find(ctx, tx, in.Cluster)
-		if err != nil {
-			return nil, err
-		}
-		want := current.Spec
-		want.Queues = append([]spec.Queue{}, current.Spec.Queues...)
-		var names []string
-		for i := range want.Queues {
-			q := &want.Queues[i]
-			names = append(names, q.Name)
-			if q.Name == in.Body.Queue || in.Body.Queue == "" && len(want.Queues) == 1 {
-				if q.Min, q.Max, err = bounds(in.Body); err != nil {
-					return nil, err
-				}
-				return a.changed(ctx, tx, current, func(current cluster.Cluster) (*admission.Plan, error) {
-					return a.Admission.Change(ctx, tx, current, want)
-				})
+	return a.carryOut(ctx, in.Request, nil, request("scale", in.Cluster, in.Body.Queue, sizeAsked(in.Body)),
+		func(ctx context.Context, tx *core.Tx) (*admission.Plan, error) {
+			current, err := a.find(ctx, tx, in.Cluster)
+			if err != nil {
+				return nil, err
 			}
-		}
-		text := fmt.Sprintf("cluster %s has no queue %q", current.Name, in.Body.Queue)
-		if in.Body.Queue == "" {
-			text = fmt.Sprintf("cluster %s has %d queues: say which", current.Name, len(names))
-		}
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", text, "its queues are "+strings.Join(names, ", "))
-	})
+			want := current.Spec
+			want.Queues = append([]spec.Queue{}, current.Spec.Queues...)
+			var names []string
+			for i := range want.Queues {
+				q := &want.Queues[i]
+				names = append(names, q.Name)
+				if q.Name == in.Body.Queue || in.Body.Queue == "" && len(want.Queues) == 1 {
+					if q.Min, q.Max, err = bounds(in.Body); err != nil {
+						return nil, err
+					}
+					return a.changed(ctx, tx, current, func(current cluster.Cluster) (*admission.Plan, error) {
+						return a.Admission.Change(ctx, tx, current, want)
+					})
+				}
+			}
+			text := fmt.Sprintf("cluster %s has no queue %q", current.Name, in.Body.Queue)
+			if in.Body.Queue == "" {
+				text = fmt.Sprintf("cluster %s has %d queues: say which", current.Name, len(names))
+			}
+			return nil, problem(http.StatusUnprocessableEntity, "invalid", text, "its queues are "+strings.Join(names, ", "))
+		})
 }
 
 // changed plans a change on the row as it stands now; no other change comes in between.
-func (a *API) changed(ctx context.Context, tx *core.Tx, current cluster.Cluster, plan func(cluster.Cluster) (*admission.Plan, error)) (*admission.Plan, error) {
+func (a *API) changed(ctx context.Context, tx *core.Tx, current cluster.Cluster,
+	plan func(cluster.Cluster) (*admission.Plan, error)) (*admission.Plan, error) {
 	if err := cluster.Lock(ctx, tx, current.ID); err != nil {
 		return nil, err
 	}
@@ -231,7 +240,8 @@ func (a *API) changed(ctx context.Context, tx *core.Tx, current cluster.Cluster,
 
 // carryOut runs a plan and, unless it is a dry run, writes it, in one transaction together with the answer for a
 // repeated request.
-func (a *API) carryOut(ctx context.Context, in apiv1.Request, doc *spec.Document, request string, plan func(context.Context, *core.Tx) (*admission.Plan, error)) (*output[apiv1.Answer], error) {
+func (a *API) carryOut(ctx context.Context, in apiv1.Request, doc *spec.Document, request string,
+	plan func(context.Context, *core.Tx) (*admission.Plan, error)) (*output[apiv1.Answer], error) {
 	drainFor, err := drainOf(in)
 	if err != nil {
 		return nil, err
@@ -277,7 +287,8 @@ func (a *API) carryOut(ctx context.Context, in apiv1.Request, doc *spec.Document
 }
 
 // unchanged answers a request that changes no field. A drain limit is then meant for the nodes that drain already.
-func (a *API) unchanged(ctx context.Context, tx *core.Tx, c cluster.Cluster, drainFor time.Duration, out *output[apiv1.Answer]) error {
+func (a *API) unchanged(ctx context.Context, tx *core.Tx, c cluster.Cluster, drainFor time.Duration,
+	out *output[apiv1.Answer]) error {
 	out.Status = http.StatusOK
 	if drainFor > 0 {
 		limited, err := node.LimitDrains(ctx, tx, c.ID, drainFor)
@@ -285,7 +296,8 @@ func (a *API) unchanged(ctx context.Context, tx *core.Tx, c cluster.Cluster, dra
 			return err
 		}
 		if limited > 0 {
-			out.Body.Messages = append(out.Body.Messages, fmt.Sprintf("%d draining nodes have %s left for their jobs", limited, drainFor))
+			out.Body.Messages = append(out.Body.Messages, fmt.Sprintf("%d draining nodes have %s left for their jobs", limited,
+				drainFor))
 		}
 	}
 	view, err := a.clusterView(ctx, tx, c)
@@ -316,7 +328,8 @@ func (a *API) deleteCluster(ctx context.Context, in *apiv1.DeleteClusterInput) (
 			if err := cluster.WantDeleted(ctx, tx, c.ID); err != nil {
 				return err
 			}
-			tx.Log(core.Event{Type: "cluster.requested", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: "delete, by " + identityOf(ctx)})
+			tx.Log(core.Event{Type: "cluster.requested", Project: c.Project, ClusterID: c.ID, Cluster: c.Name,
+				Text: "delete, by " + identityOf(ctx)})
 		}
 		view, err := a.clusterView(ctx, tx, c)
 		if err != nil {
@@ -367,7 +380,8 @@ func (a *API) once(ctx context.Context, key, request string, out *output[apiv1.A
 			if err != nil {
 				return err
 			}
-			return person.SaveAnswer(ctx, tx, owner, key, person.Answer{Request: request, Project: askedOf(ctx).project, Status: out.Status, Body: string(body)})
+			return person.SaveAnswer(ctx, tx, owner, key, person.Answer{Request: request, Project: askedOf(ctx).project,
+				Status: out.Status, Body: string(body)})
 		})
 	}
 	err := update()
@@ -407,7 +421,8 @@ func again(ctx context.Context, answer person.Answer, request string, out *outpu
 		return err
 	}
 	if answer.Request != request {
-		return problem(http.StatusUnprocessableEntity, "invalid", "this Idempotency-Key was used for another request", "use a new key for each request")
+		return problem(http.StatusUnprocessableEntity, "invalid", "this Idempotency-Key was used for another request",
+			"use a new key for each request")
 	}
 	out.Status, out.Body = answer.Status, body
 	return nil

@@ -24,7 +24,9 @@ func between(w apiv1.Window, from, now time.Time) (time.Time, time.Time, error) 
 		to = w.To
 	}
 	if from.After(now) || !w.From.IsZero() && !w.To.IsZero() && !w.To.After(w.From) {
-		return from, to, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("from %s to %s is not in the past", from.Format(time.RFC3339), to.Format(time.RFC3339)), "from must be before to, and in the past")
+		return from, to, problem(http.StatusUnprocessableEntity, "invalid",
+			fmt.Sprintf("from %s to %s is not in the past", from.Format(time.RFC3339), to.Format(time.RFC3339)),
+			"from must be before to, and in the past")
 	}
 	return from, to, nil
 }
@@ -54,7 +56,8 @@ func (a *API) clusterCost(ctx context.Context, in *apiv1.GetClusterCostInput) (*
 		}
 		limits, err := a.Admission.ClusterLimits(ctx, tx, c.ID, c.Spec)
 		out.Body = apiv1.Cost{
-			Cluster: c.Name, ClusterID: c.ID, Project: c.Project, From: from, To: to, Total: usage.Total(lines).String(), PerHour: charged.PerHour().String(),
+			Cluster: c.Name, ClusterID: c.ID, Project: c.Project, From: from, To: to, Total: usage.Total(lines).
+					String(), PerHour: charged.PerHour().String(),
 			Limits: limitViews(limits), Lines: lineViews(lines),
 		}
 		return err
@@ -85,7 +88,8 @@ func (a *API) statement(ctx context.Context, in *apiv1.GetUsageInput) (*output[a
 		if err != nil {
 			return err
 		}
-		out.Body = apiv1.Statement{Site: a.Admission.Catalogue.Site, Project: in.Project, From: from, To: to, Total: usage.Total(lines).String(), Lines: lineViews(lines)}
+		out.Body = apiv1.Statement{Site: a.Admission.Catalogue.Site, Project: in.Project, From: from, To: to,
+			Total: usage.Total(lines).String(), Lines: lineViews(lines)}
 		for _, l := range lines {
 			if l.Kind == usage.Node {
 				out.Body.NodeHours += l.Charged.Hours()
@@ -112,7 +116,8 @@ func (a *API) quota(ctx context.Context, in *apiv1.GetQuotaInput) (*output[apiv1
 		limits, err := a.Admission.ProjectLimits(ctx, tx, in.Project)
 		granted := a.Admission.Catalogue.Projects[in.Project].Quota
 		out.Body = apiv1.Quota{
-			Project: in.Project, Nodes: apiv1.Share{Used: use.Nodes, Limit: granted.Nodes}, Cores: apiv1.Share{Used: use.Cores, Limit: granted.Cores}, GPUs: apiv1.Share{Used: use.GPUs, Limit: granted.GPUs},
+			Project: in.Project, Nodes: apiv1.Share{Used: use.Nodes, Limit: granted.Nodes},
+			Cores: apiv1.Share{Used: use.Cores, Limit: granted.Cores}, GPUs: apiv1.Share{Used: use.GPUs, Limit: granted.GPUs},
 			Limits: limitViews(limits),
 		}
 		return err
@@ -129,9 +134,11 @@ func lineViews(lines []usage.Line) []apiv1.UsageLine {
 	views := []apiv1.UsageLine{}
 	for _, l := range lines {
 		view := apiv1.UsageLine{
-			Kind: l.Kind, Project: l.Project, Cluster: l.Cluster, ClusterID: l.ClusterID, Node: l.Node, Queue: l.Queue, Class: l.Class, Machine: l.Machine,
-			Nodes: l.Nodes, From: l.From, To: l.To, Seconds: map[string]float64{}, ChargedSeconds: seconds(l.Charged), GiBMonths: l.GiBMonths,
-			Rate: l.Rate.String(), Cost: l.Cost.String(),
+			Kind: l.Kind, Project: l.Project, Cluster: l.Cluster, ClusterID: l.ClusterID, Node: l.Node, Queue: l.Queue,
+			Class: l.Class, Machine: l.Machine,
+			Nodes: l.Nodes, From: l.From, To: l.To, Seconds: map[string]float64{}, ChargedSeconds: seconds(l.Charged),
+			GiBMonths: l.GiBMonths,
+			Rate:      l.Rate.String(), Cost: l.Cost.String(),
 		}
 		for state, length := range l.Time {
 			view.Seconds[string(state)] = seconds(length)
@@ -173,6 +180,7 @@ func (a *API) money(ctx context.Context, tx *core.Tx, view *apiv1.Cluster) error
 		return err
 	}
 	limits, err := a.Admission.ClusterLimits(ctx, tx, view.ID, view.Spec)
-	view.Price, view.Cost, view.PerHour, view.Limits = whole.String(), charged.Cost().String(), charged.PerHour().String(), limitViews(limits)
+	view.Price, view.Cost, view.PerHour, view.Limits = whole.String(), charged.Cost().String(), charged.PerHour().
+		String(), limitViews(limits)
 	return err
 }

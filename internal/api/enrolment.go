@@ -24,11 +24,15 @@ func (a *API) addMachines(ctx context.Context, in *apiv1.AddMachinesInput) (*out
 	enrols := a.Admission.Substrates.Of(b.Substrate).Enrols
 	switch {
 	case b.Name != "" && b.Count > 1:
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "name: one name cannot be given to several machines", "leave the name out, or enrol one at a time")
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "name: one name cannot be given to several machines",
+			"leave the name out, or enrol one at a time")
 	case enrols == substrate.ByNumber && len(b.Machines) > 0:
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("machines: %s machines are not listed", b.Substrate), "give count, or substrate "+strings.Join(a.Admission.Substrates.Enrolled(substrate.ByList), " or "))
+		return nil, problem(http.StatusUnprocessableEntity, "invalid",
+			fmt.Sprintf("machines: %s machines are not listed", b.Substrate), "give count, or substrate "+
+				strings.Join(a.Admission.Substrates.Enrolled(substrate.ByList), " or "))
 	case enrols == substrate.ByList && len(b.Machines) == 0:
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "machines: no machine is listed", "give name, macs, network and power of at least one")
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "machines: no machine is listed",
+			"give name, macs, network and power of at least one")
 	}
 	out := &output[apiv1.List[apiv1.Machine]]{}
 	err := a.DB.Update(ctx, func(tx *core.Tx) error {
@@ -77,7 +81,8 @@ func (a *API) newMachines(ctx context.Context, tx *core.Tx, in *apiv1.AddMachine
 				continue
 			}
 		}
-		machines = append(machines, inventory.Machine{Name: name, Substrate: b.Substrate, Facts: inventory.Facts{CPUs: b.CPUs, MemoryMiB: b.MemoryMiB}})
+		machines = append(machines, inventory.Machine{Name: name, Substrate: b.Substrate,
+			Facts: inventory.Facts{CPUs: b.CPUs, MemoryMiB: b.MemoryMiB}})
 	}
 	return machines, nil
 }
@@ -111,14 +116,16 @@ func (a *API) wholeMachines(ctx context.Context, tx *core.Tx, kind string, list 
 		bad := func(field, text, hint string) {
 			wrong = append(wrong, spec.Diagnostic{Code: spec.CodeBadValue, Path: path + "." + field, Text: text, Hint: hint})
 		}
-		m := inventory.Machine{Name: n.Name, Substrate: kind, Network: n.Network, Power: inventory.Power{Control: n.Power, Credentials: n.Credentials}}
+		m := inventory.Machine{Name: n.Name, Substrate: kind, Network: n.Network,
+			Power: inventory.Power{Control: n.Power, Credentials: n.Credentials}}
 		if other, twice := names[n.Name]; twice {
 			bad("name", fmt.Sprintf("%s is the name of %s too", n.Name, other), "names are unique")
 		}
 		names[n.Name] = path
 		on, err := network.Get(ctx, tx, n.Network)
 		if isNotFound(err) {
-			bad("network", fmt.Sprintf("there is no network %q", n.Network), "`muster networks list` shows those there are; `muster networks add` makes one")
+			bad("network", fmt.Sprintf("there is no network %q", n.Network),
+				"`muster networks list` shows those there are; `muster networks add` makes one")
 		} else if err != nil {
 			return nil, err
 		}
@@ -132,7 +139,8 @@ func (a *API) wholeMachines(ctx context.Context, tx *core.Tx, kind string, list 
 			case mac[0]&1 == 1:
 				bad(field, fmt.Sprintf("%s is a group address", mac), "give the NIC's own")
 			case macs[mac.String()] != "":
-				bad(field, fmt.Sprintf("%s is listed twice, here and for %s", mac, macs[mac.String()]), "a MAC belongs to one machine")
+				bad(field, fmt.Sprintf("%s is listed twice, here and for %s", mac, macs[mac.String()]),
+					"a MAC belongs to one machine")
 			}
 			macs[mac.String()] = path
 			m.MACs = append(m.MACs, mac.String())
@@ -142,7 +150,8 @@ func (a *API) wholeMachines(ctx context.Context, tx *core.Tx, kind string, list 
 		}
 		switch {
 		case a.Drivers.Switches.Isolates(on) && len(n.Ports) == 0:
-			bad("ports", fmt.Sprintf("missing; the switch of network %s keeps clusters apart, and has to know where the machine is", n.Network), "name the switch's port of each MAC, in their order")
+			bad("ports", fmt.Sprintf("missing; the switch of network %s keeps clusters apart, and has to know where the "+
+				"machine is", n.Network), "name the switch's port of each MAC, in their order")
 		case len(n.Ports) > 0 && len(n.Ports) != len(n.MACs):
 			bad("ports", fmt.Sprintf("%d ports for %d MACs", len(n.Ports), len(n.MACs)), "name one for each MAC, in their order")
 		}
@@ -150,7 +159,8 @@ func (a *API) wholeMachines(ctx context.Context, tx *core.Tx, kind string, list 
 			key := n.Network + "/" + port
 			switch {
 			case !portName.MatchString(port):
-				bad(fmt.Sprintf("ports[%d]", j), fmt.Sprintf("%q is no port", port), "write the switch's own name of it, as in eth7 or m1n0")
+				bad(fmt.Sprintf("ports[%d]", j), fmt.Sprintf("%q is no port", port),
+					"write the switch's own name of it, as in eth7 or m1n0")
 			case ports[key] != "":
 				bad(fmt.Sprintf("ports[%d]", j), fmt.Sprintf("%s is the port of %s", port, ports[key]), "a port has one machine")
 			}

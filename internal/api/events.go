@@ -47,7 +47,8 @@ func (a *API) listClusterEvents(ctx context.Context, in *apiv1.ListClusterEvents
 }
 
 // events answers with those there are, or goes on with those to come for as long as who asked is one who still may.
-func (a *API) events(ctx context.Context, of core.EventsOf, in apiv1.ListEventsInput, still func(access.Caller) bool) (*huma.StreamResponse, error) {
+func (a *API) events(ctx context.Context, of core.EventsOf, in apiv1.ListEventsInput,
+	still func(access.Caller) bool) (*huma.StreamResponse, error) {
 	of.After = in.After
 	if in.LastEventID != "" {
 		last, err := strconv.ParseInt(in.LastEventID, 10, 64)
@@ -81,7 +82,8 @@ func (a *API) events(ctx context.Context, of core.EventsOf, in apiv1.ListEventsI
 }
 
 func eventView(e core.Event) apiv1.Event {
-	return apiv1.Event{Seq: e.Seq, At: e.At, Type: e.Type, Project: e.Project, ClusterID: e.ClusterID, Cluster: e.Cluster, Node: e.Node, Machine: e.Machine,
+	return apiv1.Event{Seq: e.Seq, At: e.At, Type: e.Type, Project: e.Project, ClusterID: e.ClusterID, Cluster: e.Cluster,
+		Node: e.Node, Machine: e.Machine,
 		Phase: apiv1.Phase(e.Phase), Text: e.Text, Request: e.Request}
 }
 

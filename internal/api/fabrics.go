@@ -35,8 +35,10 @@ func fabricView(f fabrics.Fabric) apiv1.Fabric {
 		f.Reason = "it is no longer managed, once what is under way there has ended"
 	}
 	return apiv1.Fabric{
-		FabricSpec: apiv1.FabricSpec{Name: f.Name, Driver: f.Driver, Config: f.Config, Managers: f.Managers}, Phase: apiv1.Phase(f.Phase), Reason: f.Reason, Since: f.PhaseAt,
-		Revision: f.Revision, Applied: f.Applied, Seen: f.Seen, SeenAt: f.SeenAt, Partitions: []apiv1.FabricPartition{}, Ports: []apiv1.FabricPort{},
+		FabricSpec: apiv1.FabricSpec{Name: f.Name, Driver: f.Driver, Config: f.Config, Managers: f.Managers},
+		Phase:      apiv1.Phase(f.Phase), Reason: f.Reason, Since: f.PhaseAt,
+		Revision: f.Revision, Applied: f.Applied, Seen: f.Seen, SeenAt: f.SeenAt, Partitions: []apiv1.FabricPartition{},
+		Ports: []apiv1.FabricPort{},
 	}
 }
 
@@ -55,9 +57,11 @@ func wholeFabric(ctx context.Context, tx *core.Tx, name string) (apiv1.Fabric, e
 		return view, err
 	}
 	for _, p := range partitions {
-		to := apiv1.FabricPartition{Key: p.Key, Cluster: p.Cluster, Name: p.Name, Open: p.Open, Ending: !p.Wanted, Members: []apiv1.FabricMember{}}
+		to := apiv1.FabricPartition{Key: p.Key, Cluster: p.Cluster, Name: p.Name, Open: p.Open, Ending: !p.Wanted,
+			Members: []apiv1.FabricMember{}}
 		for _, m := range p.Members {
-			to.Members = append(to.Members, apiv1.FabricMember{Port: m.GUID, Membership: membershipWord(m.Membership), Node: m.NodeID, Leaving: !m.Wanted})
+			to.Members = append(to.Members, apiv1.FabricMember{Port: m.GUID, Membership: membershipWord(m.Membership),
+				Node: m.NodeID, Leaving: !m.Wanted})
 		}
 		view.Partitions = append(view.Partitions, to)
 	}
@@ -68,7 +72,8 @@ func wholeFabric(ctx context.Context, tx *core.Tx, name string) (apiv1.Fabric, e
 	seen, err := fabrics.PortsSeen(ctx, tx, f.ID)
 	for _, p := range ports {
 		s := seen[p.GUID]
-		view.Ports = append(view.Ports, apiv1.FabricPort{Port: p.GUID, Adapter: p.Adapter, Name: p.Name, Machine: p.Machine, Assigned: p.Assigned, Answers: s.Answered, Entries: some(s.Entries), Capacity: s.Capacity})
+		view.Ports = append(view.Ports, apiv1.FabricPort{Port: p.GUID, Adapter: p.Adapter, Name: p.Name, Machine: p.Machine,
+			Assigned: p.Assigned, Answers: s.Answered, Entries: some(s.Entries), Capacity: s.Capacity})
 	}
 	return view, err
 }
@@ -81,7 +86,8 @@ func membershipWord(m fabric.Membership) string {
 }
 
 // onFabric changes a fabric and shows it as it is then.
-func (a *API) onFabric(ctx context.Context, name, what string, act func(*core.Tx, fabrics.Fabric) error) (*output[apiv1.Fabric], error) {
+func (a *API) onFabric(ctx context.Context, name, what string, act func(*core.Tx, fabrics.Fabric) error) (*output[apiv1.Fabric],
+	error) {
 	out := &output[apiv1.Fabric]{}
 	err := a.DB.Update(ctx, func(tx *core.Tx) error {
 		f, err := fabrics.Get(ctx, tx, name)
@@ -99,15 +105,18 @@ func (a *API) onFabric(ctx context.Context, name, what string, act func(*core.Tx
 }
 
 func (a *API) addFabric(ctx context.Context, in *apiv1.AddFabricInput) (*output[apiv1.Fabric], error) {
-	f := fabrics.Fabric{ID: admission.NewID("f"), Name: in.Body.Name, Driver: in.Body.Driver, Config: in.Body.Config, Managers: in.Body.Managers, CreatedBy: identityOf(ctx)}
+	f := fabrics.Fabric{ID: admission.NewID("f"), Name: in.Body.Name, Driver: in.Body.Driver, Config: in.Body.Config,
+		Managers: in.Body.Managers, CreatedBy: identityOf(ctx)}
 	if a.CheckFabric == nil {
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "this controller has no drivers of fabrics", "")
 	}
 	if err := a.CheckFabric(f); err != nil {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("fabric %s: %v", f.Name, err), "docs/fabrics.md lists what drivers are told")
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("fabric %s: %v", f.Name, err),
+			"docs/fabrics.md lists what drivers are told")
 	}
 	if twice := firstTwice(f.Managers); twice != 0 {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("fabric %s: manager %s is named twice", f.Name, twice), "name the port of each subnet manager once")
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("fabric %s: manager %s is named twice", f.Name,
+			twice), "name the port of each subnet manager once")
 	}
 	err := a.DB.Update(ctx, func(tx *core.Tx) error { return fabrics.Add(ctx, tx, f) })
 	if err != nil {
@@ -179,7 +188,8 @@ func (a *API) diffFabric(ctx context.Context, in *apiv1.FabricRef) (*output[apiv
 			out.Body.Reason = f.Reason
 		}
 		for _, d := range fabric.Compare(f.Intent(partitions), tables) {
-			out.Body.Ports = append(out.Body.Ports, apiv1.FabricDifference{Port: d.Port, Machine: machines[d.Port], Surplus: d.Surplus, Missing: d.Missing, Silent: d.Silent})
+			out.Body.Ports = append(out.Body.Ports, apiv1.FabricDifference{Port: d.Port, Machine: machines[d.Port],
+				Surplus: d.Surplus, Missing: d.Missing, Silent: d.Silent})
 		}
 		return nil
 	})
@@ -189,7 +199,8 @@ func (a *API) diffFabric(ctx context.Context, in *apiv1.FabricRef) (*output[apiv
 func (a *API) importFabric(ctx context.Context, in *apiv1.ImportFabricInput) (*output[apiv1.Fabric], error) {
 	graph, err := topology.Parse(in.Body.Snapshot)
 	if err != nil {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "snapshot: "+err.Error(), "give the unchanged output of `ibnetdiscover`")
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "snapshot: "+err.Error(),
+			"give the unchanged output of `ibnetdiscover`")
 	}
 	var ports []fabrics.Port
 	for _, p := range graph.Ports {
@@ -214,18 +225,20 @@ func (a *API) putPartition(ctx context.Context, in *apiv1.PutFabricPartitionInpu
 		}
 		members[m.Port] = as
 	}
-	return a.onFabric(ctx, in.Fabric, fmt.Sprintf("partition %s with %d members", in.Partition, len(members)), func(tx *core.Tx, f fabrics.Fabric) error {
-		for _, m := range in.Body.Members {
-			if err := a.onPort(ctx, tx, f, m.Port); err != nil { // nobody would ever see it without the key
-				return err
+	return a.onFabric(ctx, in.Fabric, fmt.Sprintf("partition %s with %d members", in.Partition, len(members)),
+		func(tx *core.Tx, f fabrics.Fabric) error {
+			for _, m := range in.Body.Members {
+				if err := a.onPort(ctx, tx, f, m.Port); err != nil { // nobody would ever see it without the key
+					return err
+				}
 			}
-		}
-		err := fabrics.PutSitePartition(ctx, tx, f, in.Partition, in.Body.Open, members)
-		if full := (*fabrics.TableFull)(nil); errors.As(err, &full) {
-			return problem(http.StatusConflict, "conflict", full.Error(), "end partitions of the site's own that are not needed, or clusters there")
-		}
-		return err
-	})
+			err := fabrics.PutSitePartition(ctx, tx, f, in.Partition, in.Body.Open, members)
+			if full := (*fabrics.TableFull)(nil); errors.As(err, &full) {
+				return problem(http.StatusConflict, "conflict", full.Error(),
+					"end partitions of the site's own that are not needed, or clusters there")
+			}
+			return err
+		})
 }
 
 func (a *API) removePartition(ctx context.Context, in *apiv1.FabricPartitionRef) (*output[apiv1.Nothing], error) {
@@ -236,26 +249,30 @@ func (a *API) removePartition(ctx context.Context, in *apiv1.FabricPartitionRef)
 }
 
 func (a *API) assignPort(ctx context.Context, in *apiv1.AssignFabricPortInput) (*output[apiv1.Fabric], error) {
-	return a.onFabric(ctx, in.Fabric, fmt.Sprintf("port %s belongs to machine %s", in.Port, in.Body.Machine), func(tx *core.Tx, f fabrics.Fabric) error {
-		if err := a.onPort(ctx, tx, f, in.Port.GUID); err != nil {
-			return err
-		}
-		id := ""
-		if in.Body.Machine != "" {
-			m, err := machine.Get(ctx, tx, in.Body.Machine)
-			if err != nil {
+	return a.onFabric(ctx, in.Fabric, fmt.Sprintf("port %s belongs to machine %s", in.Port, in.Body.Machine),
+		func(tx *core.Tx, f fabrics.Fabric) error {
+			if err := a.onPort(ctx, tx, f, in.Port.GUID); err != nil {
 				return err
 			}
-			if m.IsGuest() {
-				return problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("machine %s is a guest of %s, which has the port", m.Name, m.HostName), "name "+m.HostName)
+			id := ""
+			if in.Body.Machine != "" {
+				m, err := machine.Get(ctx, tx, in.Body.Machine)
+				if err != nil {
+					return err
+				}
+				if m.IsGuest() {
+					return problem(http.StatusUnprocessableEntity, "invalid",
+						fmt.Sprintf("machine %s is a guest of %s, which has the port", m.Name, m.HostName), "name "+m.HostName)
+				}
+				if m.Holder != "" {
+					return problem(http.StatusConflict, "conflict",
+						fmt.Sprintf("machine %s is in use by %s, whose cluster would not have the port", m.Name, m.HolderName),
+						"say it when the machine is free")
+				}
+				id = m.ID
 			}
-			if m.Holder != "" {
-				return problem(http.StatusConflict, "conflict", fmt.Sprintf("machine %s is in use by %s, whose cluster would not have the port", m.Name, m.HolderName), "say it when the machine is free")
-			}
-			id = m.ID
-		}
-		return fabrics.GivePort(ctx, tx, in.Port.GUID, id, id != "")
-	})
+			return fabrics.GivePort(ctx, tx, in.Port.GUID, id, id != "")
+		})
 }
 
 func (a *API) forgetPort(ctx context.Context, in *apiv1.FabricPortRef) (*output[apiv1.Nothing], error) {
@@ -272,7 +289,8 @@ func (a *API) forgetPort(ctx context.Context, in *apiv1.FabricPortRef) (*output[
 func (a *API) onPort(ctx context.Context, tx *core.Tx, f fabrics.Fabric, port fabric.GUID) error {
 	on, err := fabrics.FabricOf(ctx, tx, port)
 	if err == nil && on != f.ID {
-		err = problem(http.StatusNotFound, "not-found", fmt.Sprintf("port %s is not on fabric %s", port, f.Name), "`muster fabric get "+f.Name+"` shows its ports; `muster fabric import` adds some")
+		err = problem(http.StatusNotFound, "not-found", fmt.Sprintf("port %s is not on fabric %s", port, f.Name),
+			"`muster fabric get "+f.Name+"` shows its ports; `muster fabric import` adds some")
 	}
 	return err
 }
@@ -295,7 +313,8 @@ func portViews(ctx context.Context, tx *core.Tx, machine string) ([]apiv1.Machin
 	for _, f := range all {
 		for _, p := range mine {
 			if s := seen[p.GUID]; p.Fabric == f.ID {
-				ports = append(ports, apiv1.MachinePort{Fabric: f.Name, Port: p.GUID, Answers: s.Answered, Entries: some(s.Entries), Capacity: s.Capacity})
+				ports = append(ports, apiv1.MachinePort{Fabric: f.Name, Port: p.GUID, Answers: s.Answered,
+					Entries: some(s.Entries), Capacity: s.Capacity})
 			}
 		}
 	}

@@ -28,7 +28,9 @@ func fabricServer(t *testing.T) (*httptest.Server, *core.Store) {
 	}
 	db := kindstest.Open(t, t.TempDir()+"/db")
 	a := &api.API{
-		DB: db, Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}, Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates()}, Images: noImages{}, Log: slog.New(slog.DiscardHandler), Telemetry: telemetry.New("test"),
+		DB: db, Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}, Schedulers: drivers.Schedulers(),
+			Substrates: drivers.Substrates()}, Images: noImages{}, Log: slog.New(slog.DiscardHandler),
+		Telemetry:   telemetry.New("test"),
 		CheckFabric: func(fabrics.Fabric) error { return nil },
 	}
 	handler, err := a.Handler()
@@ -37,7 +39,8 @@ func fabricServer(t *testing.T) (*httptest.Server, *core.Store) {
 	}
 	s := httptest.NewServer(handler)
 	t.Cleanup(s.Close)
-	if got := call(t, s, "POST", "/v1/fabrics", `{"name": "ib0", "driver": "opensm", "managers": ["`+fabrictest.HostPort(0).String()+`"]}`); got.status != 201 {
+	if got := call(t, s, "POST", "/v1/fabrics", `{"name": "ib0", "driver": "opensm", "managers": ["`+
+		fabrictest.HostPort(0).String()+`"]}`); got.status != 201 {
 		t.Fatalf("%d %s", got.status, got.text)
 	}
 	err = db.Update(t.Context(), func(tx *core.Tx) error {
@@ -47,7 +50,8 @@ func fabricServer(t *testing.T) (*httptest.Server, *core.Store) {
 			ports = append(ports, fabrics.Port{GUID: fabrictest.HostPort(i), Adapter: fabrictest.HostNode(i)})
 		}
 		seen := fabrics.PortSeen{GUID: fabrictest.HostPort(1), Capacity: 4, Answered: true}
-		return errors.Join(err, fabrics.PutPorts(t.Context(), tx, f.ID, ports, ""), fabrics.SaveSeen(t.Context(), tx, f.ID, 1, []fabrics.PortSeen{seen}))
+		return errors.Join(err, fabrics.PutPorts(t.Context(), tx, f.ID, ports, ""),
+			fabrics.SaveSeen(t.Context(), tx, f.ID, 1, []fabrics.PortSeen{seen}))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -73,11 +77,17 @@ func TestWhatNoFabricCanBeIsRefusedInWords(t *testing.T) {
 		status             int
 		says               string
 	}{
-		"a name":            {"POST", "/v1/fabrics", `{"name": "IB", "driver": "opensm", "managers": ["0x0000000000000001"]}`, 422, `IB\" is not a name; use small letters`},
-		"a manager twice":   {"POST", "/v1/fabrics", `{"name": "ib1", "driver": "opensm", "managers": ["0x0000000000000001", "0x0000000000000001"]}`, 422, "manager 0x0000000000000001 is named twice"},
-		"a port of nowhere": {"PUT", "/v1/fabrics/ib0/partitions/three", member(0x12), 404, "port 0x0000000000000012 is not on fabric ib0 (`muster fabric get ib0` shows its ports"},
-		"a full table":      {"PUT", "/v1/fabrics/ib0/partitions/three", member(port), 409, "partition table of port " + port.String() + " is full (2 of 2) (end partitions"},
-		"a member":          {"DELETE", "/v1/fabrics/ib0/ports/" + port.String(), "", 409, "is in use by the site's own partition one; take it out of that first"},
+		"a name": {"POST", "/v1/fabrics", `{"name": "IB", "driver": "opensm", "managers": ["0x0000000000000001"]}`,
+			422, `IB\" is not a name; use small letters`},
+		"a manager twice": {"POST", "/v1/fabrics",
+			`{"name": "ib1", "driver": "opensm", "managers": ["0x0000000000000001", "0x0000000000000001"]}`, 422,
+			"manager 0x0000000000000001 is named twice"},
+		"a port of nowhere": {"PUT", "/v1/fabrics/ib0/partitions/three", member(0x12), 404,
+			"port 0x0000000000000012 is not on fabric ib0 (`muster fabric get ib0` shows its ports"},
+		"a full table": {"PUT", "/v1/fabrics/ib0/partitions/three", member(port), 409, "partition table of port " +
+			port.String() + " is full (2 of 2) (end partitions"},
+		"a member": {"DELETE", "/v1/fabrics/ib0/ports/" + port.String(), "", 409,
+			"is in use by the site's own partition one; take it out of that first"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := call(t, s, c.method, c.path, c.body)
@@ -99,7 +109,8 @@ func TestAPartitionThatEndsIsToldFromItsNextOne(t *testing.T) {
 		t.Fatalf("%d %s", got.status, got.text)
 	}
 	got := call(t, s, "PUT", "/v1/fabrics/ib0/partitions/storage", member(port))
-	if got.status != 200 || !strings.Contains(got.text, `"key":"0x7000","name":"storage","ending":true`) || !strings.Contains(got.text, `"key":"0x7001","name":"storage","members"`) {
+	if got.status != 200 || !strings.Contains(got.text, `"key":"0x7000","name":"storage","ending":true`) ||
+		!strings.Contains(got.text, `"key":"0x7001","name":"storage","members"`) {
 		t.Errorf("%d %s", got.status, got.text)
 	}
 }
@@ -111,12 +122,15 @@ func TestADifferenceSaysWhyTheFabricCannotBeRead(t *testing.T) {
 		t.Fatal(claims, err)
 	}
 	err = db.Update(t.Context(), func(tx *core.Tx) error {
-		return tx.Settle(t.Context(), claims[0], core.Settlement{Phase: core.Degraded, Reason: "fabric ib0: its manager was not told: it is off", Failures: 1, Never: true})
+		return tx.Settle(t.Context(), claims[0],
+			core.Settlement{Phase: core.Degraded, Reason: "fabric ib0: its manager was not told: it is off", Failures: 1,
+				Never: true})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := call(t, s, "GET", "/v1/fabrics/ib0/diff", ""); !strings.Contains(got.text, `"reason":"fabric ib0: its manager was not told: it is off"`) {
+	if got := call(t, s, "GET", "/v1/fabrics/ib0/diff", ""); !strings.Contains(got.text,
+		`"reason":"fabric ib0: its manager was not told: it is off"`) {
 		t.Errorf("%d %s", got.status, got.text)
 	}
 	if got := call(t, s, "GET", "/v1/status", ""); !strings.Contains(got.text, `"name":"fabrics-degraded"`) {

@@ -23,23 +23,24 @@ func leaseView(c cluster.Cluster) apiv1.Term {
 }
 
 func (a *API) extendCluster(ctx context.Context, in *apiv1.ExtendClusterInput) (*output[apiv1.Answer], error) {
-	return a.carryOut(ctx, in.Request, nil, request("extend", in.Cluster, in.Body.For, in.Body.Until), func(ctx context.Context, tx *core.Tx) (*admission.Plan, error) {
-		current, err := a.find(ctx, tx, in.Cluster)
-		if err != nil {
-			return nil, err
-		}
-		return a.changed(ctx, tx, current, func(current cluster.Cluster) (*admission.Plan, error) {
-			now, err := tx.Now(ctx)
+	return a.carryOut(ctx, in.Request, nil, request("extend", in.Cluster, in.Body.For, in.Body.Until),
+		func(ctx context.Context, tx *core.Tx) (*admission.Plan, error) {
+			current, err := a.find(ctx, tx, in.Cluster)
 			if err != nil {
 				return nil, err
 			}
-			until, err := newEnd(in.Body, current, now)
-			if err != nil {
-				return nil, err
-			}
-			return a.Admission.Change(ctx, tx, current, admission.Prolonged(current, until))
+			return a.changed(ctx, tx, current, func(current cluster.Cluster) (*admission.Plan, error) {
+				now, err := tx.Now(ctx)
+				if err != nil {
+					return nil, err
+				}
+				until, err := newEnd(in.Body, current, now)
+				if err != nil {
+					return nil, err
+				}
+				return a.Admission.Change(ctx, tx, current, admission.Prolonged(current, until))
+			})
 		})
-	})
 }
 
 // newEnd is the new end that is asked for.
@@ -69,7 +70,8 @@ func newEnd(in apiv1.ExtendClusterBody, c cluster.Cluster, now time.Time) (time.
 		return invalid("until: "+err.Error(), "")
 	}
 	if !until.After(c.EndsAt) {
-		return invalid(fmt.Sprintf("the lease of cluster %s runs until %s as it is", c.Name, spec.When(c.EndsAt)), "to end it earlier, write a shorter lease.for in its file and `muster apply` it")
+		return invalid(fmt.Sprintf("the lease of cluster %s runs until %s as it is", c.Name, spec.When(c.EndsAt)),
+			"to end it earlier, write a shorter lease.for in its file and `muster apply` it")
 	}
 	return until.Truncate(time.Second), nil
 }
@@ -92,7 +94,8 @@ func (a *API) getCalendar(ctx context.Context, in *apiv1.GetCalendarInput) (*out
 		if in.Class != "" {
 			class, ok := a.Admission.Catalogue.Find(in.Class)
 			if !ok {
-				return problem(http.StatusNotFound, "not-found", fmt.Sprintf("there is no class %q", in.Class), "`muster classes` lists those there are")
+				return problem(http.StatusNotFound, "not-found", fmt.Sprintf("there is no class %q", in.Class),
+					"`muster classes` lists those there are")
 			}
 			classes = []inventory.Class{class}
 		}
@@ -116,12 +119,14 @@ func span(in *apiv1.GetCalendarInput, now time.Time) (from, until time.Time, err
 		}
 	}
 	if !until.After(from) {
-		return from, until, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("to: %s is not after %s", spec.When(until), spec.When(from)), "the calendar shows what is to come")
+		return from, until, problem(http.StatusUnprocessableEntity, "invalid",
+			fmt.Sprintf("to: %s is not after %s", spec.When(until), spec.When(from)), "the calendar shows what is to come")
 	}
 	return from, until, nil
 }
 
-func (a *API) calendarView(ctx context.Context, tx *core.Tx, now time.Time, classes []inventory.Class, from, until time.Time) (apiv1.Calendar, error) {
+func (a *API) calendarView(ctx context.Context, tx *core.Tx, now time.Time, classes []inventory.Class, from,
+	until time.Time) (apiv1.Calendar, error) {
 	view := apiv1.Calendar{Now: now, From: from, Until: until, Classes: []apiv1.ClassCalendar{}}
 	machines, err := machine.List(ctx, tx)
 	if err != nil {
@@ -145,9 +150,11 @@ func (a *API) calendarView(ctx context.Context, tx *core.Tx, now time.Time, clas
 	for i, slots := range c.Table(classes, from, until) {
 		one := apiv1.ClassCalendar{Name: classes[i].Name, Slots: []apiv1.Slot{}}
 		for _, s := range slots {
-			slot := apiv1.Slot{From: s.From, Until: s.Until, Free: s.Free, Held: s.Held, Reserved: s.Reserved, By: []apiv1.CalendarShare{}}
+			slot := apiv1.Slot{From: s.From, Until: s.Until, Free: s.Free, Held: s.Held, Reserved: s.Reserved,
+				By: []apiv1.CalendarShare{}}
 			for _, share := range s.By {
-				slot.By = append(slot.By, apiv1.CalendarShare{Cluster: cmp.Or(names[share.By], share.By), Machines: share.Machines, Reserved: share.Reserved})
+				slot.By = append(slot.By, apiv1.CalendarShare{Cluster: cmp.Or(names[share.By], share.By),
+					Machines: share.Machines, Reserved: share.Reserved})
 			}
 			slices.SortStableFunc(slot.By, func(x, y apiv1.CalendarShare) int { return cmp.Compare(x.Cluster, y.Cluster) })
 			one.Machines = s.Free + s.Held + s.Reserved

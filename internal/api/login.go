@@ -36,11 +36,13 @@ func (a *API) ways(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Ways], 
 	if err != nil {
 		return nil, a.unproved(ctx, err)
 	}
-	return &output[apiv1.Ways]{Body: apiv1.Ways{Issuer: s.Issuer, ClientID: s.ClientID, Scopes: s.Scopes, Auth: s.Auth, Device: s.Device, Token: s.Token, Port: s.Port, For: s.For.String()}}, nil
+	return &output[apiv1.Ways]{Body: apiv1.Ways{Issuer: s.Issuer, ClientID: s.ClientID, Scopes: s.Scopes, Auth: s.Auth,
+		Device: s.Device, Token: s.Token, Port: s.Port, For: s.For.String()}}, nil
 }
 
 func noLogin() *apiv1.Problem {
-	return problem(http.StatusNotFound, "not-found", "this site has no login: its file names no provider under login", "an operator can give you a token, for MUSTER_TOKEN")
+	return problem(http.StatusNotFound, "not-found", "this site has no login: its file names no provider under login",
+		"an operator can give you a token, for MUSTER_TOKEN")
 }
 
 // unproved tells why a login came to nothing. What a provider does wrong is for the log.
@@ -49,7 +51,8 @@ func (a *API) unproved(ctx context.Context, err error) *apiv1.Problem {
 		return problem(http.StatusUnauthorized, "unauthorized", err.Error(), "`muster login` begins a new one")
 	}
 	a.Log.WarnContext(ctx, "the login provider does not answer as it should", "error", err)
-	return problem(http.StatusServiceUnavailable, "unavailable", "the site's login provider does not answer as it should", "the controller's log says what; try again")
+	return problem(http.StatusServiceUnavailable, "unavailable", "the site's login provider does not answer as it should",
+		"the controller's log says what; try again")
 }
 
 func (a *API) logIn(ctx context.Context, in *apiv1.LogInInput) (*output[apiv1.LoggedIn], error) {
@@ -58,11 +61,13 @@ func (a *API) logIn(ctx context.Context, in *apiv1.LogInInput) (*output[apiv1.Lo
 	}
 	b := in.Body
 	if (b.IDToken == "") == (b.Code == "") {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "give an id_token or a code", "the one that the provider gave")
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "give an id_token or a code",
+			"the one that the provider gave")
 	}
 	if b.PublicKey != "" {
 		if _, _, _, _, err := ssh.ParseAuthorizedKey([]byte(b.PublicKey)); err != nil {
-			return nil, problem(http.StatusUnprocessableEntity, "invalid", "public_key: this is no SSH public key in one line", "")
+			return nil, problem(http.StatusUnprocessableEntity, "invalid", "public_key: this is no SSH public key in one line",
+				"")
 		}
 	}
 	site, err := a.Login.Site(ctx)
@@ -88,7 +93,8 @@ func (a *API) prove(ctx context.Context, b apiv1.ProofGiven) (who login.Identity
 		return who, err
 	}
 	if b.Code != "" {
-		who, err = a.Login.Exchange(ctx, login.Code{Code: b.Code, Verifier: b.Verifier, Redirect: b.Redirect, Nonce: b.Nonce}, now)
+		who, err = a.Login.Exchange(ctx, login.Code{Code: b.Code, Verifier: b.Verifier, Redirect: b.Redirect, Nonce: b.Nonce},
+			now)
 	} else {
 		who, err = a.Login.Verify(ctx, b.IDToken, now)
 	}
@@ -99,10 +105,12 @@ func (a *API) prove(ctx context.Context, b apiv1.ProofGiven) (who login.Identity
 }
 
 // letIn makes a token for who has proved to be somebody, and a certificate for their key.
-func (a *API) letIn(ctx context.Context, tx *core.Tx, who login.Identity, site login.Site, b apiv1.ProofGiven) (made apiv1.LoggedIn, err error) {
+func (a *API) letIn(ctx context.Context, tx *core.Tx, who login.Identity, site login.Site,
+	b apiv1.ProofGiven) (made apiv1.LoggedIn, err error) {
 	switch err := person.SpendProof(ctx, tx, who.Hash, who.Until); {
 	case errors.Is(err, core.ErrExists):
-		return made, problem(http.StatusUnauthorized, "unauthorized", "this ID token has been used already", "`muster login` begins a new login")
+		return made, problem(http.StatusUnauthorized, "unauthorized", "this ID token has been used already",
+			"`muster login` begins a new login")
 	case err != nil:
 		return made, err
 	}
@@ -112,9 +120,11 @@ func (a *API) letIn(ctx context.Context, tx *core.Tx, who login.Identity, site l
 	}
 	askedOf(ctx).identity = p.Name
 	if p.Disabled {
-		return made, problem(http.StatusForbidden, "forbidden", p.Name+" is disabled everywhere", "an operator of the site can undo that")
+		return made, problem(http.StatusForbidden, "forbidden", p.Name+" is disabled everywhere",
+			"an operator of the site can undo that")
 	}
-	text, t := newToken(), person.Token{ID: admission.NewID("t"), Person: p.Name, Name: "login", Kind: person.LoginToken, Scope: access.Whole}
+	text, t := newToken(), person.Token{ID: admission.NewID("t"), Person: p.Name, Name: "login", Kind: person.LoginToken,
+		Scope: access.Whole}
 	if b.Name != "" {
 		t.Name += " from " + b.Name
 	}
@@ -137,23 +147,28 @@ func (a *API) letIn(ctx context.Context, tx *core.Tx, who login.Identity, site l
 
 // personOf is who an identity belongs to. Where the site says so, who is unknown becomes a new person; nobody becomes
 // somebody else by having their name, and nobody an operator.
-func (a *API) personOf(ctx context.Context, tx *core.Tx, who login.Identity, site login.Site) (p person.Person, isNew bool, err error) {
+func (a *API) personOf(ctx context.Context, tx *core.Tx, who login.Identity, site login.Site) (p person.Person, isNew bool,
+	err error) {
 	p, err = person.OfSubject(ctx, tx, who.Subject)
 	if !isNotFound(err) {
 		return p, false, err
 	}
 	refused := func(text, hint string) error {
-		return problem(http.StatusForbidden, "forbidden", text, fmt.Sprintf("an operator can: `%s --subject '%s'`", hint, who.Subject))
+		return problem(http.StatusForbidden, "forbidden", text, fmt.Sprintf("an operator can: `%s --subject '%s'`", hint,
+			who.Subject))
 	}
 	if !site.Create {
-		return p, false, refused("nobody here has this identity, and a login makes no new people at this site", "muster users add NAME")
+		return p, false, refused("nobody here has this identity, and a login makes no new people at this site",
+			"muster users add NAME")
 	}
 	if !canBeAccount(who.Name) {
-		return p, false, refused(fmt.Sprintf("the provider calls you %q, which cannot be an account", who.Name), "muster users add NAME")
+		return p, false, refused(fmt.Sprintf("the provider calls you %q, which cannot be an account", who.Name),
+			"muster users add NAME")
 	}
 	switch _, err := person.Get(ctx, tx, who.Name); {
 	case err == nil:
-		return p, false, refused(fmt.Sprintf("a person %s exists already and may be somebody else: a name alone proves nothing", who.Name), "muster users set "+who.Name)
+		return p, false, refused(fmt.Sprintf("a person %s exists already and may be somebody else: a name alone proves nothing",
+			who.Name), "muster users set "+who.Name)
 	case !isNotFound(err):
 		return p, false, err
 	}
@@ -190,7 +205,8 @@ func (a *API) openly(ctx huma.Context, refuse func(*apiv1.Problem), next func(hu
 	remote := cameFrom(ctx)
 	if wait := a.Shares.tries.More(remote, time.Now()); wait > 0 {
 		ctx.SetHeader("Retry-After", fmt.Sprint(int(wait.Seconds())+1))
-		refuse(problem(http.StatusTooManyRequests, "unavailable", "too many logins from your address", fmt.Sprintf("try again in %s", max(wait, time.Second).Round(time.Second))))
+		refuse(problem(http.StatusTooManyRequests, "unavailable", "too many logins from your address",
+			fmt.Sprintf("try again in %s", max(wait, time.Second).Round(time.Second))))
 		return
 	}
 	if logsIn {

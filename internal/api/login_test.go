@@ -25,7 +25,8 @@ import (
 func loginServer(t *testing.T, create bool) (*httptest.Server, *core.Store, *logintest.Issuer, *api.API) {
 	t.Helper()
 	issuer := logintest.New(t)
-	provider, err := login.Open(inventory.Login{Issuer: issuer.URL, ClientID: "muster", Scopes: []string{"openid"}, NameClaim: "preferred_username", Create: create, For: 12 * time.Hour})
+	provider, err := login.Open(inventory.Login{Issuer: issuer.URL, ClientID: "muster", Scopes: []string{"openid"},
+		NameClaim: "preferred_username", Create: create, For: 12 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,8 @@ var nobody = []string{"Authorization", ""}
 
 func TestALoginIsATokenAndACertificateThatEndTogether(t *testing.T) {
 	s, db, issuer, a := loginServer(t, true)
-	if got := call(t, s, "GET", "/v1/login", "", nobody...); got.status != 200 || got.body["issuer"] != issuer.URL || got.body["device_authorization_endpoint"] != issuer.URL+"/device" || got.body["for"] != "12h0m0s" {
+	if got := call(t, s, "GET", "/v1/login", "", nobody...); got.status != 200 || got.body["issuer"] != issuer.URL ||
+		got.body["device_authorization_endpoint"] != issuer.URL+"/device" || got.body["for"] != "12h0m0s" {
 		t.Fatal(got)
 	}
 	public, _, err := ed25519.GenerateKey(rand.Reader)
@@ -60,16 +62,19 @@ func TestALoginIsATokenAndACertificateThatEndTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	line := string(ssh.MarshalAuthorizedKey(key))
-	given := body(t, map[string]string{"id_token": issuer.Token(issuer.Claims(map[string]any{"name": "Alice Example"})), "public_key": line, "name": "laptop"})
+	given := body(t, map[string]string{"id_token": issuer.Token(issuer.Claims(map[string]any{"name": "Alice Example"})),
+		"public_key": line, "name": "laptop"})
 	got := call(t, s, "POST", "/v1/login", given, nobody...)
 	if got.status != 201 || got.body["person"] != "alice" || got.body["new"] != true {
 		t.Fatal(got)
 	}
 	as := []string{"Authorization", "Bearer " + got.body["token"].(string)}
-	if me := call(t, s, "GET", "/v1/site", "", as...); me.body["identity"] != "alice" || me.body["operator"] != nil || me.body["token"] != got.body["id"] {
+	if me := call(t, s, "GET", "/v1/site", "", as...); me.body["identity"] != "alice" || me.body["operator"] != nil ||
+		me.body["token"] != got.body["id"] {
 		t.Error(me)
 	}
-	if tokens := call(t, s, "GET", "/v1/tokens", "", as...); !strings.Contains(tokens.text, "login from laptop") || !strings.Contains(tokens.text, `"kind":"login"`) {
+	if tokens := call(t, s, "GET", "/v1/tokens", "", as...); !strings.Contains(tokens.text, "login from laptop") ||
+		!strings.Contains(tokens.text, `"kind":"login"`) {
 		t.Error(tokens)
 	}
 	parsed, _, _, _, err := ssh.ParseAuthorizedKey([]byte(got.body["certificate"].(string)))
@@ -79,15 +84,20 @@ func TestALoginIsATokenAndACertificateThatEndTogether(t *testing.T) {
 	c := parsed.(*ssh.Certificate)
 	until, err := time.Parse(time.RFC3339Nano, got.body["expires_at"].(string))
 	signer := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(c.SignatureKey)))
-	if err != nil || c.KeyId != got.body["id"] || len(c.ValidPrincipals) != 1 || c.ValidPrincipals[0] != "alice" || int64(c.ValidBefore) != until.Unix() || signer != a.Authority.LoginCA() {
+	if err != nil || c.KeyId != got.body["id"] || len(c.ValidPrincipals) != 1 || c.ValidPrincipals[0] != "alice" ||
+		int64(c.ValidBefore) != until.Unix() || signer != a.Authority.LoginCA() {
 		t.Errorf("%+v until %s, %v", c, until, err)
 	}
 
-	if again := call(t, s, "POST", "/v1/login", given, nobody...); again.status != 401 || !strings.Contains(again.text, "already") {
+	if again := call(t, s, "POST", "/v1/login", given, nobody...); again.status != 401 ||
+		!strings.Contains(again.text, "already") {
 		t.Error("the same proof twice:", again)
 	}
-	second := call(t, s, "POST", "/v1/login", body(t, map[string]string{"id_token": issuer.Token(issuer.Claims(map[string]any{"jti": "2", "preferred_username": "renamed"}))}), nobody...)
-	if second.status != 201 || second.body["person"] != "alice" || second.body["new"] != nil || second.body["certificate"] != nil {
+	second := call(t, s, "POST", "/v1/login",
+		body(t, map[string]string{"id_token": issuer.Token(issuer.Claims(map[string]any{"jti": "2",
+			"preferred_username": "renamed"}))}), nobody...)
+	if second.status != 201 || second.body["person"] != "alice" || second.body["new"] != nil ||
+		second.body["certificate"] != nil {
 		t.Error("who has changed their name at the provider is who they were:", second)
 	}
 	if gone := call(t, s, "DELETE", "/v1/tokens/"+got.body["id"].(string), "", as...); gone.status != 204 {
@@ -104,7 +114,8 @@ func TestALoginIsATokenAndACertificateThatEndTogether(t *testing.T) {
 		t.Error("its certificate is good")
 	}
 	audit := call(t, s, "GET", "/v1/audit", "")
-	if !strings.Contains(audit.text, `"action":"log-in"`) || !strings.Contains(audit.text, `"outcome":"201"`) || strings.Contains(audit.text, "muster_") || strings.Contains(audit.text, "eyJ") {
+	if !strings.Contains(audit.text, `"action":"log-in"`) || !strings.Contains(audit.text, `"outcome":"201"`) ||
+		strings.Contains(audit.text, "muster_") || strings.Contains(audit.text, "eyJ") {
 		t.Error("the audit log tells logins, and no secrets:", audit)
 	}
 }
@@ -119,27 +130,33 @@ func TestWhoMayLogIn(t *testing.T) {
 		"somebody new":                {true, nil, 201, `"person":"alice"`},
 		"somebody new, where none is": {false, nil, 403, "muster users add NAME --subject"},
 		"the one it was tied to":      {false, map[string]any{"sub": "s-carol"}, 201, `"person":"carol"`},
-		"by another's name":           {true, map[string]any{"preferred_username": "admin"}, 403, "muster users set admin --subject"},
-		"as a system account":         {true, map[string]any{"preferred_username": "root"}, 403, "cannot be an account"},
-		"with no name":                {true, map[string]any{"preferred_username": nil}, 403, "cannot be an account"},
-		"with an address for a name":  {true, map[string]any{"preferred_username": "alice@example.org"}, 403, "cannot be an account"},
-		"claiming to be an operator":  {true, map[string]any{"groups": []string{"admin"}, "operator": true}, 201, `"person":"alice"`},
-		"somebody disabled":           {true, map[string]any{"sub": "s-dora"}, 403, "dora is disabled"},
+		"by another's name": {true, map[string]any{"preferred_username": "admin"}, 403,
+			"muster users set admin --subject"},
+		"as a system account": {true, map[string]any{"preferred_username": "root"}, 403, "cannot be an account"},
+		"with no name":        {true, map[string]any{"preferred_username": nil}, 403, "cannot be an account"},
+		"with an address for a name": {true, map[string]any{"preferred_username": "alice@example.org"}, 403,
+			"cannot be an account"},
+		"claiming to be an operator": {true, map[string]any{"groups": []string{"admin"}, "operator": true}, 201,
+			`"person":"alice"`},
+		"somebody disabled": {true, map[string]any{"sub": "s-dora"}, 403, "dora is disabled"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, db, issuer, _ := loginServer(t, c.create)
 			err := db.Update(t.Context(), func(tx *core.Tx) error {
 				for _, name := range []string{"carol", "dora"} {
-					if err := person.Add(t.Context(), tx, person.Person{Name: name, Subject: issuer.URL + " s-" + name}); err != nil {
+					if err := person.Add(t.Context(), tx,
+						person.Person{Name: name, Subject: issuer.URL + " s-" + name}); err != nil {
 						return err
 					}
 				}
-				return person.Change(t.Context(), tx, person.Person{Name: "dora", Subject: issuer.URL + " s-dora", Disabled: true})
+				return person.Change(t.Context(), tx, person.Person{Name: "dora", Subject: issuer.URL + " s-dora",
+					Disabled: true})
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := call(t, s, "POST", "/v1/login", body(t, map[string]string{"id_token": issuer.Token(issuer.Claims(c.claims))}), nobody...)
+			got := call(t, s, "POST", "/v1/login", body(t, map[string]string{"id_token": issuer.Token(issuer.Claims(c.claims))}),
+				nobody...)
 			if got.status != c.status || !strings.Contains(got.text, c.words) {
 				t.Fatal(got)
 			}
@@ -176,7 +193,8 @@ func TestALoginThatCannotBe(t *testing.T) {
 	issuer.Down.Store(true)
 	down, _, other, _ := loginServer(t, true)
 	other.Down.Store(true)
-	if got := call(t, down, "GET", "/v1/login", "", nobody...); got.status != 503 || !strings.Contains(got.text, "login provider") {
+	if got := call(t, down, "GET", "/v1/login", "", nobody...); got.status != 503 ||
+		!strings.Contains(got.text, "login provider") {
 		t.Error(got)
 	}
 	none, _ := server(t, 0)
@@ -203,7 +221,8 @@ func TestStrangersDoNotKeepOthersFromLoggingIn(t *testing.T) {
 	flood := func(n int, remote, forwarded func(int) string) (refused int) {
 		for i := range n {
 			answer := try(remote(i), forwarded(i), `{"id_token": "x"}`)
-			if answer.Code == 429 && strings.Contains(answer.Body.String(), "try again in") && answer.Header().Get("Retry-After") != "" {
+			if answer.Code == 429 && strings.Contains(answer.Body.String(), "try again in") && answer.Header().
+				Get("Retry-After") != "" {
 				refused++
 			} else if answer.Code != 401 {
 				t.Fatal(answer)
@@ -227,7 +246,8 @@ func TestStrangersDoNotKeepOthersFromLoggingIn(t *testing.T) {
 	if refused := flood(100, func(i int) string { return fmt.Sprintf("[2001:db8:2:%x::1]:9", i) }, always("")); refused < 90 {
 		t.Error("while many try, a /48 has", 100-refused, "tries")
 	}
-	for i, from := range []struct{ remote, forwarded string }{{"192.0.2.200:9", ""}, {"[2001:db8:99::1]:9", ""}, {"127.0.0.1:9", "192.0.2.201"}, {"127.0.0.1:9", ""}} {
+	for i, from := range []struct{ remote, forwarded string }{{"192.0.2.200:9", ""}, {"[2001:db8:99::1]:9", ""},
+		{"127.0.0.1:9", "192.0.2.201"}, {"127.0.0.1:9", ""}} {
 		given := body(t, map[string]string{"id_token": issuer.Token(issuer.Claims(map[string]any{"jti": fmt.Sprint("late", i)}))})
 		if answer := try(from.remote, from.forwarded, given); answer.Code != 201 {
 			t.Error(from, "cannot log in:", answer.Code, answer.Body)
@@ -276,13 +296,16 @@ func must[T any](value T, err error) T {
 // TestNoPersonHasTheNameOfASystemsGroup tries names that are no users of the image but groups, both ways a person comes to be.
 func TestNoPersonHasTheNameOfASystemsGroup(t *testing.T) {
 	s, _, issuer, _ := loginServer(t, true)
-	for _, name := range []string{"root", "shadow", "sudo", "adm", "wheel", "docker", "kvm", "disk", "slurm", "munge", "systemd-new"} {
-		if got := call(t, s, "POST", "/v1/people", body(t, map[string]string{"name": name})); got.status != 422 || !strings.Contains(got.text, "cannot be an account") {
+	for _, name := range []string{"root", "shadow", "sudo", "adm", "wheel", "docker", "kvm", "disk", "slurm", "munge",
+		"systemd-new"} {
+		if got := call(t, s, "POST", "/v1/people", body(t, map[string]string{"name": name})); got.status != 422 ||
+			!strings.Contains(got.text, "cannot be an account") {
 			t.Errorf("%s was added: %v", name, got)
 		}
 		claims := map[string]any{"preferred_username": name, "sub": "s-" + name}
 		given := body(t, map[string]string{"id_token": issuer.Token(issuer.Claims(claims))})
-		if got := call(t, s, "POST", "/v1/login", given, nobody...); got.status != 403 || !strings.Contains(got.text, "cannot be an account") {
+		if got := call(t, s, "POST", "/v1/login", given, nobody...); got.status != 403 ||
+			!strings.Contains(got.text, "cannot be an account") {
 			t.Errorf("%s has logged in: %v", name, got)
 		}
 	}

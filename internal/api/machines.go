@@ -86,7 +86,8 @@ func (a *API) drainMachine(ctx context.Context, in *apiv1.MachineRef) (*output[a
 func drain(ctx context.Context, tx *core.Tx, m machine.Machine) error {
 	if !m.Hosts {
 		return problem(http.StatusConflict, "conflict", fmt.Sprintf("machine %s holds no guests that could move", m.Name),
-			fmt.Sprintf("`muster machines maintain %s` takes it out of service when its node has gone; `muster machines quarantine %s` replaces the node now", m.Name, m.Name))
+			fmt.Sprintf("`muster machines maintain %s` takes it out of service when its node has gone; `muster machines "+
+				"quarantine %s` replaces the node now", m.Name, m.Name))
 	}
 	return host.DrainMachine(ctx, tx, m.ID)
 }
@@ -101,7 +102,8 @@ func (a *API) quarantineMachine(ctx context.Context, in *apiv1.QuarantineMachine
 	})
 }
 
-func (a *API) onMachine(ctx context.Context, name, verb string, act func(context.Context, *core.Tx, machine.Machine) error) (*output[apiv1.Machine], error) {
+func (a *API) onMachine(ctx context.Context, name, verb string,
+	act func(context.Context, *core.Tx, machine.Machine) error) (*output[apiv1.Machine], error) {
 	out := &output[apiv1.Machine]{}
 	err := a.DB.Update(ctx, func(tx *core.Tx) error {
 		m, err := machine.Get(ctx, tx, name)
@@ -109,7 +111,9 @@ func (a *API) onMachine(ctx context.Context, name, verb string, act func(context
 			return err
 		}
 		if m.IsGuest() && verb != "quarantine" {
-			return problem(http.StatusConflict, "conflict", fmt.Sprintf("machine %s is a guest of %s and is there for its node alone", m.Name, m.HostName), "do it to "+m.HostName+", or to the cluster")
+			return problem(http.StatusConflict, "conflict",
+				fmt.Sprintf("machine %s is a guest of %s and is there for its node alone", m.Name, m.HostName),
+				"do it to "+m.HostName+", or to the cluster")
 		}
 		if err := act(ctx, tx, m); err != nil {
 			return err

@@ -19,7 +19,8 @@ func (a *API) networkView(n inventory.Network) apiv1.Network {
 	return apiv1.Network{
 		Name: n.Name, Namespace: n.Namespace, Interface: n.Interface, Address: text(n.Address), Mode: string(n.Mode),
 		First: text(n.First), Last: text(n.Last), Gateway: text(n.Gateway), Unknown: string(n.Unknown), Relays: n.RelayMACs(),
-		Switch: a.Drivers.Switches.Named(n.Switch).Name, SwitchBridge: n.SwitchBridge, SwitchDatabase: n.SwitchDatabase, Warning: a.Drivers.Switches.Warning(n),
+		Switch: a.Drivers.Switches.Named(n.Switch).Name, SwitchBridge: n.SwitchBridge, SwitchDatabase: n.SwitchDatabase,
+		Warning: a.Drivers.Switches.Warning(n),
 	}
 }
 
@@ -51,7 +52,8 @@ func (a *API) listNetworks(ctx context.Context, in *apiv1.Page) (*output[apiv1.L
 func (a *API) putNetwork(ctx context.Context, in *apiv1.PutNetworkInput) (*output[apiv1.Network], error) {
 	n := inventory.Network{
 		Name: in.Network, Namespace: in.Body.Namespace, Interface: in.Body.Interface,
-		Mode: inventory.Mode(in.Body.Mode), Unknown: inventory.Unknown(in.Body.Unknown), Relays: strings.ToLower(strings.Join(in.Body.Relays, ",")),
+		Mode: inventory.Mode(in.Body.Mode), Unknown: inventory.Unknown(in.Body.Unknown),
+		Relays: strings.ToLower(strings.Join(in.Body.Relays, ",")),
 		Switch: in.Body.Switch, SwitchBridge: in.Body.SwitchBridge, SwitchDatabase: in.Body.SwitchDatabase,
 	}
 	bad := func(text, hint string) error { return problem(http.StatusUnprocessableEntity, "invalid", text, hint) }
@@ -60,7 +62,8 @@ func (a *API) putNetwork(ctx context.Context, in *apiv1.PutNetworkInput) (*outpu
 	}
 	var err error
 	if n.Address, err = netip.ParsePrefix(in.Body.Address); err != nil {
-		return nil, bad(fmt.Sprintf("address: %q", in.Body.Address), "write the controller's own address there with the prefix length, as in 10.78.0.1/16")
+		return nil, bad(fmt.Sprintf("address: %q", in.Body.Address),
+			"write the controller's own address there with the prefix length, as in 10.78.0.1/16")
 	}
 	for _, field := range []struct {
 		name, text string
@@ -80,10 +83,13 @@ func (a *API) putNetwork(ctx context.Context, in *apiv1.PutNetworkInput) (*outpu
 		if without, err := a.withoutPort(ctx, tx, n); err != nil {
 			return err
 		} else if len(without) > 0 {
-			return problem(http.StatusConflict, "conflict", fmt.Sprintf("the switch ports of these machines of network %s are not known: %s", n.Name, strings.Join(without, ", ")),
+			return problem(http.StatusConflict, "conflict",
+				fmt.Sprintf("the switch ports of these machines of network %s are not known: %s", n.Name,
+					strings.Join(without, ", ")),
 				"remove them with `muster machines remove`, and enrol them again with --port")
 		}
-		tx.Log(core.Event{Type: "network.requested", Text: fmt.Sprintf("network %s on %s, by %s", n.Name, n.Interface, identityOf(ctx))})
+		tx.Log(core.Event{Type: "network.requested", Text: fmt.Sprintf("network %s on %s, by %s", n.Name, n.Interface,
+			identityOf(ctx))})
 		return network.Put(ctx, tx, n)
 	})
 	return &output[apiv1.Network]{Body: a.networkView(n)}, err
@@ -117,7 +123,8 @@ func (a *API) removeNetwork(ctx context.Context, in *apiv1.NetworkRef) (*output[
 			}
 		}
 		if len(on) > 0 {
-			return problem(http.StatusConflict, "conflict", fmt.Sprintf("machines boot from network %s: %s", in.Network, strings.Join(on, ", ")), "remove them first, with `muster machines remove`")
+			return problem(http.StatusConflict, "conflict", fmt.Sprintf("machines boot from network %s: %s", in.Network,
+				strings.Join(on, ", ")), "remove them first, with `muster machines remove`")
 		}
 		tx.Log(core.Event{Type: "network.requested", Text: fmt.Sprintf("network %s removed, by %s", in.Network, identityOf(ctx))})
 		return network.Remove(ctx, tx, in.Network)
@@ -131,7 +138,8 @@ func (a *API) listUnknown(ctx context.Context, in *apiv1.Page) (*output[apiv1.Li
 		strangers, err := network.DiscoveredMachines(ctx, tx)
 		var all []apiv1.UnknownMachine
 		for _, s := range strangers {
-			all = append(all, apiv1.UnknownMachine{MAC: s.MAC, Network: s.Network, MACs: some(s.MACs), Facts: s.Facts, FirstSeen: s.FirstSeen, LastSeen: s.LastSeen})
+			all = append(all, apiv1.UnknownMachine{MAC: s.MAC, Network: s.Network, MACs: some(s.MACs), Facts: s.Facts,
+				FirstSeen: s.FirstSeen, LastSeen: s.LastSeen})
 		}
 		out.Body = pageOf(*in, all, func(m apiv1.UnknownMachine) string { return m.MAC })
 		return err

@@ -51,7 +51,8 @@ func (a *API) observed(ctx huma.Context, next func(huma.Context)) {
 	status := outcome(huma.WithContext(ctx, within))
 	operation := ctx.Operation().OperationID
 	a.Telemetry.Request(within, telemetry.Request{
-		ID: id, Operation: operation, Status: status, Began: began, Stream: r.stream, Identity: r.identity, Cluster: r.cluster, Op: r.op,
+		ID: id, Operation: operation, Status: status, Began: began, Stream: r.stream, Identity: r.identity, Cluster: r.cluster,
+		Op:     r.op,
 		Caller: telemetry.ParseTraceparent(ctx.Header("Traceparent")),
 	})
 	level := slog.LevelInfo
@@ -66,7 +67,8 @@ func (a *API) observed(ctx huma.Context, next func(huma.Context)) {
 			return
 		}
 	}
-	line := []any{"operation", operation, "status", status, "ms", float64(time.Since(began).Round(100*time.Microsecond).Microseconds()) / 1000}
+	line := []any{"operation", operation, "status", status, "ms",
+		float64(time.Since(began).Round(100*time.Microsecond).Microseconds()) / 1000}
 	for _, part := range []struct{ name, value string }{{"identity", r.identity}, {"cluster", r.cluster}, {"op", r.op}} {
 		if part.value != "" {
 			line = append(line, part.name, part.value)
@@ -86,14 +88,16 @@ func (a *API) logged(ctx huma.Context, _ string, answer any) (any, error) {
 	if p, ok := answer.(*apiv1.Problem); ok && p.Cause != nil {
 		a.Log.ErrorContext(ctx.Context(), "a request failed", "operation", ctx.Operation().OperationID, "error", p.Cause)
 		told := *p
-		told.Detail = fmt.Sprintf("something went wrong in the controller (its log says what, of request %s)", telemetry.RequestOf(ctx.Context()))
+		told.Detail = fmt.Sprintf("something went wrong in the controller (its log says what, of request %s)",
+			telemetry.RequestOf(ctx.Context()))
 		return &told, nil
 	}
 	return answer, nil
 }
 
 // followed makes a plan's admission a part of its request's trace.
-func (a *API) followed(plan func(context.Context, *core.Tx) (*admission.Plan, error)) func(context.Context, *core.Tx) (*admission.Plan, error) {
+func (a *API) followed(plan func(context.Context, *core.Tx) (*admission.Plan,
+	error)) func(context.Context, *core.Tx) (*admission.Plan, error) {
 	return func(ctx context.Context, tx *core.Tx) (*admission.Plan, error) {
 		ended := a.Telemetry.Part(ctx, "admission")
 		p, err := plan(ctx, tx)

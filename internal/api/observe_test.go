@@ -38,7 +38,8 @@ func watched(t *testing.T) (*httptest.Server, *bytes.Buffer) {
 	}
 	var log bytes.Buffer
 	a := &api.API{
-		DB: kindstest.Open(t, t.TempDir()+"/db"), Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}, Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates()}, Images: brokenImages{},
+		DB: kindstest.Open(t, t.TempDir()+"/db"), Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{},
+			Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates()}, Images: brokenImages{},
 		Log: slog.New(telemetry.Lines(slog.NewTextHandler(&log, nil))), Telemetry: telemetry.New("test"),
 	}
 	handler, err := a.Handler()
@@ -62,7 +63,8 @@ func TestMetricsNeedATokenAndCountWhatWasAnswered(t *testing.T) {
 	}
 	call(t, s, "POST", "/v1/people", `{"name": "bob"}`)
 	tenant, _ := call(t, s, "POST", "/v1/people/bob/tokens", `{"name": "x"}`).body["token"].(string)
-	if got := call(t, s, "GET", "/metrics", "", "Authorization", "Bearer "+tenant); got.status != http.StatusForbidden || !strings.Contains(got.text, "bob may not read the metrics") {
+	if got := call(t, s, "GET", "/metrics", "", "Authorization", "Bearer "+tenant); got.status != http.StatusForbidden ||
+		!strings.Contains(got.text, "bob may not read the metrics") {
 		t.Errorf("a tenant: %d %s", got.status, got.text)
 	}
 	call(t, s, "GET", "/v1/clusters", "")
@@ -102,10 +104,12 @@ func TestAFailedRequestIsFoundInTheLogByItsNumber(t *testing.T) {
 	if !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(id) {
 		t.Fatalf("no number: %q", id)
 	}
-	if answer.StatusCode != http.StatusInternalServerError || !strings.Contains(string(body), id) || strings.Contains(string(body), "fire") {
+	if answer.StatusCode != http.StatusInternalServerError || !strings.Contains(string(body), id) ||
+		strings.Contains(string(body), "fire") {
 		t.Errorf("the client is told %s %s", answer.Status, body)
 	}
-	if text := log.String(); !strings.Contains(text, "disk on fire") || !strings.Contains(text, "request="+id) || !strings.Contains(text, "operation=list-images") {
+	if text := log.String(); !strings.Contains(text, "disk on fire") || !strings.Contains(text, "request="+id) ||
+		!strings.Contains(text, "operation=list-images") {
 		t.Errorf("the log says %s", text)
 	}
 	if strings.Contains(log.String(), token) {
@@ -128,7 +132,8 @@ func TestStatusCountsAndAlarms(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := call(t, s, "GET", "/v1/status", "")
-	if got.status != 200 || !strings.Contains(got.text, `"machines":{"available":2,"quarantined":1}`) || !strings.Contains(got.text, `"name":"machines-quarantined"`) {
+	if got.status != 200 || !strings.Contains(got.text, `"machines":{"available":2,"quarantined":1}`) ||
+		!strings.Contains(got.text, `"name":"machines-quarantined"`) {
 		t.Errorf("got %d %s", got.status, got.text)
 	}
 }

@@ -67,8 +67,10 @@ func (a *API) passViews(ctx context.Context, tx *core.Tx, passes []node.Pass) ([
 
 func (a *API) passView(p node.Pass, others []protocol.TestResult) apiv1.Pass {
 	view := apiv1.Pass{
-		At: p.At, Machine: p.Machine, Class: p.Class, Alike: p.Alike, Cluster: p.Cluster, Node: p.Node, Boot: p.Boot, Number: p.Result.Number,
-		Image: p.Image, Seconds: p.Result.Took.Seconds(), Verdict: apiv1.Verdict(p.Verdict), Text: p.Text, Results: []apiv1.Result{},
+		At: p.At, Machine: p.Machine, Class: p.Class, Alike: p.Alike, Cluster: p.Cluster, Node: p.Node, Boot: p.Boot,
+		Number: p.Result.Number,
+		Image:  p.Image, Seconds: p.Result.Took.Seconds(), Verdict: apiv1.Verdict(p.Verdict), Text: p.Text,
+		Results: []apiv1.Result{},
 	}
 	standings := map[protocol.Quantity]acceptance.Standing{}
 	for _, s := range acceptance.Judge(a.Admission.Catalogue.Acceptance, nil, others) {
@@ -76,7 +78,8 @@ func (a *API) passView(p node.Pass, others []protocol.TestResult) apiv1.Pass {
 	}
 	for _, m := range p.Result.Measures {
 		s := standings[m.Quantity]
-		view.Results = append(view.Results, apiv1.Result{Quantity: m.Quantity, Name: s.Name, Unit: s.Unit, Lower: s.Lower, Value: m.Value, With: m.With, Why: m.Why, Median: s.Median, Of: s.Of})
+		view.Results = append(view.Results, apiv1.Result{Quantity: m.Quantity, Name: s.Name, Unit: s.Unit, Lower: s.Lower,
+			Value: m.Value, With: m.With, Why: m.Why, Median: s.Median, Of: s.Of})
 	}
 	return view
 }

@@ -27,9 +27,11 @@ func patience(in *apiv1.PauseClusterInput) (time.Duration, error) {
 	case err != nil:
 		return 0, err
 	case in.OnJobs == onJobsRequeue && drainFor > 0:
-		return 0, problem(http.StatusUnprocessableEntity, "invalid", "drain_timeout has no meaning for jobs that are requeued at once", "leave drain_timeout out, or say on_jobs=wait")
+		return 0, problem(http.StatusUnprocessableEntity, "invalid",
+			"drain_timeout has no meaning for jobs that are requeued at once", "leave drain_timeout out, or say on_jobs=wait")
 	case in.OnJobs == onJobsKeep && drainFor > 0:
-		return 0, problem(http.StatusUnprocessableEntity, "invalid", "drain_timeout has no meaning for jobs that are kept in memory", "leave drain_timeout out, or say on_jobs=wait")
+		return 0, problem(http.StatusUnprocessableEntity, "invalid",
+			"drain_timeout has no meaning for jobs that are kept in memory", "leave drain_timeout out, or say on_jobs=wait")
 	case in.OnJobs == onJobsWait && drainFor == 0:
 		return cluster.UntilJobsEnd, nil
 	}
@@ -42,64 +44,69 @@ func (a *API) pauseCluster(ctx context.Context, in *apiv1.PauseClusterInput) (*o
 		return nil, err
 	}
 	ask := request("pause", in.Cluster, in.OnJobs, in.DrainTimeout)
-	return a.turn(ctx, in.Request, ask, in.Cluster, "pause", func(ctx context.Context, tx *core.Tx, c cluster.Cluster) (*admission.Plan, func() error, error) {
-		plan := &admission.Plan{Spec: c.Spec}
-		if c.Desired == core.ToDelete {
-			return nil, nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is being deleted", c.Name), "")
-		}
-		keep := in.OnJobs == onJobsKeep
-		if c.Phase == cluster.Paused && c.Desired == cluster.ToPause && !(c.KeepsMemory && in.OnJobs == onJobsRequeue) {
-			return plan, nil, nil
-		}
-		if keep && c.Desired == cluster.ToPause && !c.KeepsMemory {
-			return nil, nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is pausing already, and its jobs are not kept in memory", c.Name), "")
-		}
-		refused, err := a.Admission.Unpausable(ctx, tx, c)
-		if err != nil {
-			return nil, nil, err
-		}
-		if refused != nil {
-			return nil, nil, refused
-		}
-		nodes, err := node.Of(ctx, tx, c.ID)
-		for _, n := range nodes {
-			plan.Release = append(plan.Release, n.Name)
-		}
-		return plan, func() error {
-			text := "pause, jobs are queued again, by "
-			switch {
-			case keep:
-				text = "pause, jobs are kept in memory, by "
-			case wait == cluster.UntilJobsEnd:
-				text = "pause when its jobs have ended, by "
-			case wait > 0:
-				text = fmt.Sprintf("pause, jobs have %s to end, by ", wait)
+	return a.turn(ctx, in.Request, ask, in.Cluster, "pause",
+		func(ctx context.Context, tx *core.Tx, c cluster.Cluster) (*admission.Plan, func() error, error) {
+			plan := &admission.Plan{Spec: c.Spec}
+			if c.Desired == core.ToDelete {
+				return nil, nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is being deleted", c.Name), "")
 			}
-			tx.Log(core.Event{Type: "cluster.requested", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: text + identityOf(ctx)})
-			if keep {
-				return cluster.PauseKeepingMemory(ctx, tx, c.ID)
+			keep := in.OnJobs == onJobsKeep
+			if c.Phase == cluster.Paused && c.Desired == cluster.ToPause && !(c.KeepsMemory && in.OnJobs == onJobsRequeue) {
+				return plan, nil, nil
 			}
-			return cluster.PausePatiently(ctx, tx, c.ID, wait)
-		}, err
-	})
+			if keep && c.Desired == cluster.ToPause && !c.KeepsMemory {
+				return nil, nil, problem(http.StatusConflict, "conflict",
+					fmt.Sprintf("cluster %s is pausing already, and its jobs are not kept in memory", c.Name), "")
+			}
+			refused, err := a.Admission.Unpausable(ctx, tx, c)
+			if err != nil {
+				return nil, nil, err
+			}
+			if refused != nil {
+				return nil, nil, refused
+			}
+			nodes, err := node.Of(ctx, tx, c.ID)
+			for _, n := range nodes {
+				plan.Release = append(plan.Release, n.Name)
+			}
+			return plan, func() error {
+				text := "pause, jobs are queued again, by "
+				switch {
+				case keep:
+					text = "pause, jobs are kept in memory, by "
+				case wait == cluster.UntilJobsEnd:
+					text = "pause when its jobs have ended, by "
+				case wait > 0:
+					text = fmt.Sprintf("pause, jobs have %s to end, by ", wait)
+				}
+				tx.Log(core.Event{Type: "cluster.requested", Project: c.Project, ClusterID: c.ID, Cluster: c.Name,
+					Text: text + identityOf(ctx)})
+				if keep {
+					return cluster.PauseKeepingMemory(ctx, tx, c.ID)
+				}
+				return cluster.PausePatiently(ctx, tx, c.ID, wait)
+			}, err
+		})
 }
 
 func (a *API) resumeCluster(ctx context.Context, in *apiv1.ResumeClusterInput) (*output[apiv1.Answer], error) {
 	options := apiv1.Request{DryRun: in.DryRun, IdempotencyKey: in.IdempotencyKey}
-	return a.turn(ctx, options, request("resume", in.Cluster), in.Cluster, "resume", func(ctx context.Context, tx *core.Tx, c cluster.Cluster) (*admission.Plan, func() error, error) {
-		plan, err := a.Admission.Resume(ctx, tx, c)
-		if err != nil || c.Desired == core.Present {
-			return plan, nil, err
-		}
-		return plan, func() error {
-			_, err := a.Admission.CarryOutResume(ctx, tx, plan, identityOf(ctx))
-			return err
-		}, nil
-	})
+	return a.turn(ctx, options, request("resume", in.Cluster), in.Cluster, "resume",
+		func(ctx context.Context, tx *core.Tx, c cluster.Cluster) (*admission.Plan, func() error, error) {
+			plan, err := a.Admission.Resume(ctx, tx, c)
+			if err != nil || c.Desired == core.Present {
+				return plan, nil, err
+			}
+			return plan, func() error {
+				_, err := a.Admission.CarryOutResume(ctx, tx, plan, identityOf(ctx))
+				return err
+			}, nil
+		})
 }
 
 // turn pauses or resumes: plan says what would happen, and what to do, nil if nothing; all in one transaction.
-func (a *API) turn(ctx context.Context, in apiv1.Request, asked, ref, kind string, plan func(context.Context, *core.Tx, cluster.Cluster) (*admission.Plan, func() error, error)) (*output[apiv1.Answer], error) {
+func (a *API) turn(ctx context.Context, in apiv1.Request, asked, ref, kind string,
+	plan func(context.Context, *core.Tx, cluster.Cluster) (*admission.Plan, func() error, error)) (*output[apiv1.Answer], error) {
 	out := &output[apiv1.Answer]{}
 	run := func(tx *core.Tx) error {
 		out.Status, out.Body = http.StatusOK, apiv1.Answer{}

@@ -13,7 +13,8 @@ import (
 )
 
 func personView(p person.Person) apiv1.Person {
-	return apiv1.Person{Name: p.Name, UID: p.UID, FullName: p.FullName, Operator: p.Operator, Disabled: p.Disabled, Subject: p.Subject, CreatedAt: p.CreatedAt}
+	return apiv1.Person{Name: p.Name, UID: p.UID, FullName: p.FullName, Operator: p.Operator, Disabled: p.Disabled,
+		Subject: p.Subject, CreatedAt: p.CreatedAt}
 }
 
 func (a *API) listPeople(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Person]], error) {
@@ -34,11 +35,13 @@ func (a *API) addPerson(ctx context.Context, in *apiv1.AddPersonInput) (*output[
 	b := in.Body
 	if !canBeAccount(b.Name) {
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("name: %q cannot be an account", b.Name),
-			"a letter, then letters, digits, - and _, 32 in all; and no name of a system's user or group, as root, sudo or docker")
+			"a letter, then letters, digits, - and _, 32 in all; and no name of a system's user or group, as root, sudo "+
+				"or docker")
 	}
 	out := &output[apiv1.Person]{}
 	err := a.DB.Update(ctx, func(tx *core.Tx) error {
-		if err := person.Add(ctx, tx, person.Person{Name: b.Name, FullName: b.FullName, Operator: b.Operator, Subject: b.Subject}); err != nil {
+		if err := person.Add(ctx, tx, person.Person{Name: b.Name, FullName: b.FullName, Operator: b.Operator,
+			Subject: b.Subject}); err != nil {
 			return err
 		}
 		tx.Log(core.Event{Type: "person.requested", Text: fmt.Sprintf("%s may come, by %s", b.Name, identityOf(ctx))})
@@ -62,12 +65,14 @@ func (a *API) changePerson(ctx context.Context, in *apiv1.ChangePersonInput) (*o
 		change(&p.Disabled, b.Disabled)
 		change(&p.Subject, b.Subject)
 		if p.Name == identityOf(ctx) && (p.Disabled || !p.Operator) {
-			return problem(http.StatusConflict, "conflict", "you cannot disable yourself or take away your own operator role", "another operator can")
+			return problem(http.StatusConflict, "conflict", "you cannot disable yourself or take away your own operator role",
+				"another operator can")
 		}
 		if err := person.Change(ctx, tx, p); err != nil {
 			return err
 		}
-		tx.Log(core.Event{Type: "person.requested", Text: fmt.Sprintf("%s: operator %t, disabled %t, by %s", p.Name, p.Operator, p.Disabled, identityOf(ctx))})
+		tx.Log(core.Event{Type: "person.requested", Text: fmt.Sprintf("%s: operator %t, disabled %t, by %s", p.Name, p.Operator,
+			p.Disabled, identityOf(ctx))})
 		out.Body = personView(p)
 		return nil
 	})
@@ -130,7 +135,8 @@ func (a *API) addProject(ctx context.Context, in *apiv1.AddProjectInput) (*outpu
 		if err := person.SetMember(ctx, tx, person.Membership{Project: b.Name, Person: b.Owner, Role: access.Owner}); err != nil {
 			return err
 		}
-		tx.Log(core.Event{Type: "project.requested", Project: b.Name, Text: fmt.Sprintf("project %s of %s, by %s", b.Name, b.Owner, identityOf(ctx))})
+		tx.Log(core.Event{Type: "project.requested", Project: b.Name,
+			Text: fmt.Sprintf("project %s of %s, by %s", b.Name, b.Owner, identityOf(ctx))})
 		p, err := person.GetProject(ctx, tx, b.Name)
 		if err == nil {
 			out.Body, err = a.projectView(ctx, tx, p)
@@ -160,7 +166,8 @@ func (a *API) changeProject(ctx context.Context, in *apiv1.ChangeProjectInput) (
 		if err := person.ChangeProject(ctx, tx, p); err != nil {
 			return err
 		}
-		tx.Log(core.Event{Type: "project.requested", Project: p.Name, Text: fmt.Sprintf("project %s: recorded %t, by %s", p.Name, p.Recorded, identityOf(ctx))})
+		tx.Log(core.Event{Type: "project.requested", Project: p.Name, Text: fmt.Sprintf("project %s: recorded %t, by %s", p.Name,
+			p.Recorded, identityOf(ctx))})
 		out.Body, err = a.projectView(ctx, tx, p)
 		return err
 	})
@@ -176,7 +183,8 @@ func (a *API) listMembers(ctx context.Context, in *apiv1.ListMembersInput) (*out
 		members, err := person.Memberships(ctx, tx, in.Project, "")
 		var all []apiv1.Member
 		for _, m := range members {
-			all = append(all, apiv1.Member{Project: m.Project, Person: m.Person, Role: m.Role, Disabled: m.Disabled, Since: m.Since})
+			all = append(all, apiv1.Member{Project: m.Project, Person: m.Person, Role: m.Role, Disabled: m.Disabled,
+				Since: m.Since})
 		}
 		out.Body = pageOf(in.Page, all, func(m apiv1.Member) string { return m.Person })
 		return err
@@ -198,10 +206,12 @@ func (a *API) setMember(ctx context.Context, in *apiv1.SetMemberInput) (*output[
 				return err
 			}
 		}
-		if err := person.SetMember(ctx, tx, person.Membership{Project: in.Project, Person: in.Person, Role: in.Body.Role}); err != nil {
+		if err := person.SetMember(ctx, tx, person.Membership{Project: in.Project, Person: in.Person,
+			Role: in.Body.Role}); err != nil {
 			return err
 		}
-		tx.Log(core.Event{Type: "project.requested", Project: in.Project, Text: fmt.Sprintf("%s is %s of project %s, by %s", in.Person, in.Body.Role, in.Project, identityOf(ctx))})
+		tx.Log(core.Event{Type: "project.requested", Project: in.Project,
+			Text: fmt.Sprintf("%s is %s of project %s, by %s", in.Person, in.Body.Role, in.Project, identityOf(ctx))})
 		members, err := person.Memberships(ctx, tx, in.Project, in.Person)
 		for _, m := range members {
 			out.Body = apiv1.Member{Project: m.Project, Person: m.Person, Role: m.Role, Disabled: m.Disabled, Since: m.Since}
@@ -219,7 +229,8 @@ func (a *API) removeMember(ctx context.Context, in *apiv1.RemoveMemberInput) (*o
 		if err := a.ownerStays(ctx, tx, in.Project, in.Person); err != nil {
 			return err
 		}
-		tx.Log(core.Event{Type: "project.requested", Project: in.Project, Text: fmt.Sprintf("%s has left project %s, by %s", in.Person, in.Project, identityOf(ctx))})
+		tx.Log(core.Event{Type: "project.requested", Project: in.Project,
+			Text: fmt.Sprintf("%s has left project %s, by %s", in.Person, in.Project, identityOf(ctx))})
 		return person.RemoveMember(ctx, tx, in.Project, in.Person)
 	})
 	return nil, err
@@ -238,7 +249,8 @@ func (a *API) ownerStays(ctx context.Context, tx *core.Tx, project, name string)
 		}
 	}
 	if err == nil && last {
-		err = problem(http.StatusConflict, "conflict", fmt.Sprintf("%s is the only owner of project %s", name, project), "make somebody else an owner first")
+		err = problem(http.StatusConflict, "conflict", fmt.Sprintf("%s is the only owner of project %s", name, project),
+			"make somebody else an owner first")
 	}
 	return err
 }

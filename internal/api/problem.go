@@ -61,7 +61,8 @@ const namePattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
 // inWords says what huma says by a pattern.
 func inWords(detail *huma.ErrorDetail) string {
 	if strings.HasSuffix(detail.Message, namePattern) {
-		return fmt.Sprintf("%q is not a name; use small letters and digits, and hyphens between them, such as r1-n07", fmt.Sprint(detail.Value))
+		return fmt.Sprintf("%q is not a name; use small letters and digits, and hyphens between them, such as r1-n07",
+			fmt.Sprint(detail.Value))
 	}
 	return detail.Message
 }
@@ -134,7 +135,9 @@ func (a *API) tell(err error, doc *spec.Document) error {
 // whereToLook says which command lists the things of the kind that was not found, which is the first word of the error.
 func whereToLook(err error) string {
 	kind, _, _ := strings.Cut(err.Error(), " ")
-	verb, known := map[string]string{"cluster": "list", "machine": "machines list", "snapshot": "snapshots list", "network": "networks list", "key": "keys list", "project": "projects", "token": "tokens list", "person": "users list", "centre": "clusters list", "fabric": "fabric list", "task": "tasks list NAME"}[kind]
+	verb, known := map[string]string{"cluster": "list", "machine": "machines list", "snapshot": "snapshots list",
+		"network": "networks list", "key": "keys list", "project": "projects", "token": "tokens list", "person": "users list",
+		"centre": "clusters list", "fabric": "fabric list", "task": "tasks list NAME"}[kind]
 	if !known {
 		return ""
 	}

@@ -15,7 +15,8 @@ const lookEvery = time.Second
 // lasting is a context for an answer that goes on: it ends when who asked may no longer do what they do. The token is
 // looked up again, and still asked with what it lets its bearer do now, whenever access to the cluster ("": to the site)
 // has changed, and when the token's time is over.
-func (a *API) lasting(ctx context.Context, cluster string, still func(*core.Tx, access.Caller) (bool, error)) (context.Context, context.CancelFunc) {
+func (a *API) lasting(ctx context.Context, cluster string, still func(*core.Tx, access.Caller) (bool, error)) (context.Context,
+	context.CancelFunc) {
 	within, cancel := context.WithCancel(ctx)
 	caller := callerOf(ctx)
 	go func() {
@@ -25,7 +26,8 @@ func (a *API) lasting(ctx context.Context, cluster string, still func(*core.Tx, 
 			allowed := true
 			err := a.DB.View(within, func(tx *core.Tx) error {
 				revision, err := person.EntryRevision(within, tx, cluster)
-				over := !caller.Until.IsZero() && !time.Now().Before(caller.Until) // a reason to look; the database's clock decides
+				// a reason to look; the database's clock decides
+				over := !caller.Until.IsZero() && !time.Now().Before(caller.Until)
 				if err != nil || revision == known && !over {
 					return err
 				}

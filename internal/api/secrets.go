@@ -49,7 +49,8 @@ func (a *API) secretsOf(ctx context.Context, tx *core.Tx) (items []apiv1.SecretV
 		if err != nil {
 			return nil, err
 		}
-		view := apiv1.SecretView{Name: rotation.Name(identity.Use(g.Use)), ID: id, Generation: g.Number, State: apiv1.SecretInUse, Since: g.MadeAt, Waits: g.Waits}
+		view := apiv1.SecretView{Name: rotation.Name(identity.Use(g.Use)), ID: id, Generation: g.Number, State: apiv1.SecretInUse,
+			Since: g.MadeAt, Waits: g.Waits}
 		switch {
 		case g.SignsAt.IsZero():
 			view.State = apiv1.SecretNext
@@ -203,7 +204,8 @@ func (a *API) nextHostKey(ctx context.Context, tx *core.Tx, o rotation.Order) er
 	if o.Now {
 		after = 0
 	}
-	if err := authority.AddGatewayKey(ctx, tx, authority.GatewayKey{Line: line, Private: core.NewSecret([]byte(private))}, after); err != nil {
+	if err := authority.AddGatewayKey(ctx, tx, authority.GatewayKey{Line: line, Private: core.NewSecret([]byte(private))},
+		after); err != nil {
 		return err
 	}
 	if o.Now {
@@ -213,7 +215,8 @@ func (a *API) nextHostKey(ctx context.Context, tx *core.Tx, o rotation.Order) er
 }
 
 // named reads names of secrets.
-func (a *API) named(ctx context.Context, tx *core.Tx, names []string, o *rotation.Order) (chosen []cluster.Cluster, host bool, err error) {
+func (a *API) named(ctx context.Context, tx *core.Tx, names []string, o *rotation.Order) (chosen []cluster.Cluster, host bool,
+	err error) {
 	clusters, err := cluster.List(ctx, tx, "")
 	if err != nil {
 		return nil, false, err
@@ -251,7 +254,8 @@ func (a *API) named(ctx context.Context, tx *core.Tx, names []string, o *rotatio
 		}
 		if !found && !slices.Contains(kinds, name) {
 			return nil, false, problem(http.StatusNotFound, "not-found", fmt.Sprintf("there is no secret %q", name),
-				"there are all, root, "+strings.Join(append(kinds, gatewayHostKey), ", ")+", "+strings.Join(known, ", ")+", and "+strings.Join(patterns, ", ")+"; the site key is changed by `muster secrets rekey`")
+				"there are all, root, "+strings.Join(append(kinds, gatewayHostKey), ", ")+", "+strings.Join(known, ", ")+", and "+
+					strings.Join(patterns, ", ")+"; the site key is changed by `muster secrets rekey`")
 		}
 	}
 	for _, use := range identity.Uses() {
@@ -278,7 +282,8 @@ func (a *API) rekeySecrets(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1
 	err := a.DB.Rekey(ctx)
 	if errors.Is(err, core.ErrSameKey) {
 		return nil, problem(http.StatusConflict, "conflict", err.Error(),
-			"put a new key before the old one: a line more in the key file, above the others, or before what the key command prints; keep the old line until `muster secrets list` has one site-key")
+			"put a new key before the old one: a line more in the key file, above the others, or before what the key command "+
+				"prints; keep the old line until `muster secrets list` has one site-key")
 	}
 	if err != nil {
 		return nil, err

@@ -33,7 +33,9 @@ func (a *API) listSessions(ctx context.Context, in *apiv1.ListSessionsInput) (*o
 	err := a.DB.View(ctx, func(tx *core.Tx) error {
 		sessions, err := person.Sessions(ctx, tx, of)
 		for _, s := range sessions {
-			view := apiv1.Session{ID: s.ID, Person: s.Person, Credential: s.Credential, Project: s.Project, Kind: s.Kind, Place: s.Place, What: s.What, Remote: s.Remote, BeganAt: s.BeganAt, EndedAt: nil, Received: s.Received, Sent: s.Sent, Outcome: s.Outcome, Recorded: s.Recorded}
+			view := apiv1.Session{ID: s.ID, Person: s.Person, Credential: s.Credential, Project: s.Project, Kind: s.Kind,
+				Place: s.Place, What: s.What, Remote: s.Remote, BeganAt: s.BeganAt, EndedAt: nil, Received: s.Received,
+				Sent: s.Sent, Outcome: s.Outcome, Recorded: s.Recorded}
 			if !s.EndedAt.IsZero() {
 				view.EndedAt = &s.EndedAt
 			}
@@ -56,7 +58,8 @@ func (a *API) endSession(ctx context.Context, in *apiv1.EndSessionInput) (*outpu
 			return err
 		}
 		caller := callerOf(ctx)
-		if own := s.Person == caller.Name && caller.Scope != access.ReadOnly && caller.May(access.Be, s.Project); !own && !caller.May(access.Govern, s.Project) {
+		if own := s.Person == caller.Name && caller.Scope != access.ReadOnly && caller.May(access.Be, s.Project); !own &&
+			!caller.May(access.Govern, s.Project) {
 			return fmt.Errorf("session %s: %w", in.Session, core.ErrNotFound)
 		}
 		askedOf(ctx).project = s.Project
@@ -66,7 +69,8 @@ func (a *API) endSession(ctx context.Context, in *apiv1.EndSessionInput) (*outpu
 }
 
 func (a *API) gatewayView(ctx context.Context, tx *core.Tx) (apiv1.Gateway, error) {
-	view := apiv1.Gateway{Address: a.SSH, GatewayCA: a.Authority.GatewayCA(), HostCA: a.Authority.HostCA(), Account: identityOf(ctx), Keys: []apiv1.GatewayKey{}}
+	view := apiv1.Gateway{Address: a.SSH, GatewayCA: a.Authority.GatewayCA(), HostCA: a.Authority.HostCA(),
+		Account: identityOf(ctx), Keys: []apiv1.GatewayKey{}}
 	keys, err := authority.GatewayKeys(ctx, tx)
 	for _, k := range keys {
 		view.Keys = append(view.Keys, apiv1.GatewayKey{Line: k.Line, From: k.From})
@@ -104,12 +108,15 @@ func (a *API) rotateGatewayKey(ctx context.Context, in *apiv1.RotateGatewayKeyIn
 			return err
 		}
 		if n := len(out.Body.Keys); n > 1 {
-			return problem(http.StatusConflict, "conflict", "a next key is announced already: it takes over at "+out.Body.Keys[n-1].From.UTC().Format(time.RFC3339), "wait until then")
+			return problem(http.StatusConflict, "conflict", "a next key is announced already: it takes over at "+
+				out.Body.Keys[n-1].From.UTC().Format(time.RFC3339), "wait until then")
 		}
-		if err := authority.AddGatewayKey(ctx, tx, authority.GatewayKey{Line: line, Private: core.NewSecret([]byte(private))}, after); err != nil {
+		if err := authority.AddGatewayKey(ctx, tx, authority.GatewayKey{Line: line, Private: core.NewSecret([]byte(private))},
+			after); err != nil {
 			return err
 		}
-		tx.Log(core.Event{Type: "gateway.requested", Text: fmt.Sprintf("the gateway's host key changes in %s, by %s", after, identityOf(ctx))})
+		tx.Log(core.Event{Type: "gateway.requested", Text: fmt.Sprintf("the gateway's host key changes in %s, by %s", after,
+			identityOf(ctx))})
 		out.Body, err = a.gatewayView(ctx, tx)
 		return err
 	})

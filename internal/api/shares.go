@@ -51,8 +51,9 @@ func NewShares(connections int, m limit.Meter) *Shares {
 		lines:       limit.LinesOfUnknown(),
 
 		requests: share("requests", eachRequests, connections/4, "send fewer at a time"),
-		streams:  share("event streams", eachStreams, connections/4, "close some; one `muster events -w` follows all that you may see"),
-		tunnels:  share("tunnels", eachTunnels, connections/8, "close some; ssh's ControlMaster carries many sessions over one"),
+		streams: share("event streams", eachStreams, connections/4,
+			"close some; one `muster events -w` follows all that you may see"),
+		tunnels: share("tunnels", eachTunnels, connections/8, "close some; ssh's ControlMaster carries many sessions over one"),
 	}
 }
 

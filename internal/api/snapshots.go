@@ -18,7 +18,8 @@ import (
 )
 
 func snapshotView(s snapshot.Snapshot) apiv1.Snapshot {
-	return apiv1.Snapshot{ID: s.ID, Name: s.Name, Project: s.Project, Cluster: s.Cluster, Phase: apiv1.Phase(s.Phase), Reason: s.Reason, Since: s.PhaseAt,
+	return apiv1.Snapshot{ID: s.ID, Name: s.Name, Project: s.Project, Cluster: s.Cluster, Phase: apiv1.Phase(s.Phase),
+		Reason: s.Reason, Since: s.PhaseAt,
 		Bytes: s.Bytes, Copied: s.Copied, Spec: s.Spec, CreatedAt: s.CreatedAt, CreatedBy: s.CreatedBy}
 }
 
@@ -36,7 +37,8 @@ func (a *API) createSnapshot(ctx context.Context, in *apiv1.CreateSnapshotInput)
 		if err != nil {
 			return err
 		}
-		s := snapshot.Snapshot{ID: admission.NewID("s"), Project: c.Project, Name: in.Body.Name, ClusterID: c.ID, Cluster: c.Name, Spec: c.Spec, CreatedBy: identityOf(ctx)}
+		s := snapshot.Snapshot{ID: admission.NewID("s"), Project: c.Project, Name: in.Body.Name, ClusterID: c.ID, Cluster: c.Name,
+			Spec: c.Spec, CreatedBy: identityOf(ctx)}
 		if s.Name == "" {
 			stamp := now.Format("-20060102-150405")
 			s.Name = strings.TrimRight(c.Name[:min(len(c.Name), 63-len(stamp))], "-") + stamp
@@ -44,7 +46,8 @@ func (a *API) createSnapshot(ctx context.Context, in *apiv1.CreateSnapshotInput)
 		if err := snapshot.Add(ctx, tx, s); err != nil {
 			return err
 		}
-		tx.Log(core.Event{Type: "cluster.requested", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: fmt.Sprintf("snapshot %s, by %s", s.Name, s.CreatedBy)})
+		tx.Log(core.Event{Type: "cluster.requested", Project: c.Project, ClusterID: c.ID, Cluster: c.Name,
+			Text: fmt.Sprintf("snapshot %s, by %s", s.Name, s.CreatedBy)})
 		s, err = snapshot.Get(ctx, tx, s.ID)
 		out.Body = snapshotView(s)
 		return err
@@ -58,7 +61,8 @@ func (a *API) savable(ctx context.Context, tx *core.Tx, c cluster.Cluster) error
 	case c.Desired == core.ToDelete:
 		return problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is %s", c.Name, c.Phase), "")
 	case c.Phase == core.Pending || c.Reached == 0 && c.Phase == cluster.Provisioning:
-		return problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s has not been ready yet: there is nothing to save", c.Name), "`muster events -w "+c.Name+"` shows its progress")
+		return problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s has not been ready yet: there is nothing to save",
+			c.Name), "`muster events -w "+c.Name+"` shows its progress")
 	}
 	nodes, err := node.Of(ctx, tx, c.ID)
 	if err != nil {
@@ -70,7 +74,8 @@ func (a *API) savable(ctx context.Context, tx *core.Tx, c cluster.Cluster) error
 		}
 		if m, err := machine.Get(ctx, tx, n.MachineID); err != nil || !a.Admission.Substrates.Of(m.Substrate).KeepsHead {
 			if err == nil {
-				err = problem(http.StatusConflict, "conflict", fmt.Sprintf("the head of cluster %s is machine %s: its /home is in that machine's memory", c.Name, m.Name),
+				err = problem(http.StatusConflict, "conflict",
+					fmt.Sprintf("the head of cluster %s is machine %s: its /home is in that machine's memory", c.Name, m.Name),
 					"snapshots are of clusters whose head.class is on a service host")
 			}
 			return err
@@ -142,7 +147,8 @@ func (a *API) deleteSnapshot(ctx context.Context, in *apiv1.SnapshotRef) (*outpu
 			return err
 		}
 		if len(waiting) > 0 {
-			return problem(http.StatusConflict, "conflict", fmt.Sprintf("snapshot %s is being copied to cluster %s", s.Name, strings.Join(waiting, ", ")), "delete it when that has its files")
+			return problem(http.StatusConflict, "conflict", fmt.Sprintf("snapshot %s is being copied to cluster %s", s.Name,
+				strings.Join(waiting, ", ")), "delete it when that has its files")
 		}
 		if s, err = snapshot.Get(ctx, tx, s.ID); err == nil {
 			out.Body = snapshotView(s)
@@ -168,7 +174,8 @@ func (a *API) sourceOf(ctx context.Context, tx *core.Tx, ref string) (*snapshot.
 		return nil, err
 	}
 	if s.Phase != snapshot.Saved || s.Desired != core.Present {
-		return nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("snapshot %s is %s: %s", s.Name, s.Phase, s.Reason), "`muster snapshots list` shows those that are saved")
+		return nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("snapshot %s is %s: %s", s.Name, s.Phase, s.Reason),
+			"`muster snapshots list` shows those that are saved")
 	}
 	return &s, nil
 }

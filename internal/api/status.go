@@ -99,7 +99,8 @@ func (a *API) metrics(w http.ResponseWriter, r *http.Request) {
 
 func (a *API) status(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Status], error) {
 	s := apiv1.Status{
-		Readiness: a.readiness(ctx), Site: a.Admission.Catalogue.Site, Version: a.Version, Controller: a.About.Name, Since: a.About.Since,
+		Readiness: a.readiness(ctx), Site: a.Admission.Catalogue.Site, Version: a.Version, Controller: a.About.Name,
+		Since:     a.About.Since,
 		LocalRoot: a.About.LocalRoot,
 		Clusters:  map[string]int{}, Nodes: map[string]int{}, Machines: map[string]int{}, Alarms: []apiv1.Alarm{},
 	}
@@ -118,7 +119,8 @@ func (a *API) status(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Statu
 	if err != nil {
 		return nil, err
 	}
-	for kind, counts := range map[core.Kind]map[string]int{cluster.Kind: s.Clusters, node.Kind: s.Nodes, machine.Kind: s.Machines} {
+	for kind, counts := range map[core.Kind]map[string]int{cluster.Kind: s.Clusters, node.Kind: s.Nodes,
+		machine.Kind: s.Machines} {
 		for phase, n := range c.Phases[kind] {
 			counts[string(phase)] = n
 		}
@@ -148,14 +150,20 @@ func alarms(c kinds.Census) []apiv1.Alarm {
 			all = append(all, apiv1.Alarm{Name: name, Text: fmt.Sprintf("%d %s; %s", n, more, look)})
 		}
 	}
-	add("clusters-degraded", c.Phases[cluster.Kind][core.Degraded], "cluster is degraded", "clusters are degraded", "`muster list` names it")
-	add("machines-quarantined", c.Phases[machine.Kind][machine.Quarantined], "machine is in quarantine", "machines are in quarantine", "`muster machines list` says why")
-	add("fabrics-degraded", c.Phases[fabrics.Kind][core.Degraded], "fabric is degraded", "fabrics are degraded", "`muster fabric list` says why")
-	add("nodes-silent", c.Heard.Silent, "ready node says nothing", "ready nodes say nothing", "`muster describe CLUSTER` shows when each was last seen")
-	add("machines-unknown", c.Unknown, "unknown machine asked to boot", "unknown machines asked to boot", "`muster machines unknown` shows them")
+	add("clusters-degraded", c.Phases[cluster.Kind][core.Degraded], "cluster is degraded", "clusters are degraded",
+		"`muster list` names it")
+	add("machines-quarantined", c.Phases[machine.Kind][machine.Quarantined], "machine is in quarantine",
+		"machines are in quarantine", "`muster machines list` says why")
+	add("fabrics-degraded", c.Phases[fabrics.Kind][core.Degraded], "fabric is degraded", "fabrics are degraded",
+		"`muster fabric list` says why")
+	add("nodes-silent", c.Heard.Silent, "ready node says nothing", "ready nodes say nothing",
+		"`muster describe CLUSTER` shows when each was last seen")
+	add("machines-unknown", c.Unknown, "unknown machine asked to boot", "unknown machines asked to boot",
+		"`muster machines unknown` shows them")
 	for kind, q := range c.Queues {
 		if q.Lag > lagAlarm {
-			all = append(all, apiv1.Alarm{Name: "engine-lag", Text: fmt.Sprintf("work on %ss is %.0f s late; the controllers are busy, or hang", kind, q.Lag.Seconds())})
+			all = append(all, apiv1.Alarm{Name: "engine-lag",
+				Text: fmt.Sprintf("work on %ss is %.0f s late; the controllers are busy, or hang", kind, q.Lag.Seconds())})
 		}
 	}
 	return all

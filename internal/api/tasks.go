@@ -60,7 +60,8 @@ func taskView(ctx context.Context, c cluster.Cluster, t task.Task) apiv1.Task {
 	}
 	w := t.Work
 	v.Work = &apiv1.TaskBody{
-		Command: w.Command, Script: w.Script, Queue: w.Queue, Nodes: w.Nodes, On: w.On, Ranks: w.Ranks, Whole: w.Whole, Limit: w.Limit.String(),
+		Command: w.Command, Script: w.Script, Queue: w.Queue, Nodes: w.Nodes, On: w.On, Ranks: w.Ranks, Whole: w.Whole,
+		Limit: w.Limit.String(),
 	}
 	for _, s := range t.Said.Samples {
 		v.Samples = append(v.Samples, apiv1.Sample{Name: s.Name, Value: s.Value, Unit: s.Unit})
@@ -94,7 +95,8 @@ func (a *API) runTask(ctx context.Context, in *apiv1.RunTaskInput) (*output[apiv
 }
 
 func invalidTask(format string, args ...any) error {
-	return problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf(format, args...), "`muster run --help` shows what can be run")
+	return problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf(format, args...),
+		"`muster run --help` shows what can be run")
 }
 
 // workOf reads what is wanted, as far as the request alone says whether it makes sense.
@@ -154,7 +156,8 @@ func (a *API) runnable(ctx context.Context, tx *core.Tx, c cluster.Cluster, w *t
 	placed := w.Nodes > 0 || len(w.On) > 0 || w.Ranks > 0 || w.Whole || w.Queue != ""
 	if !scheduler.Caps.Jobs {
 		if placed {
-			return invalidTask("cluster %s has %s: a program starts once, on its head, and starts others from there, as by mpirun",
+			return invalidTask("cluster %s has %s: a program starts once, on its head, and starts others from there, as "+
+				"by mpirun",
 				c.Name, scheduler.Title)
 		}
 		return nil
@@ -255,7 +258,8 @@ func (a *API) taskOutput(ctx context.Context, in *apiv1.GetTaskOutputInput) (*ou
 			return err
 		}
 		if !owns(ctx, c, t) {
-			return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("task %s is %s's: its output is too", t.ID, t.Account), "")
+			return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("task %s is %s's: its output is too", t.ID, t.Account),
+				"")
 		}
 		piece, err := task.Output(ctx, tx, t.ID, in.From)
 		out.Body = apiv1.TaskOutput{Bytes: piece, Next: in.From + int64(len(piece)), Ended: t.Phase == task.Ended}

@@ -18,14 +18,17 @@ func TestATaskIsItsUsersAlone(t *testing.T) {
 	s, db := server(t, 8)
 	tenants(t, db)
 	as := func(who string) []string { return []string{"Authorization", "Bearer " + who} }
-	got := call(t, s, "POST", "/v1/clusters/aero%2Fcfd/tasks", `{"command": ["./solver", "--key", "hidden"], "ranks": 1, "limit": "90s"}`, as("member")...)
+	got := call(t, s, "POST", "/v1/clusters/aero%2Fcfd/tasks",
+		`{"command": ["./solver", "--key", "hidden"], "ranks": 1, "limit": "90s"}`, as("member")...)
 	var one apiv1.Task
-	if err := json.Unmarshal([]byte(got.text), &one); err != nil || got.status != 202 || one.Account != "member" || one.Work == nil || one.Work.Limit != "1m30s" {
+	if err := json.Unmarshal([]byte(got.text), &one); err != nil || got.status != 202 || one.Account != "member" ||
+		one.Work == nil || one.Work.Limit != "1m30s" {
 		t.Fatal(got)
 	}
 	err := db.Update(t.Context(), func(tx *core.Tx) error {
-		return task.End(t.Context(), tx, task.Task{ID: one.ID, Cluster: "c-aero"}, task.Said{Stage: protocol.TaskEnded, Outcome: protocol.TaskOK,
-			Samples: []protocol.TaskSample{{Name: "hidden", Value: 1}}})
+		return task.End(t.Context(), tx, task.Task{ID: one.ID, Cluster: "c-aero"},
+			task.Said{Stage: protocol.TaskEnded, Outcome: protocol.TaskOK,
+				Samples: []protocol.TaskSample{{Name: "hidden", Value: 1}}})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +36,8 @@ func TestATaskIsItsUsersAlone(t *testing.T) {
 	for _, who := range []string{"member", "sam", "owner", "operator", "viewer"} {
 		for _, path := range []string{"/v1/tasks/" + one.ID, "/v1/clusters/aero%2Fcfd/tasks"} {
 			got := call(t, s, "GET", path, "", as(who)...)
-			if shown := strings.Contains(got.text, "hidden"); got.status != 200 || shown != (who == "member") || !strings.Contains(got.text, one.ID) {
+			if shown := strings.Contains(got.text, "hidden"); got.status != 200 || shown != (who == "member") ||
+				!strings.Contains(got.text, one.ID) {
 				t.Errorf("%s of %s: %d %s", path, who, got.status, got.text)
 			}
 		}
@@ -51,14 +55,16 @@ func TestATaskIsItsUsersAlone(t *testing.T) {
 func TestThePausesTaskIsForThoseWhoGovern(t *testing.T) {
 	s, db := server(t, 8)
 	tenants(t, db)
-	hook := task.Task{ID: "t-hook", Cluster: "c-aero", Origin: task.Pause, Account: task.Root, Work: task.Work{Command: []string{"hidden"}}}
+	hook := task.Task{ID: "t-hook", Cluster: "c-aero", Origin: task.Pause, Account: task.Root,
+		Work: task.Work{Command: []string{"hidden"}}}
 	if err := db.Update(t.Context(), func(tx *core.Tx) error { return task.Add(t.Context(), tx, hook) }); err != nil {
 		t.Fatal(err)
 	}
 	for who, reads := range map[string]bool{"owner": true, "member": false, "sam": false, "viewer": false} {
 		as := []string{"Authorization", "Bearer " + who}
 		for _, path := range []string{"/v1/tasks/t-hook", "/v1/clusters/aero%2Fcfd/tasks"} {
-			if got := call(t, s, "GET", path, "", as...); got.status != 200 || !strings.Contains(got.text, "t-hook") || strings.Contains(got.text, "hidden") != reads {
+			if got := call(t, s, "GET", path, "", as...); got.status != 200 || !strings.Contains(got.text, "t-hook") ||
+				strings.Contains(got.text, "hidden") != reads {
 				t.Errorf("%s of %s: %d %s", path, who, got.status, got.text)
 			}
 		}
@@ -90,13 +96,15 @@ func TestTasksThatMakeNoSenseAreRefused(t *testing.T) {
 		`{"command": ["x"], "nodes": 2, "ranks": 1}`:          "too few",
 		`{"command": ["` + strings.Repeat("x", 70000) + `"]}`: "at most 65536",
 	} {
-		if got := call(t, s, "POST", "/v1/clusters/aero%2Fcfd/tasks", body, as...); got.status != 422 || !strings.Contains(got.text, want) {
+		if got := call(t, s, "POST", "/v1/clusters/aero%2Fcfd/tasks", body, as...); got.status != 422 ||
+			!strings.Contains(got.text, want) {
 			t.Errorf("%.80s: %d %.300s", body, got.status, got.text)
 		}
 	}
 	err := db.Update(t.Context(), func(tx *core.Tx) error {
 		for i := range 99 { // with sam's
-			if err := task.Add(context.WithoutCancel(t.Context()), tx, task.Task{ID: fmt.Sprint("t", i), Cluster: "c-aero", Account: "sam", Work: task.Work{Script: "x"}}); err != nil {
+			if err := task.Add(context.WithoutCancel(t.Context()), tx,
+				task.Task{ID: fmt.Sprint("t", i), Cluster: "c-aero", Account: "sam", Work: task.Work{Script: "x"}}); err != nil {
 				return err
 			}
 		}
@@ -105,7 +113,8 @@ func TestTasksThatMakeNoSenseAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := call(t, s, "POST", "/v1/clusters/aero%2Fcfd/tasks", `{"command": ["x"]}`, as...); got.status != 409 || !strings.Contains(got.text, "100 tasks") {
+	if got := call(t, s, "POST", "/v1/clusters/aero%2Fcfd/tasks", `{"command": ["x"]}`, as...); got.status != 409 ||
+		!strings.Contains(got.text, "100 tasks") {
 		t.Errorf("%d %s", got.status, got.text)
 	}
 }

@@ -26,7 +26,8 @@ import (
 func hide(t *testing.T, db *core.Store) {
 	t.Helper()
 	ctx, one := t.Context(), 1
-	c := spec.Cluster{Name: "hidden-cluster", Project: "hidden-project", Image: "debian12-hpc", Queues: []spec.Queue{{Name: "cpu", Class: "local", Min: &one, Max: &one}}, Head: &spec.Head{Class: "service"}}
+	c := spec.Cluster{Name: "hidden-cluster", Project: "hidden-project", Image: "debian12-hpc",
+		Queues: []spec.Queue{{Name: "cpu", Class: "local", Min: &one, Max: &one}}, Head: &spec.Head{Class: "service"}}
 	key := "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHIddenHiddenHiddenHiddenHiddenHiddenHiddenHi hidden-comment"
 	if err := db.Update(ctx, func(tx *core.Tx) error {
 		machines, err := machine.List(ctx, tx)
@@ -36,28 +37,37 @@ func hide(t *testing.T, db *core.Store) {
 		for _, step := range []func() error{
 			func() error { return person.Add(ctx, tx, person.Person{Name: "hidden-person"}) },
 			func() error {
-				return person.AddToken(ctx, tx, person.HashToken("hidden-person"), person.Token{ID: "t-hidden", Person: "hidden-person", Name: "hidden-token", Kind: person.APIToken, Scope: access.Whole}, time.Hour)
+				return person.AddToken(ctx, tx, person.HashToken("hidden-person"),
+					person.Token{ID: "t-hidden", Person: "hidden-person", Name: "hidden-token", Kind: person.APIToken,
+						Scope: access.Whole}, time.Hour)
 			},
 			func() error { return person.AddProject(ctx, tx, person.Project{Name: "hidden-project"}) },
 			func() error {
-				return person.SetMember(ctx, tx, person.Membership{Project: "hidden-project", Person: "hidden-person", Role: access.Owner})
+				return person.SetMember(ctx, tx, person.Membership{Project: "hidden-project", Person: "hidden-person",
+					Role: access.Owner})
 			},
 			func() error {
 				return person.AddKey(ctx, tx, person.Key{Person: "hidden-person", Fingerprint: "SHA256:hidden", Line: key})
 			},
 			func() error {
-				return cluster.Add(ctx, tx, cluster.Cluster{ID: "c-hid", Project: "hidden-project", Name: "hidden-cluster", Spec: c, Image: "sha256:00", CreatedBy: "hidden-person"})
+				return cluster.Add(ctx, tx, cluster.Cluster{ID: "c-hid", Project: "hidden-project", Name: "hidden-cluster",
+					Spec: c, Image: "sha256:00", CreatedBy: "hidden-person"})
 			},
 			func() error {
-				n := node.Node{ID: "n-hid", Cluster: "c-hid", Name: "hidden-node", Role: protocol.Compute, Queue: "cpu", Class: "local", MachineID: machines[0].ID, Machine: machines[0].Name}
-				return errors.Join(cluster.AddSeat(ctx, tx, "c-hid", cluster.Seat{Name: "hidden-node", Slot: 1}), node.Add(ctx, tx, n))
+				n := node.Node{ID: "n-hid", Cluster: "c-hid", Name: "hidden-node", Role: protocol.Compute, Queue: "cpu",
+					Class: "local", MachineID: machines[0].ID, Machine: machines[0].Name}
+				return errors.Join(cluster.AddSeat(ctx, tx, "c-hid", cluster.Seat{Name: "hidden-node", Slot: 1}),
+					node.Add(ctx, tx, n))
 			},
 			func() error {
-				return snapshot.Add(ctx, tx, snapshot.Snapshot{ID: "s-hid", Project: "hidden-project", Name: "hidden-shot", ClusterID: "c-hid", Cluster: "hidden-cluster", Spec: c, CreatedBy: "hidden-person"})
+				return snapshot.Add(ctx, tx, snapshot.Snapshot{ID: "s-hid", Project: "hidden-project", Name: "hidden-shot",
+					ClusterID: "c-hid", Cluster: "hidden-cluster", Spec: c, CreatedBy: "hidden-person"})
 			},
 			func() error {
-				tx.Log(core.Event{Type: "cluster.requested", Project: "hidden-project", ClusterID: "c-hid", Cluster: "hidden-cluster", Text: "hidden-text by hidden-person"})
-				return person.Audit(ctx, tx, person.Entry{ID: "a-hid", Person: "hidden-person", Door: person.APIDoor, Action: "create-cluster", Project: "hidden-project", Object: "hidden-cluster", Outcome: "202"})
+				tx.Log(core.Event{Type: "cluster.requested", Project: "hidden-project", ClusterID: "c-hid",
+					Cluster: "hidden-cluster", Text: "hidden-text by hidden-person"})
+				return person.Audit(ctx, tx, person.Entry{ID: "a-hid", Person: "hidden-person", Door: person.APIDoor,
+					Action: "create-cluster", Project: "hidden-project", Object: "hidden-cluster", Outcome: "202"})
 			},
 		} {
 			if err := step(); err != nil {
@@ -72,7 +82,8 @@ func hide(t *testing.T, db *core.Store) {
 
 // refs fills the parameters of a path: with the names that a project's things have, and how they may be written.
 func refs(path, project, cluster, snapshot, person, token string) string {
-	return strings.NewReplacer("{cluster}", cluster, "{snapshot}", snapshot, "{project}", project, "{person}", person, "{token}", token, "{machine}", "m1", "{network}", "n1",
+	return strings.NewReplacer("{cluster}", cluster, "{snapshot}", snapshot, "{project}", project, "{person}", person, "{token}",
+		token, "{machine}", "m1", "{network}", "n1",
 		"{fingerprint}", "SHA256:"+project).Replace(path)
 }
 
@@ -83,21 +94,26 @@ func TestNobodyLearnsOfAnotherProject(t *testing.T) {
 	tenants(t, db)
 	hide(t, db)
 	if err := db.Update(t.Context(), func(tx *core.Tx) error {
-		limited := person.Token{ID: "t-limited", Person: "operator", Name: "test", Kind: person.APIToken, Scope: access.Whole, Project: "aero"}
+		limited := person.Token{ID: "t-limited", Person: "operator", Name: "test", Kind: person.APIToken, Scope: access.Whole,
+			Project: "aero"}
 		return person.AddToken(t.Context(), tx, person.HashToken("limited"), limited, time.Hour)
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if got := call(t, s, "GET", "/v1/clusters", "", "Authorization", "Bearer operator"); !strings.Contains(got.text, "hidden-cluster") {
+	if got := call(t, s, "GET", "/v1/clusters", "", "Authorization", "Bearer operator"); !strings.Contains(got.text,
+		"hidden-cluster") {
 		t.Fatalf("there is nothing to hide: %s", got.text)
 	}
 	for _, who := range []string{"nobody", "viewer", "member", "owner", "limited"} {
 		header := []string{"Authorization", "Bearer " + who}
 		for _, op := range operations(t) { // first: later one's own entries in the audit log are of what one has asked for
 			if op.method == http.MethodGet && op.id != "tunnel" {
-				for _, query := range []string{"", "?limit=1000", "?project=hidden-project", "?person=hidden-person", "?project=hidden-project&by=row"} {
+				for _, query := range []string{"", "?limit=1000", "?project=hidden-project", "?person=hidden-person",
+					"?project=hidden-project&by=row"} {
 					path := refs(op.path, "aero", "cfd", "shot", "sam", "t-"+who) + query
-					if got := call(t, s, op.method, path, "", header...); strings.Contains(strings.ReplaceAll(got.text, "project hidden-project: not found", ""), "hidden") {
+					if got := call(t, s, op.method, path, "",
+						header...); strings.Contains(strings.ReplaceAll(got.text, "project hidden-project: not found", ""),
+						"hidden") {
 						t.Errorf("%s learns by GET %s: %s", who, path, got.text)
 					}
 				}
@@ -108,9 +124,13 @@ func TestNobodyLearnsOfAnotherProject(t *testing.T) {
 				continue
 			}
 			ask := func(word, number string) reply {
-				body := strings.ReplaceAll(strings.ReplaceAll(bodies[op.id], "PROJECT", word+"-project"), "name: cfd", "name: "+word+"-cluster")
-				for _, form := range [][2]string{{word + "-cluster", word + "-shot"}, {word + "-project%2F" + word + "-cluster", word + "-project%2F" + word + "-shot"}, {"c-" + number, "s-" + number}} {
-					got := call(t, s, op.method, refs(op.path, word+"-project", form[0], form[1], word+"-person", "t-"+word), body, append(header, "Upgrade", apiv1.TunnelProtocol)...)
+				body := strings.ReplaceAll(strings.ReplaceAll(bodies[op.id], "PROJECT", word+"-project"), "name: cfd",
+					"name: "+word+"-cluster")
+				for _, form := range [][2]string{{word + "-cluster", word + "-shot"},
+					{word + "-project%2F" + word + "-cluster", word + "-project%2F" + word + "-shot"},
+					{"c-" + number, "s-" + number}} {
+					got := call(t, s, op.method, refs(op.path, word+"-project", form[0], form[1], word+"-person", "t-"+word),
+						body, append(header, "Upgrade", apiv1.TunnelProtocol)...)
 					if form[0] == "c-"+number {
 						return got
 					}
@@ -123,7 +143,8 @@ func TestNobodyLearnsOfAnotherProject(t *testing.T) {
 			there, absent := ask("hidden", "hid"), ask("absent", "abs")
 			same := strings.NewReplacer("absent", "hidden", "c-abs", "c-hid", "s-abs", "s-hid").Replace(absent.text)
 			if there.status != absent.status || there.text != same {
-				t.Errorf("%s can tell by %s that it is there:\n%d %s\n%d %s", who, op.id, there.status, there.text, absent.status, absent.text)
+				t.Errorf("%s can tell by %s that it is there:\n%d %s\n%d %s", who, op.id, there.status, there.text, absent.status,
+					absent.text)
 			}
 		}
 	}
@@ -144,7 +165,9 @@ func TestAnAnswerThatLastsEndsWithTheRight(t *testing.T) {
 		watch  bool // the watches end too
 		across bool // also that of all events
 	}{
-		"the membership ends": {change(func(ctx context.Context, tx *core.Tx) error { return person.RemoveMember(ctx, tx, "aero", "member") }), true, true},
+		"the membership ends": {change(func(ctx context.Context, tx *core.Tx) error {
+			return person.RemoveMember(ctx, tx, "aero", "member")
+		}), true, true},
 		"a member is made a viewer": {change(func(ctx context.Context, tx *core.Tx) error {
 			return person.SetMember(ctx, tx, person.Membership{Project: "aero", Person: "member", Role: access.Viewer})
 		}), false, false},
@@ -155,7 +178,9 @@ func TestAnAnswerThatLastsEndsWithTheRight(t *testing.T) {
 			}
 			return person.Change(ctx, tx, p)
 		}), true, true},
-		"the token is revoked": {change(func(ctx context.Context, tx *core.Tx) error { return person.RemoveToken(ctx, tx, "member", "t-member") }), true, true},
+		"the token is revoked": {change(func(ctx context.Context, tx *core.Tx) error {
+			return person.RemoveToken(ctx, tx, "member", "t-member")
+		}), true, true},
 		"the cluster's file names others": {change(func(ctx context.Context, tx *core.Tx) error {
 			owner, err := cluster.Get(ctx, tx, "c-aero")
 			if err != nil {
@@ -253,8 +278,10 @@ func enterable(t *testing.T, db *core.Store) {
 			return err
 		}
 		free := slices.IndexFunc(machines, machine.Machine.Free)
-		head := node.Node{ID: "n-head", Cluster: "c-aero", Name: "head", Role: protocol.Head, Class: "service", MachineID: machines[free].ID, Machine: machines[free].Name}
-		return errors.Join(cluster.AddSeat(t.Context(), tx, "c-aero", cluster.Seat{Name: "head", Slot: 1}), node.Add(t.Context(), tx, head))
+		head := node.Node{ID: "n-head", Cluster: "c-aero", Name: "head", Role: protocol.Head, Class: "service",
+			MachineID: machines[free].ID, Machine: machines[free].Name}
+		return errors.Join(cluster.AddSeat(t.Context(), tx, "c-aero", cluster.Seat{Name: "head", Slot: 1}),
+			node.Add(t.Context(), tx, head))
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,8 @@ const (
 )
 
 func tokenView(t person.Token) apiv1.Token {
-	return apiv1.Token{ID: t.ID, Name: t.Name, Kind: apiv1.TokenKind(t.Kind), Scope: t.Scope, Project: t.Project, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, UsedAt: t.UsedAt}
+	return apiv1.Token{ID: t.ID, Name: t.Name, Kind: apiv1.TokenKind(t.Kind), Scope: t.Scope, Project: t.Project,
+		CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, UsedAt: t.UsedAt}
 }
 
 func (a *API) listTokens(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Token]], error) {
@@ -74,7 +75,8 @@ func (a *API) makeToken(ctx context.Context, b apiv1.NewToken, name string) (*ou
 		}
 	}
 	text, out := newToken(), &output[apiv1.Token]{}
-	t := person.Token{ID: admission.NewID("t"), Person: name, Name: b.Name, Kind: person.APIToken, Scope: b.Scope, Project: b.Project,
+	t := person.Token{ID: admission.NewID("t"), Person: name, Name: b.Name, Kind: person.APIToken, Scope: b.Scope,
+		Project:   b.Project,
 		ExpiresAt: callerOf(ctx).Until} // what a token makes does not outlive it
 	err := a.DB.Update(ctx, func(tx *core.Tx) error {
 		bearer, err := person.CallerOf(ctx, tx, name)
@@ -91,7 +93,8 @@ func (a *API) makeToken(ctx context.Context, b apiv1.NewToken, name string) (*ou
 			return err
 		}
 		if len(had) >= mostTokens {
-			return problem(http.StatusConflict, "conflict", fmt.Sprintf("%s has %d tokens, the most that one person may have", name, len(had)),
+			return problem(http.StatusConflict, "conflict", fmt.Sprintf("%s has %d tokens, the most that one person may have",
+				name, len(had)),
 				"`muster tokens list` shows them, `muster tokens revoke` ends some")
 		}
 		if err := person.AddToken(ctx, tx, person.HashToken(text), t, life); err != nil {

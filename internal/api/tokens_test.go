@@ -60,8 +60,10 @@ func TestATokenMayNoMoreThanItIsFor(t *testing.T) {
 	looks := made(t, s, "sam", `{"name": "dashboard", "scope": "read"}`).Token
 	wants(t, as(t, s, looks, "GET", "/v1/clusters/aero%2Fcfd", ""), 200)
 	for _, c := range [][3]string{
-		{"POST", "/v1/clusters/aero%2Fcfd/scale", `{"nodes": 1}`}, {"DELETE", "/v1/clusters/aero%2Fcfd", ""}, {"POST", "/v1/clusters/aero%2Fcfd/certificate", `{"public_key": "x"}`},
-		{"POST", "/v1/tokens", `{"name": "more", "scope": "all"}`}, {"POST", "/v1/keys", `{"line": "x"}`}, {"DELETE", "/v1/tokens/t-sam", ""},
+		{"POST", "/v1/clusters/aero%2Fcfd/scale", `{"nodes": 1}`}, {"DELETE", "/v1/clusters/aero%2Fcfd", ""},
+		{"POST", "/v1/clusters/aero%2Fcfd/certificate", `{"public_key": "x"}`},
+		{"POST", "/v1/tokens", `{"name": "more", "scope": "all"}`}, {"POST", "/v1/keys", `{"line": "x"}`},
+		{"DELETE", "/v1/tokens/t-sam", ""},
 	} {
 		wants(t, as(t, s, looks, c[0], c[1], c[2]), 403, "the token is read-only")
 	}
@@ -69,7 +71,8 @@ func TestATokenMayNoMoreThanItIsFor(t *testing.T) {
 	aero := made(t, s, "sam", `{"name": "ci", "project": "aero"}`).Token
 	wants(t, as(t, s, aero, "GET", "/v1/clusters/cfd", ""), 200, `"aero"`)
 	wants(t, as(t, s, aero, "GET", "/v1/clusters/bio%2Fcfd", ""), 404)
-	for _, path := range []string{"/v1/clusters", "/v1/projects", "/v1/snapshots", "/v1/usage", "/v1/events", "/v1/audit", "/v1/site", "/v1/sessions"} {
+	for _, path := range []string{"/v1/clusters", "/v1/projects", "/v1/snapshots", "/v1/usage", "/v1/events", "/v1/audit",
+		"/v1/site", "/v1/sessions"} {
 		if got := as(t, s, aero, "GET", path, ""); got.status != 200 || strings.Contains(got.text, "bio") {
 			t.Errorf("GET %s: %d %s", path, got.status, got.text)
 		}
@@ -88,7 +91,8 @@ func TestATokenEnds(t *testing.T) {
 	tenants(t, db)
 	if err := db.Update(t.Context(), func(tx *core.Tx) error {
 		over := person.Token{ID: "t-over", Person: "member", Name: "x", Kind: person.APIToken, Scope: access.Whole}
-		return person.AddToken(t.Context(), tx, person.HashToken("over"), over, 0) // by the database's clock it has ended in the same instant
+		// by the database's clock it has ended in the same instant
+		return person.AddToken(t.Context(), tx, person.HashToken("over"), over, 0)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +122,8 @@ func TestATokenEnds(t *testing.T) {
 	wants(t, as(t, s, "operator", "PUT", "/v1/people/operator", `{"disabled": true}`), 409, "another operator can")
 	wants(t, as(t, s, "operator", "PUT", "/v1/people/operator", `{"operator": false}`), 409)
 
-	wants(t, as(t, s, "operator", "POST", "/v1/people/member/tokens", `{"name": "first", "for": "7d"}`), 201, "first, made by operator", "muster_")
+	wants(t, as(t, s, "operator", "POST", "/v1/people/member/tokens", `{"name": "first", "for": "7d"}`), 201,
+		"first, made by operator", "muster_")
 	wants(t, as(t, s, "member", "GET", "/v1/tokens", ""), 200, "first, made by operator")
 }
 
@@ -160,14 +165,16 @@ func TestAKeyIsStrongEnoughAndOnePersons(t *testing.T) {
 
 	for bits, status := range map[int]int{2048: 422, 3072: 201} {
 		private, err := rsa.GenerateKey(rand.Reader, bits)
-		if got := add("owner", line(t, &private.PublicKey, err)); got.status != status || status == 422 && !strings.Contains(got.text, "an RSA key needs 3072 bits, this one has 2048") {
+		if got := add("owner", line(t, &private.PublicKey, err)); got.status != status || status == 422 &&
+			!strings.Contains(got.text, "an RSA key needs 3072 bits, this one has 2048") {
 			t.Errorf("RSA of %d bits: %d %s", bits, got.status, got.text)
 		}
 	}
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	wants(t, add("owner", line(t, &private.PublicKey, err)), 201)
 	for _, onToken := range []string{ // of OpenSSH's own tests
-		"sk-ssh-ed25519@openssh.com AAAAGnNrLXNzaC1lZDI1NTE5QG9wZW5zc2guY29tAAAAIJDPyFXTA3NXlN2QrbOmjkK0TFYq1FMMBsZcsAEGoVRLAAAABHNzaDo=",
+		"sk-ssh-ed25519@openssh.com " +
+			"AAAAGnNrLXNzaC1lZDI1NTE5QG9wZW5zc2guY29tAAAAIJDPyFXTA3NXlN2QrbOmjkK0TFYq1FMMBsZcsAEGoVRLAAAABHNzaDo=",
 	} {
 		wants(t, add("owner", onToken), 201)
 	}
@@ -181,7 +188,8 @@ func TestAProjectKeepsAnOwner(t *testing.T) {
 	tenants(t, db)
 	wants(t, as(t, s, "operator", "POST", "/v1/projects", `{"name": "lab", "owner": "owner"}`), 201)
 	for _, who := range []string{"owner", "operator"} {
-		wants(t, as(t, s, who, "PUT", "/v1/projects/lab/members/owner", `{"role": "member"}`), 409, "the only owner of project lab", "make somebody else an owner first")
+		wants(t, as(t, s, who, "PUT", "/v1/projects/lab/members/owner", `{"role": "member"}`), 409,
+			"the only owner of project lab", "make somebody else an owner first")
 		wants(t, as(t, s, who, "DELETE", "/v1/projects/lab/members/owner", ""), 409)
 	}
 	wants(t, as(t, s, "owner", "PUT", "/v1/projects/lab/members/sam", `{"role": "owner"}`), 200)
@@ -219,7 +227,8 @@ func TestTheAuditLogTellsWhoDidWhatAndNoSecret(t *testing.T) {
 		}
 	}
 	want := []string{
-		"member add-token   201", "member pause-cluster aero aero/cfd 202", "viewer delete-cluster aero aero/cfd 403", "viewer list-machines   403", "viewer get-cluster  bio/cfd 404",
+		"member add-token   201", "member pause-cluster aero aero/cfd 202", "viewer delete-cluster aero aero/cfd 403",
+		"viewer list-machines   403", "viewer get-cluster  bio/cfd 404",
 		"member delete-token  (a token) 404", "member add-key   422",
 	}
 	slices.Sort(told) // entries of one instant stand in any order
@@ -229,7 +238,8 @@ func TestTheAuditLogTellsWhoDidWhatAndNoSecret(t *testing.T) {
 	}
 
 	for who, sees := range map[string][3]bool{ // what member did, what viewer did in aero, what viewer did outside
-		"operator": {true, true, true}, "owner": {true, true, false}, "viewer": {false, true, true}, "member": {true, false, false}, "nobody": {},
+		"operator": {true, true, true}, "owner": {true, true, false}, "viewer": {false, true, true},
+		"member": {true, false, false}, "nobody": {},
 	} {
 		got := as(t, s, who, "GET", "/v1/audit", "").text
 		for i, action := range []string{"pause-cluster", "delete-cluster", "list-machines"} {
@@ -247,7 +257,8 @@ func TestTheAuditLogTellsWhoDidWhatAndNoSecret(t *testing.T) {
 	}
 	first := as(t, s, "operator", "GET", "/v1/audit?limit=2", "")
 	next, _ := first.body["next"].(string)
-	if second := as(t, s, "operator", "GET", "/v1/audit?limit=2&cursor="+next, ""); next == "" || second.status != 200 || strings.Contains(first.text, second.body["items"].([]any)[0].(map[string]any)["id"].(string)) {
+	if second := as(t, s, "operator", "GET", "/v1/audit?limit=2&cursor="+next, ""); next == "" || second.status != 200 ||
+		strings.Contains(first.text, second.body["items"].([]any)[0].(map[string]any)["id"].(string)) {
 		t.Errorf("%s\n%s", first.text, second.text)
 	}
 }

@@ -40,7 +40,8 @@ func topologies(ctx context.Context, tx *core.Tx) ([]apiv1.Topology, error) {
 func (a *API) putTopology(ctx context.Context, in *apiv1.PutTopologyInput) (*output[apiv1.Topology], error) {
 	graph, err := topology.Read(in.Body.Snapshot)
 	if err != nil {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "snapshot: "+err.Error(), "give the unchanged output of `ibnetdiscover`, or of `lldpctl -f keyvalue` after lines machine=NAME")
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "snapshot: "+err.Error(),
+			"give the unchanged output of `ibnetdiscover`, or of `lldpctl -f keyvalue` after lines machine=NAME")
 	}
 	out := &output[apiv1.Topology]{}
 	err = a.DB.Update(ctx, func(tx *core.Tx) error {
@@ -50,7 +51,8 @@ func (a *API) putTopology(ctx context.Context, in *apiv1.PutTopologyInput) (*out
 		if err := fabrics.SetTopology(ctx, tx, in.Fabric, graph); err != nil {
 			return err
 		}
-		tx.Log(core.Event{Type: "topology.imported", Text: fmt.Sprintf("fabric %s: %s, by %s", in.Fabric, graph, identityOf(ctx))})
+		tx.Log(core.Event{Type: "topology.imported", Text: fmt.Sprintf("fabric %s: %s, by %s", in.Fabric, graph,
+			identityOf(ctx))})
 		all, err := topologies(ctx, tx)
 		for _, t := range all {
 			if t.Fabric == in.Fabric {
@@ -71,7 +73,8 @@ func notKept(ctx context.Context, tx *core.Tx, name string) error {
 	if err != nil {
 		return err
 	}
-	return problem(http.StatusConflict, "conflict", "the partitions of fabric "+f.Name+" are kept, and its cables are known from the same snapshot", "`muster fabric import "+f.Name+" FILE` imports both")
+	return problem(http.StatusConflict, "conflict", "the partitions of fabric "+f.Name+
+		" are kept, and its cables are known from the same snapshot", "`muster fabric import "+f.Name+" FILE` imports both")
 }
 
 func (a *API) removeTopology(ctx context.Context, in *apiv1.RemoveTopologyInput) (*output[apiv1.Nothing], error) {
@@ -84,7 +87,8 @@ func (a *API) removeTopology(ctx context.Context, in *apiv1.RemoveTopologyInput)
 			return err
 		}
 		if !slices.ContainsFunc(known, func(c fabrics.Cabling) bool { return c.Fabric == in.Fabric }) {
-			return problem(http.StatusNotFound, "not-found", "of fabric "+in.Fabric+" no cables are known", "`muster fabric cables list` shows of which they are")
+			return problem(http.StatusNotFound, "not-found", "of fabric "+in.Fabric+" no cables are known",
+				"`muster fabric cables list` shows of which they are")
 		}
 		return fabrics.DropTopology(ctx, tx, in.Fabric)
 	})

@@ -32,7 +32,8 @@ type toyAnswer struct {
 type carrier struct{ url, token string }
 
 func (c carrier) Do(ctx context.Context, ask apiv1.Ask) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, ask.Operation.Method, c.url+ask.Path+"?"+ask.Query.Encode(), strings.NewReader(string(ask.Body)))
+	request, err := http.NewRequestWithContext(ctx, ask.Operation.Method, c.url+ask.Path+"?"+ask.Query.Encode(),
+		strings.NewReader(string(ask.Body)))
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +52,8 @@ func (c carrier) Do(ctx context.Context, ask apiv1.Ask) ([]byte, error) {
 
 // One entry of the table and one handler make an operation: served, guarded, described, and asked for by its types.
 func TestANewOperationIsOneEntryAndOneHandler(t *testing.T) {
-	greet := apiv1.Op[toyInput, toyAnswer]{Endpoint: apiv1.Endpoint{ID: "greet", Method: http.MethodGet, Path: "/v1/greetings/{name}", Summary: "Greet somebody",
+	greet := apiv1.Op[toyInput, toyAnswer]{Endpoint: apiv1.Endpoint{ID: "greet", Method: http.MethodGet,
+		Path: "/v1/greetings/{name}", Summary: "Greet somebody",
 		Tag: "toys", Action: access.Survey, Errors: []int{404}}}
 	answer := func(_ context.Context, in *toyInput) (*output[toyAnswer], error) {
 		if in.Name == "nobody" {
@@ -76,7 +78,8 @@ func TestANewOperationIsOneEntryAndOneHandler(t *testing.T) {
 			if err := person.Add(ctx, tx, person.Person{Name: name, Operator: operator}); err != nil {
 				return err
 			}
-			return person.AddToken(ctx, tx, person.HashToken(name), person.Token{ID: "t-" + name, Person: name, Kind: person.APIToken, Scope: access.Whole}, tokenLife)
+			return person.AddToken(ctx, tx, person.HashToken(name),
+				person.Token{ID: "t-" + name, Person: name, Kind: person.APIToken, Scope: access.Whole}, tokenLife)
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -85,8 +88,10 @@ func TestANewOperationIsOneEntryAndOneHandler(t *testing.T) {
 	if err != nil || got.Text != "HELLO A/B" {
 		t.Errorf("the operator got %q, %v", got.Text, err)
 	}
-	for _, c := range []struct{ token, name, want string }{{"nick", "x", "403: "}, {"", "x", "401: "}, {"olga", "nobody", "404: "}} {
-		if _, _, err := greet.Call(ctx, carrier{server.URL, c.token}, toyInput{Name: c.name}); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+	for _, c := range []struct{ token, name, want string }{{"nick", "x", "403: "}, {"", "x", "401: "},
+		{"olga", "nobody", "404: "}} {
+		if _, _, err := greet.Call(ctx, carrier{server.URL, c.token}, toyInput{Name: c.name}); err == nil ||
+			!strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%q asks for %s: %v, want %s", c.token, c.name, err, c.want)
 		}
 	}

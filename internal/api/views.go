@@ -18,12 +18,14 @@ import (
 )
 
 func planView(p *admission.Plan) apiv1.Plan {
-	view := apiv1.Plan{Changes: p.Changes, Messages: p.Messages, Release: p.Release, Spec: p.Spec, Price: p.Price.String(), FitsAt: p.FitsAt, Add: []apiv1.Placed{}}
+	view := apiv1.Plan{Changes: p.Changes, Messages: p.Messages, Release: p.Release, Spec: p.Spec, Price: p.Price.String(),
+		FitsAt: p.FitsAt, Add: []apiv1.Placed{}}
 	for _, n := range p.Add {
 		view.Add = append(view.Add, apiv1.Placed{Node: n.Name, Queue: n.Queue, Class: n.Class, Machine: n.Machine.Name})
 	}
 	for _, l := range p.Lays {
-		lay := apiv1.Lay{Queue: l.Queue, Fabric: l.Fabric, Leaves: []apiv1.LeafPart{}, Hops: l.Hops, MeanHops: math.Round(l.Mean*1000) / 1000, Unknown: l.Unknown, Text: l.String()}
+		lay := apiv1.Lay{Queue: l.Queue, Fabric: l.Fabric, Leaves: []apiv1.LeafPart{}, Hops: l.Hops,
+			MeanHops: math.Round(l.Mean*1000) / 1000, Unknown: l.Unknown, Text: l.String()}
 		for _, part := range l.Places {
 			lay.Leaves = append(lay.Leaves, apiv1.LeafPart{Leaf: part.Place, Nodes: part.Nodes, Cables: part.Up})
 		}
@@ -45,9 +47,11 @@ func some[T any](list []T) []T {
 // clusterView reads a cluster's nodes beside it.
 func (a *API) clusterView(ctx context.Context, tx *core.Tx, c cluster.Cluster) (apiv1.Cluster, error) {
 	view := apiv1.Cluster{
-		ID: c.ID, Name: c.Name, Project: c.Project, Phase: apiv1.Phase(c.Phase), Reason: c.Reason, Lacks: c.Short, Since: c.PhaseAt,
-		Generation: c.Generation, Reached: c.Reached, Image: c.Image, Spec: c.Spec, CreatedAt: c.CreatedAt, CreatedBy: c.CreatedBy,
-		Nodes: []apiv1.Node{}, Receipt: receiptView(c.Receipt), Desired: apiv1.Desired(c.Desired), Lease: leaseView(c),
+		ID: c.ID, Name: c.Name, Project: c.Project, Phase: apiv1.Phase(c.Phase), Reason: c.Reason, Lacks: c.Short,
+		Since:      c.PhaseAt,
+		Generation: c.Generation, Reached: c.Reached, Image: c.Image, Spec: c.Spec, CreatedAt: c.CreatedAt,
+		CreatedBy: c.CreatedBy,
+		Nodes:     []apiv1.Node{}, Receipt: receiptView(c.Receipt), Desired: apiv1.Desired(c.Desired), Lease: leaseView(c),
 	}
 	if c.Phase == cluster.Paused {
 		view.Held = c.Held
@@ -70,8 +74,10 @@ func (a *API) clusterView(ctx context.Context, tx *core.Tx, c cluster.Cluster) (
 	for _, n := range nodes {
 		view.Nodes = append(view.Nodes, apiv1.Node{
 			Part: partView(guests[n.MachineID]),
-			ID:   n.ID, Name: n.Name, Role: n.Role, Queue: n.Queue, Class: n.Class, Machine: n.Machine, Leaf: n.Leaf, Address: substrate.Address(n.Slot).Addr().String(),
-			Phase: apiv1.Phase(n.Phase), Reason: n.Reason, Since: n.PhaseAt, Seen: n.Seen.At, Checks: n.Seen.Checks, Facts: n.Seen.Facts,
+			ID:   n.ID, Name: n.Name, Role: n.Role, Queue: n.Queue, Class: n.Class, Machine: n.Machine, Leaf: n.Leaf,
+			Address: substrate.Address(n.Slot).Addr().String(),
+			Phase:   apiv1.Phase(n.Phase), Reason: n.Reason, Since: n.PhaseAt, Seen: n.Seen.At, Checks: n.Seen.Checks,
+			Facts:     n.Seen.Facts,
 			Scheduler: n.Seen.Scheduler, Slurm: slurmAlias(n.Seen.Scheduler),
 		})
 	}
@@ -124,7 +130,8 @@ func shareView(m machine.Machine, guests []machine.Machine) *apiv1.Hosting {
 		return nil
 	}
 	s := admission.ShareOf(m, guests)
-	view := &apiv1.Hosting{Guests: []string{}, Cores: s.Cores, OfCores: s.OfCores, MemoryMiB: s.MemoryMiB, OfMemoryMiB: s.OfMiB, Devices: s.Devices, OfDevices: s.OfDevices}
+	view := &apiv1.Hosting{Guests: []string{}, Cores: s.Cores, OfCores: s.OfCores, MemoryMiB: s.MemoryMiB, OfMemoryMiB: s.OfMiB,
+		Devices: s.Devices, OfDevices: s.OfDevices}
 	for _, g := range guests {
 		if g.Host == m.ID {
 			view.Guests = append(view.Guests, g.Name)
@@ -149,9 +156,11 @@ func byHost(machines []machine.Machine) map[string][]machine.Machine {
 
 func (a *API) machineView(m machine.Machine) apiv1.Machine {
 	view := apiv1.Machine{
-		Part: partView(m), Drains: m.Drains, Name: m.Name, Substrate: m.Substrate, Network: m.Network, MACs: m.MACs, SwitchPorts: m.Ports,
-		Power: m.Power.Control, Release: (*apiv1.Release)(m.Release),
-		Desired: apiv1.Desired(m.Desired), Phase: apiv1.Phase(m.Phase), Reason: m.Reason, Since: m.PhaseAt, Node: m.HolderName, Facts: m.Facts, Classes: []string{},
+		Part: partView(m), Drains: m.Drains, Name: m.Name, Substrate: m.Substrate, Network: m.Network, MACs: m.MACs,
+		SwitchPorts: m.Ports,
+		Power:       m.Power.Control, Release: (*apiv1.Release)(m.Release),
+		Desired: apiv1.Desired(m.Desired), Phase: apiv1.Phase(m.Phase), Reason: m.Reason, Since: m.PhaseAt, Node: m.HolderName,
+		Facts: m.Facts, Classes: []string{},
 	}
 	for _, class := range a.Admission.Catalogue.Classes {
 		if class.Has(m.Machine) {

@@ -23,13 +23,15 @@ func waitingView(title string, c cluster.Cluster, nodes []node.Node) *apiv1.Wait
 	seen := nodes[i].Seen.Waiting
 	view := &apiv1.Waiting{Total: seen.Total, Jobs: []apiv1.WaitingJob{}}
 	for _, job := range seen.Jobs {
-		view.Jobs = append(view.Jobs, apiv1.WaitingJob{ID: job.ID, Tasks: job.Tasks, User: job.User, Queues: job.Queues, Nodes: job.Nodes, CPUs: job.CPUs,
+		view.Jobs = append(view.Jobs, apiv1.WaitingJob{ID: job.ID, Tasks: job.Tasks, User: job.User, Queues: job.Queues,
+			Nodes: job.Nodes, CPUs: job.CPUs,
 			Since: job.Since, Reason: job.Reason, WaitsFor: waitsFor(title, c, nodes, job)})
 	}
 	return view
 }
 
-// waitsFor is what a job waits for: nodes that come, machines that nobody has free, or what the scheduler says. Of several queues,
+// waitsFor is what a job waits for: nodes that come, machines that nobody has free, or what the scheduler says. Of several
+// queues,
 // the first that could run it counts.
 func waitsFor(title string, c cluster.Cluster, nodes []node.Node, job protocol.WaitingJob) string {
 	never := ""

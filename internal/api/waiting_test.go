@@ -13,9 +13,10 @@ import (
 func TestEveryWaitingJobIsToldWhatItWaitsFor(t *testing.T) {
 	number := func(n int) *int { return &n }
 	newCluster := func(target int, short string) cluster.Cluster {
-		return cluster.Cluster{Desired: core.Present, Targets: map[string]int{"cpu": target}, Short: short, Spec: spec.Cluster{Queues: []spec.Queue{
-			{Name: "fixed", Min: number(1), Max: number(1)}, {Name: "cpu", Min: number(0), Max: number(3)},
-		}}}
+		return cluster.Cluster{Desired: core.Present, Targets: map[string]int{"cpu": target}, Short: short,
+			Spec: spec.Cluster{Queues: []spec.Queue{
+				{Name: "fixed", Min: number(1), Max: number(1)}, {Name: "cpu", Min: number(0), Max: number(3)},
+			}}}
 	}
 	newNode := func(name string, phase core.Phase) node.Node {
 		n := node.Node{Name: name, Queue: "cpu", Role: protocol.Compute, Desired: core.Present}
@@ -32,17 +33,25 @@ func TestEveryWaitingJobIsToldWhatItWaitsFor(t *testing.T) {
 		job     protocol.WaitingJob
 		want    string
 	}{
-		{"nodes that come", newCluster(2, ""), []node.Node{newNode("cpu1", node.Booting), newNode("cpu2", node.Joining)}, job("cpu", 2, "PartitionConfig", true), "cpu1 booting, cpu2 joining"},
-		{"nodes that come, and others that cannot", newCluster(2, "class c: 1 more asked, 0 free"), []node.Node{newNode("cpu1", node.Booting)}, job("cpu", 2, "PartitionConfig", true),
+		{"nodes that come", newCluster(2, ""), []node.Node{newNode("cpu1", node.Booting), newNode("cpu2", node.Joining)},
+			job("cpu", 2, "PartitionConfig", true), "cpu1 booting, cpu2 joining"},
+		{"nodes that come, and others that cannot", newCluster(2, "class c: 1 more asked, 0 free"),
+			[]node.Node{newNode("cpu1", node.Booting)}, job("cpu", 2, "PartitionConfig", true),
 			"cpu1 booting; 1 more of queue cpu: class c: 1 more asked, 0 free"},
-		{"nodes that are not placed yet", newCluster(1, ""), nil, job("cpu", 1, "PartitionConfig", true), "1 more of queue cpu, to be placed"},
-		{"a full queue", newCluster(3, ""), []node.Node{newNode("cpu1", core.Ready), newNode("cpu2", core.Ready), newNode("cpu3", core.Ready)}, job("cpu", 1, "Resources", true),
+		{"nodes that are not placed yet", newCluster(1, ""), nil, job("cpu", 1, "PartitionConfig", true),
+			"1 more of queue cpu, to be placed"},
+		{"a full queue", newCluster(3, ""), []node.Node{newNode("cpu1", core.Ready), newNode("cpu2", core.Ready),
+			newNode("cpu3", core.Ready)}, job("cpu", 1, "Resources", true),
 			"free nodes: queue cpu has all that it may have; Slurm says Resources"},
-		{"a queue of fixed size", newCluster(0, ""), []node.Node{{Name: "fixed1", Queue: "fixed", Desired: core.Present, Life: core.Life{Phase: core.Ready}}}, job("fixed", 1, "Resources", true),
+		{"a queue of fixed size", newCluster(0, ""),
+			[]node.Node{{Name: "fixed1", Queue: "fixed", Desired: core.Present, Life: core.Life{Phase: core.Ready}}},
+			job("fixed", 1, "Resources", true),
 			"free nodes: queue fixed has all that it may have; Slurm says Resources"},
-		{"more than there can be", newCluster(0, ""), nil, job("cpu", 5, "PartitionConfig", true), "it asks for 5 nodes, but queue cpu may have 3"},
+		{"more than there can be", newCluster(0, ""), nil, job("cpu", 5, "PartitionConfig", true),
+			"it asks for 5 nodes, but queue cpu may have 3"},
 		{"another job", newCluster(0, ""), nil, job("cpu", 1, "Dependency", false), "Slurm says Dependency"},
-		{"Slurm's next look", newCluster(1, ""), []node.Node{newNode("cpu1", core.Ready)}, job("cpu", 1, "Priority", true), "Slurm says Priority"},
+		{"Slurm's next look", newCluster(1, ""), []node.Node{newNode("cpu1", core.Ready)}, job("cpu", 1, "Priority", true),
+			"Slurm says Priority"},
 		{"a queue that is no more", newCluster(0, ""), nil, job("gone", 1, "PartitionDown", false), "Slurm says PartitionDown"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -10,7 +10,8 @@ import (
 	"muster/internal/door/access"
 )
 
-// Endpoint is one operation of the table, which that the API does: how it is asked for, who may, and what answers. The server's routes, access
+// Endpoint is one operation of the table, which that the API does: how it is asked for, who may, and what answers. The server's
+// routes, access
 // checks and OpenAPI document, and the client's requests, follow from it.
 type Endpoint struct {
 	ID          string // stable: the audit log and the OpenAPI document call it so
@@ -35,7 +36,8 @@ type Endpoint struct {
 
 // CommonErrors are the statuses that every operation may answer with, and those with a body.
 func CommonErrors(body bool) []int {
-	statuses := []int{http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
+	statuses := []int{http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusTooManyRequests,
+		http.StatusInternalServerError, http.StatusServiceUnavailable}
 	if body {
 		statuses = append(statuses, http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
 	}

@@ -46,41 +46,51 @@ var (
 		Commands: []string{"list"}}}
 	CreateCluster = Op[CreateClusterInput, Answer]{Endpoint{ID: "create-cluster", Method: http.MethodPost, Path: "/v1/clusters",
 		Summary: "Create a cluster from a cluster file",
-		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, File: true, Unchanged: true,
-		Commands: []string{"create"}}}
+		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, File: true,
+		Unchanged: true,
+		Commands:  []string{"create"}}}
 	GetCluster = Op[ClusterRef, Cluster]{Endpoint{ID: "get-cluster", Method: http.MethodGet, Path: "/v1/clusters/{cluster}",
 		Summary: "Show a cluster and its nodes",
 		Tag:     "clusters", Action: access.See, Errors: []int{404},
 		Commands: []string{"get", "describe", "ssh", "events", "open"}}}
-	ApplyCluster = Op[ApplyClusterInput, Answer]{Endpoint{ID: "apply-cluster", Method: http.MethodPut, Path: "/v1/clusters/{cluster}",
+	ApplyCluster = Op[ApplyClusterInput, Answer]{Endpoint{ID: "apply-cluster", Method: http.MethodPut,
+		Path:    "/v1/clusters/{cluster}",
 		Summary: "Make a cluster be as its file says, new or not",
-		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, File: true, Unchanged: true,
-		Commands: []string{"apply", "plan"}}}
-	ScaleCluster = Op[ScaleClusterInput, Answer]{Endpoint{ID: "scale-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/scale",
+		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, File: true,
+		Unchanged: true,
+		Commands:  []string{"apply", "plan"}}}
+	ScaleCluster = Op[ScaleClusterInput, Answer]{Endpoint{ID: "scale-cluster", Method: http.MethodPost,
+		Path:    "/v1/clusters/{cluster}/scale",
 		Summary: "Change the number of nodes of a queue",
 		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true,
 		Commands: []string{"scale"}}}
-	ChangeRollout = Op[ChangeRolloutInput, Answer]{Endpoint{ID: "change-rollout", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/rollout",
+	ChangeRollout = Op[ChangeRolloutInput, Answer]{Endpoint{ID: "change-rollout", Method: http.MethodPost,
+		Path:    "/v1/clusters/{cluster}/rollout",
 		Summary: "Go on with a rollout that has stopped, or go back",
 		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true,
 		Commands: []string{"rollout resume", "rollout back"}}}
-	PauseCluster = Op[PauseClusterInput, Answer]{Endpoint{ID: "pause-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/pause",
+	PauseCluster = Op[PauseClusterInput, Answer]{Endpoint{ID: "pause-cluster", Method: http.MethodPost,
+		Path:    "/v1/clusters/{cluster}/pause",
 		Summary: "Give a cluster's machines back and keep its state",
 		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true,
 		Commands: []string{"pause"}}}
-	ResumeCluster = Op[ResumeClusterInput, Answer]{Endpoint{ID: "resume-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/resume",
+	ResumeCluster = Op[ResumeClusterInput, Answer]{Endpoint{ID: "resume-cluster", Method: http.MethodPost,
+		Path:    "/v1/clusters/{cluster}/resume",
 		Summary: "Bring a paused cluster back, on machines that are free now",
 		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true,
 		Commands: []string{"resume"}}}
-	ExtendCluster = Op[ExtendClusterInput, Answer]{Endpoint{ID: "extend-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/extend",
+	ExtendCluster = Op[ExtendClusterInput, Answer]{Endpoint{ID: "extend-cluster", Method: http.MethodPost,
+		Path:    "/v1/clusters/{cluster}/extend",
 		Summary: "Move the end of a cluster's lease",
 		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true,
 		Commands: []string{"extend"}}}
-	DeleteCluster = Op[DeleteClusterInput, Answer]{Endpoint{ID: "delete-cluster", Method: http.MethodDelete, Path: "/v1/clusters/{cluster}",
+	DeleteCluster = Op[DeleteClusterInput, Answer]{Endpoint{ID: "delete-cluster", Method: http.MethodDelete,
+		Path:    "/v1/clusters/{cluster}",
 		Summary: "Delete a cluster with its /home",
 		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404},
 		Commands: []string{"delete"}}}
-	GetClusterCost = Op[GetClusterCostInput, Cost]{Endpoint{ID: "get-cluster-cost", Method: http.MethodGet, Path: "/v1/clusters/{cluster}/cost",
+	GetClusterCost = Op[GetClusterCostInput, Cost]{Endpoint{ID: "get-cluster-cost", Method: http.MethodGet,
+		Path:    "/v1/clusters/{cluster}/cost",
 		Summary: "Show what a cluster has cost, living or deleted",
 		Tag:     "usage", Action: access.See, Errors: []int{404},
 		Commands: []string{"cost"}}}
@@ -88,7 +98,8 @@ var (
 		Summary: "List or watch all events",
 		Tag:     "events", Action: access.Browse, Errors: []int{404, 422},
 		Commands: []string{"events"}}}
-	ListClusterEvents = Op[ListClusterEventsInput, List[Event]]{Endpoint{ID: "list-cluster-events", Method: http.MethodGet, Path: "/v1/clusters/{cluster}/events",
+	ListClusterEvents = Op[ListClusterEventsInput, List[Event]]{Endpoint{ID: "list-cluster-events", Method: http.MethodGet,
+		Path:    "/v1/clusters/{cluster}/events",
 		Summary: "List or watch the events of a cluster",
 		Tag:     "events", Action: access.See, Errors: []int{404, 422},
 		Commands: []string{"events", "describe"}}}
@@ -96,16 +107,19 @@ var (
 
 // Operations on ways into clusters.
 var (
-	Certify = Op[CertifyInput, Certificate]{Endpoint{ID: "certify", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/certificate",
+	Certify = Op[CertifyInput, Certificate]{Endpoint{ID: "certify", Method: http.MethodPost,
+		Path:    "/v1/clusters/{cluster}/certificate",
 		Summary: "Log in to a cluster: have an SSH key signed for a few minutes",
 		Tag:     "access", Action: access.Enter, Errors: []int{404, 409, 422},
 		Commands: []string{"ssh"}}}
 	Tunnel = Op[TunnelInput, Nothing]{Endpoint{ID: "tunnel", Method: http.MethodGet, Path: "/v1/clusters/{cluster}/tunnel",
-		Summary:     "Log in to a cluster: open a connection to the SSH port of one of its nodes",
-		Description: "Upgrades the connection (RFC 9110, 7.8) to " + TunnelProtocol + ": after the answer 101 both directions carry the SSH connection's bytes.",
-		Tag:         "access", Action: access.Enter, Errors: []int{404, 409, 426},
+		Summary: "Log in to a cluster: open a connection to the SSH port of one of its nodes",
+		Description: "Upgrades the connection (RFC 9110, 7.8) to " + TunnelProtocol +
+			": after the answer 101 both directions carry the SSH connection's bytes.",
+		Tag: "access", Action: access.Enter, Errors: []int{404, 409, 426},
 		Commands: []string{"tunnel"}}}
-	OpenApp = Op[OpenAppInput, Opened]{Endpoint{ID: "open-app", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/apps/{app}/open",
+	OpenApp = Op[OpenAppInput, Opened]{Endpoint{ID: "open-app", Method: http.MethodPost,
+		Path:    "/v1/clusters/{cluster}/apps/{app}/open",
 		Summary: "Get an address that signs a browser in to a web app, once",
 		Tag:     "access", Action: access.Enter, Errors: []int{404, 409}, Once: true,
 		Commands: []string{"open"}}}
@@ -113,15 +127,19 @@ var (
 		Summary: "Show the address and host keys of the SSH gateway",
 		Tag:     "access", Action: access.Browse, Errors: []int{403},
 		Commands: []string{"gateway", "ssh-config"}}}
-	RotateGatewayKey = Op[RotateGatewayKeyInput, Gateway]{Endpoint{ID: "rotate-gateway-key", Method: http.MethodPost, Path: "/v1/gateway/rotate",
+	RotateGatewayKey = Op[RotateGatewayKeyInput, Gateway]{Endpoint{ID: "rotate-gateway-key", Method: http.MethodPost,
+		Path:    "/v1/gateway/rotate",
 		Summary: "Make the gateways' next host key, which clients learn before it takes over",
 		Tag:     "access", Action: access.Run, Errors: []int{403, 409, 422},
 		Commands: []string{"gateway rotate"}}}
-	ListSessions = Op[ListSessionsInput, List[Session]]{Endpoint{ID: "list-sessions", Method: http.MethodGet, Path: "/v1/sessions",
-		Summary: "List sessions through the SSH gateway, newest first: all as an operator, those of your projects as their owner, and your own",
-		Tag:     "access", Action: access.Browse, Errors: []int{403, 422},
+	ListSessions = Op[ListSessionsInput, List[Session]]{Endpoint{ID: "list-sessions", Method: http.MethodGet,
+		Path: "/v1/sessions",
+		Summary: "List sessions through the SSH gateway, newest first: all as an operator, those of your projects as their " +
+			"owner, and your own",
+		Tag: "access", Action: access.Browse, Errors: []int{403, 422},
 		Commands: []string{"sessions list"}}}
-	EndSession = Op[EndSessionInput, Nothing]{Endpoint{ID: "end-session", Method: http.MethodDelete, Path: "/v1/sessions/{session}",
+	EndSession = Op[EndSessionInput, Nothing]{Endpoint{ID: "end-session", Method: http.MethodDelete,
+		Path:    "/v1/sessions/{session}",
 		Summary: "End a session of yours, or in a project of yours",
 		Tag:     "access", Action: access.Govern, Errors: []int{403, 404},
 		Commands: []string{"sessions end"}}}
@@ -130,11 +148,13 @@ var (
 // Operations on tasks.
 var (
 	RunTask = Op[RunTaskInput, Task]{Endpoint{ID: "run-task", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/tasks",
-		Summary:     "Run a program on a cluster as yourself, by its scheduler",
-		Description: "The program begins once, or not at all; where nobody can know which, the task ends as lost. Tasks end with their cluster.",
-		Tag:         "tasks", Action: access.Enter, Status: http.StatusAccepted, Errors: []int{403, 404, 409, 422}, Once: true,
+		Summary: "Run a program on a cluster as yourself, by its scheduler",
+		Description: "The program begins once, or not at all; where nobody can know which, the task ends as lost. Tasks end " +
+			"with their cluster.",
+		Tag: "tasks", Action: access.Enter, Status: http.StatusAccepted, Errors: []int{403, 404, 409, 422}, Once: true,
 		Commands: []string{"run"}}}
-	ListTasks = Op[ListTasksInput, List[Task]]{Endpoint{ID: "list-tasks", Method: http.MethodGet, Path: "/v1/clusters/{cluster}/tasks",
+	ListTasks = Op[ListTasksInput, List[Task]]{Endpoint{ID: "list-tasks", Method: http.MethodGet,
+		Path:    "/v1/clusters/{cluster}/tasks",
 		Summary: "List a cluster's tasks, the newest last",
 		Tag:     "tasks", Action: access.See, Errors: []int{404},
 		Commands: []string{"tasks list"}}}
@@ -142,7 +162,8 @@ var (
 		Summary: "Show a task; what it runs and its samples only to whom it runs as",
 		Tag:     "tasks", Action: access.See, Errors: []int{404},
 		Commands: []string{"tasks get", "run"}}}
-	GetTaskOutput = Op[GetTaskOutputInput, TaskOutput]{Endpoint{ID: "get-task-output", Method: http.MethodGet, Path: "/v1/tasks/{task}/output",
+	GetTaskOutput = Op[GetTaskOutputInput, TaskOutput]{Endpoint{ID: "get-task-output", Method: http.MethodGet,
+		Path:    "/v1/tasks/{task}/output",
 		Summary: "Read what a task of yours has written, piece by piece",
 		Tag:     "tasks", Action: access.See, Errors: []int{403, 404},
 		Commands: []string{"tasks output", "run"}}}
@@ -154,7 +175,8 @@ var (
 
 // Operations on snapshots.
 var (
-	CreateSnapshot = Op[CreateSnapshotInput, Snapshot]{Endpoint{ID: "create-snapshot", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/snapshots",
+	CreateSnapshot = Op[CreateSnapshotInput, Snapshot]{Endpoint{ID: "create-snapshot", Method: http.MethodPost,
+		Path:    "/v1/clusters/{cluster}/snapshots",
 		Summary: "Save what a cluster holds: /home, its queue of jobs, its file",
 		Tag:     "snapshots", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Once: true,
 		Commands: []string{"snapshot"}}}
@@ -166,7 +188,8 @@ var (
 		Summary: "Show a snapshot",
 		Tag:     "snapshots", Action: access.See, Errors: []int{404},
 		Commands: []string{"create", "snapshot"}}}
-	DeleteSnapshot = Op[SnapshotRef, Snapshot]{Endpoint{ID: "delete-snapshot", Method: http.MethodDelete, Path: "/v1/snapshots/{snapshot}",
+	DeleteSnapshot = Op[SnapshotRef, Snapshot]{Endpoint{ID: "delete-snapshot", Method: http.MethodDelete,
+		Path:    "/v1/snapshots/{snapshot}",
 		Summary: "Delete a snapshot",
 		Tag:     "snapshots", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409},
 		Commands: []string{"snapshots delete"}}}
@@ -186,7 +209,8 @@ var (
 		Summary: "Show a centre and its queues",
 		Tag:     "centres", Action: access.Browse, Errors: []int{403, 404},
 		Commands: []string{"clusters show"}}}
-	ChangeCentre = Op[ChangeCentreInput, Centre]{Endpoint{ID: "change-centre", Method: http.MethodPut, Path: "/v1/centres/{centre}",
+	ChangeCentre = Op[ChangeCentreInput, Centre]{Endpoint{ID: "change-centre", Method: http.MethodPut,
+		Path:    "/v1/centres/{centre}",
 		Summary: "Change a registered centre, and probe it again",
 		Tag:     "centres", Action: access.Run, Errors: []int{403, 404, 409, 422},
 		Commands: []string{"clusters set"}}}
@@ -194,7 +218,8 @@ var (
 		Summary: "Forget a centre",
 		Tag:     "centres", Action: access.Run, Errors: []int{403, 404},
 		Commands: []string{"clusters unregister"}}}
-	GetCentreAuthority = Op[Nothing, CentreAuthority]{Endpoint{ID: "get-centre-authority", Method: http.MethodGet, Path: "/v1/centre-authority",
+	GetCentreAuthority = Op[Nothing, CentreAuthority]{Endpoint{ID: "get-centre-authority", Method: http.MethodGet,
+		Path:    "/v1/centre-authority",
 		Summary: "Show the key that a centre's sshd must trust",
 		Tag:     "centres", Action: access.Survey, Errors: []int{403},
 		Commands: []string{"clusters ca"}}}
@@ -207,9 +232,11 @@ var (
 		Tag:     "access", Open: true, Errors: []int{404, 429, 503},
 		Commands: []string{"login"}}}
 	LogIn = Op[LogInInput, LoggedIn]{Endpoint{ID: "log-in", Method: http.MethodPost, Path: "/v1/login",
-		Summary:     "Log in with the provider's ID token or code; needs no token",
-		Description: "Give the ID token of a device flow, or the code of a browser with its verifier, redirect and nonce. Each is taken once.",
-		Tag:         "access", Open: true, Status: http.StatusCreated, Errors: []int{403, 404, 409, 429, 503}, MaxBody: 64 << 10, Once: true,
+		Summary: "Log in with the provider's ID token or code; needs no token",
+		Description: "Give the ID token of a device flow, or the code of a browser with its verifier, redirect and nonce. " +
+			"Each is taken once.",
+		Tag: "access", Open: true, Status: http.StatusCreated, Errors: []int{403, 404, 409, 429, 503}, MaxBody: 64 << 10,
+		Once:     true,
 		Commands: []string{"login"}}}
 	ListKeys = Op[Page, List[Key]]{Endpoint{ID: "list-keys", Method: http.MethodGet, Path: "/v1/keys",
 		Summary: "List your SSH keys",
@@ -231,11 +258,13 @@ var (
 		Summary: "Create a token with your rights, or fewer",
 		Tag:     "access", Action: access.Keep, Status: http.StatusCreated, Errors: []int{403, 404, 409, 422}, Once: true,
 		Commands: []string{"tokens add"}}}
-	AddPersonToken = Op[AddPersonTokenInput, Token]{Endpoint{ID: "add-person-token", Method: http.MethodPost, Path: "/v1/people/{person}/tokens",
+	AddPersonToken = Op[AddPersonTokenInput, Token]{Endpoint{ID: "add-person-token", Method: http.MethodPost,
+		Path:    "/v1/people/{person}/tokens",
 		Summary: "Create a token for somebody who cannot log in",
 		Tag:     "people", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 404, 409, 422}, Once: true,
 		Commands: []string{"tokens add"}}}
-	DeleteToken = Op[DeleteTokenInput, Nothing]{Endpoint{ID: "delete-token", Method: http.MethodDelete, Path: "/v1/tokens/{token}",
+	DeleteToken = Op[DeleteTokenInput, Nothing]{Endpoint{ID: "delete-token", Method: http.MethodDelete,
+		Path:    "/v1/tokens/{token}",
 		Summary: "Revoke a token",
 		Tag:     "access", Action: access.Keep, Errors: []int{403, 404},
 		Commands: []string{"tokens revoke", "logout"}}}
@@ -247,7 +276,8 @@ var (
 		Summary: "Add a person",
 		Tag:     "people", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 409},
 		Commands: []string{"users add"}}}
-	ChangePerson = Op[ChangePersonInput, Person]{Endpoint{ID: "change-person", Method: http.MethodPut, Path: "/v1/people/{person}",
+	ChangePerson = Op[ChangePersonInput, Person]{Endpoint{ID: "change-person", Method: http.MethodPut,
+		Path:    "/v1/people/{person}",
 		Summary: "Change a person",
 		Tag:     "people", Action: access.Run, Errors: []int{403, 404, 409},
 		Commands: []string{"users set", "users enable", "users disable"}}}
@@ -259,7 +289,8 @@ var (
 		Summary: "Create a project",
 		Tag:     "projects", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 404, 409},
 		Commands: []string{"projects add"}}}
-	ChangeProject = Op[ChangeProjectInput, Project]{Endpoint{ID: "change-project", Method: http.MethodPut, Path: "/v1/projects/{project}",
+	ChangeProject = Op[ChangeProjectInput, Project]{Endpoint{ID: "change-project", Method: http.MethodPut,
+		Path:    "/v1/projects/{project}",
 		Summary: "Change a project",
 		Tag:     "projects", Action: access.Govern, Errors: []int{403, 404},
 		Commands: []string{"projects set"}}}
@@ -267,21 +298,25 @@ var (
 		Summary: "Show what a project may hold and holds",
 		Tag:     "usage", Action: access.See, Errors: []int{404},
 		Commands: []string{"quota"}}}
-	ListMembers = Op[ListMembersInput, List[Member]]{Endpoint{ID: "list-members", Method: http.MethodGet, Path: "/v1/projects/{project}/members",
+	ListMembers = Op[ListMembersInput, List[Member]]{Endpoint{ID: "list-members", Method: http.MethodGet,
+		Path:    "/v1/projects/{project}/members",
 		Summary: "List the members of a project",
 		Tag:     "projects", Action: access.See, Errors: []int{403, 404},
 		Commands: []string{"projects members"}}}
-	SetMember = Op[SetMemberInput, Member]{Endpoint{ID: "set-member", Method: http.MethodPut, Path: "/v1/projects/{project}/members/{person}",
+	SetMember = Op[SetMemberInput, Member]{Endpoint{ID: "set-member", Method: http.MethodPut,
+		Path:    "/v1/projects/{project}/members/{person}",
 		Summary: "Give a person a role in a project",
 		Tag:     "projects", Action: access.Govern, Errors: []int{403, 404, 409},
 		Commands: []string{"projects grant"}}}
-	RemoveMember = Op[RemoveMemberInput, Nothing]{Endpoint{ID: "remove-member", Method: http.MethodDelete, Path: "/v1/projects/{project}/members/{person}",
+	RemoveMember = Op[RemoveMemberInput, Nothing]{Endpoint{ID: "remove-member", Method: http.MethodDelete,
+		Path:    "/v1/projects/{project}/members/{person}",
 		Summary: "Remove a person from a project",
 		Tag:     "projects", Action: access.Govern, Errors: []int{403, 404, 409},
 		Commands: []string{"projects revoke"}}}
 	ListAudit = Op[ListAuditInput, List[Entry]]{Endpoint{ID: "list-audit", Method: http.MethodGet, Path: "/v1/audit",
-		Summary: "List who did what, newest first: all as an operator, those of your projects as their owner, and what you did yourself",
-		Tag:     "access", Action: access.Browse, Errors: []int{422},
+		Summary: "List who did what, newest first: all as an operator, those of your projects as their owner, and what you " +
+			"did yourself",
+		Tag: "access", Action: access.Browse, Errors: []int{422},
 		Commands: []string{"audit"}}}
 )
 
@@ -315,7 +350,8 @@ var (
 		Summary: "List the site's secrets, without their values",
 		Tag:     "site", Action: access.Run,
 		Commands: []string{"secrets list"}}}
-	RotateSecrets = Op[RotateSecretsInput, Secrets]{Endpoint{ID: "rotate-secrets", Method: http.MethodPost, Path: "/v1/secrets/rotate",
+	RotateSecrets = Op[RotateSecretsInput, Secrets]{Endpoint{ID: "rotate-secrets", Method: http.MethodPost,
+		Path:    "/v1/secrets/rotate",
 		Summary: "Rotate secrets of the site, while everything runs",
 		Tag:     "site", Action: access.Run, Errors: []int{404, 409, 422},
 		Commands: []string{"secrets rotate"}}}
@@ -339,31 +375,38 @@ var (
 		Summary: "Show a machine",
 		Tag:     "machines", Action: access.Survey, Errors: []int{404},
 		Commands: []string{"machines get"}}}
-	InspectMachine = Op[MachineRef, Machine]{Endpoint{ID: "inspect-machine", Method: http.MethodPost, Path: "/v1/machines/{machine}/inspect",
+	InspectMachine = Op[MachineRef, Machine]{Endpoint{ID: "inspect-machine", Method: http.MethodPost,
+		Path:    "/v1/machines/{machine}/inspect",
 		Summary: "Inspect a machine again when it is free",
 		Tag:     "machines", Action: access.Run, Errors: []int{404, 409},
 		Commands: []string{"machines inspect"}}}
-	MaintainMachine = Op[MachineRef, Machine]{Endpoint{ID: "maintain-machine", Method: http.MethodPost, Path: "/v1/machines/{machine}/maintain",
+	MaintainMachine = Op[MachineRef, Machine]{Endpoint{ID: "maintain-machine", Method: http.MethodPost,
+		Path:    "/v1/machines/{machine}/maintain",
 		Summary: "Take a machine out of service as soon as it is free",
 		Tag:     "machines", Action: access.Run, Errors: []int{404, 409},
 		Commands: []string{"machines maintain"}}}
-	DrainMachine = Op[MachineRef, Machine]{Endpoint{ID: "drain-machine", Method: http.MethodPost, Path: "/v1/machines/{machine}/drain",
+	DrainMachine = Op[MachineRef, Machine]{Endpoint{ID: "drain-machine", Method: http.MethodPost,
+		Path:    "/v1/machines/{machine}/drain",
 		Summary: "Take a hypervisor out of service and have its guests go to other hosts",
 		Tag:     "machines", Action: access.Run, Errors: []int{404, 409},
 		Commands: []string{"machines drain"}}}
-	FreeMachine = Op[MachineRef, Machine]{Endpoint{ID: "free-machine", Method: http.MethodPost, Path: "/v1/machines/{machine}/free",
+	FreeMachine = Op[MachineRef, Machine]{Endpoint{ID: "free-machine", Method: http.MethodPost,
+		Path:    "/v1/machines/{machine}/free",
 		Summary: "Put a machine back into service, after an inspection",
 		Tag:     "machines", Action: access.Run, Errors: []int{404, 409},
 		Commands: []string{"machines free"}}}
-	QuarantineMachine = Op[QuarantineMachineInput, Machine]{Endpoint{ID: "quarantine-machine", Method: http.MethodPost, Path: "/v1/machines/{machine}/quarantine",
+	QuarantineMachine = Op[QuarantineMachineInput, Machine]{Endpoint{ID: "quarantine-machine", Method: http.MethodPost,
+		Path:    "/v1/machines/{machine}/quarantine",
 		Summary: "Quarantine a machine now; a node on it is ended and replaced",
 		Tag:     "machines", Action: access.Run, Errors: []int{404},
 		Commands: []string{"machines quarantine"}}}
-	RemoveMachine = Op[MachineRef, Machine]{Endpoint{ID: "remove-machine", Method: http.MethodDelete, Path: "/v1/machines/{machine}",
+	RemoveMachine = Op[MachineRef, Machine]{Endpoint{ID: "remove-machine", Method: http.MethodDelete,
+		Path:    "/v1/machines/{machine}",
 		Summary: "Remove a machine from the inventory as soon as it is free",
 		Tag:     "machines", Action: access.Run, Errors: []int{404},
 		Commands: []string{"machines remove"}}}
-	ListUnknownMachines = Op[Page, List[UnknownMachine]]{Endpoint{ID: "list-unknown-machines", Method: http.MethodGet, Path: "/v1/unknown-machines",
+	ListUnknownMachines = Op[Page, List[UnknownMachine]]{Endpoint{ID: "list-unknown-machines", Method: http.MethodGet,
+		Path:    "/v1/unknown-machines",
 		Summary: "List machines that asked to boot but are not enrolled",
 		Tag:     "machines", Action: access.Survey,
 		Commands: []string{"machines unknown"}}}
@@ -371,7 +414,8 @@ var (
 		Summary: "List the newest test of every machine",
 		Tag:     "machines", Action: access.Survey,
 		Commands: []string{"machines health"}}}
-	ListMachinePasses = Op[MachineRef, List[Pass]]{Endpoint{ID: "list-machine-passes", Method: http.MethodGet, Path: "/v1/machines/{machine}/passes",
+	ListMachinePasses = Op[MachineRef, List[Pass]]{Endpoint{ID: "list-machine-passes", Method: http.MethodGet,
+		Path:    "/v1/machines/{machine}/passes",
 		Summary: "List the tests on a machine, the newest first",
 		Tag:     "machines", Action: access.Survey, Errors: []int{404},
 		Commands: []string{"machines health"}}}
@@ -387,7 +431,8 @@ var (
 		Summary: "Add a network, or change it",
 		Tag:     "machines", Action: access.Run, Errors: []int{422},
 		Commands: []string{"networks add"}}}
-	RemoveNetwork = Op[NetworkRef, Nothing]{Endpoint{ID: "remove-network", Method: http.MethodDelete, Path: "/v1/networks/{network}",
+	RemoveNetwork = Op[NetworkRef, Nothing]{Endpoint{ID: "remove-network", Method: http.MethodDelete,
+		Path:    "/v1/networks/{network}",
 		Summary: "Remove a network that no machine boots from",
 		Tag:     "machines", Action: access.Run, Errors: []int{404, 409},
 		Commands: []string{"networks remove"}}}
@@ -411,23 +456,28 @@ var (
 		Summary: "Show which ports differ from the intended partitions",
 		Tag:     "fabrics", Action: access.Survey, Errors: []int{404},
 		Commands: []string{"fabric diff"}}}
-	ImportFabric = Op[ImportFabricInput, Fabric]{Endpoint{ID: "import-fabric", Method: http.MethodPut, Path: "/v1/fabrics/{fabric}/snapshot",
+	ImportFabric = Op[ImportFabricInput, Fabric]{Endpoint{ID: "import-fabric", Method: http.MethodPut,
+		Path:    "/v1/fabrics/{fabric}/snapshot",
 		Summary: "Import a fabric's ports and cables",
 		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409, 422}, MaxBody: longestSnapshot,
 		Commands: []string{"fabric import"}}}
-	PutFabricPartition = Op[PutFabricPartitionInput, Fabric]{Endpoint{ID: "put-fabric-partition", Method: http.MethodPut, Path: "/v1/fabrics/{fabric}/partitions/{partition}",
+	PutFabricPartition = Op[PutFabricPartitionInput, Fabric]{Endpoint{ID: "put-fabric-partition", Method: http.MethodPut,
+		Path:    "/v1/fabrics/{fabric}/partitions/{partition}",
 		Summary: "Create a partition for the site itself, or change its members",
 		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 422},
 		Commands: []string{"fabric infra set"}}}
-	RemoveFabricPartition = Op[FabricPartitionRef, Nothing]{Endpoint{ID: "remove-fabric-partition", Method: http.MethodDelete, Path: "/v1/fabrics/{fabric}/partitions/{partition}",
+	RemoveFabricPartition = Op[FabricPartitionRef, Nothing]{Endpoint{ID: "remove-fabric-partition", Method: http.MethodDelete,
+		Path:    "/v1/fabrics/{fabric}/partitions/{partition}",
 		Summary: "Remove one of the site's partitions",
 		Tag:     "fabrics", Action: access.Run, Errors: []int{404},
 		Commands: []string{"fabric infra remove"}}}
-	AssignFabricPort = Op[AssignFabricPortInput, Fabric]{Endpoint{ID: "assign-fabric-port", Method: http.MethodPut, Path: "/v1/fabrics/{fabric}/ports/{port}",
+	AssignFabricPort = Op[AssignFabricPortInput, Fabric]{Endpoint{ID: "assign-fabric-port", Method: http.MethodPut,
+		Path:    "/v1/fabrics/{fabric}/ports/{port}",
 		Summary: "Assign a port to a machine",
 		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409, 422},
 		Commands: []string{"fabric assign"}}}
-	ForgetFabricPort = Op[FabricPortRef, Nothing]{Endpoint{ID: "forget-fabric-port", Method: http.MethodDelete, Path: "/v1/fabrics/{fabric}/ports/{port}",
+	ForgetFabricPort = Op[FabricPortRef, Nothing]{Endpoint{ID: "forget-fabric-port", Method: http.MethodDelete,
+		Path:    "/v1/fabrics/{fabric}/ports/{port}",
 		Summary: "Forget a port whose adapter is gone",
 		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409},
 		Commands: []string{"fabric forget"}}}
@@ -435,11 +485,13 @@ var (
 		Summary: "List how fabrics are cabled and where machines are in them",
 		Tag:     "fabrics", Action: access.Survey,
 		Commands: []string{"fabric cables list"}}}
-	PutTopology = Op[PutTopologyInput, Topology]{Endpoint{ID: "put-topology", Method: http.MethodPut, Path: "/v1/topologies/{fabric}",
+	PutTopology = Op[PutTopologyInput, Topology]{Endpoint{ID: "put-topology", Method: http.MethodPut,
+		Path:    "/v1/topologies/{fabric}",
 		Summary: "Import how a fabric is cabled, for placement alone",
 		Tag:     "fabrics", Action: access.Run, Errors: []int{409, 422}, MaxBody: longestSnapshot,
 		Commands: []string{"fabric cables import"}}}
-	RemoveTopology = Op[RemoveTopologyInput, Nothing]{Endpoint{ID: "remove-topology", Method: http.MethodDelete, Path: "/v1/topologies/{fabric}",
+	RemoveTopology = Op[RemoveTopologyInput, Nothing]{Endpoint{ID: "remove-topology", Method: http.MethodDelete,
+		Path:    "/v1/topologies/{fabric}",
 		Summary: "Forget how a fabric is cabled",
 		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409},
 		Commands: []string{"fabric cables forget"}}}

@@ -27,7 +27,8 @@ func TestEveryOperationIsInTheTableAndWhole(t *testing.T) {
 		if strings.Contains(op.Path, "{") && len(op.Errors) == 0 {
 			t.Errorf("%s names something, and no error says that it may not be there", op.ID)
 		}
-		if op.Method != "GET" && op.Method != "POST" && op.Method != "PUT" && op.Method != "DELETE" || slices.Contains(op.Errors, 0) {
+		if op.Method != "GET" && op.Method != "POST" && op.Method != "PUT" && op.Method != "DELETE" ||
+			slices.Contains(op.Errors, 0) {
 			t.Errorf("%s: method %s, errors %v", op.ID, op.Method, op.Errors)
 		}
 	}

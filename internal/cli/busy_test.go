@@ -11,7 +11,8 @@ import (
 )
 
 func TestATokenGoesToNoOtherHostInClear(t *testing.T) {
-	for _, address := range []string{"http://muster.example", "http://192.0.2.1:7420", "http://[2001:db8::1]:7420", "http://localhost.example", "http://127.0.0.1.example", "http://0.0.0.0:1", "HTTP://MUSTER.example"} {
+	for _, address := range []string{"http://muster.example", "http://192.0.2.1:7420", "http://[2001:db8::1]:7420",
+		"http://localhost.example", "http://127.0.0.1.example", "http://0.0.0.0:1", "HTTP://MUSTER.example"} {
 		t.Setenv(envURL, address)
 		t.Setenv(envToken, testToken)
 		for _, args := range [][]string{{"whoami"}, {"events", "-w"}, {"tunnel", "hello"}, {"login"}} {
@@ -48,9 +49,12 @@ func TestARedirectTakesTheTokenNowhereElse(t *testing.T) {
 	}))
 	defer other.Close()
 	s := newSite(t)
-	for _, to := range []string{other.URL + "/v1/site", "http://muster.example/v1/site", strings.Replace(s.url, "127.0.0.1", "localhost", 1) + "/v1/site"} {
+	for _, to := range []string{other.URL + "/v1/site", "http://muster.example/v1/site",
+		strings.Replace(s.url, "127.0.0.1", "localhost", 1) + "/v1/site"} {
 		s.ServeMux = http.NewServeMux()
-		s.HandleFunc("GET /v1/site", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusTemporaryRedirect) })
+		s.HandleFunc("GET /v1/site", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, to, http.StatusTemporaryRedirect)
+		})
 		muster(t, "whoami").wants(t, 1, "redirects to", "is not sent there")
 	}
 	if leaked.Load() {
@@ -72,7 +76,8 @@ func TestABusyControllerIsWaitedFor(t *testing.T) {
 		if after != "" {
 			w.Header().Set("Retry-After", after)
 		}
-		tellProblem(w, apiv1.Problem{Status: status, Code: "unavailable", Detail: "ada has 32 requests open, which is all that one may have at once"})
+		tellProblem(w, apiv1.Problem{Status: status, Code: "unavailable",
+			Detail: "ada has 32 requests open, which is all that one may have at once"})
 	}
 	s.HandleFunc("GET /v1/site", func(w http.ResponseWriter, _ *http.Request) {
 		if calls.Add(1) <= refusals {

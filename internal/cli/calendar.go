@@ -32,7 +32,8 @@ Times are in UTC by the controller's clock. A cluster whose lease has no end kee
 	to := c.Flags().String("to", "", "a `TIME` in RFC 3339, or +2d from now (default: a week after --from)")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		return show(ctx, a, apiv1.GetCalendar, apiv1.GetCalendarInput{Class: *class, From: *from, To: *to}, *output, a.printCalendar)
+		return show(ctx, a, apiv1.GetCalendar, apiv1.GetCalendarInput{Class: *class, From: *from, To: *to}, *output,
+			a.printCalendar)
 	})
 	return c
 }
@@ -48,7 +49,8 @@ func (a *app) printCalendar(c apiv1.Calendar) {
 		}
 		t := newTable("FROM", "UNTIL", "FREE", "HELD", "RESERVED", "", "BY")
 		for _, s := range class.Slots {
-			t.row(spec.When(s.From), spec.When(s.Until), strconv.Itoa(s.Free), strconv.Itoa(s.Held), strconv.Itoa(s.Reserved), bar(s, class.Machines), shares(s.By))
+			t.row(spec.When(s.From), spec.When(s.Until), strconv.Itoa(s.Free), strconv.Itoa(s.Held), strconv.Itoa(s.Reserved),
+				bar(s, class.Machines), shares(s.By))
 		}
 		t.print(a.out)
 	}

@@ -82,7 +82,8 @@ func (a *app) operation(ctx context.Context, c *client, answer apiv1.Answer) (ap
 		return *answer.Operation, nil
 	}
 	after, err := lastEvent(ctx, c, answer.Cluster.ID)
-	return apiv1.Operation{Kind: "change", Cluster: answer.Cluster.ID, Generation: answer.Cluster.Generation, EventsAfter: after}, err
+	return apiv1.Operation{Kind: "change", Cluster: answer.Cluster.ID, Generation: answer.Cluster.Generation, EventsAfter: after},
+		err
 }
 
 // announce says what was accepted, and where to look.

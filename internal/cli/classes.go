@@ -21,7 +21,8 @@ machines it has and how many of them are free now.`,
 	return listing(a, c, apiv1.ListClasses, func(classes []apiv1.Class) {
 		t := newTable("NAME", "FREE", "MACHINES", "PRICE/H", "SELECT", "DEFAULT OF")
 		for _, class := range classes {
-			t.row(class.Name, strconv.Itoa(class.Free), strconv.Itoa(class.Machines), class.Price, strings.Join(class.Select, ", "), class.Default)
+			t.row(class.Name, strconv.Itoa(class.Free), strconv.Itoa(class.Machines), class.Price,
+				strings.Join(class.Select, ", "), class.Default)
 		}
 		t.print(a.out)
 	})

@@ -136,7 +136,8 @@ Exit codes: 0 ok, 2 invalid input, 3 no capacity, 4 quota or budget, 5 conflict,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	root.PersistentFlags().BoolVar(&a.insecure, "insecure", false, "send the token to another host in clear text, over http://; or MUSTER_INSECURE=1")
+	root.PersistentFlags().BoolVar(&a.insecure, "insecure", false,
+		"send the token to another host in clear text, over http://; or MUSTER_INSECURE=1")
 	_ = root.PersistentFlags().MarkHidden("insecure") // the error that asks for it names it
 	root.SetIn(a.in)
 	root.SetOut(a.out.prose())

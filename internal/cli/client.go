@@ -42,7 +42,8 @@ type problemError struct {
 // busy says that the controller has not done anything, as a limit is reached, and when to try again.
 func busy(err error) (after time.Duration, yes bool) {
 	var told *problemError
-	if !errors.As(err, &told) || told.Status != http.StatusTooManyRequests && told.Status != http.StatusServiceUnavailable || told.after == 0 {
+	if !errors.As(err, &told) || told.Status != http.StatusTooManyRequests && told.Status != http.StatusServiceUnavailable ||
+		told.after == 0 {
 		return 0, false
 	}
 	return min(told.after, longestPause), true
@@ -176,7 +177,8 @@ func (c *client) lost(err error) error {
 		return fmt.Errorf("interrupted: %w", context.Canceled)
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("the controller is not running: nothing listens at %s, the address in %s: %w", c.base, c.source, bare(err))
+		return fmt.Errorf("the controller is not running: nothing listens at %s, the address in %s: %w", c.base, c.source,
+			bare(err))
 	}
 	return fmt.Errorf("no answer from %s, the address in %s: %w", c.base, c.source, bare(err))
 }
@@ -195,7 +197,8 @@ func (c *client) problem(response *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	p := &problemError{}
 	if err := json.Unmarshal(text, &p.Problem); err != nil || p.Code == "" {
-		p.Problem = apiv1.Problem{Title: response.Status, Status: response.StatusCode, Detail: fmt.Sprintf("%s answered %s", c.base, response.Status)}
+		p.Problem = apiv1.Problem{Title: response.Status, Status: response.StatusCode,
+			Detail: fmt.Sprintf("%s answered %s", c.base, response.Status)}
 		if response.StatusCode < 500 {
 			p.Detail += "; is it a Muster controller?"
 		}

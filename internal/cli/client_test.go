@@ -18,7 +18,8 @@ import (
 
 func TestEveryProblemHasItsExitCode(t *testing.T) {
 	for problem, code := range map[string]int{
-		"invalid": 2, "no-capacity": 3, "quota": 4, "budget": 4, "conflict": 5, "not-found": 6, "unauthorized": 1, "something-new": 1,
+		"invalid": 2, "no-capacity": 3, "quota": 4, "budget": 4, "conflict": 5, "not-found": 6, "unauthorized": 1,
+		"something-new": 1,
 	} {
 		t.Run(problem, func(t *testing.T) {
 			s := newSite(t)
@@ -65,7 +66,9 @@ func TestWhatIsWrongWithAFileIsToldWithItsPlace(t *testing.T) {
 		})
 		const text = "# my cluster\nname: cfd\nnodes: 9\n"
 		path := write(t, text)
-		muster(t, "create", "-f", path).wants(t, exitNoCapacity, path+":3:8: queues[main].max: 9 asked, 2 free (ask for 2)\n", "error: head.class: none is free\n")
+		muster(t, "create", "-f", path).
+			wants(t, exitNoCapacity, path+":3:8: queues[main].max: 9 asked, 2 free (ask for 2)\n",
+				"error: head.class: none is free\n")
 		if sent != text || kind != "application/yaml" {
 			t.Errorf("sent as %s: %q", kind, sent)
 		}
@@ -73,7 +76,8 @@ func TestWhatIsWrongWithAFileIsToldWithItsPlace(t *testing.T) {
 	t.Run("without a file there is no place", func(t *testing.T) {
 		s := newSite(t)
 		s.HandleFunc("POST /v1/clusters", func(w http.ResponseWriter, _ *http.Request) {
-			tellProblem(w, apiv1.Problem{Status: 409, Code: "conflict", Errors: spec.Diagnostics{{Path: "name", Line: 1, Col: 7, Text: "is taken"}}})
+			tellProblem(w, apiv1.Problem{Status: 409, Code: "conflict",
+				Errors: spec.Diagnostics{{Path: "name", Line: 1, Col: 7, Text: "is taken"}}})
 		})
 		muster(t, "create", "cfd", "--nodes", "2").wants(t, exitConflict, "error: name: is taken\n")
 		muster(t, "create", "CFD", "--nodes", "2").wants(t, exitInvalid, "error: name: must be a cluster name")

@@ -66,7 +66,8 @@ func (a *app) printCentres(centres []apiv1.Centre) {
 			} else {
 				row = []any{"", "", "", ""}
 			}
-			t.row(append(row, q.Name, q.State, fmt.Sprint(q.Nodes), fmt.Sprint(q.Free), fmt.Sprint(q.Used), told(q.Running), told(q.Waiting), reason)...)
+			t.row(append(row, q.Name, q.State, fmt.Sprint(q.Nodes), fmt.Sprint(q.Free), fmt.Sprint(q.Used), told(q.Running),
+				told(q.Waiting), reason)...)
 		}
 	}
 	t.print(a.out)

@@ -25,9 +25,11 @@ type centreFlags struct {
 func (f *centreFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.login, "login", "", "where its sshd is, `HOST[:PORT]`")
 	c.Flags().StringVar(&f.hostCA, "host-ca", "", "the public `KEY|FILE` of the CA that signs its host keys")
-	c.Flags().StringVar(&f.hostKey, "host-key", "", "its public host `KEY|FILE`; a file may hold several, as ssh-keyscan prints them")
+	c.Flags().StringVar(&f.hostKey, "host-key", "",
+		"its public host `KEY|FILE`; a file may hold several, as ssh-keyscan prints them")
 	c.Flags().StringVar(&f.as, "as", "", "the account that people get there, the `RULE`: same, ACCOUNT, or @FILE")
-	c.Flags().StringArrayVar(&f.projects, "project", nil, "admit `PROJECT[=QUEUE,QUEUE]` to these queues, or to all; may be repeated")
+	c.Flags().StringArrayVar(&f.projects, "project", nil,
+		"admit `PROJECT[=QUEUE,QUEUE]` to these queues, or to all; may be repeated")
 	c.Flags().StringVar(&f.probe, "probe", "", "the `ACCOUNT` there that queries the queues (default muster)")
 	c.Flags().BoolVar(&f.wait, "wait", false, "wait for its first answer; exit code 1 if it does not answer")
 	c.MarkFlagsMutuallyExclusive("host-ca", "host-key")
@@ -89,22 +91,24 @@ no longer allowed end.
 	c.Flags().StringArrayVar(&f.out, "remove-project", nil, "no longer admit `PROJECT`; may be repeated")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return a.saidOfCentre(ctx, args[0], f.wait, output, func(controller *client) (centre apiv1.Centre, raw []byte, err error) {
-			ref := apiv1.CentreRef{Centre: args[0]}
-			if centre, _, err = apiv1.GetCentre.Call(ctx, controller, ref); err != nil {
-				return centre, nil, err
-			}
-			if err := f.change(&centre.CentreSpec); err != nil {
-				return centre, nil, err
-			}
-			return apiv1.ChangeCentre.Call(ctx, controller, apiv1.ChangeCentreInput{CentreRef: ref, Body: centre.CentreSpec})
-		})
+		return a.saidOfCentre(ctx, args[0], f.wait, output,
+			func(controller *client) (centre apiv1.Centre, raw []byte, err error) {
+				ref := apiv1.CentreRef{Centre: args[0]}
+				if centre, _, err = apiv1.GetCentre.Call(ctx, controller, ref); err != nil {
+					return centre, nil, err
+				}
+				if err := f.change(&centre.CentreSpec); err != nil {
+					return centre, nil, err
+				}
+				return apiv1.ChangeCentre.Call(ctx, controller, apiv1.ChangeCentreInput{CentreRef: ref, Body: centre.CentreSpec})
+			})
 	})
 	return c
 }
 
 // saidOfCentre tells the controller, waits if that is wanted, and prints the centre.
-func (a *app) saidOfCentre(ctx context.Context, name string, wait bool, output *format, say func(*client) (apiv1.Centre, []byte, error)) error {
+func (a *app) saidOfCentre(ctx context.Context, name string, wait bool, output *format,
+	say func(*client) (apiv1.Centre, []byte, error)) error {
 	controller, err := a.connect()
 	if err != nil {
 		return err
@@ -175,7 +179,9 @@ func (f *centreFlags) change(s *apiv1.CentreSpec) error {
 	}
 	for _, name := range f.out {
 		n := len(s.Projects)
-		if s.Projects = slices.DeleteFunc(s.Projects, func(p apiv1.CentreProject) bool { return p.Project == name }); len(s.Projects) == n {
+		if s.Projects = slices.DeleteFunc(s.Projects, func(p apiv1.CentreProject) bool {
+			return p.Project == name
+		}); len(s.Projects) == n {
 			return usage("--remove-project: project %s is not admitted", name)
 		}
 	}

@@ -59,7 +59,8 @@ func (a *app) personNames(ctx context.Context, c *client) ([]string, error) {
 	projects, err := a.projectNames(ctx, c)
 	for _, project := range projects {
 		name, _, _ := strings.Cut(project, "\t")
-		members, _, err := apiv1.All(ctx, c, apiv1.ListMembers, apiv1.ListMembersInput{ProjectRef: apiv1.ProjectRef{Project: name}})
+		members, _, err := apiv1.All(ctx, c, apiv1.ListMembers,
+			apiv1.ListMembersInput{ProjectRef: apiv1.ProjectRef{Project: name}})
 		if err != nil {
 			return nil, err
 		}

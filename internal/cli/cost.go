@@ -43,7 +43,8 @@ for a spreadsheet, with times in seconds and unrounded amounts. Times are in UTC
 	c.Flags().StringVar(&w.from, "from", "", "only what was used from this `TIME` on: a day, or RFC 3339")
 	c.Flags().StringVar(&w.to, "to", "", "only what was used before this `TIME`")
 	c.Flags().StringVar(&w.by, "by", "", "one line for each `WHAT`: queue, node, or row (a stretch in one state)")
-	_ = c.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{"queue", "node", "row"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("by",
+		cobra.FixedCompletions([]string{"queue", "node", "row"}, cobra.ShellCompDirectiveNoFileComp))
 	output := csvFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		span, err := w.span(len(args) > 0)
@@ -55,7 +56,8 @@ for a spreadsheet, with times in seconds and unrounded amounts. Times are in UTC
 			return err
 		}
 		if len(args) > 0 {
-			cost, raw, err := apiv1.GetClusterCost.Call(ctx, controller, apiv1.GetClusterCostInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Window: span})
+			cost, raw, err := apiv1.GetClusterCost.Call(ctx, controller,
+				apiv1.GetClusterCostInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Window: span})
 			if err != nil {
 				return err
 			}
@@ -145,7 +147,8 @@ func (a *app) printStatement(s apiv1.Statement) {
 
 // printLines leaves out the cluster where there is one only.
 func (a *app) printLines(lines []apiv1.UsageLine, several bool) {
-	t := newTable("CLUSTER", "NODE", "QUEUE", "CLASS", "MACHINE", "NODES", "FROM", "PREPARING", "READY", "DRAINING", "FAILED", "RELEASING", "CHARGED", "RATE", "COST")
+	t := newTable("CLUSTER", "NODE", "QUEUE", "CLASS", "MACHINE", "NODES", "FROM", "PREPARING", "READY", "DRAINING", "FAILED",
+		"RELEASING", "CHARGED", "RATE", "COST")
 	for _, l := range lines {
 		cluster, node, queue, count, charged, rate := "", l.Node, l.Queue, "", span(l.ChargedSeconds), coins(l.Rate)+"/h"
 		if several {
@@ -155,14 +158,16 @@ func (a *app) printLines(lines []apiv1.UsageLine, several bool) {
 			count = strconv.Itoa(l.Nodes)
 		}
 		if l.Kind == "home" {
-			node, charged, rate = "/home", strconv.FormatFloat(math.Round(1e6*l.GiBMonths)/1e6, 'f', -1, 64)+" GiB-months", coins(l.Rate)+"/GiB-month"
+			node, charged, rate = "/home", strconv.FormatFloat(math.Round(1e6*l.GiBMonths)/1e6, 'f', -1, 64)+" GiB-months",
+				coins(l.Rate)+"/GiB-month"
 		} else if l.Queue == "" {
 			queue = "(head)"
 		}
 		if l.Rate == "" {
 			rate = ""
 		}
-		t.row(cluster, node, queue, l.Class, l.Machine, count, stamp(l.From), span(l.Seconds["preparing"]), span(l.Seconds["ready"]),
+		t.row(cluster, node, queue, l.Class, l.Machine, count, stamp(l.From), span(l.Seconds["preparing"]),
+			span(l.Seconds["ready"]),
 			span(l.Seconds["draining"]), span(l.Seconds["failed"]), span(l.Seconds["releasing"]), charged, rate, coins(l.Cost))
 	}
 	t.print(a.out)
@@ -247,7 +252,8 @@ func (f *csvFormat) Set(text string) error {
 func csvFlag(c *cobra.Command) *csvFormat {
 	f := &csvFormat{format: asTable}
 	c.Flags().VarP(f, "output", "o", "how to print: table, csv, or the API's objects as json or yaml")
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(formats(), "csv"), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("output",
+		cobra.FixedCompletions(append(formats(), "csv"), cobra.ShellCompDirectiveNoFileComp))
 	return f
 }
 
@@ -269,13 +275,15 @@ func writeCSV(w io.Writer, lines []apiv1.UsageLine) error {
 	_ = out.Write(append(head, "charged_seconds", "gib_months", "rate", "cost", "currency")) // Error tells at the end
 	for _, l := range lines {
 		const instant = "2006-01-02T15:04:05.000Z"
-		row := []string{l.Project, l.Cluster, l.ClusterID, string(l.Kind), l.Node, l.Queue, l.Class, l.Machine, strconv.Itoa(l.Nodes), l.From.UTC().Format(instant), l.To.UTC().Format(instant)}
+		row := []string{l.Project, l.Cluster, l.ClusterID, string(l.Kind), l.Node, l.Queue, l.Class, l.Machine,
+			strconv.Itoa(l.Nodes), l.From.UTC().Format(instant), l.To.UTC().Format(instant)}
 		for _, s := range states {
 			row = append(row, strconv.FormatFloat(l.Seconds[s], 'f', 3, 64))
 		}
 		rate, currency, _ := strings.Cut(l.Rate, " ")
 		cost, _, _ := strings.Cut(l.Cost, " ")
-		row = append(row, strconv.FormatFloat(l.ChargedSeconds, 'f', 3, 64), strconv.FormatFloat(l.GiBMonths, 'f', 9, 64), rate, cost, currency)
+		row = append(row, strconv.FormatFloat(l.ChargedSeconds, 'f', 3, 64), strconv.FormatFloat(l.GiBMonths, 'f', 9, 64), rate,
+			cost, currency)
 		for i := range row {
 			row[i] = printable.Line(row[i])
 		}

@@ -30,8 +30,10 @@ A cluster created with --from-snapshot starts with the saved /home and job queue
 	var lease spec.Lease
 	c.Flags().StringVar(&lease.Start, "start", "", "with NAME: the `TIME` when it starts, in RFC 3339 or as +2h (default: now)")
 	c.Flags().StringVar(&lease.For, "for", "", "with NAME: the `TIME` that it runs, such as 5d (default: the site's)")
-	c.Flags().StringVar(&lease.OnEnd, "on-end", "", "with NAME: `WHAT` happens at the end of that time: pause or delete (default: pause)")
-	snapshot := c.Flags().String("from-snapshot", "", "start from this `SNAPSHOT`; with NAME alone, use the saved cluster's file too")
+	c.Flags().StringVar(&lease.OnEnd, "on-end", "",
+		"with NAME: `WHAT` happens at the end of that time: pause or delete (default: pause)")
+	snapshot := c.Flags().String("from-snapshot", "",
+		"start from this `SNAPSHOT`; with NAME alone, use the saved cluster's file too")
 	flags := changeFlags(c)
 	c.ValidArgsFunction = cobra.NoFileCompletions
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
@@ -53,7 +55,8 @@ A cluster created with --from-snapshot starts with the saved /home and job queue
 			}
 		}
 		controller.file = file.name
-		in := apiv1.CreateClusterInput{FileInput: apiv1.FileInput{Request: flags.request(0), RawBody: file.text}, FromSnapshot: *snapshot}
+		in := apiv1.CreateClusterInput{FileInput: apiv1.FileInput{Request: flags.request(0), RawBody: file.text},
+			FromSnapshot: *snapshot}
 		return carryOut(ctx, a, controller, flags, apiv1.CreateCluster, in)
 	})
 	return c
@@ -62,7 +65,8 @@ A cluster created with --from-snapshot starts with the saved /home and job queue
 func (a *app) fileOrShorthand(path string, args []string, nodes int, lease spec.Lease) (clusterFile, error) {
 	switch {
 	case path != "" && (len(args) > 0 || nodes != 0 || lease != spec.Lease{}):
-		return clusterFile{}, usage("give either a file or NAME --nodes N: with -f FILE the name, the nodes and the lease are in the file")
+		return clusterFile{}, usage("give either a file or NAME --nodes N: with -f FILE the name, the nodes and the lease are " +
+			"in the file")
 	case path != "":
 		return a.readFile(path)
 	case len(args) == 0:

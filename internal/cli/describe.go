@@ -121,14 +121,16 @@ func (a *app) printCluster(c apiv1.Cluster) {
 
 func (a *app) printNodes(c apiv1.Cluster) {
 	located := slices.ContainsFunc(c.Nodes, func(n apiv1.Node) bool { return n.Leaf != "" })
-	columns := []string{"NODE", "QUEUE", "PHASE", "FOR", "MACHINE", "ADDRESS", strings.ToUpper(schedulerOf(c)), "JOBS", "SEEN", "REASON"}
+	columns := []string{"NODE", "QUEUE", "PHASE", "FOR", "MACHINE", "ADDRESS", strings.ToUpper(schedulerOf(c)), "JOBS", "SEEN",
+		"REASON"}
 	if located {
 		columns = slices.Insert(columns, 5, "LEAF")
 	}
 	t := newTable(columns...).whole()
 	for _, n := range c.Nodes {
 		state, jobs := schedulerWords(n.Scheduler)
-		row := []any{n.Name, nodeQueue(c, n), a.phase(n.Phase), age(n.Since), n.Machine, n.Address, state, jobs, seen(n.Seen), nodeReason(n)}
+		row := []any{n.Name, nodeQueue(c, n), a.phase(n.Phase), age(n.Since), n.Machine, n.Address, state, jobs, seen(n.Seen),
+			nodeReason(n)}
 		if located {
 			row = slices.Insert(row, 5, any(n.Leaf))
 		}

@@ -19,14 +19,16 @@ func (a *app) printAccelerators(nodes []apiv1.Node) {
 			if g.MemoryMiB > 0 {
 				memory = bytesSize(int64(g.MemoryMiB) << 20)
 			}
-			gpus.row(n.Name, fmt.Sprintf("gpu%d", i), g.Address, cmp.Or(g.Device, "none"), memory, g.CPUs, driverWords(g), cmp.Or(g.Model, g.PCI))
+			gpus.row(n.Name, fmt.Sprintf("gpu%d", i), g.Address, cmp.Or(g.Device, "none"), memory, g.CPUs, driverWords(g),
+				cmp.Or(g.Model, g.PCI))
 		}
 		for _, p := range n.Facts.Ports {
 			lid := ""
 			if p.LID > 0 {
 				lid = fmt.Sprint(p.LID)
 			}
-			ports.row(n.Name, fmt.Sprintf("%s/%d", p.Device, p.Port), p.State+", "+p.Link, p.Rate, p.Layer, lid, p.GUID, strings.Join(p.PKeys, ","))
+			ports.row(n.Name, fmt.Sprintf("%s/%d", p.Device, p.Port), p.State+", "+p.Link, p.Rate, p.Layer, lid, p.GUID,
+				strings.Join(p.PKeys, ","))
 		}
 	}
 	for _, t := range []*table{gpus, ports} {

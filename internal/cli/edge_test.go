@@ -63,7 +63,8 @@ func TestNothingIsPrintedPastTheEdge(t *testing.T) {
 				case *ast.SelectorExpr:
 					whose, _ := n.X.(*ast.Ident)
 					switch name := n.Sel.Name; {
-					case whose != nil && whose.Name == "fmt" && (strings.HasPrefix(name, "Fprint") && !writesToText(n, declaration) || strings.HasPrefix(name, "Print")):
+					case whose != nil && whose.Name == "fmt" &&
+						(strings.HasPrefix(name, "Fprint") && !writesToText(n, declaration) || strings.HasPrefix(name, "Print")):
 						t.Errorf("%s: fmt.%s writes past the edge: use line, say or a table", at(), name)
 					case whose != nil && whose.Name == "os" && (name == "Stdout" || name == "Stderr"):
 						t.Errorf("%s: os.%s is past the edge", at(), name)
@@ -78,7 +79,8 @@ func TestNothingIsPrintedPastTheEdge(t *testing.T) {
 						if (f.Name == "shown" || f.Name == "print" || f.Name == "println") && !literal(n.Args) {
 							t.Errorf("%s: %s(…) makes text fit for a terminal of any text: use line or cell", at(), f.Name)
 						}
-						if f.Name == "line" && !literal(n.Args[:1]) || f.Name == "do" && len(n.Args) > 4 && !literal(n.Args[4:5]) {
+						if f.Name == "line" && !literal(n.Args[:1]) || f.Name == "do" && len(n.Args) > 4 &&
+							!literal(n.Args[4:5]) {
 							t.Errorf("%s: a format is a literal", at())
 						}
 					case *ast.SelectorExpr:
@@ -137,7 +139,8 @@ func literal(args []ast.Expr) bool {
 
 // hostile is what others may write: a title for the window, an empty screen, lines that look like ours, text that runs
 // backwards, controls as one byte and as UTF-8.
-const hostile = "x\x1b]0;PWNED\a\x1b[2J\nFORGED 2026-11-22 admin api nothing\r\u202e\u2066\u2028FORGED\u2029\u200b\u009b31m\u0085\x7f\x00\ue000\v\f\t" + `"'\` + "e\u0301\u0301\u0301\u0301\u0301"
+const hostile = "x\x1b]0;PWNED\a\x1b[2J\nFORGED 2026-11-22 admin api " +
+	"nothing\r\u202e\u2066\u2028FORGED\u2029\u200b\u009b31m\u0085\x7f\x00\ue000\v\f\t" + `"'\` + "e\u0301\u0301\u0301\u0301\u0301"
 
 // harmless says whether text may go to a terminal.
 func harmless(t *testing.T, what, text string) {
@@ -198,13 +201,16 @@ func TestACharacterThatComesInPartsIsOne(t *testing.T) {
 
 // TestObjectsStayWhole holds that JSON and YAML say exactly what the API said, and harmlessly.
 func TestObjectsStayWhole(t *testing.T) {
-	for _, text := range []string{hostile, "\x1b[31m", "\u009b", "tab\tx", "- x\n  y: 1", "a\nb", "\U000e0041\U000f0000", "'\"\\", "plain", "", "true", "\ufeff", "#", "😀"} {
+	for _, text := range []string{hostile, "\x1b[31m", "\u009b", "tab\tx", "- x\n  y: 1", "a\nb", "\U000e0041\U000f0000", "'\"\\",
+		"plain", "", "true", "\ufeff", "#", "😀"} {
 		want := map[string]any{"k": text, "list": []any{text, "x"}}
 		raw, err := json.Marshal(want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for f, read := range map[format]func([]byte, any) error{asJSON: json.Unmarshal, asYAML: func(b []byte, v any) error { return yaml.Unmarshal(b, v) }} {
+		for f, read := range map[format]func([]byte, any) error{asJSON: json.Unmarshal, asYAML: func(b []byte, v any) error {
+			return yaml.Unmarshal(b, v)
+		}} {
 			var out bytes.Buffer
 			if err := f.print(&screen{&out}, raw, nil); err != nil {
 				t.Fatal(err)

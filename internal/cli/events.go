@@ -44,7 +44,8 @@ up to it. -o json prints one object per line with --watch, and one list without.
 			of = args[0]
 		}
 		if *watch && len(args) > 0 {
-			cluster, _, err := apiv1.GetCluster.Call(ctx, controller, apiv1.ClusterRef{Cluster: args[0]}) // by its ID it is still found when it is deleted meanwhile
+			// by its ID it is still found when it is deleted meanwhile
+			cluster, _, err := apiv1.GetCluster.Call(ctx, controller, apiv1.ClusterRef{Cluster: args[0]})
 			if err != nil {
 				return err
 			}
@@ -95,7 +96,8 @@ func (a *app) watch(ctx context.Context, s *stream, f format) error {
 // clock is a time as the user's own clock shows it.
 func clock(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05.000") }
 
-// who is what an event is about: a node with its machine, a machine, the cluster itself, or what else the site has: a fabric, a project.
+// who is what an event is about: a node with its machine, a machine, the cluster itself, or what else the site has: a fabric, a
+// project.
 func who(e apiv1.Event) string {
 	switch {
 	case e.Node != "":

@@ -33,7 +33,8 @@ always gives the same result: the site's defaults are those of a site without a 
 			return usageError{err}
 		}
 		resolved, err := spec.Resolve(file.doc.Cluster, spec.Defaults{
-			Project: catalogue.Project, Site: catalogue.Site, Image: catalogue.Image, Class: catalogue.Class, Metal: catalogue.FirstOn(spec.IsolationMetal), HeadClass: catalogue.Head, LeaseFor: catalogue.Leases.Default,
+			Project: catalogue.Project, Site: catalogue.Site, Image: catalogue.Image, Class: catalogue.Class,
+			Metal: catalogue.FirstOn(spec.IsolationMetal), HeadClass: catalogue.Head, LeaseFor: catalogue.Leases.Default,
 			HomeSize: catalogue.Home,
 		})
 		if wrong, ok := err.(spec.Diagnostics); ok {

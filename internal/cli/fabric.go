@@ -25,7 +25,8 @@ machine is released once they no longer do.`,
 		Example: `  muster fabric add ib0 --driver opensm --manager 0x0002c903000a0b0c --config partitions=/etc/opensm/partitions.conf
   ibnetdiscover > snapshot.txt && muster fabric import ib0 snapshot.txt
   muster fabric diff ib0`,
-	}, a.fabricAdd(), a.fabricList(), a.fabricGet(), a.fabricRemove(), a.fabricDiff(), a.fabricImport(), a.fabricCables(), a.fabricInfra(), a.fabricAssign(), a.fabricForget())
+	}, a.fabricAdd(), a.fabricList(), a.fabricGet(), a.fabricRemove(), a.fabricDiff(), a.fabricImport(), a.fabricCables(),
+		a.fabricInfra(), a.fabricAssign(), a.fabricForget())
 }
 
 // portOf reads NAME PORT.
@@ -57,7 +58,8 @@ The --config settings depend on the driver; docs/fabrics.md lists them.`,
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		body := apiv1.FabricSpec{Name: args[0], Driver: *driver, Config: map[string]string{}}
 		if len(*managers) == 0 {
-			return usage("--manager is missing: name the port of each subnet manager, which must stay in the default partition to reach the others")
+			return usage("--manager is missing: name the port of each subnet manager, which must stay in the default " +
+				"partition to reach the others")
 		}
 		for _, text := range *managers {
 			guid, err := fabric.ParseGUID(text)
@@ -222,7 +224,9 @@ it lacks, and members that do not answer.`,
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return show(ctx, a, apiv1.DiffFabric, apiv1.FabricRef{Fabric: args[0]}, *output, func(d apiv1.FabricDiff) { a.printDiff(args[0], d) })
+		return show(ctx, a, apiv1.DiffFabric, apiv1.FabricRef{Fabric: args[0]}, *output, func(d apiv1.FabricDiff) {
+			a.printDiff(args[0], d)
+		})
 	})
 	return c
 }
@@ -235,7 +239,8 @@ func (a *app) printDiff(name string, d apiv1.FabricDiff) {
 	case d.SeenAt.IsZero():
 		a.say("no port of fabric %s has been read yet", name)
 	case d.Applied < d.Revision:
-		a.say("the subnet manager of fabric %s has revision %d of %d; its ports were read %s ago", name, d.Applied, d.Revision, age(d.SeenAt))
+		a.say("the subnet manager of fabric %s has revision %d of %d; its ports were read %s ago", name, d.Applied, d.Revision,
+			age(d.SeenAt))
 	default:
 		a.say("the subnet manager of fabric %s is up to date; its ports were read %s ago", name, age(d.SeenAt))
 	}
@@ -288,7 +293,8 @@ func (a *app) fabricInfra() *cobra.Command {
 		Example: `  muster fabric infra set ib0 storage --member 0x0002c903000a0b0c --member 0x0002c903000a0b10 --open`,
 		Args:    cobra.ExactArgs(2),
 	}
-	members := set.Flags().StringArray("member", nil, "the `GUID[=limited]` of a port of the fabric, a full member without =limited; may be repeated")
+	members := set.Flags().StringArray("member", nil,
+		"the `GUID[=limited]` of a port of the fabric, a full member without =limited; may be repeated")
 	open := set.Flags().Bool("open", false, "make the ports of all clusters limited members")
 	output := formatFlag(set)
 	set.RunE = a.do(func(ctx context.Context, args []string) error {

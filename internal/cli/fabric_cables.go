@@ -51,7 +51,8 @@ import".`,
 			for _, l := range t.Leaves {
 				machines += len(l.Machines)
 			}
-			a.say("fabric %s: %s; %s of the inventory on %d", t.Fabric, t.Summary, words.Count(machines, "machine"), len(t.Leaves))
+			a.say("fabric %s: %s; %s of the inventory on %d", t.Fabric, t.Summary, words.Count(machines, "machine"),
+				len(t.Leaves))
 		})
 	})
 	return c
@@ -100,7 +101,8 @@ func (a *app) cablesForget() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return do(ctx, a, apiv1.RemoveTopology, apiv1.RemoveTopologyInput{Fabric: args[0]}, "the cables of fabric %s are forgotten", args[0])
+		return do(ctx, a, apiv1.RemoveTopology, apiv1.RemoveTopologyInput{Fabric: args[0]},
+			"the cables of fabric %s are forgotten", args[0])
 	})
 	return c
 }

@@ -69,6 +69,7 @@ func shorthand(c spec.Cluster) (clusterFile, error) {
 // something is wrong.
 func (f clusterFile) apply(r apiv1.Request, refresh bool) apiv1.ApplyClusterInput {
 	return apiv1.ApplyClusterInput{
-		ClusterRef: apiv1.ClusterRef{Cluster: f.doc.Cluster.Name}, FileInput: apiv1.FileInput{Request: r, RawBody: f.text}, RefreshImage: refresh,
+		ClusterRef: apiv1.ClusterRef{Cluster: f.doc.Cluster.Name}, FileInput: apiv1.FileInput{Request: r, RawBody: f.text},
+		RefreshImage: refresh,
 	}
 }

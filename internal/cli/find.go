@@ -49,7 +49,8 @@ func (a *app) connect() (*client, error) {
 	l, err := readLogin(c.base)
 	switch {
 	case err == nil && time.Now().After(l.ExpiresAt):
-		return nil, fmt.Errorf("your login as %s has ended: `muster login` begins a new one, `muster logout` does without", l.Person)
+		return nil, fmt.Errorf("your login as %s has ended: `muster login` begins a new one, `muster logout` does without",
+			l.Person)
 	case err == nil:
 		c.token = l.Token
 	case !errors.Is(err, fs.ErrNotExist):
@@ -73,9 +74,11 @@ func (a *app) find() (c *client, admin string, err error) {
 		address, beside = announced.URL, announced.Control
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, "", fmt.Errorf("no controller: %s is not there; start one with `muster serve`, or set %s and log in with `muster login`", missing(err, source), envURL)
+			return nil, "", fmt.Errorf("no controller: %s is not there; start one with `muster serve`, or set %s and log in "+
+				"with `muster login`", missing(err, source), envURL)
 		case errors.Is(err, fs.ErrPermission):
-			return nil, "", fmt.Errorf("no controller: %s cannot be read by you; run this as the user who started it, or set %s and log in with `muster login`", missing(err, source), envURL)
+			return nil, "", fmt.Errorf("no controller: %s cannot be read by you; run this as the user who started it, or set "+
+				"%s and log in with `muster login`", missing(err, source), envURL)
 		case err != nil:
 			return nil, "", fmt.Errorf("find the controller: %w", err)
 		}
@@ -91,7 +94,8 @@ func (a *app) find() (c *client, admin string, err error) {
 	}
 	c = &client{base: base, source: source, pauses: a.timing.repeats, beside: beside, say: a.say}
 	c.http.CheckRedirect = sameHost
-	c.http.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: c.dialer, ForceAttemptHTTP2: true, TLSHandshakeTimeout: dialPatience}
+	c.http.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: c.dialer, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: dialPatience}
 	return c, admin, nil
 }
 
@@ -115,7 +119,8 @@ func inClear(base *url.URL) error {
 func sameHost(r *http.Request, via []*http.Request) error {
 	const most = 5
 	if from := via[0].URL; r.URL.Scheme != from.Scheme || r.URL.Host != from.Host {
-		return fmt.Errorf("%s redirects to %s://%s, and your token is not sent there: set %s to that, if it is the controller", from.Host, r.URL.Scheme, r.URL.Host, envURL)
+		return fmt.Errorf("%s redirects to %s://%s, and your token is not sent there: set %s to that, if it is the controller",
+			from.Host, r.URL.Scheme, r.URL.Host, envURL)
 	}
 	if len(via) >= most {
 		return fmt.Errorf("%s redirects too often", r.URL.Host)

@@ -22,7 +22,9 @@ object with spec, nodes and receipt.`,
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return show(ctx, a, apiv1.GetCluster, apiv1.ClusterRef{Cluster: args[0]}, *output, func(cluster apiv1.Cluster) { a.printClusters([]apiv1.Cluster{cluster}) })
+		return show(ctx, a, apiv1.GetCluster, apiv1.ClusterRef{Cluster: args[0]}, *output, func(cluster apiv1.Cluster) {
+			a.printClusters([]apiv1.Cluster{cluster})
+		})
 	})
 	return c
 }

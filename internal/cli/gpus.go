@@ -41,7 +41,8 @@ func gpusFileFlag(c *cobra.Command) *string {
 func readGPUs(file string) ([]gpus.GPU, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s does not exist: run this on a node of a cluster, as in `muster ssh NAME -- muster gpus map`", file)
+		return nil, fmt.Errorf("%s does not exist: run this on a node of a cluster, as in `muster ssh NAME -- muster gpus map`",
+			file)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list of GPUs: %w", err)
@@ -128,7 +129,8 @@ CPU binding runs on the CPUs nearest to its GPU; one that is bound stays where i
 		if err := moveTo(choice.GPU.CPUs, hardware.Tree("/").OnlineCPUs()); err != nil {
 			return fmt.Errorf("run on CPUs %s: %w", choice.GPU.CPUs, err)
 		}
-		for name, value := range map[string]string{choice.Name: choice.Seen, "MUSTER_GPU": choice.GPU.Address, "CUDA_DEVICE_ORDER": cmp.Or(os.Getenv("CUDA_DEVICE_ORDER"), "PCI_BUS_ID")} {
+		for name, value := range map[string]string{choice.Name: choice.Seen, "MUSTER_GPU": choice.GPU.Address,
+			"CUDA_DEVICE_ORDER": cmp.Or(os.Getenv("CUDA_DEVICE_ORDER"), "PCI_BUS_ID")} {
 			if err := os.Setenv(name, value); err != nil {
 				return err
 			}

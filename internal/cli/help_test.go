@@ -126,7 +126,8 @@ func TestACommandLineThatMakesNoSenseIsToldWithWhatWould(t *testing.T) {
 
 func TestNoVerbThatTakesAwayDefaultsToAll(t *testing.T) {
 	s := newSite(t)
-	for _, line := range []string{"delete", "machines maintain", "machines remove", "machines free", "machines inspect", "keys delete", "tokens revoke", "users disable", "projects revoke aero"} {
+	for _, line := range []string{"delete", "machines maintain", "machines remove", "machines free", "machines inspect",
+		"keys delete", "tokens revoke", "users disable", "projects revoke aero"} {
 		muster(t, strings.Fields(line)...).wants(t, exitInvalid)
 	}
 	if asked := s.asked(); len(asked) > 0 {

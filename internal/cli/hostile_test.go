@@ -91,11 +91,14 @@ func hostilePaths(s *site) {
 		a := poisoned[apiv1.Answer]()
 		a.FitsAt = nil
 		return a
-	}, "POST /v1/clusters", "PUT /v1/clusters/{c}", "DELETE /v1/clusters/{c}", "POST /v1/clusters/{c}/extend", "POST /v1/clusters/{c}/pause", "POST /v1/clusters/{c}/resume", "POST /v1/clusters/{c}/rollout", "POST /v1/clusters/{c}/scale")
+	}, "POST /v1/clusters", "PUT /v1/clusters/{c}", "DELETE /v1/clusters/{c}", "POST /v1/clusters/{c}/extend",
+		"POST /v1/clusters/{c}/pause", "POST /v1/clusters/{c}/resume", "POST /v1/clusters/{c}/rollout",
+		"POST /v1/clusters/{c}/scale")
 	one(func() any { return poisoned[apiv1.Cost]() }, "GET /v1/clusters/{c}/cost")
 	one(func() any { return poisoned[apiv1.Opened]() }, "POST /v1/clusters/{c}/apps/{a}/open")
 	one(func() any { return poisoned[apiv1.Certificate]() }, "POST /v1/clusters/{c}/certificate")
-	one(func() any { return poisoned[apiv1.Snapshot]() }, "POST /v1/clusters/{c}/snapshots", "GET /v1/snapshots/{s}", "DELETE /v1/snapshots/{s}")
+	one(func() any { return poisoned[apiv1.Snapshot]() }, "POST /v1/clusters/{c}/snapshots", "GET /v1/snapshots/{s}",
+		"DELETE /v1/snapshots/{s}")
 	one(func() any { return list(poisoned[apiv1.Snapshot]()) }, "GET /v1/snapshots")
 	one(func() any {
 		t := poisoned[apiv1.Task]()
@@ -109,20 +112,25 @@ func hostilePaths(s *site) {
 	one(func() any { return poisoned[apiv1.Calendar]() }, "GET /v1/calendar")
 	one(func() any { return list(poisoned[apiv1.Class]()) }, "GET /v1/classes")
 	one(func() any { return list(poisoned[apiv1.Centre]()) }, "GET /v1/centres")
-	one(func() any { return poisoned[apiv1.Centre]() }, "GET /v1/centres/{c}", "PUT /v1/centres/{c}", "DELETE /v1/centres/{c}", "POST /v1/centres")
+	one(func() any { return poisoned[apiv1.Centre]() }, "GET /v1/centres/{c}", "PUT /v1/centres/{c}", "DELETE /v1/centres/{c}",
+		"POST /v1/centres")
 	one(func() any { return poisoned[apiv1.CentreAuthority]() }, "GET /v1/centre-authority")
 	one(func() any { return list(poisoned[apiv1.Fabric]()) }, "GET /v1/fabrics")
-	one(func() any { return poisoned[apiv1.Fabric]() }, "GET /v1/fabrics/{f}", "POST /v1/fabrics", "DELETE /v1/fabrics/{f}", "PUT /v1/fabrics/{f}/snapshot", "PUT /v1/fabrics/{f}/partitions/{p}", "DELETE /v1/fabrics/{f}/partitions/{p}", "PUT /v1/fabrics/{f}/ports/{p}", "DELETE /v1/fabrics/{f}/ports/{p}")
+	one(func() any { return poisoned[apiv1.Fabric]() }, "GET /v1/fabrics/{f}", "POST /v1/fabrics", "DELETE /v1/fabrics/{f}",
+		"PUT /v1/fabrics/{f}/snapshot", "PUT /v1/fabrics/{f}/partitions/{p}", "DELETE /v1/fabrics/{f}/partitions/{p}",
+		"PUT /v1/fabrics/{f}/ports/{p}", "DELETE /v1/fabrics/{f}/ports/{p}")
 	one(func() any { return poisoned[apiv1.FabricDiff]() }, "GET /v1/fabrics/{f}/diff")
 	one(func() any { return list(poisoned[apiv1.Topology]()) }, "GET /v1/topologies")
 	one(func() any { return poisoned[apiv1.Topology]() }, "PUT /v1/topologies/{f}", "DELETE /v1/topologies/{f}")
-	one(func() any { return list(poisoned[apiv1.SecretView]()) }, "GET /v1/secrets", "POST /v1/secrets/rotate", "POST /v1/secrets/rekey")
+	one(func() any { return list(poisoned[apiv1.SecretView]()) }, "GET /v1/secrets", "POST /v1/secrets/rotate",
+		"POST /v1/secrets/rekey")
 	one(func() any { return poisoned[apiv1.Gateway]() }, "GET /v1/gateway", "POST /v1/gateway/rotate")
 	one(func() any { return list(poisoned[apiv1.Image]()) }, "GET /v1/images")
 	one(func() any { return list(poisoned[apiv1.Key]()) }, "GET /v1/keys")
 	one(func() any { return poisoned[apiv1.Key]() }, "POST /v1/keys", "DELETE /v1/keys/{k}")
 	one(func() any { return list(poisoned[apiv1.Machine]()) }, "GET /v1/machines", "POST /v1/machines")
-	one(func() any { return poisoned[apiv1.Machine]() }, "GET /v1/machines/{m}", "DELETE /v1/machines/{m}", "POST /v1/machines/{m}/{what}")
+	one(func() any { return poisoned[apiv1.Machine]() }, "GET /v1/machines/{m}", "DELETE /v1/machines/{m}",
+		"POST /v1/machines/{m}/{what}")
 	one(func() any { return list(poisoned[apiv1.Pass]()) }, "GET /v1/machines/{m}/passes", "GET /v1/passes")
 	one(func() any { return list(poisoned[apiv1.UnknownMachine]()) }, "GET /v1/unknown-machines")
 	one(func() any { return list(poisoned[apiv1.Network]()) }, "GET /v1/networks")
@@ -162,18 +170,19 @@ func hostilePaths(s *site) {
 // that is not here must be among those that print nothing but their own.
 func hostileLines(file, plain string) map[string][][]string {
 	return map[string][][]string{
-		"apply":                {{"-f", file}, {"-f", file, "--dry-run"}, {"-f", file, "--wait", "--timeout", "200ms"}},
-		"audit":                {{}, {"--all"}},
-		"calendar":             {{}},
-		"classes":              {{}},
-		"clusters ca":          {{}},
-		"clusters list":        {{}},
-		"clusters register":    {{"arc", "--login", "arc.example:22", "--probe", "p", "--host-key", plain, "--project", "p"}},
-		"clusters set":         {{"arc", "--probe", "p"}},
-		"clusters show":        {{"arc"}},
-		"clusters unregister":  {{hostile}},
-		"cost":                 {{}, {"a"}, {"-o", "csv"}},
-		"create":               {{"a", "--nodes", "1"}, {"a", "--nodes", "1", "--wait", "--timeout", "200ms"}, {"a", "--from-snapshot", "s"}, {hostile, "--nodes", "1"}},
+		"apply":               {{"-f", file}, {"-f", file, "--dry-run"}, {"-f", file, "--wait", "--timeout", "200ms"}},
+		"audit":               {{}, {"--all"}},
+		"calendar":            {{}},
+		"classes":             {{}},
+		"clusters ca":         {{}},
+		"clusters list":       {{}},
+		"clusters register":   {{"arc", "--login", "arc.example:22", "--probe", "p", "--host-key", plain, "--project", "p"}},
+		"clusters set":        {{"arc", "--probe", "p"}},
+		"clusters show":       {{"arc"}},
+		"clusters unregister": {{hostile}},
+		"cost":                {{}, {"a"}, {"-o", "csv"}},
+		"create": {{"a", "--nodes", "1"}, {"a", "--nodes", "1", "--wait", "--timeout", "200ms"},
+			{"a", "--from-snapshot", "s"}, {hostile, "--nodes", "1"}},
 		"delete":               {{"a"}, {"a", "--wait", "--timeout", "200ms"}},
 		"describe":             {{"a"}},
 		"events":               {{}, {"a"}, {"-w"}, {"a", "-w"}},
@@ -274,12 +283,14 @@ func TestNoFieldOfAnyAnswerReachesATerminalRaw(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	local := []string{"agent host", "agent home", "agent", "completion", "version", "serve", "images build", "images import", "images verify", "gpus map", "gpus run", "spec schema", "spec fields"}
+	local := []string{"agent host", "agent home", "agent", "completion", "version", "serve", "images build", "images import",
+		"images verify", "gpus map", "gpus run", "spec schema", "spec fields"}
 	lines := hostileLines(file, plain)
 	formed := map[string]bool{}
 	everyCommand(func(c *cobra.Command) {
 		name := strings.TrimPrefix(c.CommandPath(), "muster ")
-		if c.Runnable() && !c.HasSubCommands() && lines[name] == nil && !slices.Contains(local, name) && !strings.HasPrefix(name, "rack ") {
+		if c.Runnable() && !c.HasSubCommands() && lines[name] == nil && !slices.Contains(local, name) &&
+			!strings.HasPrefix(name, "rack ") {
 			t.Errorf("muster %s is not tried with hostile texts", name)
 		}
 		formed[name] = c.Flags().Lookup("output") != nil
@@ -311,7 +322,8 @@ func TestNoFieldOfAnyAnswerReachesATerminalRaw(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					_, _ = fmt.Fprint(conn, "HTTP/1.1 409 \x1b]0;PWNED\a\u202e\u009b31m\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+					_, _ = fmt.Fprint(conn, "HTTP/1.1 409 \x1b]0;PWNED\a\u202e\u009b31m\r\nContent-Length: 0\r\nConnection: "+
+						"close\r\n\r\n")
 					_ = conn.Close()
 				})
 			}
@@ -370,9 +382,13 @@ func TestTheLivePictureIsOurs(t *testing.T) {
 // anybody may send, and one by an inspected machine.
 func TestAStrangerCannotForgeARow(t *testing.T) {
 	s := newSite(t)
-	evil := inventory.Facts{System: inventory.System{Product: "\x1b]0;PWNED BY THE BOOT NETWORK\a\x1b[31m\n52:54:00:00:00:02  boot  1s  64  512 GiB  trusted"}}
-	s.answers("GET /v1/unknown-machines", 200, list(apiv1.UnknownMachine{MAC: "52:54:00:00:00:01", Network: "boot", LastSeen: ago(0), Facts: evil}))
-	s.answers("GET /v1/machines", 200, list(apiv1.Machine{Name: "r1", Substrate: "metal", Phase: "quarantined", Since: ago(0), Reason: "\x1b[31mEVIL\nr2  metal  available"}))
+	evil := inventory.Facts{System: inventory.System{
+		Product: "\x1b]0;PWNED BY THE BOOT NETWORK\a\x1b[31m\n52:54:00:00:00:02  boot  1s  64  512 GiB  trusted"}}
+	s.answers("GET /v1/unknown-machines", 200,
+		list(apiv1.UnknownMachine{MAC: "52:54:00:00:00:01", Network: "boot", LastSeen: ago(0), Facts: evil}))
+	s.answers("GET /v1/machines", 200,
+		list(apiv1.Machine{Name: "r1", Substrate: "metal", Phase: "quarantined", Since: ago(0),
+			Reason: "\x1b[31mEVIL\nr2  metal  available"}))
 	for _, what := range []string{"unknown", "list"} {
 		r := muster(t, "machines", what)
 		r.wants(t, 0, `\x1b[31m`)
@@ -386,12 +402,14 @@ func TestAStrangerCannotForgeARow(t *testing.T) {
 // TestALongReasonIsCutInListsAndWholeInDescribe is what an error of 50 KiB once made of a list.
 func TestALongReasonIsCutInListsAndWholeInDescribe(t *testing.T) {
 	s := newSite(t)
-	c := apiv1.Cluster{ID: "c1", Name: "a", Project: "p", Phase: apiv1.Degraded, Since: ago(0), Reason: "file name too long: " + strings.Repeat("/d", 2<<10) + " END"}
+	c := apiv1.Cluster{ID: "c1", Name: "a", Project: "p", Phase: apiv1.Degraded, Since: ago(0), Reason: "file name too long: " +
+		strings.Repeat("/d", 2<<10) + " END"}
 	s.answers("GET /v1/clusters", 200, list(c))
 	s.answers("GET /v1/centres", 200, list[apiv1.Centre]())
 	s.answers("GET /v1/clusters/a", 200, c)
 	s.answers("GET /v1/clusters/c1/events", 200, list[apiv1.Event]())
-	if r := muster(t, "list"); len(r.out) > 1000 || !strings.Contains(r.out, "…") || !strings.Contains(r.out, "file name too long") {
+	if r := muster(t, "list"); len(r.out) > 1000 || !strings.Contains(r.out, "…") ||
+		!strings.Contains(r.out, "file name too long") {
 		t.Errorf("%d bytes: %.300s", len(r.out), r.out)
 	}
 	muster(t, "describe", "a").wants(t, 0, "/d/d END")

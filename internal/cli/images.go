@@ -38,7 +38,8 @@ func (a *app) imagesList() *cobra.Command {
 	return listing(a, c, apiv1.ListImages, func(list []apiv1.Image) {
 		t := newTable("NAME", "DIGEST", "ARCH", "SIZE", "CREATED", "DRIVERS", "SUMMARY")
 		for _, i := range list {
-			t.row(i.Name, shortDigest(i.Digest), i.Arch, bytesSize(i.Size), i.Created.Format("2006-01-02"), strings.Join(i.Drivers, ","), i.Summary)
+			t.row(i.Name, shortDigest(i.Digest), i.Arch, bytesSize(i.Size), i.Created.Format("2006-01-02"),
+				strings.Join(i.Drivers, ","), i.Summary)
 		}
 		t.print(a.out)
 	})

@@ -85,7 +85,8 @@ func loadRecipe(ref string) (*environment.Recipe, error) {
 	recipe, err := environment.LoadRecipe(recipes, folder)
 	if errors.Is(err, environment.ErrNotFound) {
 		shipped, _ := environment.RecipeNames(images.Recipes)
-		err = fmt.Errorf("%w (shipped: %s; a folder of your own is named by its path, as in ./%s)", err, strings.Join(shipped, ", "), folder)
+		err = fmt.Errorf("%w (shipped: %s; a folder of your own is named by its path, as in ./%s)", err,
+			strings.Join(shipped, ", "), folder)
 	}
 	return recipe, err
 }

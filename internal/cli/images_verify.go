@@ -33,7 +33,10 @@ digest or the start of one, as in debian12-hpc@sha256:1f0c.`,
 		}
 		a.say("%s is undamaged: %s, %s", image.Name, bytesSize(image.Size), image.Digest)
 		verdicts := 0
-		if err := images.Accept(ctx, image.Squashfs(), image.Manifest, func(v images.Verdict) { verdicts++; a.say("%s", v) }); err != nil {
+		if err := images.Accept(ctx, image.Squashfs(), image.Manifest, func(v images.Verdict) {
+			verdicts++
+			a.say("%s", v)
+		}); err != nil {
 			return err
 		}
 		a.say("%s passes its %s", image.Name, words.Count(verdicts, "check"))

@@ -31,7 +31,8 @@ into a file. MUSTER_URL says where the controller is.`,
 		Args: cobra.NoArgs,
 	}
 	browser := c.Flags().Bool("browser", false, "use a browser on this host instead of a code")
-	keyFile := c.Flags().String("key-file", "", "write the key to this `FILE` and the certificate beside it, instead of giving them to the ssh-agent")
+	keyFile := c.Flags().String("key-file", "",
+		"write the key to this `FILE` and the certificate beside it, instead of giving them to the ssh-agent")
 	_ = c.MarkFlagFilename("key-file")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
@@ -62,12 +63,14 @@ into a file. MUSTER_URL says where the controller is.`,
 		if before.ID != "" { // one login at a time: the new one takes the old one's place
 			_ = a.endLogin(ctx, controller, before)
 		}
-		l := savedLogin{Controller: controller.base.String(), ID: made.ID, Token: made.Token, Person: made.Person, ExpiresAt: made.ExpiresAt}
+		l := savedLogin{Controller: controller.base.String(), ID: made.ID, Token: made.Token, Person: made.Person,
+			ExpiresAt: made.ExpiresAt}
 		where := a.placeKey(ctx, &l, key, made, *keyFile)
 		if err := l.save(controller.base); err != nil {
 			return err
 		}
-		shown := must(json.Marshal(map[string]any{"person": made.Person, "new": made.New, "id": made.ID, "expires_at": made.ExpiresAt, "controller": l.Controller, "key_file": l.KeyFile}))
+		shown := must(json.Marshal(map[string]any{"person": made.Person, "new": made.New, "id": made.ID,
+			"expires_at": made.ExpiresAt, "controller": l.Controller, "key_file": l.KeyFile}))
 		return output.print(a.out, shown, func() { a.tellLogin(made, where) })
 	})
 	return c

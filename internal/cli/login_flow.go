@@ -48,7 +48,8 @@ func (a *app) byDevice(ctx context.Context, ways apiv1.Ways) (apiv1.ProofGiven, 
 	}
 	id, _ := answer.Extra("id_token").(string)
 	if id == "" {
-		return apiv1.ProofGiven{}, fmt.Errorf("%s gave no ID token: an operator has to allow the scope openid for %s there", ways.Issuer, ways.ClientID)
+		return apiv1.ProofGiven{}, fmt.Errorf("%s gave no ID token: an operator has to allow the scope openid for %s there",
+			ways.Issuer, ways.ClientID)
 	}
 	return apiv1.ProofGiven{IDToken: id}, nil
 }
@@ -81,7 +82,8 @@ func (a *app) byBrowser(ctx context.Context, ways apiv1.Ways) (apiv1.ProofGiven,
 	back := "http://" + listener.Addr().String() + "/callback"
 	p := apiv1.ProofGiven{Verifier: oauth2.GenerateVerifier(), Redirect: back, Nonce: rand.Text()}
 	state := rand.Text()
-	client := oauth2.Config{ClientID: ways.ClientID, Scopes: ways.Scopes, RedirectURL: back, Endpoint: oauth2.Endpoint{AuthURL: ways.Auth}}
+	client := oauth2.Config{ClientID: ways.ClientID, Scopes: ways.Scopes, RedirectURL: back,
+		Endpoint: oauth2.Endpoint{AuthURL: ways.Auth}}
 	target := client.AuthCodeURL(state, oauth2.S256ChallengeOption(p.Verifier), oauth2.SetAuthURLParam("nonce", p.Nonce))
 
 	returned := make(chan returning, 1)

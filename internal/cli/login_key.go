@@ -59,7 +59,8 @@ func (k loginKey) toAgent(ctx context.Context, certificate, comment string, life
 		return err
 	}
 	return withAgent(ctx, func(a agent.ExtendedAgent) error {
-		return a.Add(agent.AddedKey{PrivateKey: k.private, Certificate: c, Comment: comment, LifetimeSecs: uint32(max(1, life/time.Second))})
+		return a.Add(agent.AddedKey{PrivateKey: k.private, Certificate: c, Comment: comment,
+			LifetimeSecs: uint32(max(1, life/time.Second))})
 	})
 }
 

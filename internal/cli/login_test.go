@@ -91,7 +91,8 @@ func TestWhatALoginLeftIsFound(t *testing.T) {
 
 func TestALogoutThatCannotReachTheControllerForgetsHereAndSaysSo(t *testing.T) {
 	s := newSite(t)
-	s.answers("DELETE /v1/tokens/t1", 503, apiv1.Problem{Status: 503, Code: "unavailable", Detail: "the database does not answer"})
+	s.answers("DELETE /v1/tokens/t1", 503,
+		apiv1.Problem{Status: 503, Code: "unavailable", Detail: "the database does not answer"})
 	base := kept(t, s.url, testToken, time.Hour)
 	muster(t, "logout").wants(t, exitOther, "good elsewhere until", "the database does not answer")
 	if _, err := readLogin(base); !errors.Is(err, fs.ErrNotExist) {
@@ -104,8 +105,9 @@ func TestALoginThatComesToNothingSaysWhy(t *testing.T) {
 	for name, c := range map[string]struct{ answer, words string }{
 		"refused":  {`{"error": "access_denied"}`, "was refused in the browser"},
 		"too late": {`{"error": "expired_token"}`, "not typed in time"},
-		"wrong":    {`{"error": "invalid_client", "error_description": "s3cret-device-code"}`, "the provider says invalid_client"},
-		"no OIDC":  {`{"access_token": "s3cret", "token_type": "bearer"}`, "scope openid"},
+		"wrong": {`{"error": "invalid_client", "error_description": "s3cret-device-code"}`,
+			"the provider says invalid_client"},
+		"no OIDC": {`{"access_token": "s3cret", "token_type": "bearer"}`, "scope openid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -120,7 +122,8 @@ func TestALoginThatComesToNothingSaysWhy(t *testing.T) {
 				_, _ = io.WriteString(w, c.answer)
 			}))
 			defer provider.Close()
-			s := openSite(t, apiv1.Ways{Issuer: "https://id.example.org", ClientID: "muster", Scopes: []string{"openid"}, Device: provider.URL + "/device", Token: provider.URL + "/token"})
+			s := openSite(t, apiv1.Ways{Issuer: "https://id.example.org", ClientID: "muster", Scopes: []string{"openid"},
+				Device: provider.URL + "/device", Token: provider.URL + "/token"})
 			t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 			t.Setenv(envURL, s)
 			r := muster(t, "login")

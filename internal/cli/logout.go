@@ -29,13 +29,15 @@ Sessions that the key opened end within seconds.`,
 		}
 		l, err := readLogin(controller.base)
 		if errors.Is(err, fs.ErrNotExist) {
-			return &problemError{Problem: apiv1.Problem{Code: "not-found", Detail: fmt.Sprintf("you are not logged in at %s", controller.base)}}
+			return &problemError{Problem: apiv1.Problem{Code: "not-found",
+				Detail: fmt.Sprintf("you are not logged in at %s", controller.base)}}
 		}
 		if err != nil {
 			return err
 		}
 		if err := a.endLogin(ctx, controller, l); err != nil {
-			return fmt.Errorf("this host has forgotten the login, but it is good elsewhere until %s: %w", spec.When(l.ExpiresAt), err)
+			return fmt.Errorf("this host has forgotten the login, but it is good elsewhere until %s: %w", spec.When(l.ExpiresAt),
+				err)
 		}
 		a.say("%s is logged out", l.Person)
 		return nil

@@ -32,10 +32,13 @@ func addTopology(add func(name string, value any), f inventory.Facts) {
 	}
 	if len(f.NUMA) > 1 {
 		for i, n := range f.NUMA {
-			add(map[bool]string{true: "distances"}[i == 0], fmt.Sprintf("%d: %s", n.ID, strings.Trim(fmt.Sprint(n.Distances), "[]")))
+			add(map[bool]string{true: "distances"}[i == 0],
+				fmt.Sprintf("%d: %s", n.ID, strings.Trim(fmt.Sprint(n.Distances), "[]")))
 		}
 	}
-	if len(f.Devices) > 0 && len(f.Layout) > 0 && !slices.ContainsFunc(f.Devices, func(d inventory.Device) bool { return d.Group != "" }) {
+	if len(f.Devices) > 0 && len(f.Layout) > 0 && !slices.ContainsFunc(f.Devices, func(d inventory.Device) bool {
+		return d.Group != ""
+	}) {
 		add("iommu", "off: no device can be given to a virtual machine")
 	}
 }

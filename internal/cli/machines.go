@@ -21,7 +21,9 @@ quarantine with a reason, and returns by itself once it passes.`,
 		Example: `  muster machines add --local 4 --wait
   muster machines list
   muster machines maintain local-3`,
-	}, a.machinesList(), a.machinesGet(), a.machinesHealth(), a.machinesAdd(), a.machinesImport(), a.machinesUnknown(), a.machinesInspect(), a.machinesMaintain(), a.machinesDrain(), a.machinesQuarantine(), a.machinesFree(), a.machinesRemove())
+	}, a.machinesList(), a.machinesGet(), a.machinesHealth(), a.machinesAdd(), a.machinesImport(), a.machinesUnknown(),
+		a.machinesInspect(), a.machinesMaintain(), a.machinesDrain(), a.machinesQuarantine(), a.machinesFree(),
+		a.machinesRemove())
 }
 
 func (a *app) machinesList() *cobra.Command {
@@ -39,7 +41,8 @@ func (a *app) machinesList() *cobra.Command {
 
 func (a *app) printMachines(machines []apiv1.Machine) {
 	if len(machines) == 0 {
-		a.say("there are no machines; `muster machines add --local N` enrols N on the controller's host, `muster machines import` whole ones")
+		a.say("there are no machines; `muster machines add --local N` enrols N on the controller's host, `muster machines " +
+			"import` whole ones")
 		return
 	}
 	t := newTable("NAME", "KIND", "PHASE", "FOR", "NODE", "CPUS", "MEMORY", "CLASSES", "REASON")
@@ -53,7 +56,8 @@ func (a *app) printMachines(machines []apiv1.Machine) {
 		if m.Part != nil {
 			m.Name = "  " + m.Name // below its host, whose name begins its own
 		}
-		t.row(m.Name, m.Substrate, a.phase(m.Phase), age(m.Since), m.Node, cpus(m), memory(m), strings.Join(m.Classes, ","), m.Reason)
+		t.row(m.Name, m.Substrate, a.phase(m.Phase), age(m.Since), m.Node, cpus(m), memory(m), strings.Join(m.Classes, ","),
+			m.Reason)
 	}
 	t.print(a.out)
 }
@@ -142,7 +146,8 @@ func (a *app) addParts(add func(name string, value any), m apiv1.Machine) {
 		add("memory "+d.Slot, strings.TrimSpace(bytesSize(int64(d.SizeMiB)<<20)+" "+d.Speed))
 	}
 	for _, d := range f.Disks {
-		add("disk "+d.Name, strings.Join(strings.Fields(fmt.Sprintf("%d GB %s %s %s %s", d.SizeGB, d.Kind, d.Model, d.Serial, d.Health)), " "))
+		add("disk "+d.Name, strings.Join(strings.Fields(fmt.Sprintf("%d GB %s %s %s %s", d.SizeGB, d.Kind, d.Model, d.Serial,
+			d.Health)), " "))
 	}
 	for _, n := range f.NICs {
 		link := "down"

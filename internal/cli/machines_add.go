@@ -34,14 +34,17 @@ there. ` + "`muster machines import`" + ` enrols many at once.`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	var whole apiv1.NewMachine
-	c.Flags().StringArrayVar(&whole.MACs, "mac", nil, "a `MAC` of a whole machine on the network that it boots from; may be repeated")
+	c.Flags().StringArrayVar(&whole.MACs, "mac", nil,
+		"a `MAC` of a whole machine on the network that it boots from; may be repeated")
 	c.Flags().StringArrayVar(&whole.Ports, "port", nil, "the switch `PORT` of each --mac, in the same order; may be repeated")
 	c.Flags().StringVar(&whole.Power, "power", "", "the power `CONTROL` of a whole machine")
-	c.Flags().StringVar(&whole.Credentials, "credentials", "", "where the controller finds user:password, the `SOURCE`: secret:NAME or env:BMC…")
+	c.Flags().StringVar(&whole.Credentials, "credentials", "",
+		"where the controller finds user:password, the `SOURCE`: secret:NAME or env:BMC…")
 	c.Flags().StringVar(&whole.Network, "network", "", "the `NETWORK` that a whole machine boots from (default: the only one)")
 	count := c.Flags().Int(spec.IsolationLocal, 0, "make `N` machines of the controller's host")
 	cpus := c.Flags().Int("cpus", 0, "`N` CPUs that a node may use (default: all of the host's)")
-	size := c.Flags().String("memory", "", "memory `SIZE` that a node may use, such as 4GiB (default: 4GiB, or the host's if that is less)")
+	size := c.Flags().String("memory", "",
+		"memory `SIZE` that a node may use, such as 4GiB (default: 4GiB, or the host's if that is less)")
 	waits := waitFlags(c, "they are available")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {

@@ -131,7 +131,8 @@ func (a *app) forMachines(c *cobra.Command, every *bool, waits *waiting, what st
 }
 
 // askMachines asks all, whatever becomes of one, and returns the first error; those after it are told at once.
-func (a *app) askMachines(ctx context.Context, c *client, names []string, what string, ask askMachine) (asked []apiv1.Machine, first error) {
+func (a *app) askMachines(ctx context.Context, c *client, names []string, what string, ask askMachine) (asked []apiv1.Machine,
+	first error) {
 	for _, name := range names {
 		m, err := ask(ctx, c, name)
 		if err != nil {
@@ -176,7 +177,8 @@ func (a *app) awaitMachines(ctx context.Context, c *client, w *waiting, before [
 	return after, nil
 }
 
-func (a *app) awaitMachine(ctx context.Context, c *client, w *waiting, lines *plainLines, old apiv1.Machine) (apiv1.Machine, error) {
+func (a *app) awaitMachine(ctx context.Context, c *client, w *waiting, lines *plainLines, old apiv1.Machine) (apiv1.Machine,
+	error) {
 	m, said := old, time.Now()
 	for {
 		now, _, err := apiv1.GetMachine.Call(ctx, c, apiv1.MachineRef{Machine: old.Name})

@@ -51,7 +51,8 @@ A whole machine that is far below similar ones is measured twice more, and then 
 // printPasses shows tests of one machine, which need no name, or of several.
 func (a *app) printPasses(passes []apiv1.Pass, one bool) {
 	if len(passes) == 0 {
-		a.say("no node has been tested there yet; every node is tested before it is handed over or soon after, unless the site file says otherwise")
+		a.say("no node has been tested there yet; every node is tested before it is handed over or soon after, unless the " +
+			"site file says otherwise")
 		return
 	}
 	head := []string{"MACHINE", "CLASS", "AGO", "NODE", "VERDICT"}

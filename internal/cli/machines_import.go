@@ -125,7 +125,8 @@ func readMachines(file string, text []byte) ([]apiv1.NewMachine, error) {
 		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")) // spreadsheets write a byte order mark
 		line, column := reader.FieldPos(i)
 		if _, twice := index[name]; twice || !slices.Contains(columns, name) {
-			return nil, usage("%s:%d:%d: %q is no column, or is there twice; the columns are %s", file, line, column, name, strings.Join(columns, ","))
+			return nil, usage("%s:%d:%d: %q is no column, or is there twice; the columns are %s", file, line, column, name,
+				strings.Join(columns, ","))
 		}
 		index[name] = i
 	}
@@ -149,7 +150,8 @@ func readMachines(file string, text []byte) ([]apiv1.NewMachine, error) {
 			}
 			return ""
 		}
-		m := apiv1.NewMachine{Name: field("name"), MACs: strings.Fields(field("macs")), Network: field("network"), Power: field("power"), Credentials: field("credentials"), Ports: strings.Fields(field("ports"))}
+		m := apiv1.NewMachine{Name: field("name"), MACs: strings.Fields(field("macs")), Network: field("network"),
+			Power: field("power"), Credentials: field("credentials"), Ports: strings.Fields(field("ports"))}
 		for _, needed := range columns[:3] {
 			if field(needed) == "" {
 				line, column := reader.FieldPos(index[needed])

@@ -50,7 +50,8 @@ certificate. It is valid for the site's apps only.`,
 		if err != nil {
 			return err
 		}
-		opened, raw, err := apiv1.OpenApp.Call(ctx, controller, apiv1.OpenAppInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, App: app})
+		opened, raw, err := apiv1.OpenApp.Call(ctx, controller, apiv1.OpenAppInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]},
+			App: app})
 		if err != nil {
 			return err
 		}
@@ -80,7 +81,8 @@ func (a *app) whichApp(ctx context.Context, controller *client, args []string) (
 	}
 	switch len(names) {
 	case 0:
-		return "", &problemError{Problem: apiv1.Problem{Code: "not-found", Detail: fmt.Sprintf("cluster %s has no web apps (its file names them under access.apps)", cluster.Name)}}
+		return "", &problemError{Problem: apiv1.Problem{Code: "not-found",
+			Detail: fmt.Sprintf("cluster %s has no web apps (its file names them under access.apps)", cluster.Name)}}
 	case 1:
 		return names[0], nil
 	}
@@ -124,7 +126,8 @@ func (a *app) browse(ctx context.Context, address string) {
 		return
 	}
 	path := filepath.Join(cache, "muster", "open.html")
-	text := `<!doctype html><meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0; url=` + html.EscapeString(address) + `">`
+	text := `<!doctype html><meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0; url=` +
+		html.EscapeString(address) + `">`
 	if os.MkdirAll(filepath.Dir(path), 0o700) != nil || os.WriteFile(path, []byte(text), 0o600) != nil {
 		return
 	}

@@ -28,9 +28,12 @@ cluster can be resumed on the same hosts only; --on-jobs requeue discards its me
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
-	onJobs := c.Flags().String("on-jobs", "", "`WHAT` happens to running jobs: requeue them at once, wait for them, or keep them in memory (default: wait if there is a --drain-timeout, else requeue)")
+	onJobs := c.Flags().String("on-jobs", "",
+		"`WHAT` happens to running jobs: requeue them at once, wait for them, or keep them in memory (default: wait if there "+
+			"is a --drain-timeout, else requeue)")
 	drain := new(drainTimeout)
-	drain.flag(c, "the `TIME` that running jobs may take to end, such as 30m; then they are requeued (default: no limit with --on-jobs wait)")
+	drain.flag(c, "the `TIME` that running jobs may take to end, such as 30m; then they are requeued (default: no limit with "+
+		"--on-jobs wait)")
 	flags := &changing{waiting: waitFlags(c, "its machines are back in the pool"), output: formatFlag(c)}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		switch *onJobs {
@@ -42,7 +45,8 @@ cluster can be resumed on the same hosts only; --on-jobs requeue discards its me
 		if err != nil {
 			return err
 		}
-		in := apiv1.PauseClusterInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Request: flags.request(*drain), OnJobs: *onJobs}
+		in := apiv1.PauseClusterInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Request: flags.request(*drain),
+			OnJobs: *onJobs}
 		return carryOut(ctx, a, controller, flags, apiv1.PauseCluster, in)
 	})
 	return c

@@ -24,7 +24,8 @@ func (s *site) heard(pattern string, status int, body any) *string {
 
 func TestATokenStandsAloneOnStandardOutput(t *testing.T) {
 	s := newSite(t)
-	sent := s.heard("POST /v1/tokens", 201, apiv1.Token{ID: "t-1", Name: "ci", Scope: access.ReadOnly, Project: "aero", ExpiresAt: time.Now().Add(30*24*time.Hour + time.Minute), Token: "muster_secret"})
+	sent := s.heard("POST /v1/tokens", 201, apiv1.Token{ID: "t-1", Name: "ci", Scope: access.ReadOnly, Project: "aero",
+		ExpiresAt: time.Now().Add(30*24*time.Hour + time.Minute), Token: "muster_secret"})
 	r := muster(t, "tokens", "add", "ci", "--read", "--project", "aero", "--for", "30d")
 	r.wants(t, 0, "token t-1 for ci is read-only, for project aero only, good for 30d0h")
 	if r.out != "muster_secret\n" || *sent != `{"name":"ci","scope":"read","project":"aero","for":"30d"}` {
@@ -40,9 +41,13 @@ func TestPeopleAndProjectsRead(t *testing.T) {
 	s := newSite(t)
 	s.answers("GET /v1/people", 200, list(
 		apiv1.Person{Name: "admin", UID: 10000, Operator: true, CreatedAt: ago(48 * time.Hour)},
-		apiv1.Person{Name: "bob", UID: 10001, FullName: "Bob Bernoulli", Disabled: true, Subject: "https://login.example.org 5f2c", CreatedAt: ago(time.Hour)}))
-	s.answers("GET /v1/projects", 200, list(apiv1.Project{Name: "aero", Role: access.Owner, Members: 2, Clusters: 1, CreatedAt: ago(time.Hour)}, apiv1.Project{Name: "bio", Members: 1, CreatedAt: ago(time.Hour)}))
-	s.answers("GET /v1/projects/aero/members", 200, list(apiv1.Member{Project: "aero", Person: "bob", Role: access.Member, Disabled: true, Since: ago(time.Hour)}))
+		apiv1.Person{Name: "bob", UID: 10001, FullName: "Bob Bernoulli", Disabled: true,
+			Subject: "https://login.example.org 5f2c", CreatedAt: ago(time.Hour)}))
+	s.answers("GET /v1/projects", 200,
+		list(apiv1.Project{Name: "aero", Role: access.Owner, Members: 2, Clusters: 1, CreatedAt: ago(time.Hour)},
+			apiv1.Project{Name: "bio", Members: 1, CreatedAt: ago(time.Hour)}))
+	s.answers("GET /v1/projects/aero/members", 200,
+		list(apiv1.Member{Project: "aero", Person: "bob", Role: access.Member, Disabled: true, Since: ago(time.Hour)}))
 	r := muster(t, "users", "list")
 	r.wants(t, 0)
 	reads(t, r.out, `
@@ -69,11 +74,13 @@ bob     member  1h0m  disabled
 
 func TestWhatIsAskedOfPeopleAndProjects(t *testing.T) {
 	for _, c := range []struct{ line, pattern, sends, says string }{
-		{"users add alice --operator", "POST /v1/people", `{"name":"alice","operator":true}`, "projects grant PROJECT alice member"},
+		{"users add alice --operator", "POST /v1/people", `{"name":"alice","operator":true}`,
+			"projects grant PROJECT alice member"},
 		{"users set alice --operator=false", "PUT /v1/people/alice", `{"operator":false}`, "alice is changed"},
 		{"users disable alice", "PUT /v1/people/alice", `{"disabled":true}`, "disabled everywhere"},
 		{"users enable alice", "PUT /v1/people/alice", `{"disabled":false}`, "enabled again"},
-		{"projects add bio --owner bob", "POST /v1/projects", `{"name":"bio","owner":"bob"}`, "bob owns it and manages its members"},
+		{"projects add bio --owner bob", "POST /v1/projects", `{"name":"bio","owner":"bob"}`,
+			"bob owns it and manages its members"},
 		{"projects set bio --recorded", "PUT /v1/projects/bio", `{"recorded":true}`, "clusters of bio are recorded"},
 		{"projects grant bio alice viewer", "PUT /v1/projects/bio/members/alice", `{"role":"viewer"}`, "alice is viewer of bio"},
 		{"projects revoke bio alice", "DELETE /v1/projects/bio/members/alice", ``, "alice is no longer in bio"},
@@ -104,9 +111,11 @@ func TestWhatIsAskedOfPeopleAndProjects(t *testing.T) {
 func TestTheAuditLogReadsOldestFirst(t *testing.T) {
 	s := newSite(t)
 	s.answers("GET /v1/audit", 200, list(
-		apiv1.Entry{At: ago(0), Person: "bob", Door: apiv1.APIDoor, Action: "delete-cluster", Project: "aero", Object: "cfd", Outcome: "403", Remote: "10.0.0.9:5000", Token: "t-2"},
+		apiv1.Entry{At: ago(0), Person: "bob", Door: apiv1.APIDoor, Action: "delete-cluster", Project: "aero", Object: "cfd",
+			Outcome: "403", Remote: "10.0.0.9:5000", Token: "t-2"},
 		apiv1.Entry{At: ago(time.Second), Person: "bob", Door: apiv1.APIDoor, Action: "list-clusters", Outcome: "200"},
-		apiv1.Entry{At: ago(time.Minute), Person: "alice", Door: apiv1.SSHDoor, Action: "shell", Project: "aero", Object: "cfd", Outcome: "0"}))
+		apiv1.Entry{At: ago(time.Minute), Person: "alice", Door: apiv1.SSHDoor, Action: "shell", Project: "aero", Object: "cfd",
+			Outcome: "0"}))
 	r := muster(t, "audit", "--person", "bob", "--since", "2h")
 	if r.wants(t, 0, "403"); strings.Contains(r.out, "list-clusters") {
 		t.Errorf("it is full of what was only looked at: %s", r.out)

@@ -30,8 +30,9 @@ func reads(t *testing.T, got, want string) {
 func TestAPlanShowsOldAndNewAndWhatItDoes(t *testing.T) {
 	s := newSite(t)
 	s.answers("PUT /v1/clusters/cfd", 200, apiv1.Answer{Plan: apiv1.Plan{
-		Spec:    spec.Cluster{Name: "cfd"},
-		Changes: []spec.Change{{Path: "queues[cpu].max", Old: "2", New: "4", Effect: spec.Live, Why: "new nodes join"}, {Path: "queues[gpu]", Old: "1 node", Effect: spec.DrainsQueue, Why: "its jobs end first"}},
+		Spec: spec.Cluster{Name: "cfd"},
+		Changes: []spec.Change{{Path: "queues[cpu].max", Old: "2", New: "4", Effect: spec.Live, Why: "new nodes join"},
+			{Path: "queues[gpu]", Old: "1 node", Effect: spec.DrainsQueue, Why: "its jobs end first"}},
 		Add:     []apiv1.Placed{{Node: "cpu3", Queue: "cpu", Class: "epyc", Machine: "m7"}},
 		Release: []string{"gpu1", "gpu2"},
 		Steps: []apiv1.Step{
@@ -79,17 +80,23 @@ func TestADryRunPrintsThePlan(t *testing.T) {
 func TestADescriptionExplainsEveryNode(t *testing.T) {
 	s := newSite(t)
 	s.answers("GET /v1/clusters/cfd", 200, apiv1.Cluster{
-		ID: "c1", Name: "cfd", Project: "aero", Phase: apiv1.Degraded, Reason: "1 of 2 nodes ready", Lacks: "class epyc: none is free", Since: ago(192 * time.Second),
-		Generation: 2, Reached: 1, Image: "sha256:12", Spec: spec.Cluster{Image: "debian12-hpc"}, Price: "3.75 EUR", CreatedAt: ago(26 * time.Hour), CreatedBy: "alice",
+		ID: "c1", Name: "cfd", Project: "aero", Phase: apiv1.Degraded, Reason: "1 of 2 nodes ready",
+		Lacks: "class epyc: none is free", Since: ago(192 * time.Second),
+		Generation: 2, Reached: 1, Image: "sha256:12", Spec: spec.Cluster{Image: "debian12-hpc"}, Price: "3.75 EUR",
+		CreatedAt: ago(26 * time.Hour), CreatedBy: "alice",
 		Nodes: []apiv1.Node{
-			{Name: "head", Role: protocol.Head, Class: "service", Machine: "s1", Address: "10.77.0.2", Phase: apiv1.Ready, Reason: "cpu unlimited", Since: ago(time.Hour), Seen: ago(0)},
-			{Name: "n1", Role: protocol.Compute, Queue: "main", Machine: "m1", Address: "10.77.0.3", Phase: apiv1.Ready, Reason: "cpu 2", Since: ago(time.Minute), Seen: ago(time.Second),
+			{Name: "head", Role: protocol.Head, Class: "service", Machine: "s1", Address: "10.77.0.2", Phase: apiv1.Ready,
+				Reason: "cpu unlimited", Since: ago(time.Hour), Seen: ago(0)},
+			{Name: "n1", Role: protocol.Compute, Queue: "main", Machine: "m1", Address: "10.77.0.3", Phase: apiv1.Ready,
+				Reason: "cpu 2", Since: ago(time.Minute), Seen: ago(time.Second),
 				Scheduler: &protocol.NodeState{State: protocol.NodeDraining, Raw: "mixed", Responding: false, Jobs: 3}},
-			{Name: "n2", Role: protocol.Compute, Queue: "main", Machine: "m2", Address: "10.77.0.4", Phase: apiv1.Joining, Reason: "waits for munge", Since: ago(time.Second),
+			{Name: "n2", Role: protocol.Compute, Queue: "main", Machine: "m2", Address: "10.77.0.4", Phase: apiv1.Joining,
+				Reason: "waits for munge", Since: ago(time.Second),
 				Checks: []protocol.Check{{Name: "sshd", OK: true}, {Name: "munge", Text: "refused"}}},
 		},
 	})
-	s.answers("GET /v1/clusters/c1/events", 200, list(apiv1.Event{Seq: 1, At: ago(time.Minute), Node: "n2", Phase: apiv1.Joining, Text: "its agent is here"}))
+	s.answers("GET /v1/clusters/c1/events", 200,
+		list(apiv1.Event{Seq: 1, At: ago(time.Minute), Node: "n2", Phase: apiv1.Joining, Text: "its agent is here"}))
 	r := muster(t, "describe", "cfd")
 	r.wants(t, 0)
 	reads(t, r.out, `
@@ -124,7 +131,8 @@ func TestMachinesAreAskedOneByOneAndEachRefusalIsTold(t *testing.T) {
 		}
 	})
 	muster(t, "machines", "maintain", "m1", "m2", "m3").wants(t, exitNotFound,
-		"machine m1: leaves service once it is free; it is in-use by cfd/n1\n", "error: machine m2: not found\n", "machine m3: leaves")
+		"machine m1: leaves service once it is free; it is in-use by cfd/n1\n", "error: machine m2: not found\n",
+		"machine m3: leaves")
 }
 
 func TestNewMachinesAreWaitedForUntilTheyPassedOrDidNot(t *testing.T) {
@@ -153,7 +161,8 @@ func TestNewMachinesAreWaitedForUntilTheyPassedOrDidNot(t *testing.T) {
 				}
 				reply(w, 200, m)
 			})
-			muster(t, "machines", "add", "--local", "1", "--cpus", "2", "--memory", "4GiB", "--wait").wants(t, c.code, "local-1 "+string(c.phase)+": as told", c.says)
+			muster(t, "machines", "add", "--local", "1", "--cpus", "2", "--memory", "4GiB", "--wait").
+				wants(t, c.code, "local-1 "+string(c.phase)+": as told", c.says)
 		})
 	}
 }
@@ -184,7 +193,8 @@ func TestAgesHaveTwoUnits(t *testing.T) {
 }
 
 func TestSizesOfMemory(t *testing.T) {
-	for text, want := range map[string]int{"": 0, "512MiB": 512, "4GiB": 4096, "1TiB": 1 << 20, "4GB": -1, "0GiB": -1, "-1GiB": -1, "1.5GiB": -1, "99999999TiB": -1} {
+	for text, want := range map[string]int{"": 0, "512MiB": 512, "4GiB": 4096, "1TiB": 1 << 20, "4GB": -1, "0GiB": -1,
+		"-1GiB": -1, "1.5GiB": -1, "99999999TiB": -1} {
 		got, err := parseMemory(text)
 		if (err != nil) != (want < 0) || err == nil && got != want {
 			t.Errorf("%q is %d, %v; want %d", text, got, err, want)
@@ -236,9 +246,11 @@ func TestAnEventSaysWhatItIsAbout(t *testing.T) {
 func TestAFabricsTableTellsWhatEnds(t *testing.T) {
 	s := newSite(t)
 	s.answers("GET /v1/fabrics/ib0", 200, apiv1.Fabric{
-		FabricSpec: apiv1.FabricSpec{Name: "ib0", Driver: "opensm"}, Phase: apiv1.Pending, Reason: "fabric ib0: nobody has read it", Since: ago(5 * time.Second),
-		Partitions: []apiv1.FabricPartition{{Key: 0x7000, Name: "storage", Ending: true, Members: []apiv1.FabricMember{{Port: 1, Leaving: true}}}, {Key: 0x7001, Name: "storage", Open: true}},
-		Ports:      []apiv1.FabricPort{{Port: 1, Adapter: 2, Name: "node0001"}},
+		FabricSpec: apiv1.FabricSpec{Name: "ib0", Driver: "opensm"}, Phase: apiv1.Pending,
+		Reason: "fabric ib0: nobody has read it", Since: ago(5 * time.Second),
+		Partitions: []apiv1.FabricPartition{{Key: 0x7000, Name: "storage", Ending: true,
+			Members: []apiv1.FabricMember{{Port: 1, Leaving: true}}}, {Key: 0x7001, Name: "storage", Open: true}},
+		Ports: []apiv1.FabricPort{{Port: 1, Adapter: 2, Name: "node0001"}},
 	})
 	r := musterWith(t, brisk(), "", "fabric", "get", "ib0")
 	r.wants(t, 0)

@@ -86,7 +86,9 @@ never deleted, as bills name them.`,
 		if err != nil {
 			return err
 		}
-		return output.print(a.out, raw, func() { a.say("project %s is created; %s owns it and manages its members", args[0], *owner) })
+		return output.print(a.out, raw, func() {
+			a.say("project %s is created; %s owns it and manages its members", args[0], *owner)
+		})
 	})
 	return c
 }
@@ -108,7 +110,8 @@ log in.`,
 		if !c.Flags().Changed("recorded") {
 			return usage("say what to change: --recorded or --recorded=false")
 		}
-		in := apiv1.ChangeProjectInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}, Body: apiv1.ChangeProjectBody{Recorded: recorded}}
+		in := apiv1.ChangeProjectInput{ProjectRef: apiv1.ProjectRef{Project: args[0]},
+			Body: apiv1.ChangeProjectBody{Recorded: recorded}}
 		_, raw, err := ask(ctx, a, apiv1.ChangeProject, in)
 		if err != nil {
 			return err
@@ -130,7 +133,8 @@ func (a *app) projectsMembers() *cobra.Command {
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		members, raw, err := askAll(ctx, a, apiv1.ListMembers, apiv1.ListMembersInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}})
+		members, raw, err := askAll(ctx, a, apiv1.ListMembers,
+			apiv1.ListMembersInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}})
 		if err != nil {
 			return err
 		}
@@ -197,7 +201,9 @@ clusters and files stay the project's. The only owner of a project stays: make s
 		ValidArgsFunction: a.completeInTurn(a.projectNames, a.personNames),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return do(ctx, a, apiv1.RemoveMember, apiv1.RemoveMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}, PersonRef: apiv1.PersonRef{Person: args[1]}}, "%s", fmt.Sprintf("%s is no longer in %s; their clusters and files stay there", args[1], args[0]))
+		return do(ctx, a, apiv1.RemoveMember, apiv1.RemoveMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]},
+			PersonRef: apiv1.PersonRef{Person: args[1]}}, "%s",
+			fmt.Sprintf("%s is no longer in %s; their clusters and files stay there", args[1], args[0]))
 	})
 	return c
 }

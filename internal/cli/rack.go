@@ -165,7 +165,8 @@ restarted, comes back with its machines off and their disks unchanged.`,
 func (a *app) announceRack(ctx context.Context, dir, name string) error {
 	network := rack.Network(dir, name)
 	body := apiv1.Network{
-		Name: name, Namespace: network.Namespace, Interface: network.Interface, Address: network.Address.String(), Mode: string(network.Mode),
+		Name: name, Namespace: network.Namespace, Interface: network.Interface, Address: network.Address.String(),
+		Mode:  string(network.Mode),
 		First: network.First.String(), Last: network.Last.String(), Unknown: string(network.Unknown), Switch: network.Switch,
 	}
 	err := networkCall(ctx, a, apiv1.PutNetwork, apiv1.PutNetworkInput{Network: name, Body: body})
@@ -173,7 +174,8 @@ func (a *app) announceRack(ctx context.Context, dir, name string) error {
 		return fmt.Errorf("the rack is up, but the controller refused its network: %w", err)
 	}
 	if err != nil {
-		a.say("its network %s (%s, %s) was not added to a controller: %v\nonce a controller runs, repeat `muster rack up` to add it", name, network.Interface, network.Namespace, err)
+		a.say("its network %s (%s, %s) was not added to a controller: %v\nonce a controller runs, repeat `muster rack up` "+
+			"to add it", name, network.Interface, network.Namespace, err)
 	}
 	return nil
 }
@@ -256,7 +258,8 @@ func (a *app) retire(ctx context.Context, c *client, network string, force bool)
 			if m.Desired == apiv1.ForRemoval {
 				continue
 			}
-			if _, _, err := apiv1.RemoveMachine.Call(ctx, c, apiv1.MachineRef{Machine: m.Name}); err != nil && exitOf(err) != exitNotFound {
+			if _, _, err := apiv1.RemoveMachine.Call(ctx, c, apiv1.MachineRef{Machine: m.Name}); err != nil &&
+				exitOf(err) != exitNotFound {
 				return err
 			}
 		}
@@ -273,10 +276,11 @@ func (a *app) retire(ctx context.Context, c *client, network string, force bool)
 
 func (a *app) rackRun() *cobra.Command {
 	c := &cobra.Command{
-		Use:     "run",
-		Hidden:  true,
-		Short:   "Run a rack's process",
-		Long:    `Run the rack described by a folder in the foreground until it is taken down. ` + "`muster rack up`" + ` starts this command; do not run it yourself.`,
+		Use:    "run",
+		Hidden: true,
+		Short:  "Run a rack's process",
+		Long: `Run the rack described by a folder in the foreground until it is taken down. ` + "`muster rack up`" +
+			` starts this command; do not run it yourself.`,
 		Example: `  muster rack run --dir /var/lib/muster-rack`,
 		Args:    cobra.NoArgs,
 	}

@@ -127,18 +127,26 @@ func (a *app) rackSwitches() []*cobra.Command {
 would. Shorter answers arrive intact: with the default, a kernel does and a root filesystem does not.`, &after)
 	corrupt.Flags().Var(&after, "after", "after how many bytes of an answer a byte is flipped")
 	return []*cobra.Command{
-		a.rackSwitch(rack.On, "Press the power button of machines that are off", `Switch machines on at their power button. Machines that are on stay on.`, nil),
-		a.rackSwitch(rack.Off, "Hold the power button of machines until they are off", `Switch machines off hard, without shutting down their systems. Machines that are off stay off.`, nil),
-		a.rackSwitch(rack.Kill, "Cut the power of machines", `Cut the power of machines, whatever they are doing. They can be switched on again.`, nil),
+		a.rackSwitch(rack.On, "Press the power button of machines that are off",
+			`Switch machines on at their power button. Machines that are on stay on.`, nil),
+		a.rackSwitch(rack.Off, "Hold the power button of machines until they are off",
+			`Switch machines off hard, without shutting down their systems. Machines that are off stay off.`, nil),
+		a.rackSwitch(rack.Kill, "Cut the power of machines",
+			`Cut the power of machines, whatever they are doing. They can be switched on again.`, nil),
 		a.rackSwitch(rack.Hang, "Freeze the CPUs of machines", `Stop the CPUs of machines: they have power but do nothing, as after a system crash. A reset, a power cycle or muster rack heal
 ends it.`, nil),
-		a.rackSwitch(rack.NoPower, "Break the power supply of machines", `From now on switching machines on has no effect: their BMCs answer as usual and magic packets arrive, but the machines stay off.`, nil),
-		a.rackSwitch(rack.NoDHCP, "Drop the DHCP packets of machines", `From now on packets between machines and DHCP servers are dropped. All others arrive.`, nil),
+		a.rackSwitch(rack.NoPower, "Break the power supply of machines",
+			`From now on switching machines on has no effect: their BMCs answer as usual and magic packets arrive, but the machines stay off.`, nil),
+		a.rackSwitch(rack.NoDHCP, "Drop the DHCP packets of machines",
+			`From now on packets between machines and DHCP servers are dropped. All others arrive.`, nil),
 		a.rackSwitch(rack.Unplug, "Unplug the network cables of machines", `From now on no packet reaches or leaves machines, as if their cables were cut; they keep running. Their BMCs still answer, but magic
 packets do not arrive.`, nil),
-		a.rackSwitch(rack.Slow, "Slow down the network of machines", `From now on the network of machines carries 256 kbit/s in each direction.`, nil),
+		a.rackSwitch(rack.Slow, "Slow down the network of machines",
+			`From now on the network of machines carries 256 kbit/s in each direction.`, nil),
 		corrupt,
-		a.rackSwitch(rack.BadDisk, "Make writes to the first disk of machines fail", `From their next start on, every write to the first disk of machines fails with an input/output error. Reads work.`, nil),
+		a.rackSwitch(rack.BadDisk, "Make writes to the first disk of machines fail",
+			`From their next start on, every write to the first disk of machines fails with an input/output error. Reads work.`,
+			nil),
 		a.rackSwitch(rack.Heal, "Remove all faults of machines", `Remove all faults of machines: hang, no-power, no-dhcp, unplug, slow, corrupt and bad-disk; the last one at
 the next start. Machines that are on stay on, those off stay off.`, nil),
 	}

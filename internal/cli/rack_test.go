@@ -93,12 +93,14 @@ func TestARackFromUpToDown(t *testing.T) {
 	if len(told) != 2 || told[0] != want || told[1] != want {
 		t.Errorf("the controller was told %v", told)
 	}
-	if text, err := os.ReadFile(csv); err != nil || !bytes.HasPrefix(text, []byte("name,macs,network,power,credentials,ports\nlab-1,52:54:00:00:01:00,lab,wol,,m1n0\n")) {
+	if text, err := os.ReadFile(csv); err != nil ||
+		!bytes.HasPrefix(text, []byte("name,macs,network,power,credentials,ports\nlab-1,52:54:00:00:01:00,lab,wol,,m1n0\n")) {
 		t.Errorf("the list: %v\n%s", err, text)
 	}
 
 	muster(t, "rack", "on", "lab-1", "--dir", dir).wants(t, 0, "lab-1 is on\n")
-	muster(t, "rack", "slow", "lab-1", "lab-2", "--dir", dir).wants(t, 0, "lab-1 is on; faults: slow\nlab-2 is off; faults: slow\n")
+	muster(t, "rack", "slow", "lab-1", "lab-2", "--dir", dir).
+		wants(t, 0, "lab-1 is on; faults: slow\nlab-2 is off; faults: slow\n")
 	muster(t, "rack", "hang", "lab-2", "--dir", dir).wants(t, exitConflict, "lab-2: the machine is off")
 	muster(t, "rack", "off", "lab-7", "--dir", dir).wants(t, exitNotFound, "lab-7")
 	muster(t, "rack", "console", "lab-1", "--dir", dir).wants(t, 0)
@@ -107,7 +109,8 @@ func TestARackFromUpToDown(t *testing.T) {
 	if err := json.Unmarshal([]byte(muster(t, "rack", "list", "-o", "json", "--dir", dir).out), &state); err != nil {
 		t.Fatal(err)
 	}
-	if m := state.Machines; len(m) != 2 || m[0].State != "on" || m[1].State != "off" || !slices.Equal(m[1].Faults, []string{rack.Slow}) {
+	if m := state.Machines; len(m) != 2 || m[0].State != "on" || m[1].State != "off" ||
+		!slices.Equal(m[1].Faults, []string{rack.Slow}) {
 		t.Errorf("%+v", m)
 	}
 

@@ -42,7 +42,8 @@ func (a *app) rolloutVerb(action, short, long string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		in := apiv1.ChangeRolloutInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Request: flags.request(*drain), Body: apiv1.ChangeRolloutBody{Action: action}}
+		in := apiv1.ChangeRolloutInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Request: flags.request(*drain),
+			Body: apiv1.ChangeRolloutBody{Action: action}}
 		return carryOut(ctx, a, controller, flags, apiv1.ChangeRollout, in)
 	})
 	return c

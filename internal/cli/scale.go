@@ -67,7 +67,8 @@ type drainTimeout time.Duration
 
 func drainFlag(c *cobra.Command) *drainTimeout {
 	d := new(drainTimeout)
-	d.flag(c, "the most `TIME` that nodes to be removed wait for their jobs, such as 10m; then the jobs are ended (default: no limit)")
+	d.flag(c, "the most `TIME` that nodes to be removed wait for their jobs, such as 10m; then the jobs are ended (default: "+
+		"no limit)")
 	return d
 }
 

@@ -69,8 +69,10 @@ lost with their jobs and replaced; people get new certificates and may have to r
   muster secrets rotate root --now`,
 		Args: cobra.MinimumNArgs(1),
 	}
-	announce := c.Flags().String("announce", "", "the least `TIME` that the new one is trusted before it signs (default: 7d where clients must learn it, else seconds)")
-	keep := c.Flags().String("keep", "", "the least `TIME` that the old one is trusted after that (default: as long as what it signed is valid)")
+	announce := c.Flags().String("announce", "",
+		"the least `TIME` that the new one is trusted before it signs (default: 7d where clients must learn it, else seconds)")
+	keep := c.Flags().String("keep", "",
+		"the least `TIME` that the old one is trusted after that (default: as long as what it signed is valid)")
 	deadline := c.Flags().String("deadline", "30d", "the `TIME` after which waiting ends")
 	now := c.Flags().Bool("now", false, "refuse the old ones at once, whatever depends on them")
 	output := formatFlag(c)

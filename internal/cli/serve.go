@@ -31,20 +31,28 @@ arguments.`,
 		Args: cobra.NoArgs,
 	}
 	data := dataFlag(c)
-	db := c.Flags().String("db", "", "a PostgreSQL database's `URL`, postgres://…, or MUSTER_DB (default: SQLite in the data directory)")
+	db := c.Flags().String("db", "",
+		"a PostgreSQL database's `URL`, postgres://…, or MUSTER_DB (default: SQLite in the data directory)")
 	listen := c.Flags().String("listen", "127.0.0.1:7420", "the `ADDRESS` of the API")
 	door := c.Flags().String("ssh", "", "the `ADDRESS` of the SSH gateway, such as 0.0.0.0:2222 (default: no gateway)")
-	name := c.Flags().String("ssh-name", "", "the host `NAME`, or NAME:PORT, by which people reach the gateway (default: its address)")
-	site := c.Flags().String("config", "", "the site `FILE`: classes, prices, defaults (default: the classes local and service, both this host)")
+	name := c.Flags().String("ssh-name", "",
+		"the host `NAME`, or NAME:PORT, by which people reach the gateway (default: its address)")
+	site := c.Flags().String("config", "",
+		"the site `FILE`: classes, prices, defaults (default: the classes local and service, both this host)")
 	logFormat := c.Flags().String("log-format", "text", "the `FORMAT` of the log: text or json")
 	var level slog.Level
 	c.Flags().TextVar(&level, "log-level", slog.LevelInfo, "the `LEVEL` from which to log: debug, info, warn or error")
-	metrics := c.Flags().String("metrics", "", "a separate `ADDRESS` for /metrics, /healthz and /readyz, without a token (default: the API's address, with a token)")
-	traces := c.Flags().String("traces", "", "where to send traces: the `URL` of an OTLP/HTTP receiver, or a file (default: nowhere)")
+	metrics := c.Flags().String("metrics", "",
+		"a separate `ADDRESS` for /metrics, /healthz and /readyz, without a token (default: the API's address, with a token)")
+	traces := c.Flags().String("traces", "",
+		"where to send traces: the `URL` of an OTLP/HTTP receiver, or a file (default: nowhere)")
 	hypervisor := c.Flags().Bool("local-hypervisor", false, "enrol this host as a hypervisor, a machine of class vm")
-	divide := c.Flags().StringToInt("divide", nil, "the virtual functions of this host's devices, `ADDRESS=NUMBER`, such as 0000:3b:00.0=8; may be repeated")
+	divide := c.Flags().StringToInt("divide", nil,
+		"the virtual functions of this host's devices, `ADDRESS=NUMBER`, such as 0000:3b:00.0=8; may be repeated")
 	c.Flags().Lookup("divide").DefValue = "" // nobody needs to read that an empty list is the default
-	keyFile := c.Flags().String("key-file", "", "the `FILE` with the key that secrets in the database are sealed with (default: site.key in the data directory, made at the first start)")
+	keyFile := c.Flags().String("key-file", "",
+		"the `FILE` with the key that secrets in the database are sealed with (default: site.key in the data directory, made "+
+			"at the first start)")
 	keyCommand := c.Flags().String("key-command", "", "a `PROGRAM` that prints that key; only root may be able to change it")
 	c.MarkFlagsMutuallyExclusive("key-file", "key-command")
 	web := webFlags(c)
@@ -65,7 +73,9 @@ arguments.`,
 			return fmt.Errorf("find this program, which nodes run as their agent: %w", err)
 		}
 		return serve.Run(ctx, serve.Config{
-			Data: dir, DB: *db, Listen: *listen, Site: *site, Binary: self, Version: Version(), Log: log, Metrics: *metrics, Traces: *traces, Web: *web, SSH: *door, SSHName: *name, LocalHypervisor: *hypervisor, Divide: *divide, KeyFile: *keyFile, KeyCommand: *keyCommand,
+			Data: dir, DB: *db, Listen: *listen, Site: *site, Binary: self, Version: Version(), Log: log, Metrics: *metrics,
+			Traces: *traces, Web: *web, SSH: *door, SSHName: *name, LocalHypervisor: *hypervisor, Divide: *divide,
+			KeyFile: *keyFile, KeyCommand: *keyCommand,
 			Ready: func(url string) { a.out.line("muster is ready at %s", url) },
 		})
 	})
@@ -75,9 +85,12 @@ arguments.`,
 // webFlags gives a command the door for web apps.
 func webFlags(c *cobra.Command) *serve.Web {
 	w := &serve.Web{}
-	c.Flags().StringVar(&w.Listen, "web", "", "the `ADDRESS` of an HTTPS door to the web apps of clusters, such as 0.0.0.0:443 (default: none)")
-	c.Flags().StringVar(&w.Domain, "web-domain", "localhost", "the `DOMAIN` that the apps' host names end in; DOMAIN:PORT if browsers use another port")
-	c.Flags().StringVar(&w.Certificate, "web-cert", "", "a PEM `FILE` with the certificate of *.DOMAIN (default: one from the site's own CA; see muster open --ca)")
+	c.Flags().StringVar(&w.Listen, "web", "",
+		"the `ADDRESS` of an HTTPS door to the web apps of clusters, such as 0.0.0.0:443 (default: none)")
+	c.Flags().StringVar(&w.Domain, "web-domain", "localhost",
+		"the `DOMAIN` that the apps' host names end in; DOMAIN:PORT if browsers use another port")
+	c.Flags().StringVar(&w.Certificate, "web-cert", "",
+		"a PEM `FILE` with the certificate of *.DOMAIN (default: one from the site's own CA; see muster open --ca)")
 	c.Flags().StringVar(&w.Key, "web-key", "", "a PEM `FILE` with its key")
 	return w
 }

@@ -54,7 +54,8 @@ func (a *app) printSessions(sessions []apiv1.Session) {
 		if s.EndedAt != nil {
 			state = "ended " + age(*s.EndedAt) + " ago: " + s.Outcome
 		}
-		t.row(s.ID, s.Person, s.Project+"/"+s.Place, s.What, s.Remote, age(s.BeganAt), fmt.Sprint(s.Received), fmt.Sprint(s.Sent), state)
+		t.row(s.ID, s.Person, s.Project+"/"+s.Place, s.What, s.Remote, age(s.BeganAt), fmt.Sprint(s.Received), fmt.Sprint(s.Sent),
+			state)
 	}
 	t.print(a.out)
 }

@@ -45,7 +45,8 @@ func newSite(t *testing.T) *site {
 		s.requests = append(s.requests, r.Method+" "+r.URL.RequestURI())
 		s.lock.Unlock()
 		if r.Header.Get("Authorization") != "Bearer "+testToken {
-			tellProblem(w, apiv1.Problem{Status: http.StatusUnauthorized, Code: "unauthorized", Detail: "a valid token is needed"})
+			tellProblem(w, apiv1.Problem{Status: http.StatusUnauthorized, Code: "unauthorized",
+				Detail: "a valid token is needed"})
 			return
 		}
 		s.ServeHTTP(w, r)

@@ -33,7 +33,8 @@ copied. For a consistent state, pause the cluster first. ` + "`muster create NEW
 		if err != nil {
 			return err
 		}
-		in := apiv1.CreateSnapshotInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Body: apiv1.CreateSnapshotBody{Name: *name}}
+		in := apiv1.CreateSnapshotInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]},
+			Body: apiv1.CreateSnapshotBody{Name: *name}}
 		s, raw, err := apiv1.CreateSnapshot.Call(ctx, controller, in)
 		if err != nil {
 			return err
@@ -46,7 +47,8 @@ copied. For a consistent state, pause the cluster first. ` + "`muster create NEW
 		if raw, err = a.awaitSnapshot(ctx, controller, wait, &s); err != nil {
 			return err
 		}
-		a.say("snapshot %s is %s: %s in %s", s.Name, a.paint(a.err, green, "saved"), bytesSize(s.Bytes), seconds(time.Since(start)))
+		a.say("snapshot %s is %s: %s in %s", s.Name, a.paint(a.err, green, "saved"), bytesSize(s.Bytes),
+			seconds(time.Since(start)))
 		a.say("`muster create NEW --from-snapshot %s` makes a cluster of it", s.Name)
 		return output.print(a.out, raw, func() {})
 	})
@@ -62,7 +64,8 @@ func (a *app) awaitSnapshot(ctx context.Context, c *client, w *waiting, s *apiv1
 		now, raw, err := apiv1.GetSnapshot.Call(ctx, c, apiv1.SnapshotRef{Snapshot: s.ID})
 		switch {
 		case errors.Is(context.Cause(ctx), errTimeout):
-			return nil, fmt.Errorf("not saved after %s: %s are copied (it goes on; `muster snapshots list` shows it)", w.timeout, bytesSize(s.Copied))
+			return nil, fmt.Errorf("not saved after %s: %s are copied (it goes on; `muster snapshots list` shows it)", w.timeout,
+				bytesSize(s.Copied))
 		case err != nil:
 			return nil, err
 		case now.Phase == apiv1.Saved:
@@ -86,7 +89,8 @@ func (a *app) snapshots() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "snapshots",
 		Short: "List and delete snapshots of clusters",
-		Long:  "The copies that `muster snapshot` saved. Snapshots outlive their clusters and use space on the controller's disk until deleted.",
+		Long: "The copies that `muster snapshot` saved. Snapshots outlive their clusters and use space on the controller's " +
+			"disk until deleted.",
 		Example: `  muster snapshots list
   muster snapshots delete before-upgrade`,
 	}, a.snapshotsList(), a.snapshotsDelete())

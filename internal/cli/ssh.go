@@ -61,7 +61,9 @@ func (a *app) enter(ctx context.Context, ref, node string, command []string) err
 	if err != nil {
 		return err
 	}
-	if node != "" && cluster.Phase != apiv1.Paused && !slices.ContainsFunc(cluster.Nodes, func(n apiv1.Node) bool { return n.Name == node }) {
+	if node != "" && cluster.Phase != apiv1.Paused && !slices.ContainsFunc(cluster.Nodes, func(n apiv1.Node) bool {
+		return n.Name == node
+	}) {
 		text := fmt.Sprintf("cluster %s has no node %q (`muster describe %s` lists its nodes)", cluster.Name, node, ref)
 		return &problemError{Problem: apiv1.Problem{Code: "not-found", Detail: text}}
 	}
@@ -134,7 +136,8 @@ func credentials(ctx context.Context, c *client, ref, dir string) (apiv1.Certifi
 	if err != nil {
 		return certificate, err
 	}
-	in := apiv1.CertifyInput{ClusterRef: apiv1.ClusterRef{Cluster: ref}, Body: apiv1.CertifyBody{PublicKey: string(ssh.MarshalAuthorizedKey(shown))}}
+	in := apiv1.CertifyInput{ClusterRef: apiv1.ClusterRef{Cluster: ref},
+		Body: apiv1.CertifyBody{PublicKey: string(ssh.MarshalAuthorizedKey(shown))}}
 	if certificate, _, err = apiv1.Certify.Call(ctx, c, in); err != nil {
 		return certificate, err
 	}

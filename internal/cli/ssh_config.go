@@ -40,7 +40,8 @@ Then ` + "`ssh CLUSTER@muster`" + ` is a cluster's head, and ` + "`ssh NODE.CLUS
 			return err
 		}
 		if gateway.Address == "" {
-			return errors.New("this controller has no SSH gateway: an operator starts one with `muster serve --ssh ADDRESS`; `muster ssh` works without one")
+			return errors.New("this controller has no SSH gateway: an operator starts one with `muster serve --ssh ADDRESS`; " +
+				"`muster ssh` works without one")
 		}
 		config, known, err := clientConfig(gateway)
 		if err != nil {
@@ -71,7 +72,8 @@ func clientConfig(g apiv1.Gateway) (config, known string, err error) {
 	texts := append(strings.Split(strings.TrimSpace(g.GatewayCA), "\n"), strings.Split(strings.TrimSpace(g.HostCA), "\n")...)
 	for _, text := range append(texts, g.Address, g.Account) {
 		if printable.Line(text) != text {
-			return "", "", fmt.Errorf("the gateway's %q is not one line of text, and would be other lines in a file of ssh's", text)
+			return "", "", fmt.Errorf("the gateway's %q is not one line of text, and would be other lines in a file of ssh's",
+				text)
 		}
 	}
 	if word := host + g.Account; strings.ContainsAny(word, " \"#") {
@@ -126,6 +128,7 @@ func (a *app) writeSSH(config, known string) error {
 			return err
 		}
 	}
-	a.say("`ssh CLUSTER@muster` is a cluster's head now, `ssh NODE.CLUSTER.muster` a node; see %s", filepath.Join(dir, configName))
+	a.say("`ssh CLUSTER@muster` is a cluster's head now, `ssh NODE.CLUSTER.muster` a node; see %s",
+		filepath.Join(dir, configName))
 	return nil
 }

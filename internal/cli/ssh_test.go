@@ -56,7 +56,9 @@ type door struct {
 func newDoor(t *testing.T, name string) *door {
 	t.Helper()
 	d := &door{users: newSigner(t), hosts: newSigner(t)}
-	checker := ssh.CertChecker{IsUserAuthority: func(k ssh.PublicKey) bool { return bytes.Equal(k.Marshal(), d.users.PublicKey().Marshal()) }}
+	checker := ssh.CertChecker{IsUserAuthority: func(k ssh.PublicKey) bool {
+		return bytes.Equal(k.Marshal(), d.users.PublicKey().Marshal())
+	}}
 	d.config = &ssh.ServerConfig{PublicKeyCallback: checker.Authenticate}
 	key := newSigner(t)
 	host, err := ssh.NewCertSigner(certify(t, d.hosts, key.PublicKey(), ssh.HostCert, name), key)
@@ -128,7 +130,8 @@ func hijack(t *testing.T, w http.ResponseWriter) net.Conn {
 		t.Error(err)
 		return nil
 	}
-	_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+apiv1.TunnelProtocol+"\r\n\r\n")
+	_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+apiv1.TunnelProtocol+
+		"\r\n\r\n")
 	return conn
 }
 
@@ -173,7 +176,8 @@ func TestSSHReadsNothingOfTheUsersAndShowsNoSecret(t *testing.T) {
 	}
 	t.Setenv("PATH", bin+":/usr/bin:/bin")
 	r := muster(t, "ssh", "hello", "date")
-	r.wants(t, 128+15, "-F\n/dev/null\n", "IdentitiesOnly=yes", "IdentityAgent=none", "StrictHostKeyChecking=yes", "HostKeyAlias=head.hello", "\n--\nhead\ndate\n", "token="+testToken)
+	r.wants(t, 128+15, "-F\n/dev/null\n", "IdentitiesOnly=yes", "IdentityAgent=none", "StrictHostKeyChecking=yes",
+		"HostKeyAlias=head.hello", "\n--\nhead\ndate\n", "token="+testToken)
 	if strings.Count(r.out, testToken) != 1 {
 		t.Errorf("the token is among the arguments:\n%s", r.out)
 	}
@@ -209,7 +213,8 @@ func TestATunnelIsClosedOneDirectionAtATime(t *testing.T) {
 func TestATunnelThatIsRefusedSaysWhy(t *testing.T) {
 	s := newSite(t)
 	s.HandleFunc("GET /v1/clusters/hello/tunnel", func(w http.ResponseWriter, _ *http.Request) {
-		tellProblem(w, apiv1.Problem{Status: http.StatusConflict, Code: "conflict", Detail: "cluster hello cannot be entered now: provisioning"})
+		tellProblem(w, apiv1.Problem{Status: http.StatusConflict, Code: "conflict",
+			Detail: "cluster hello cannot be entered now: provisioning"})
 	})
 	muster(t, "tunnel", "hello").wants(t, exitConflict, "error: cluster hello cannot be entered now: provisioning\n")
 }

@@ -68,7 +68,8 @@ func (s *stream) connection(ctx context.Context, each func(apiv1.Event, []byte) 
 	in := apiv1.ListEventsInput{Watch: true, LastEventID: strconv.FormatInt(s.after, 10)}
 	ask := apiv1.ListEvents.Ask(in)
 	if s.cluster != "" {
-		ask = apiv1.ListClusterEvents.Ask(apiv1.ListClusterEventsInput{ClusterRef: apiv1.ClusterRef{Cluster: s.cluster}, ListEventsInput: in})
+		ask = apiv1.ListClusterEvents.Ask(apiv1.ListClusterEventsInput{ClusterRef: apiv1.ClusterRef{Cluster: s.cluster},
+			ListEventsInput: in})
 	}
 	response, err := s.client.open(ctx, ask)
 	if err != nil {
@@ -115,7 +116,8 @@ func eventsAfter(ctx context.Context, c *client, cluster string, after int64) ([
 	if cluster == "" {
 		return apiv1.All(ctx, c, apiv1.ListEvents, in)
 	}
-	return apiv1.All(ctx, c, apiv1.ListClusterEvents, apiv1.ListClusterEventsInput{ClusterRef: apiv1.ClusterRef{Cluster: cluster}, ListEventsInput: in})
+	return apiv1.All(ctx, c, apiv1.ListClusterEvents, apiv1.ListClusterEventsInput{ClusterRef: apiv1.ClusterRef{Cluster: cluster},
+		ListEventsInput: in})
 }
 
 // lastEvent is the number of a cluster's newest event.

@@ -56,7 +56,8 @@ func (a *app) printTasks(cluster string, tasks []apiv1.Task) {
 		if task.Outcome != "" {
 			phase = string(task.Outcome)
 		}
-		t.row(task.ID, task.Account, phase, exitText(task), strings.Join(task.Nodes, ","), tookText(task), age(task.CreatedAt), workText(task.Work))
+		t.row(task.ID, task.Account, phase, exitText(task), strings.Join(task.Nodes, ","), tookText(task), age(task.CreatedAt),
+			workText(task.Work))
 	}
 	t.print(a.out)
 }
@@ -104,7 +105,8 @@ func (a *app) tasksGet() *cobra.Command {
 func (a *app) printTask(t apiv1.Task) {
 	a.out.line("task %s of %s on cluster %s %s", t.ID, t.Account, t.Cluster, standingTask(t))
 	for _, fact := range [][2]string{
-		{"runs", workText(t.Work)}, {"exit status", exitText(t)}, {"job", t.Job}, {"asked for", t.CreatedAt.Local().Format(time.DateTime)},
+		{"runs", workText(t.Work)}, {"exit status", exitText(t)}, {"job", t.Job},
+		{"asked for", t.CreatedAt.Local().Format(time.DateTime)},
 		{"took", tookText(t)}, {"wrote", fmt.Sprintf("%s, kept %s", bytesSize(t.Bytes), bytesSize(t.Kept))},
 	} {
 		if fact[1] != "" {

@@ -83,7 +83,8 @@ somebody who cannot log in; that person's list shows who made it.`,
 		var made apiv1.Token
 		var raw []byte
 		if *person != "" {
-			made, raw, err = apiv1.AddPersonToken.Call(ctx, controller, apiv1.AddPersonTokenInput{PersonRef: apiv1.PersonRef{Person: *person}, Body: body})
+			made, raw, err = apiv1.AddPersonToken.Call(ctx, controller,
+				apiv1.AddPersonTokenInput{PersonRef: apiv1.PersonRef{Person: *person}, Body: body})
 		} else {
 			made, raw, err = apiv1.AddToken.Call(ctx, controller, apiv1.AddTokenInput{Body: body})
 		}
@@ -92,7 +93,8 @@ somebody who cannot log in; that person's list shows who made it.`,
 		}
 		return output.print(a.out, raw, func() {
 			a.out.line("%s", made.Token)
-			a.say("token %s for %s is %s; it is shown only once", made.ID, made.Name, tokenLimits(made.Scope, made.Project, made.ExpiresAt))
+			a.say("token %s for %s is %s; it is shown only once", made.ID, made.Name,
+				tokenLimits(made.Scope, made.Project, made.ExpiresAt))
 		})
 	})
 	return c

@@ -35,7 +35,9 @@ func (a *app) tunnel() *cobra.Command {
 		if len(args) > 1 {
 			node = args[1]
 		}
-		conn, buffered, err := controller.upgrade(ctx, apiv1.Tunnel.Ask(apiv1.TunnelInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Node: node, Upgrade: apiv1.TunnelProtocol}))
+		conn, buffered, err := controller.upgrade(ctx,
+			apiv1.Tunnel.Ask(apiv1.TunnelInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Node: node,
+				Upgrade: apiv1.TunnelProtocol}))
 		if err != nil {
 			return err
 		}
@@ -88,7 +90,8 @@ func (c *client) dial(ctx context.Context) (net.Conn, error) {
 	}
 	address := net.JoinHostPort(c.base.Hostname(), port)
 	if c.base.Scheme == "https" {
-		return (&tls.Dialer{Config: &tls.Config{NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}}).DialContext(ctx, "tcp", address)
+		return (&tls.Dialer{Config: &tls.Config{NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}}).
+			DialContext(ctx, "tcp", address)
 	}
 	return c.dialer(ctx, "tcp", address)
 }

@@ -63,7 +63,8 @@ func (a *app) usersAdd() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 	}
 	full := c.Flags().String("name", "", "full `NAME`")
-	subject := c.Flags().String("subject", "", "issuer and `SUBJECT` of the identity that logs in as this person, with a space between")
+	subject := c.Flags().String("subject", "",
+		"issuer and `SUBJECT` of the identity that logs in as this person, with a space between")
 	operator := c.Flags().Bool("operator", false, "make the person an operator of the site")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
@@ -93,11 +94,13 @@ name itself never changes.`,
 		ValidArgsFunction: a.completeFirst(a.personNames),
 	}
 	full := c.Flags().String("name", "", "full `NAME`")
-	subject := c.Flags().String("subject", "", `issuer and `+"`SUBJECT`"+` of the identity that logs in as this person; "" for none`)
+	subject := c.Flags().String("subject", "", `issuer and `+"`SUBJECT`"+
+		` of the identity that logs in as this person; "" for none`)
 	operator := c.Flags().Bool("operator", false, "make the person an operator of the site")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		body := apiv1.ChangePersonBody{FullName: ifGiven(c, "name", full), Subject: ifGiven(c, "subject", subject), Operator: ifGiven(c, "operator", operator)}
+		body := apiv1.ChangePersonBody{FullName: ifGiven(c, "name", full), Subject: ifGiven(c, "subject", subject),
+			Operator: ifGiven(c, "operator", operator)}
 		if body == (apiv1.ChangePersonBody{}) {
 			return usage("say what to change: --name, --subject or --operator")
 		}
@@ -136,8 +139,11 @@ seconds.`,
 locked. Their files, jobs and clusters stay. ` + "`muster users enable`" + ` undoes it.`
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		in := apiv1.ChangePersonInput{PersonRef: apiv1.PersonRef{Person: args[0]}, Body: apiv1.ChangePersonBody{Disabled: &disabled}}
-		return do(ctx, a, apiv1.ChangePerson, in, "%s", fmt.Sprintf(map[bool]string{true: "%s is disabled everywhere; their files, jobs and clusters stay", false: "%s is enabled again"}[disabled], args[0]))
+		in := apiv1.ChangePersonInput{PersonRef: apiv1.PersonRef{Person: args[0]},
+			Body: apiv1.ChangePersonBody{Disabled: &disabled}}
+		return do(ctx, a, apiv1.ChangePerson, in, "%s",
+			fmt.Sprintf(map[bool]string{true: "%s is disabled everywhere; their files, jobs and clusters stay",
+				false: "%s is enabled again"}[disabled], args[0]))
 	})
 	return c
 }

@@ -27,7 +27,8 @@ type timing struct {
 func usualTiming() timing {
 	return timing{
 		repeats: []time.Duration{200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond},
-		back:    250 * time.Millisecond, look: time.Second, gap: 100 * time.Millisecond, draw: 100 * time.Millisecond, quiet: 10 * time.Second,
+		back:    250 * time.Millisecond, look: time.Second, gap: 100 * time.Millisecond, draw: 100 * time.Millisecond,
+		quiet: 10 * time.Second,
 	}
 }
 
@@ -40,7 +41,8 @@ type waiting struct {
 func waitFlags(c *cobra.Command, until string) *waiting {
 	w := &waiting{}
 	c.Flags().BoolVar(&w.wait, "wait", false, "wait until "+until+", and show the progress")
-	c.Flags().Var((*duration.Value)(&w.timeout), "timeout", "with --wait: give up waiting after this `TIME`, such as 90s or 10m; the operation goes on (default: no limit)")
+	c.Flags().Var((*duration.Value)(&w.timeout), "timeout",
+		"with --wait: give up waiting after this `TIME`, such as 90s or 10m; the operation goes on (default: no limit)")
 	return w
 }
 
@@ -77,10 +79,12 @@ type tracking struct {
 }
 
 // await shows the progress of an operation until it is done.
-func (a *app) await(ctx context.Context, c *client, w *waiting, op apiv1.Operation, cluster apiv1.Cluster, start time.Time) (*tracking, error) {
+func (a *app) await(ctx context.Context, c *client, w *waiting, op apiv1.Operation, cluster apiv1.Cluster,
+	start time.Time) (*tracking, error) {
 	ctx, cancel := w.limit(ctx)
 	defer cancel()
-	j := &tracking{app: a, client: c, op: op, name: cluster.Name, start: start, show: a.newProgress(cluster.Name, start), cluster: cluster, said: time.Now()}
+	j := &tracking{app: a, client: c, op: op, name: cluster.Name, start: start, show: a.newProgress(cluster.Name, start),
+		cluster: cluster, said: time.Now()}
 	err := j.run(ctx)
 	j.show.end()
 	if ctx.Err() != nil && err != nil {
@@ -248,7 +252,8 @@ func (j *tracking) done() (bool, error) {
 		return true, nil // a change of a paused cluster counts from its resume on
 	}
 	if c.Rollout != nil && c.Rollout.Stopped != "" {
-		return false, fmt.Errorf("the rollout of cluster %s has stopped: %s (`muster rollout back %s` goes back, `muster rollout resume %s` goes on)", c.Name, c.Rollout.Stopped, c.Name, c.Name)
+		return false, fmt.Errorf("the rollout of cluster %s has stopped: %s (`muster rollout back %s` goes back, `muster "+
+			"rollout resume %s` goes on)", c.Name, c.Rollout.Stopped, c.Name, c.Name)
 	}
 	return c.Phase == apiv1.Ready && c.Reached >= j.op.Generation, nil
 }

@@ -44,7 +44,8 @@ func TestAWaitTellsEveryEventOnceOverLostConnections(t *testing.T) {
 				})
 			})
 			r := muster(t, "create", "hello", "--nodes", "1", "--wait")
-			r.wants(t, 0, "cluster provisioning: starts 2 nodes\n", "n1 booting: as told\n", "cluster hello is ready: 1 head + 1 node in ", "`muster ssh hello` logs in to it\n")
+			r.wants(t, 0, "cluster provisioning: starts 2 nodes\n", "n1 booting: as told\n",
+				"cluster hello is ready: 1 head + 1 node in ", "`muster ssh hello` logs in to it\n")
 			for _, once := range []string{"head booting", "n1 booting", "head ready", "n1 ready"} {
 				if n := strings.Count(r.err, once); n != 1 {
 					t.Errorf("%q was told %d times", once, n)
@@ -80,7 +81,8 @@ func TestAReadyClusterOfAnOlderGenerationIsWaitedFor(t *testing.T) {
 	l.serve(s, false)
 	l.cluster.Phase, l.cluster.Reached, l.cluster.Generation = apiv1.Ready, 1, 2
 	s.answers("POST /v1/clusters/hello/scale", http.StatusAccepted, l.answer("change"))
-	muster(t, "scale", "hello", "3", "--wait", "--timeout", "100ms").wants(t, exitOther, "not done after 100ms: cluster hello is ready")
+	muster(t, "scale", "hello", "3", "--wait", "--timeout", "100ms").
+		wants(t, exitOther, "not done after 100ms: cluster hello is ready")
 }
 
 func TestATimeoutSaysHowThingsStand(t *testing.T) {
@@ -90,7 +92,8 @@ func TestATimeoutSaysHowThingsStand(t *testing.T) {
 	l.cluster.Lacks = "class local: none is free"
 	s.answers("POST /v1/clusters", http.StatusAccepted, l.answer("create"))
 	muster(t, "create", "hello", "--nodes", "1", "--wait", "--timeout", "100ms").wants(t, exitOther,
-		"not done after 100ms: cluster hello is provisioning: 1 of 2 nodes ready; joining: n1; lacks: class local: none is free (the operation goes on; `muster describe hello`")
+		"not done after 100ms: cluster hello is provisioning: 1 of 2 nodes ready; joining: n1; lacks: class local: none is "+
+			"free (the operation goes on; `muster describe hello`")
 }
 
 func TestAWaitWithoutNewsSaysWhatItWaitsFor(t *testing.T) {
@@ -100,7 +103,8 @@ func TestAWaitWithoutNewsSaysWhatItWaitsFor(t *testing.T) {
 	s.answers("POST /v1/clusters", http.StatusAccepted, l.answer("create"))
 	pace := brisk()
 	pace.quiet = 30 * time.Millisecond
-	musterWith(t, pace, "", "create", "hello", "--nodes", "1", "--wait", "--timeout", "200ms").wants(t, exitOther, "s  still provisioning: 1 of 2 nodes ready; joining: n1\n")
+	musterWith(t, pace, "", "create", "hello", "--nodes", "1", "--wait", "--timeout", "200ms").
+		wants(t, exitOther, "s  still provisioning: 1 of 2 nodes ready; joining: n1\n")
 }
 
 func TestAnInterruptedWaitLeavesTheOperationAlone(t *testing.T) {

@@ -103,7 +103,8 @@ func (s *Store) Renew(ctx context.Context, owner string, ttl time.Duration) (int
 	err := s.Quietly(ctx, func(tx *Tx) error {
 		held = 0
 		for _, d := range s.Living() {
-			n, err := tx.Exec(ctx, `UPDATE `+string(d.Kind)+` SET lease_until = now_ms() + $1 WHERE owner = $2`, ttl.Milliseconds(), owner)
+			n, err := tx.Exec(ctx, `UPDATE `+string(d.Kind)+` SET lease_until = now_ms() + $1 WHERE owner = $2`,
+				ttl.Milliseconds(), owner)
 			if err != nil {
 				return fmt.Errorf("renew leases of %ss: %w", d.Kind, err)
 			}
@@ -119,7 +120,8 @@ func (s *Store) Renew(ctx context.Context, owner string, ttl time.Duration) (int
 func (s *Store) ReleaseLeases(ctx context.Context, owner string) error {
 	return s.Quietly(ctx, func(tx *Tx) error {
 		for _, d := range s.Living() {
-			_, err := tx.Exec(ctx, `UPDATE `+string(d.Kind)+` SET owner = '', lease_until = 0 WHERE owner <> '' AND ($1 = '' OR owner = $1)`, owner)
+			_, err := tx.Exec(ctx, `UPDATE `+string(d.Kind)+
+				` SET owner = '', lease_until = 0 WHERE owner <> '' AND ($1 = '' OR owner = $1)`, owner)
 			if err != nil {
 				return fmt.Errorf("end claims of %ss: %w", d.Kind, err)
 			}
@@ -165,7 +167,8 @@ func (tx *Tx) Settle(ctx context.Context, c Claim, s Settlement) error {
 
 // Hold locks the claimed row for the rest of the transaction. ErrFenced if it is another's by now.
 func (tx *Tx) Hold(ctx context.Context, c Claim) error {
-	n, err := tx.Exec(ctx, `UPDATE `+string(c.Kind)+` SET fence = fence WHERE id = $1 AND owner = $2 AND fence = $3`, c.ID, c.Owner, c.Fence)
+	n, err := tx.Exec(ctx, `UPDATE `+string(c.Kind)+` SET fence = fence WHERE id = $1 AND owner = $2 AND fence = $3`, c.ID,
+		c.Owner, c.Fence)
 	if err == nil && n == 0 {
 		err = ErrFenced
 	}

@@ -49,8 +49,9 @@ const (
 
 // portable words in the SQL texts, and what each database calls them.
 var words = map[dialect]*strings.Replacer{
-	sqliteFile: strings.NewReplacer("now_ms()", "CAST(unixepoch('subsec') * 1000 AS INTEGER)", "FOR UPDATE SKIP LOCKED", "", "FOR UPDATE", ""),
-	postgres:   strings.NewReplacer("now_ms()", "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"),
+	sqliteFile: strings.NewReplacer("now_ms()", "CAST(unixepoch('subsec') * 1000 AS INTEGER)", "FOR UPDATE SKIP LOCKED", "",
+		"FOR UPDATE", ""),
+	postgres: strings.NewReplacer("now_ms()", "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"),
 }
 
 // Store is a database. Use View and Update; both may be called from any goroutine.
@@ -75,7 +76,8 @@ type Store struct {
 // Option changes how a database is opened.
 type Option func(*Store)
 
-// Volatile is for databases that nobody misses, as tests have: commits to an SQLite file do not wait for the disk, and a power cut
+// Volatile is for databases that nobody misses, as tests have: commits to an SQLite file do not wait for the disk, and a power
+// cut
 // may cost all of it.
 func Volatile(s *Store) { s.synchronous = "OFF" }
 
@@ -88,7 +90,8 @@ type Clock struct{ ahead atomic.Int64 } // milliseconds
 // Advance puts the clock forward, for transactions that begin after it.
 func (c *Clock) Advance(d time.Duration) { c.ahead.Add(d.Milliseconds()) }
 
-// Open opens and migrates the database of some kinds at url: "postgres://…", or a path of an SQLite file (created with mode 0600).
+// Open opens and migrates the database of some kinds at url: "postgres://…", or a path of an SQLite file (created with mode
+// 0600).
 // A second process that opens the same SQLite file is refused.
 //
 // Secrets are sealed with the keys of the ring. A ring that cannot open the database's secrets is refused, and nothing was
@@ -354,7 +357,8 @@ func broken(ctx context.Context, err error) bool {
 	var pg *pgconn.PgError
 	var lite *sqlite.Error
 	var connect *pgconn.ConnectError
-	return err != nil && ctx.Err() == nil && !Taken(err) && (errors.As(err, &pg) || errors.As(err, &lite) || errors.As(err, &connect) || errors.Is(err, driver.ErrBadConn))
+	return err != nil && ctx.Err() == nil && !Taken(err) &&
+		(errors.As(err, &pg) || errors.As(err, &lite) || errors.As(err, &connect) || errors.Is(err, driver.ErrBadConn))
 }
 
 // taken says that err is a violated uniqueness.

@@ -34,11 +34,13 @@ func TestWhatIsStoredIsReadBack(t *testing.T) {
 				t.Errorf("machine %+v: %v", m, err)
 			}
 			c, err := cluster.Named(ctx, tx, "default", "hello")
-			if err != nil || c.ID != "c1" || revealed(t, tx, c.Credential) != "secret" || c.Generation != 1 || c.Spec.Name != "hello" || c.CreatedAt.IsZero() {
+			if err != nil || c.ID != "c1" || revealed(t, tx, c.Credential) != "secret" || c.Generation != 1 ||
+				c.Spec.Name != "hello" || c.CreatedAt.IsZero() {
 				t.Errorf("cluster %+v: %v", c, err)
 			}
 			nodes, err := node.Of(ctx, tx, "c1")
-			if err != nil || len(nodes) != 1 || nodes[0].Slot != 3 || nodes[0].Phase != core.Pending || nodes[0].Seen.Checks != nil {
+			if err != nil || len(nodes) != 1 || nodes[0].Slot != 3 || nodes[0].Phase != core.Pending ||
+				nodes[0].Seen.Checks != nil {
 				t.Errorf("nodes %+v: %v", nodes, err)
 			}
 			if _, err := cluster.Named(ctx, tx, "other", "hello"); !errors.Is(err, core.ErrNotFound) {
@@ -87,7 +89,8 @@ func TestAMachineCannotBeGivenTwice(t *testing.T) {
 					}
 					for _, m := range list {
 						if m.Holder == "" {
-							return kindstest.AddNode(t.Context(), tx, fmt.Sprintf("n%d", i), "c1", fmt.Sprintf("n%d", i), 10+i, m.ID)
+							return kindstest.AddNode(t.Context(), tx, fmt.Sprintf("n%d", i), "c1", fmt.Sprintf("n%d", i), 10+i,
+								m.ID)
 						}
 					}
 					return errors.New("none free")
@@ -106,7 +109,9 @@ func TestAMachineCannotBeGivenTwice(t *testing.T) {
 		if won != machines {
 			t.Errorf("%d takers won %d machines", won, machines)
 		}
-		err := s.Update(t.Context(), func(tx *core.Tx) error { return kindstest.AddNode(t.Context(), tx, "nx", "c1", "nx", 99, "m1") })
+		err := s.Update(t.Context(), func(tx *core.Tx) error {
+			return kindstest.AddNode(t.Context(), tx, "nx", "c1", "nx", 99, "m1")
+		})
 		if err == nil {
 			t.Error("the database let a second node have machine m1")
 		}
@@ -406,7 +411,8 @@ func TestReportsOfAnOlderBootAreDropped(t *testing.T) {
 			if err := node.SaveScheduler(ctx, tx, "n1", row); err != nil {
 				return err
 			}
-			if err := node.SaveReport(ctx, tx, "n1", protocol.Report{Boot: 2, Facts: protocol.NodeFacts{CPUs: 2}, Checks: []protocol.Check{{Name: "sshd", OK: true}}}); err != nil {
+			if err := node.SaveReport(ctx, tx, "n1", protocol.Report{Boot: 2, Facts: protocol.NodeFacts{CPUs: 2},
+				Checks: []protocol.Check{{Name: "sshd", OK: true}}}); err != nil {
 				return err
 			}
 			return node.SaveReport(ctx, tx, "n1", protocol.Report{Boot: 1, Checks: []protocol.Check{{Name: "sshd"}}})
@@ -475,10 +481,13 @@ func TestARowInAnotherVersionsWordsIsRead(t *testing.T) {
 			return node.SaveScheduler(ctx, tx, "n1", &protocol.NodeState{Name: "n1"})
 		})
 		for old, want := range map[string]protocol.NodeState{
-			`{"name":"n1","state":"idle","responding":true,"jobs":0}`:               {Name: "n1", State: protocol.NodeUnknown, Responding: true, Raw: "idle"},
-			`{"name":"n1","state":"mixed","responding":true,"jobs":2}`:              {Name: "n1", State: protocol.NodeBusy, Responding: true, Jobs: 2, Raw: "mixed"},
-			`{"name":"n1","state":"mixed","drain":true,"responding":true,"jobs":2}`: {Name: "n1", State: protocol.NodeDraining, Responding: true, Jobs: 2, Raw: "mixed"},
-			`{"name":"n1","state":"down","responding":false,"jobs":0}`:              {Name: "n1", State: protocol.NodeDown},
+			`{"name":"n1","state":"idle","responding":true,"jobs":0}`: {Name: "n1", State: protocol.NodeUnknown,
+				Responding: true, Raw: "idle"},
+			`{"name":"n1","state":"mixed","responding":true,"jobs":2}`: {Name: "n1", State: protocol.NodeBusy,
+				Responding: true, Jobs: 2, Raw: "mixed"},
+			`{"name":"n1","state":"mixed","drain":true,"responding":true,"jobs":2}`: {Name: "n1", State: protocol.NodeDraining,
+				Responding: true, Jobs: 2, Raw: "mixed"},
+			`{"name":"n1","state":"down","responding":false,"jobs":0}`: {Name: "n1", State: protocol.NodeDown},
 		} {
 			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
 				_, err := tx.Exec(ctx, `UPDATE observed SET slurm = $1 WHERE node_id = 'n1'`, old)
@@ -538,7 +547,8 @@ func TestAClusterRemembersTheNodesThatItHad(t *testing.T) {
 			return before
 		}
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-			return errors.Join(kindstest.AddNode(ctx, tx, "a", "c1", "n1", 3, "m1"), kindstest.AddNode(ctx, tx, "b", "c2", "n1", 3, "m2"))
+			return errors.Join(kindstest.AddNode(ctx, tx, "a", "c1", "n1", 3, "m1"),
+				kindstest.AddNode(ctx, tx, "b", "c2", "n1", 3, "m2"))
 		})
 		if had("a") {
 			t.Error("the first node of a name had one before it")
@@ -546,7 +556,8 @@ func TestAClusterRemembersTheNodesThatItHad(t *testing.T) {
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
 			n, err := node.Get(ctx, tx, "a")
 			return errors.Join(err, node.LeaveMachine(ctx, tx, n), node.Add(ctx, tx, node.Node{
-				ID: "c", Cluster: "c1", Name: "n1", Role: protocol.Compute, Queue: "main", Class: "local", MachineID: "m3", Machine: "m3"}))
+				ID: "c", Cluster: "c1", Name: "n1", Role: protocol.Compute, Queue: "main", Class: "local", MachineID: "m3",
+				Machine: "m3"}))
 		})
 		if !had("c") || had("b") {
 			t.Error("a node that took the place of another had none before it, or that of another cluster had")

@@ -40,7 +40,8 @@ func TestOneLookSaysWhatIsDueAndHowLongTheRestMayWait(t *testing.T) {
 		if due, next := look(); len(due) != 0 || next >= 0 {
 			t.Errorf("all are held: %v is due, the next one in %v", due, next)
 		}
-		for i, settlement := range []core.Settlement{{Phase: machine.Enrolled, After: time.Hour}, {Phase: machine.Enrolled, Never: true}} {
+		for i, settlement := range []core.Settlement{{Phase: machine.Enrolled, After: time.Hour},
+			{Phase: machine.Enrolled, Never: true}} {
 			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return tx.Settle(ctx, claims[i], settlement) })
 		}
 		if due, next := look(); len(due) != 0 || next <= 59*time.Minute || next > time.Hour {

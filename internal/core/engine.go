@@ -101,7 +101,8 @@ type Engine struct {
 	busy   chan struct{} // one token a running handler
 }
 
-// NewEngine makes the engine of one controller, which owner names among its replicas, with a table for each kind that it works on.
+// NewEngine makes the engine of one controller, which owner names among its replicas, with a table for each kind that it works
+// on.
 func NewEngine(db *Store, owner string, tables []Table, tell *telemetry.Telemetry, log *slog.Logger) *Engine {
 	e := &Engine{db: db, owner: owner, log: log, tell: tell, busy: make(chan struct{}, workers), tables: tables}
 	for _, t := range tables {

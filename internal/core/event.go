@@ -65,7 +65,8 @@ func (tx *Tx) writeEvents(ctx context.Context) error {
 		}
 		_, err := tx.Exec(ctx, `INSERT INTO event (seq, at, type, project, cluster_id, cluster, node, machine, phase, text, request)
 			VALUES ($1, CASE WHEN CAST($11 AS BIGINT) = 0 THEN now_ms() ELSE CAST($11 AS BIGINT) END, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-			seq-int64(len(tx.events))+int64(i)+1, e.Type, e.Project, e.ClusterID, e.Cluster, e.Node, e.Machine, string(e.Phase), e.Text, telemetry.RequestOf(ctx), at)
+			seq-int64(len(tx.events))+int64(i)+1, e.Type, e.Project, e.ClusterID, e.Cluster, e.Node, e.Machine, string(e.Phase),
+			e.Text, telemetry.RequestOf(ctx), at)
 		if err != nil {
 			return fmt.Errorf("log event: %w", err)
 		}
@@ -86,7 +87,8 @@ func (tx *Tx) Events(ctx context.Context, of EventsOf) ([]Event, error) {
 	scan := func(r Scanner) (Event, error) {
 		var e Event
 		var at int64
-		err := r.Scan(&e.Seq, &at, &e.Type, &e.Project, &e.ClusterID, &e.Cluster, &e.Node, &e.Machine, &e.Phase, &e.Text, &e.Request)
+		err := r.Scan(&e.Seq, &at, &e.Type, &e.Project, &e.ClusterID, &e.Cluster, &e.Node, &e.Machine, &e.Phase, &e.Text,
+			&e.Request)
 		e.At = Instant(at)
 		return e, err
 	}
@@ -99,7 +101,9 @@ func (tx *Tx) Events(ctx context.Context, of EventsOf) ([]Event, error) {
 		which.Among("project", of.Projects)
 	}
 	which.Rest(` ORDER BY seq LIMIT $?`, of.Limit)
-	events, err := List(ctx, tx, scan, `SELECT seq, at, type, project, cluster_id, cluster, node, machine, phase, text, request FROM event`+which.Text, which.Args...)
+	events, err := List(ctx, tx, scan,
+		`SELECT seq, at, type, project, cluster_id, cluster, node, machine, phase, text, request FROM event`+which.Text,
+		which.Args...)
 	if err != nil {
 		return nil, fmt.Errorf("list events: %w", err)
 	}
@@ -118,7 +122,8 @@ func (tx *Tx) LastEvent(ctx context.Context) (int64, error) {
 // LastRequest is the last request that asked something of a cluster, and how long ago that was; "" if there was none.
 func (tx *Tx) LastRequest(ctx context.Context, cluster string) (id string, ago time.Duration, err error) {
 	var ms int64
-	err = tx.Row(ctx, `SELECT request, now_ms() - at FROM event WHERE cluster_id = $1 AND request <> '' ORDER BY seq DESC LIMIT 1`, cluster).Scan(&id, &ms)
+	err = tx.Row(ctx, `SELECT request, now_ms() - at FROM event WHERE cluster_id = $1 AND request <> '' ORDER BY seq DESC
+		LIMIT 1`, cluster).Scan(&id, &ms)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", 0, nil
 	}

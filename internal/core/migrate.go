@@ -40,7 +40,8 @@ func migrate(ctx context.Context, db *sql.DB, d dialect) error {
 		return fmt.Errorf("read the database's version: %w", err)
 	}
 	if at > newest {
-		return fmt.Errorf("the database was written by a newer version of Muster (its schema is %d, this program knows %d): use that version; nothing was changed", at, newest)
+		return fmt.Errorf("the database was written by a newer version of Muster (its schema is %d, this program knows %d): "+
+			"use that version; nothing was changed", at, newest)
 	}
 	if _, err := provider.Up(ctx); err != nil {
 		return fmt.Errorf("migrate the database: %w", err)
@@ -85,7 +86,8 @@ func withLife(statements string) string {
 	return strings.ReplaceAll(statements, "{{life}}", strings.TrimSpace(life))
 }
 
-// migrator carries out the migration files, which are plain SQL that both databases accept, but for migrationWords. Their versions are 1, 2, … in the
+// migrator carries out the migration files, which are plain SQL that both databases accept, but for migrationWords. Their
+// versions are 1, 2, … in the
 // order of their names, up to newest.
 func migrator(db *sql.DB, d dialect) (provider *goose.Provider, newest int64, err error) {
 	files, err := fs.Glob(migrations, "migrations/*.sql")

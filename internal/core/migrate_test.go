@@ -227,7 +227,8 @@ func count(t *testing.T, db *sql.DB) map[string]int {
 	query := `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`
 	rows, err := db.QueryContext(t.Context(), query)
 	if err != nil {
-		if rows, err = db.QueryContext(t.Context(), `SELECT tablename FROM pg_tables WHERE schemaname = current_schema()`); err != nil {
+		if rows, err = db.QueryContext(t.Context(),
+			`SELECT tablename FROM pg_tables WHERE schemaname = current_schema()`); err != nil {
 			t.Fatal(err)
 		}
 	}

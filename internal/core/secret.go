@@ -94,7 +94,8 @@ func (tx *Tx) Secret(ctx context.Context, name, made string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := tx.Exec(ctx, `INSERT INTO secret (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, name, box); err != nil {
+	if _, err := tx.Exec(ctx, `INSERT INTO secret (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, name,
+		box); err != nil {
 		return "", fmt.Errorf("store secret %s: %w", name, err)
 	}
 	if err := tx.Row(ctx, `SELECT value FROM secret WHERE name = $1`, name).Scan(&box); err != nil {

@@ -183,7 +183,9 @@ func TestABackupAloneIsWorthNothing(t *testing.T) {
 				t.Errorf("%v %v", c, err)
 			}
 			// What is written from now on.
-			if err := cluster.Add(ctx, tx, cluster.Cluster{ID: "new", Project: "default", Name: "new", Spec: spec.Cluster{Name: "new"}, Image: "sha256:00", Credential: core.NewSecret([]byte("a new key of munge")), CreatedBy: "admin"}); err != nil {
+			if err := cluster.Add(ctx, tx, cluster.Cluster{ID: "new", Project: "default", Name: "new",
+				Spec: spec.Cluster{Name: "new"}, Image: "sha256:00", Credential: core.NewSecret([]byte("a new key of munge")),
+				CreatedBy: "admin"}); err != nil {
 				return err
 			}
 			_, err = tx.Secret(ctx, "another", "another new secret")
@@ -193,7 +195,8 @@ func TestABackupAloneIsWorthNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		after = backup(t, url)
-		for _, secret := range []string{"a new key of munge", base64.StdEncoding.EncodeToString([]byte("a new key of munge")), "another new secret"} {
+		for _, secret := range []string{"a new key of munge", base64.StdEncoding.EncodeToString([]byte("a new key of munge")),
+			"another new secret"} {
 			if bytes.Contains(after, []byte(secret)) {
 				t.Errorf("%q is in the database's files in clear", secret)
 			}
@@ -326,7 +329,8 @@ func TestABoxOpensInItsOwnRowOnly(t *testing.T) {
 		s := kindstest.Open(t, url)
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
 			for _, id := range []string{"mine", "theirs"} {
-				if err := cluster.Add(ctx, tx, cluster.Cluster{ID: id, Project: "default", Name: id, Spec: spec.Cluster{Name: id}, Image: "sha256:00", Credential: core.NewSecret([]byte("key of " + id)), CreatedBy: "admin"}); err != nil {
+				if err := cluster.Add(ctx, tx, cluster.Cluster{ID: id, Project: "default", Name: id, Spec: spec.Cluster{Name: id},
+					Image: "sha256:00", Credential: core.NewSecret([]byte("key of " + id)), CreatedBy: "admin"}); err != nil {
 					return err
 				}
 			}
@@ -349,7 +353,8 @@ func TestABoxOpensInItsOwnRowOnly(t *testing.T) {
 func TestANewerDatabaseIsLeftAlone(t *testing.T) {
 	kindstest.Either(t, func(t *testing.T, url string) {
 		older(t, url)
-		do(t, raw(t, url), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, `+map[bool]string{true: "TRUE", false: "1"}[strings.Contains(url, "://")]+`)`)
+		do(t, raw(t, url), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, `+
+			map[bool]string{true: "TRUE", false: "1"}[strings.Contains(url, "://")]+`)`)
 		s, err := kinds.Open(t.Context(), url, sealing.File(filepath.Join(t.TempDir(), "site.key"), true))
 		if err == nil {
 			_ = s.Close()
@@ -369,7 +374,8 @@ func TestASecretIsNotPrinted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := []string{fmt.Sprint(s), fmt.Sprintf("%v %+v %#v %s %x %q", s, s, s, s, s, s), fmt.Sprintf("%+v", struct{ S core.Secret }{s}), string(text), log.String()}
+	all := []string{fmt.Sprint(s), fmt.Sprintf("%v %+v %#v %s %x %q", s, s, s, s, s, s),
+		fmt.Sprintf("%+v", struct{ S core.Secret }{s}), string(text), log.String()}
 	for _, form := range []string{"hunter2", "68756e74657232", base64.StdEncoding.EncodeToString([]byte("hunter2")), "104 117"} {
 		if i := slices.IndexFunc(all, func(s string) bool { return strings.Contains(s, form) }); i >= 0 {
 			t.Errorf("it is told: %s", all[i])

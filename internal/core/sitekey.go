@@ -74,7 +74,8 @@ func (tx *Tx) proven(ctx context.Context) ([]SiteKey, error) {
 			if has = "has key " + has; len(tx.keys.IDs()) == 0 {
 				has = "is not there, or has none"
 			}
-			return nil, fmt.Errorf("the secrets in the database are sealed with key %s; %s %s; put that key back, or name where it is by --key-file or --key-command; nothing was changed",
+			return nil, fmt.Errorf("the secrets in the database are sealed with key %s; %s %s; put that key back, or name "+
+				"where it is by --key-file or --key-command; nothing was changed",
 				k.ID, tx.keys.Source(), has)
 		} else if err != nil {
 			return nil, fmt.Errorf("the database's proof of key %s does not open: %w", k.ID, err)
@@ -116,7 +117,8 @@ func (tx *Tx) addSiteKey(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO site_key (id, number, proof, since) VALUES ($1, (SELECT COALESCE(MAX(number), 0) + 1 FROM site_key), $2, now_ms())`, id, proof)
+	_, err = tx.Exec(ctx, `INSERT INTO site_key (id, number, proof, since) VALUES ($1, (SELECT COALESCE(MAX(number), 0) + 1
+		FROM site_key), $2, now_ms())`, id, proof)
 	if err != nil {
 		return fmt.Errorf("add the site's key %s: %w", id, err)
 	}
@@ -168,7 +170,8 @@ func (tx *Tx) SiteKeys(ctx context.Context) ([]SiteKey, error) {
 	for i, k := range known {
 		for _, c := range tx.of.sealedColumns() {
 			var n int
-			if err := tx.Row(ctx, `SELECT count(*) FROM `+c.Table+` WHERE `+c.Name+` LIKE $1`, sealing.Of(k.ID)+"%").Scan(&n); err != nil {
+			if err := tx.Row(ctx, `SELECT count(*) FROM `+c.Table+` WHERE `+c.Name+` LIKE $1`, sealing.Of(k.ID)+"%").
+				Scan(&n); err != nil {
 				return nil, fmt.Errorf("count what is sealed: %w", err)
 			}
 			known[i].Boxes += n
@@ -232,8 +235,9 @@ func (tx *Tx) reseal(ctx context.Context, c SealedColumn) (int, error) {
 		return 0, err
 	}
 	scan := func(r Scanner) (v [2]string, err error) { return v, r.Scan(&v[0], &v[1]) }
-	old, err := List(ctx, tx, scan, fmt.Sprintf(`SELECT %s, %s FROM %s WHERE %s NOT IN %s AND %s NOT LIKE $1 ORDER BY 1 LIMIT %d FOR UPDATE`,
-		c.Row, c.Name, c.Table, c.Name, empty, c.Name, batch), sealing.Of(newest)+"%")
+	old, err := List(ctx, tx, scan,
+		fmt.Sprintf(`SELECT %s, %s FROM %s WHERE %s NOT IN %s AND %s NOT LIKE $1 ORDER BY 1 LIMIT %d FOR UPDATE`,
+			c.Row, c.Name, c.Table, c.Name, empty, c.Name, batch), sealing.Of(newest)+"%")
 	if err != nil {
 		return 0, fmt.Errorf("look for what is to be sealed: %w", err)
 	}
@@ -253,7 +257,8 @@ func (tx *Tx) reseal(ctx context.Context, c SealedColumn) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if _, err := tx.Exec(ctx, fmt.Sprintf(`UPDATE %s SET %s = $1 WHERE %s = $2`, c.Table, c.Name, c.Row), box, v[0]); err != nil {
+		if _, err := tx.Exec(ctx, fmt.Sprintf(`UPDATE %s SET %s = $1 WHERE %s = $2`, c.Table, c.Name, c.Row), box,
+			v[0]); err != nil {
 			return 0, fmt.Errorf("seal %s: %w", c.place(v[0]), err)
 		}
 	}
@@ -267,7 +272,9 @@ func (tx *Tx) forgetSiteKeys(ctx context.Context) (newest string, err error) {
 		return "", fmt.Errorf("reserve the site's key: %w", err)
 	}
 	// Whoever seals holds the row of the key that it seals with.
-	if _, err := List(ctx, tx, func(r Scanner) (id string, err error) { return id, r.Scan(&id) }, `SELECT id FROM site_key ORDER BY number FOR UPDATE`); err != nil {
+	if _, err := List(ctx, tx, func(r Scanner) (id string, err error) {
+		return id, r.Scan(&id)
+	}, `SELECT id FROM site_key ORDER BY number FOR UPDATE`); err != nil {
 		return "", fmt.Errorf("lock the site's keys: %w", err)
 	}
 	keys, err := tx.SiteKeys(ctx)

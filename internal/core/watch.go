@@ -34,7 +34,8 @@ func causeOf(ctx context.Context, tx *Tx, cluster string) (string, error) {
 // report tells the log and the telemetry how a step went. Each is told once, by the controller that took it.
 func (e *Engine) report(ctx context.Context, claim Claim, s Subject, o Outcome, to Settlement, began time.Time, err error) {
 	step := telemetry.Step{
-		Kind: string(claim.Kind), From: string(s.Life.Phase), To: string(to.Phase), Stayed: s.now.Sub(s.Life.PhaseAt) + time.Since(began),
+		Kind: string(claim.Kind), From: string(s.Life.Phase), To: string(to.Phase), Stayed: s.now.Sub(s.Life.PhaseAt) +
+			time.Since(began),
 		Result: result(o, to.Phase != s.Life.Phase, err), Err: cmp.Or(err, o.Err), Began: began,
 		Cluster: s.Event.Cluster, Node: s.Event.Node, Machine: s.Event.Machine, Op: s.Op, Fence: claim.Fence, Request: s.request,
 	}
@@ -59,7 +60,8 @@ func (e *Engine) report(ctx context.Context, claim Claim, s Subject, o Outcome, 
 		return
 	}
 	line := []any{"kind", step.Kind}
-	for _, part := range []struct{ name, value string }{{"cluster", step.Cluster}, {"node", step.Node}, {"machine", step.Machine}, {"op", step.Op}} {
+	for _, part := range []struct{ name, value string }{{"cluster", step.Cluster}, {"node", step.Node}, {"machine", step.Machine},
+		{"op", step.Op}} {
 		if part.value != "" {
 			line = append(line, part.name, part.value)
 		}

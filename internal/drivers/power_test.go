@@ -65,7 +65,8 @@ func TestControlsThatAreWrongSayWhy(t *testing.T) {
 
 func TestACompleteURLWithAPasswordIsRefusedWithoutIt(t *testing.T) {
 	for _, text := range []string{
-		"ipmi://admin:hunter2@10.0.0.5", "redfish://admin:hunter2@bmc1/redfish/v1/Systems/1", "ipmi://admin:hunt/hunter2@bmc1", "hunter2@bmc1",
+		"ipmi://admin:hunter2@10.0.0.5", "redfish://admin:hunter2@bmc1/redfish/v1/Systems/1", "ipmi://admin:hunt/hunter2@bmc1",
+		"hunter2@bmc1",
 	} {
 		if _, err := drivers.Power().Parse(text); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v", text, err)
@@ -90,7 +91,8 @@ func TestPowerSettingsAsAWhole(t *testing.T) {
 		{Control: "redfish://bmc1", Credentials: "admin:hunter2"}:         "use secret:NAME or env:BMC",
 	} {
 		err := drivers.Power().Validate(p)
-		if (err == nil) != (why == "") || err != nil && (!strings.Contains(err.Error(), why) || strings.Contains(err.Error(), "hunter2")) {
+		if (err == nil) != (why == "") || err != nil &&
+			(!strings.Contains(err.Error(), why) || strings.Contains(err.Error(), "hunter2")) {
 			t.Errorf("%v: %v; it should say %q", p, err, why)
 		}
 	}
@@ -99,7 +101,8 @@ func TestPowerSettingsAsAWhole(t *testing.T) {
 func TestHelpHasALineForEveryKind(t *testing.T) {
 	help := drivers.Power().Help()
 	for _, f := range drivers.Power() {
-		if !strings.Contains(help, "\n  "+f.Form) && !strings.HasPrefix(help, "  "+f.Form) || !strings.Contains(help, f.About+"\n") {
+		if !strings.Contains(help, "\n  "+f.Form) && !strings.HasPrefix(help, "  "+f.Form) ||
+			!strings.Contains(help, f.About+"\n") {
 			t.Errorf("%s is not in\n%s", f.Scheme, help)
 		}
 	}
@@ -109,15 +112,18 @@ func TestHelpHasALineForEveryKind(t *testing.T) {
 // if it could hold a password.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		"wol", "ipmi://10.0.0.5:623", "ipmi://[fd00::5]", "ipmi://u:p@h", "redfish://bmc1/redfish/v1/Systems/1?certificate=sha256:" + digest,
-		"redfish://bmc1//..", "command:pdu?arg=1&arg=%20", "command:../x", "ipmi://h:1:2", "redfish://[::1", "ipmi://%41", "command:a?arg=%", "", ":",
+		"wol", "ipmi://10.0.0.5:623", "ipmi://[fd00::5]", "ipmi://u:p@h",
+		"redfish://bmc1/redfish/v1/Systems/1?certificate=sha256:" + digest,
+		"redfish://bmc1//..", "command:pdu?arg=1&arg=%20", "command:../x", "ipmi://h:1:2", "redfish://[::1", "ipmi://%41",
+		"command:a?arg=%", "", ":",
 	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := drivers.Power().Parse(text)
 		if err != nil {
-			if _, secret, ok := strings.Cut(text, "@"); ok && !strings.HasPrefix(text, "command:") && len(secret) > 8 && strings.Contains(err.Error(), secret) {
+			if _, secret, ok := strings.Cut(text, "@"); ok && !strings.HasPrefix(text, "command:") && len(secret) > 8 &&
+				strings.Contains(err.Error(), secret) {
 				t.Errorf("%q: %v", text, err)
 			}
 			return

@@ -14,7 +14,8 @@ func TestANetworkWithoutASwitchSaysSoAloud(t *testing.T) {
 	for _, kind := range []string{"", "none"} {
 		n := inventory.Network{Name: "boot", Interface: "br7", Switch: kind}
 		text := all.Warning(n)
-		if !strings.Contains(text, "NOTHING KEEPS MACHINES OF NETWORK boot APART") || !strings.Contains(text, `switch is "none"`) || !strings.Contains(text, "--switch bridge or ovs,") {
+		if !strings.Contains(text, "NOTHING KEEPS MACHINES OF NETWORK boot APART") ||
+			!strings.Contains(text, `switch is "none"`) || !strings.Contains(text, "--switch bridge or ovs,") {
 			t.Errorf("%q", text)
 		}
 		s, err := all.Open(n)
@@ -37,7 +38,8 @@ func TestANetworkWithoutASwitchSaysSoAloud(t *testing.T) {
 	if text := all.Warning(inventory.Network{Switch: "bridge"}); text != "" {
 		t.Error(text)
 	}
-	if _, err := all.Open(inventory.Network{Switch: "cisco"}); err == nil || !strings.Contains(err.Error(), "use none, bridge or ovs") {
+	if _, err := all.Open(inventory.Network{Switch: "cisco"}); err == nil ||
+		!strings.Contains(err.Error(), "use none, bridge or ovs") {
 		t.Error(err)
 	}
 }
@@ -56,9 +58,11 @@ func TestWhatANetworkSaysOfItsSwitchIsChecked(t *testing.T) {
 		}
 	}
 	for _, database := range []string{
-		"unix:/run/openvswitch/db.sock,tcp:192.0.2.1:6640", "tcp:192.0.2.1:6640", "unix:/run/../tmp/db.sock", "unix:run/db.sock", "unix:/a b", "unix:/", "ssl:192.0.2.1:6640",
+		"unix:/run/openvswitch/db.sock,tcp:192.0.2.1:6640", "tcp:192.0.2.1:6640", "unix:/run/../tmp/db.sock", "unix:run/db.sock",
+		"unix:/a b", "unix:/", "ssl:192.0.2.1:6640",
 	} {
-		if err := drivers.Switches().Check(inventory.Network{Switch: "ovs", SwitchBridge: "b", SwitchDatabase: database}); err == nil {
+		if err := drivers.Switches().Check(inventory.Network{Switch: "ovs", SwitchBridge: "b",
+			SwitchDatabase: database}); err == nil {
 			t.Errorf("database %q is taken", database)
 		}
 	}

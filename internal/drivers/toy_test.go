@@ -28,13 +28,15 @@ func TestANewPowerControlIsAFolderAndALine(t *testing.T) {
 	if err := all.Validate(inventory.Power{Control: "toy:/srv/m1"}); err != nil {
 		t.Error(err)
 	}
-	if err := all.Validate(inventory.Power{Control: "toy:/srv/m1", Credentials: "env:BMC"}); err == nil || !strings.Contains(err.Error(), "a toy has none") {
+	if err := all.Validate(inventory.Power{Control: "toy:/srv/m1", Credentials: "env:BMC"}); err == nil ||
+		!strings.Contains(err.Error(), "a toy has none") {
 		t.Error(err)
 	}
 	if _, err := all.Parse("toi"); err == nil || !strings.Contains(err.Error(), "command:PROGRAM or toy:FOLDER") {
 		t.Error(err)
 	}
-	if !strings.Contains(all.Help(), "toy:FOLDER                   a machine that is a file") || !all.Capabilities("toy:/srv/m1").SwitchesOff {
+	if !strings.Contains(all.Help(), "toy:FOLDER                   a machine that is a file") || !all.Capabilities("toy:/srv/m1").
+		SwitchesOff {
 		t.Error(all.Help())
 	}
 }

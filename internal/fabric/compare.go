@@ -24,7 +24,8 @@ func (i Intent) Check() error {
 				return fmt.Errorf("%w: partition %s: %w", ErrRefused, p.Key, err)
 			}
 			if as != Limited && as != Full {
-				return fmt.Errorf("%w: port %s is to be in partition %s as %d, which is neither limited nor full", ErrRefused, port, p.Key, as)
+				return fmt.Errorf("%w: port %s is to be in partition %s as %d, which is neither limited nor full", ErrRefused,
+					port, p.Key, as)
 			}
 		}
 	}
@@ -34,7 +35,8 @@ func (i Intent) Check() error {
 		}
 	}
 	if len(i.Managers) == 0 {
-		return fmt.Errorf("%w: no subnet manager's port is named, and without one in the default partition nothing can be managed", ErrRefused)
+		return fmt.Errorf("%w: no subnet manager's port is named, and without one in the default partition nothing can be "+
+			"managed", ErrRefused)
 	}
 	return nil
 }

@@ -7,12 +7,14 @@ import (
 )
 
 func TestGUIDsAreReadAsTheyAreWritten(t *testing.T) {
-	for _, text := range []string{"0x0002c903000a0b0c", "0002c903000a0b0c", "0002:c903:000a:0b0c", "00:02:c9:03:00:0a:0b:0c", "0x2c903000a0b0c"} {
+	for _, text := range []string{"0x0002c903000a0b0c", "0002c903000a0b0c", "0002:c903:000a:0b0c", "00:02:c9:03:00:0a:0b:0c",
+		"0x2c903000a0b0c"} {
 		if g, err := ParseGUID(text); err != nil || g != 0x0002c903000a0b0c {
 			t.Errorf("%s: %s, %v", text, g, err)
 		}
 	}
-	for _, text := range []string{"", "0", "0x0", "0xffffffffffffffff", "2c903000a0b0c", "0002:c903:000a", "0002:c903:000a:0b0", "0x12345678901234567", "x", "0002-c903-000a-0b0c", "+002c903000a0b0cc"} {
+	for _, text := range []string{"", "0", "0x0", "0xffffffffffffffff", "2c903000a0b0c", "0002:c903:000a", "0002:c903:000a:0b0",
+		"0x12345678901234567", "x", "0002-c903-000a-0b0c", "+002c903000a0b0cc"} {
 		if g, err := ParseGUID(text); err == nil {
 			t.Errorf("%q: %s", text, g)
 		}
@@ -36,8 +38,9 @@ func FuzzParseGUID(f *testing.F) {
 
 func TestComparing(t *testing.T) {
 	i := Intent{
-		Partitions: []Partition{{Key: 1, Members: map[GUID]Membership{1: Full, 2: Full}}, {Key: 2, Members: map[GUID]Membership{2: Limited, 5: Full}}},
-		Managers:   []GUID{9},
+		Partitions: []Partition{{Key: 1, Members: map[GUID]Membership{1: Full, 2: Full}},
+			{Key: 2, Members: map[GUID]Membership{2: Limited, 5: Full}}},
+		Managers: []GUID{9},
 	}
 	seen := Tables{
 		1: {Entries: []Entry{0x7fff, 0x8001}},         // as it should be

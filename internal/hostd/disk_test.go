@@ -17,9 +17,11 @@ import (
 )
 
 func TestMemoryGoesToTheLargestOfTheFastDisks(t *testing.T) {
-	hdd, small, large, same := inventory.Disk{Name: "sda", Kind: "hdd", SizeGB: 8000}, inventory.Disk{Name: "sdb", Kind: "ssd", SizeGB: 240},
+	hdd, small, large, same := inventory.Disk{Name: "sda", Kind: "hdd", SizeGB: 8000},
+		inventory.Disk{Name: "sdb", Kind: "ssd", SizeGB: 240},
 		inventory.Disk{Name: "sdc", Kind: "ssd", SizeGB: 960}, inventory.Disk{Name: "vda", Kind: "virtual", SizeGB: 960}
-	for want, disks := range map[string][]inventory.Disk{"sdc": {hdd, small, large, same}, "sda": {hdd}, "vda": {hdd, same, small}} {
+	for want, disks := range map[string][]inventory.Disk{"sdc": {hdd, small, large, same}, "sda": {hdd},
+		"vda": {hdd, same, small}} {
 		if got, found := spare(disks); !found || got.Name != want {
 			t.Errorf("of %v it is %s, not %s", disks, got.Name, want)
 		}
@@ -90,11 +92,13 @@ func TestADiskThatCannotBeMadeReadyIsLeftAlone(t *testing.T) {
 	if info, err := os.Stat(at); err != nil || info.Mode().Perm() != 0o711 {
 		t.Errorf("%v %v", info, err)
 	}
-	if err := layDisk(t.Context(), failing{}, "/dev/none", at); err == nil || !strings.Contains(err.Error(), "not found in $PATH") {
+	if err := layDisk(t.Context(), failing{}, "/dev/none", at); err == nil ||
+		!strings.Contains(err.Error(), "not found in $PATH") {
 		t.Error(err)
 	}
 	var console bytes.Buffer
-	if there, err := mounted("/proc"); !there || err != nil || mountMemoryDisk(t.Context(), failing{}, &console, "/proc") != "" || console.Len() > 0 {
+	if there, err := mounted("/proc"); !there || err != nil || mountMemoryDisk(t.Context(), failing{}, &console, "/proc") != "" ||
+		console.Len() > 0 {
 		t.Errorf("what is mounted already is made ready once more: %v %q", err, console.String())
 	}
 }

@@ -117,7 +117,9 @@ func Run(ctx context.Context, o Options) error {
 		o.Address = func() (netip.AddrPort, error) { return addressOf(Bridge) }
 	}
 	h := &host{Options: o, news: make(chan struct{}, 1), unsaid: make(chan struct{}, 1), guests: map[id]*guest{}}
-	h.receiver = &receiver{keys: o.Keys, say: h.say, inside: func(ctx context.Context) (net.Conn, error) { return o.Movers.Dial(ctx) }}
+	h.receiver = &receiver{keys: o.Keys, say: h.say, inside: func(ctx context.Context) (net.Conn, error) {
+		return o.Movers.Dial(ctx)
+	}}
 	defer h.receiver.shut()
 	if o.Trouble == "" {
 		if err := os.MkdirAll(h.tries(), 0o700); err != nil {
@@ -345,5 +347,6 @@ func (h *host) cable(ctx context.Context) ([]string, error) {
 
 // network makes the network of a cluster, whose gateway is behind the uplink.
 func (h *host) network(ctx context.Context, n protocol.HostedNetwork) error {
-	return h.Networks.EnsureShared(ctx, n.Cluster, substrate.Network{Segment: n.Segment, Away: true, Uplinks: []substrate.Uplink{{Interface: Bridge}}})
+	return h.Networks.EnsureShared(ctx, n.Cluster,
+		substrate.Network{Segment: n.Segment, Away: true, Uplinks: []substrate.Uplink{{Interface: Bridge}}})
 }

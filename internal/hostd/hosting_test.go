@@ -191,7 +191,8 @@ func (m *machine) run(t *testing.T, c *controller) (stop func() error) {
 	ended := make(chan error, 1)
 	go func() {
 		o := Options{
-			Controller: c, Refused: errRefused, Boot: 3, Guests: m, Networks: m, Images: m, Dir: m.dir, Console: io.Discard, Look: 10 * time.Millisecond,
+			Controller: c, Refused: errRefused, Boot: 3, Guests: m, Networks: m, Images: m, Dir: m.dir, Console: io.Discard,
+			Look: 10 * time.Millisecond,
 			Lost: func() (map[string]string, error) {
 				m.mu.Lock()
 				defer m.mu.Unlock()
@@ -218,9 +219,11 @@ func newController() *controller { return &controller{changed: make(chan struct{
 // wanted is the first boot of a guest, asked for the first time.
 func wanted(node string) protocol.HostedGuest {
 	return protocol.HostedGuest{
-		Cluster: "c1", Node: node, Boot: 1, Try: 1, Name: "n1", Machine: "hv-" + node, Address: "10.77.2.1/16", MAC: "02:4d:00:07:02:01", Image: "sha256:b0b0",
-		Allocation: json.RawMessage(`{"guest":"` + node + `","cells":[{"numa":0,"cores":[2],"memory_mib":96}],"share":1}`), Asked: json.RawMessage(`{}`),
-		File: protocol.Boot{Node: node, Token: "secret"},
+		Cluster: "c1", Node: node, Boot: 1, Try: 1, Name: "n1", Machine: "hv-" + node, Address: "10.77.2.1/16",
+		MAC: "02:4d:00:07:02:01", Image: "sha256:b0b0",
+		Allocation: json.RawMessage(`{"guest":"` + node + `","cells":[{"numa":0,"cores":[2],"memory_mib":96}],"share":1}`),
+		Asked:      json.RawMessage(`{}`),
+		File:       protocol.Boot{Node: node, Token: "secret"},
 	}
 }
 
@@ -232,7 +235,8 @@ func TestGuestsComeAndGoAsTheyAreWanted(t *testing.T) {
 	m, c := newMachine(t), newController()
 	m.run(t, c)
 	c.until(t, "a hypervisor without guests", func(r protocol.HostReport) bool {
-		return r.Boot == 3 && r.Revision == 0 && len(r.Guests) == 0 && r.Emulates && r.Lost["0000:81:00.0"] == "no reset" && r.Partitions["0000:04:00.1"] == "guest a saw partition [0x8002]"
+		return r.Boot == 3 && r.Revision == 0 && len(r.Guests) == 0 && r.Emulates && r.Lost["0000:81:00.0"] == "no reset" &&
+			r.Partitions["0000:04:00.1"] == "guest a saw partition [0x8002]"
 	})
 	c.want(wanted("a"), wanted("b"))
 	r := c.until(t, "two guests run", func(r protocol.HostReport) bool { return runs("a")(r) && runs("b")(r) })
@@ -330,7 +334,10 @@ func TestWhatIsNotWantedAnyMoreIsGivenUp(t *testing.T) {
 	m.run(t, c)
 	defer m.HangEnsure("a")()
 	c.want(wanted("a"))
-	c.until(t, "it is being made", func(r protocol.HostReport) bool { s := state(r, "a"); return s.Doing == "starts" && s.Boot == 1 })
+	c.until(t, "it is being made", func(r protocol.HostReport) bool {
+		s := state(r, "a")
+		return s.Doing == "starts" && s.Boot == 1
+	})
 	c.want()
 	c.until(t, "it is gone", func(r protocol.HostReport) bool { return r.Revision == 2 && len(r.Guests) == 0 })
 }
@@ -422,7 +429,8 @@ func TestABootThatIsRefusedEnds(t *testing.T) {
 	c.edit(func() { c.gone = true })
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Run(t.Context(), Options{Controller: c, Refused: errRefused, Guests: m, Networks: m, Images: m, Dir: m.dir, Console: io.Discard})
+		ended <- Run(t.Context(), Options{Controller: c, Refused: errRefused, Guests: m, Networks: m, Images: m, Dir: m.dir,
+			Console: io.Discard})
 	}()
 	select {
 	case err := <-ended:
@@ -436,7 +444,8 @@ func TestABootThatIsRefusedEnds(t *testing.T) {
 
 func TestFilesInMemoryAreNoMemoryForGuests(t *testing.T) {
 	two := inventory.Facts{NUMA: []inventory.NUMANode{{ID: 0, MemoryMiB: 4096}, {ID: 1, MemoryMiB: 4096}}} // keeps 512 and 256
-	for files, want := range map[int][2]int{0: {4096, 4096}, 384: {4096, 4096}, 1384: {3096, 4096}, 4384: {512, 3680}, 1 << 20: {512, 256}} {
+	for files, want := range map[int][2]int{0: {4096, 4096}, 384: {4096, 4096}, 1384: {3096, 4096}, 4384: {512, 3680},
+		1 << 20: {512, 256}} {
 		got := less(two, files)
 		if is := [2]int{got.NUMA[0].MemoryMiB, got.NUMA[1].MemoryMiB}; is != want {
 			t.Errorf("with %d MiB of files: %v, want %v", files, is, want)

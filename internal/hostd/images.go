@@ -46,7 +46,8 @@ func (s *Store) folder(digest string) string {
 // Find tells a guest's driver where the files of an image are.
 func (s *Store) Find(digest string) (vm.Image, error) {
 	dir := s.folder(digest)
-	i := vm.Image{Kernel: filepath.Join(dir, kernelFile), Drivers: filepath.Join(dir, driversFile), Root: filepath.Join(dir, rootFile)}
+	i := vm.Image{Kernel: filepath.Join(dir, kernelFile), Drivers: filepath.Join(dir, driversFile),
+		Root: filepath.Join(dir, rootFile)}
 	for _, path := range []string{i.Kernel, i.Drivers, i.Root} {
 		if _, err := os.Stat(path); err != nil {
 			return i, fmt.Errorf("image %s: %w", digest, err)
@@ -77,7 +78,8 @@ func (s *Store) Fetch(ctx context.Context, i protocol.HostedImage, say io.Writer
 	for _, f := range []struct {
 		name, what string
 		blob       protocol.Blob
-	}{{rootFile, "root image", i.Root}, {kernelFile, "kernel", protocol.Blob{Digest: i.Kernel}}, {driversFile, "drivers", protocol.Blob{Digest: i.Drivers}}} {
+	}{{rootFile, "root image", i.Root}, {kernelFile, "kernel", protocol.Blob{Digest: i.Kernel}},
+		{driversFile, "drivers", protocol.Blob{Digest: i.Drivers}}} {
 		path := filepath.Join(dir, f.name)
 		if _, err := os.Stat(path); err == nil {
 			continue

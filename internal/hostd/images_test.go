@@ -33,7 +33,8 @@ func TestImagesAreFetchedOnceAndGoWhenNobodyNamesThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	image := protocol.HostedImage{
-		Digest: "sha256:" + strings.Repeat("1a", 32), Root: protocol.Blob{Digest: offer("the root"), Size: 8}, Kernel: offer("the kernel"), Drivers: offer("the drivers"),
+		Digest: "sha256:" + strings.Repeat("1a", 32), Root: protocol.Blob{Digest: offer("the root"), Size: 8},
+		Kernel: offer("the kernel"), Drivers: offer("the drivers"),
 	}
 	if _, err := s.Find(image.Digest); err == nil {
 		t.Error("an image was found that was never fetched")

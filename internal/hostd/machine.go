@@ -36,7 +36,8 @@ type Machine struct {
 // mendEvery is how often it is tried to take back devices that did not come back from their guests.
 const mendEvery = time.Minute
 
-// guardEvery is how often it is looked at what guests see of InfiniBand partitions, and guardKeep how long what was found is told:
+// guardEvery is how often it is looked at what guests see of InfiniBand partitions, and guardKeep how long what was found is
+// told:
 // several reports.
 const (
 	guardEvery = 3 * time.Second
@@ -90,7 +91,9 @@ func (m Machine) furnish(ctx context.Context, o *Options) error {
 		fmt.Fprintln(m.Console, "guests cannot sleep on this machine:", diskless)
 	}
 	guests, err := vm.New(vm.Config{
-		Dir: at("guests"), Memory: at("memory"), Diskless: diskless, Images: images.Find, FirstStage: func() ([]byte, error) { return first, nil }, Binary: m.Binary,
+		Dir: at("guests"), Memory: at("memory"), Diskless: diskless, Images: images.Find, FirstStage: func() ([]byte, error) {
+			return first, nil
+		}, Binary: m.Binary,
 		Facts: facts, Devices: moved, Ports: ports{cables}, Accel: m.Accel, Log: log,
 	})
 	if err != nil {

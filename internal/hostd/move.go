@@ -25,7 +25,8 @@ type Movers interface {
 
 // moving is what a guest is at while a step goes on, in a user's words.
 var moving = map[protocol.MoveStep]string{
-	protocol.MoveLeave: "is described", protocol.MoveReceive: "is prepared", protocol.MoveListen: "is awaited", protocol.MoveSend: "is copied", protocol.MoveArrive: "is let run",
+	protocol.MoveLeave: "is described", protocol.MoveReceive: "is prepared", protocol.MoveListen: "is awaited",
+	protocol.MoveSend: "is copied", protocol.MoveArrive: "is let run",
 }
 
 // stage is a step of one move.
@@ -40,7 +41,8 @@ func stageOf(m *protocol.HostedMove) stage {
 
 // untravelled says that there is a step of its move that is not over. The caller has the lock.
 func (g *guest) untravelled() bool {
-	return g.move != nil && g.move.Do != protocol.MoveHold && (g.moved == nil || stage{g.moved.Number, g.moved.Step} != stageOf(g.move))
+	return g.move != nil && g.move.Do != protocol.MoveHold &&
+		(g.moved == nil || stage{g.moved.Number, g.moved.Step} != stageOf(g.move))
 }
 
 // travel is one step of a guest's move. within ends when another is wanted, ctx when all of us ends.
@@ -91,7 +93,9 @@ func (h *host) migrate(ctx context.Context, g *guest, m protocol.HostedMove, ove
 			over.Address, err = h.receiver.open(ctx, at, way, other)
 		}
 	case protocol.MoveSend:
-		err = h.Movers.Send(ctx, n.Ref, m.Description, func(ctx context.Context) (net.Conn, error) { return h.Keys.dial(ctx, m.Address, way, other) })
+		err = h.Movers.Send(ctx, n.Ref, m.Description, func(ctx context.Context) (net.Conn, error) {
+			return h.Keys.dial(ctx, m.Address, way, other)
+		})
 	case protocol.MoveArrive:
 		// From its first moment here it has been tried: who finds it dead must not make it anew.
 		if err := h.tried(g, m.Guest); err != nil {

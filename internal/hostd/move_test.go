@@ -37,7 +37,8 @@ func newAuthority(t *testing.T) authority {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	check(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "agents"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "agents"}, NotBefore: time.Now().
+				Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -61,7 +62,8 @@ func (a authority) keys(machine string, boot int64, change ...func(*x509.Certifi
 	check(a, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: machine, SerialNumber: strconv.FormatInt(boot, 10)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().
+				Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	for _, do := range change {
 		do(template)
@@ -115,16 +117,22 @@ func TestAWayIsForTwoBootsOfTwoHostsAndOneMove(t *testing.T) {
 		t.Fatalf("its own two hosts: %v", err)
 	}
 	for what, err := range map[string]error{
-		"another host":               through(a.keys("m3", 4), address, way, target),
-		"an earlier boot":            through(a.keys("m1", 3), address, way, target),
-		"another move":               through(a.keys("m1", 4), address, protocolOf("n1", 16), target),
-		"another node":               through(a.keys("m1", 4), address, protocolOf("n2", 17), target),
-		"another authority":          through(newAuthority(t).keys("m1", 4), address, way, target),
-		"a certificate that is over": through(a.keys("m1", 4, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }), address, way, target),
-		"a controller's certificate": through(a.keys("m1", 4, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }), address, way, target),
-		"no certificate":             through(Keys{func() *tls.Certificate { return nil }, a.keys("m1", 4).Roots}, address, way, target),
-		"to another host":            through(a.keys("m1", 4), address, way, peer{"m9", 5}),
-		"to a later boot":            through(a.keys("m1", 4), address, way, peer{"m2", 6}),
+		"another host":      through(a.keys("m3", 4), address, way, target),
+		"an earlier boot":   through(a.keys("m1", 3), address, way, target),
+		"another move":      through(a.keys("m1", 4), address, protocolOf("n1", 16), target),
+		"another node":      through(a.keys("m1", 4), address, protocolOf("n2", 17), target),
+		"another authority": through(newAuthority(t).keys("m1", 4), address, way, target),
+		"a certificate that is over": through(a.keys("m1", 4, func(c *x509.Certificate) {
+			c.NotAfter = time.Now().Add(-time.Minute)
+		}), address, way, target),
+		"a controller's certificate": through(a.keys("m1", 4, func(c *x509.Certificate) {
+			c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+		}), address, way, target),
+		"no certificate": through(Keys{func() *tls.Certificate {
+			return nil
+		}, a.keys("m1", 4).Roots}, address, way, target),
+		"to another host": through(a.keys("m1", 4), address, way, peer{"m9", 5}),
+		"to a later boot": through(a.keys("m1", 4), address, way, peer{"m2", 6}),
 	} {
 		if err == nil {
 			t.Errorf("%s comes through", what)
@@ -190,7 +198,8 @@ type travellers struct {
 
 func newTravellers(t *testing.T, k Keys) *machine {
 	m := newMachine(t)
-	m.keys, m.moves = k, &travellers{machine: m, place: map[string]substrate.Node{}, whole: map[string]bool{}, fails: map[string]error{}}
+	m.keys, m.moves = k, &travellers{machine: m, place: map[string]substrate.Node{}, whole: map[string]bool{},
+		fails: map[string]error{}}
 	return m
 }
 
@@ -357,7 +366,9 @@ func TestAGuestGoesFromHostToHostStepByStep(t *testing.T) {
 	})
 	made := p.m[1].Calls().Ensure
 	p.c[1].want(p.guest)
-	r := p.c[1].until(t, "it is the new host's own", func(r protocol.HostReport) bool { return r.Revision == p.c[1].wanted.Revision && runs("a")(r) })
+	r := p.c[1].until(t, "it is the new host's own", func(r protocol.HostReport) bool {
+		return r.Revision == p.c[1].wanted.Revision && runs("a")(r)
+	})
 	if s := state(r, "a"); s.Try != 1 || p.m[1].Calls().Ensure != made {
 		t.Errorf("it is %+v, and was made %d times more", s, p.m[1].Calls().Ensure-made)
 	}
@@ -378,18 +389,23 @@ func TestAGuestArrivesWhereNobodyCanListenAnyMore(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- Run(ctx, Options{
-			Controller: p.c[1], Refused: errRefused, Boot: 3, Guests: p.m[1], Networks: p.m[1], Images: p.m[1], Dir: p.m[1].dir, Console: io.Discard, Look: 10 * time.Millisecond,
-			Movers: v, Keys: p.m[1].keys, Address: func() (netip.AddrPort, error) { return netip.ParseAddrPort(taken.Addr().String()) },
+			Controller: p.c[1], Refused: errRefused, Boot: 3, Guests: p.m[1], Networks: p.m[1], Images: p.m[1], Dir: p.m[1].dir,
+			Console: io.Discard, Look: 10 * time.Millisecond,
+			Movers: v, Keys: p.m[1].keys, Address: func() (netip.AddrPort, error) {
+				return netip.ParseAddrPort(taken.Addr().String())
+			},
 		})
 	}()
 	defer func() { cancel(); <-ended }()
-	if over := p.c[1].does(t, nil, p.move(3, protocol.MoveListen, 1)); !strings.Contains(over.Failed, "let guests of other hosts come") {
+	if over := p.c[1].does(t, nil, p.move(3, protocol.MoveListen, 1)); !strings.Contains(over.Failed,
+		"let guests of other hosts come") {
 		t.Errorf("it says %+v", over)
 	}
 	v.tm.Lock()
 	v.whole["a"] = true // it has come before
 	v.tm.Unlock()
-	for end := time.Now().Add(5 * time.Minute); !p.m[1].has("sha256:b0b0") && time.Now().Before(end); { // fetched again by the new agent
+	// fetched again by the new agent
+	for end := time.Now().Add(5 * time.Minute); !p.m[1].has("sha256:b0b0") && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	check(t, p.m[0].Remove(t.Context(), substrate.Ref{Cluster: "c1", Node: "a"}))
@@ -406,13 +422,15 @@ func TestWhatASteppingHostSaysIsWhatHappened(t *testing.T) {
 	v.tm.Lock()
 	v.fails["leave"] = fmt.Errorf("%w: its QEMU has ended", vm.ErrNotHere)
 	v.tm.Unlock()
-	if over := p.c[0].does(t, here, p.move(1, protocol.MoveLeave, 2)); !strings.Contains(over.Gone, "its QEMU has ended") || over.Failed != "" {
+	if over := p.c[0].does(t, here, p.move(1, protocol.MoveLeave, 2)); !strings.Contains(over.Gone, "its QEMU has ended") ||
+		over.Failed != "" {
 		t.Errorf("of a guest that is gone it says %+v", over)
 	}
 	v.tm.Lock()
 	v.fails["leave"] = errors.New("libvirt does not answer")
 	v.tm.Unlock()
-	if over := p.c[0].does(t, here, p.move(2, protocol.MoveLeave, 2)); over.Failed != "libvirt does not answer" || over.Gone != "" {
+	if over := p.c[0].does(t, here, p.move(2, protocol.MoveLeave, 2)); over.Failed != "libvirt does not answer" ||
+		over.Gone != "" {
 		t.Errorf("of a step that failed it says %+v", over)
 	}
 	if over := p.c[0].does(t, here, p.move(3, "jump", 2)); !strings.Contains(over.Failed, `does not know: "jump"`) {

@@ -71,7 +71,8 @@ func (h *host) report() (r protocol.HostReport, ready bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r = protocol.HostReport{
-		Boot: h.Boot, Emulates: h.emulates, Networks: slices.Clone(h.networks), Lost: maps.Clone(h.lost), Partitions: maps.Clone(h.strange), Trouble: h.Trouble, Guests: []protocol.HostedState{}, Moves: h.movedOn(),
+		Boot: h.Boot, Emulates: h.emulates, Networks: slices.Clone(h.networks), Lost: maps.Clone(h.lost),
+		Partitions: maps.Clone(h.strange), Trouble: h.Trouble, Guests: []protocol.HostedState{}, Moves: h.movedOn(),
 	}
 	if h.wanted != nil {
 		r.Revision = h.wanted.Revision
@@ -79,7 +80,8 @@ func (h *host) report() (r protocol.HostReport, ready bool) {
 	ready = h.looked || h.Trouble != ""
 	for _, g := range h.guests {
 		r.Guests = append(r.Guests, g.state())
-		// A guest that nobody has tried to look at would be taken for one that has ended. One that cannot be looked at is told as that:
+		// A guest that nobody has tried to look at would be taken for one that has ended. One that cannot be looked at is told as
+		// that:
 		// it does not keep the host from telling of the others.
 		ready = ready && (g.known || g.making > 0 || g.blind != "")
 	}
@@ -91,13 +93,15 @@ func (h *host) report() (r protocol.HostReport, ready bool) {
 
 // state is the guest as it is told of. The caller has the lock.
 func (g *guest) state() protocol.HostedState {
-	s, _ := remote.State(substrate.Ref{Cluster: g.cluster, Node: g.node, Boot: g.making}, g.seen) // numbers and names: it cannot fail
+	// numbers and names: it cannot fail
+	s, _ := remote.State(substrate.Ref{Cluster: g.cluster, Node: g.node, Boot: g.making}, g.seen)
 	s.Detail, s.Doing = cmp.Or(g.stuck, g.blind, s.Detail), g.doing
 	if !g.known && g.making == 0 && g.blind != "" {
 		s.Unseen, s.Boot = true, max(s.Boot, g.there)
 	}
 	if w := g.want; w != nil && g.over.Boot == w.Boot {
-		s.Try, s.Bytes, s.Refused, s.NoRoom, s.Gone, s.Failed = g.over.Try, g.over.Bytes, g.over.Refused, g.over.NoRoom, g.over.Gone, g.over.Failed
+		s.Try, s.Bytes, s.Refused, s.NoRoom, s.Gone, s.Failed = g.over.Try, g.over.Bytes, g.over.Refused, g.over.NoRoom,
+			g.over.Gone, g.over.Failed
 		if !g.seen.Present {
 			s.Boot = w.Boot
 		}

@@ -16,9 +16,10 @@ import (
 // dreamers are guests on paper that sleep, in the words of the guests' driver.
 type dreamers struct {
 	*machine
-	dm       sync.Mutex
-	fails    map[string]error // by what is done, "sleep" or "wake": why it fails
-	standing chan struct{}    // closed when a guest begins to fall asleep, which then lasts until the agent ends; nil: it is quick
+	dm    sync.Mutex
+	fails map[string]error // by what is done, "sleep" or "wake": why it fails
+	// closed when a guest begins to fall asleep, which then lasts until the agent ends; nil: it is quick
+	standing chan struct{}
 	calls    map[string]int
 }
 
@@ -98,7 +99,8 @@ func TestAGuestSleepsAndWakesAsItIsAsked(t *testing.T) {
 	}
 	c.edit(func() { c.reports = nil })
 	m.run(t, c)
-	if again := state(c.until(t, "it sleeps on", tried("a", 2)), "a"); again.Bytes != s.Bytes || again.Running || d.count("sleep") != 1 {
+	if again := state(c.until(t, "it sleeps on", tried("a", 2)), "a"); again.Bytes != s.Bytes || again.Running ||
+		d.count("sleep") != 1 {
 		t.Errorf("after a start it is told as %+v, and was put to sleep %d times", again, d.count("sleep"))
 	}
 	c.want(asked("a", protocol.DoWake, 3))
@@ -131,7 +133,8 @@ func TestWhyAGuestCannotSleepIsTold(t *testing.T) {
 		fails error
 		told  func(protocol.HostedState) string
 	}{
-		{fmt.Errorf("%w for its memory: 3072 MiB are needed and 5 MiB are free", substrate.ErrNoRoom), func(s protocol.HostedState) string { return s.NoRoom }},
+		{fmt.Errorf("%w for its memory: 3072 MiB are needed and 5 MiB are free", substrate.ErrNoRoom),
+			func(s protocol.HostedState) string { return s.NoRoom }},
 		{fmt.Errorf("%w: it has devices", substrate.ErrRefused), func(s protocol.HostedState) string { return s.Refused }},
 		{errors.New("write its memory: input/output error"), func(s protocol.HostedState) string { return s.Failed }},
 	} {
@@ -192,7 +195,8 @@ func TestWhereGuestsDoNotSleepThatIsARefusal(t *testing.T) {
 	c.want(wanted("a"))
 	c.until(t, "it runs", runs("a"))
 	c.want(asked("a", protocol.DoSleep, 2))
-	if s := state(c.until(t, "it is tried", tried("a", 2)), "a"); !strings.Contains(s.Refused, "guests do not sleep here") || !s.Running {
+	if s := state(c.until(t, "it is tried", tried("a", 2)), "a"); !strings.Contains(s.Refused, "guests do not sleep here") ||
+		!s.Running {
 		t.Errorf("%+v", s)
 	}
 	c.want(asked("a", "dream", 3))

@@ -18,7 +18,8 @@ import (
 )
 
 // A guest's memory goes from host to host as TLS 1.3 (RFC 8446) between their agents. Each shows the certificate of its boot, and
-// accepts that of one boot of one machine, which the controller has named. The move itself is the application protocol that they agree
+// accepts that of one boot of one machine, which the controller has named. The move itself is the application protocol that they
+// agree
 // on (ALPN, RFC 7301), so a connection belongs to one move before its first byte.
 
 // Keys are this host's part of the ways to others.
@@ -50,17 +51,20 @@ func (k Keys) check(of peer) func(tls.ConnectionState) error {
 			return errors.New("the other host shows no certificate")
 		}
 		leaf := s.PeerCertificates[0]
-		if _, err := leaf.Verify(x509.VerifyOptions{Roots: k.Roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+		if _, err := leaf.Verify(x509.VerifyOptions{Roots: k.Roots,
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 			return fmt.Errorf("the certificate of the other host: %w", err)
 		}
 		if who := leaf.Subject; who.CommonName != of.machine || who.SerialNumber != strconv.FormatInt(of.boot, 10) {
-			return fmt.Errorf("the other host is %s, boot %s, and not %s, boot %d", who.CommonName, who.SerialNumber, of.machine, of.boot)
+			return fmt.Errorf("the other host is %s, boot %s, and not %s, boot %d", who.CommonName, who.SerialNumber, of.machine,
+				of.boot)
 		}
 		return nil
 	}
 }
 
-// config is for either side. The names in these certificates are machines', and both sides are clients to the controller: so each looks at
+// config is for either side. The names in these certificates are machines', and both sides are clients to the controller: so each
+// looks at
 // the other's certificate itself.
 func (k Keys) config(way string, of peer) (*tls.Config, error) {
 	var own *tls.Certificate
@@ -71,8 +75,9 @@ func (k Keys) config(way string, of peer) (*tls.Config, error) {
 		return nil, errors.New("this host has no certificate now")
 	}
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*own}, NextProtos: []string{way}, SessionTicketsDisabled: true,
-		ClientAuth: tls.RequireAnyClientCert, InsecureSkipVerify: true, VerifyConnection: k.check(of),
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*own}, NextProtos: []string{way},
+		SessionTicketsDisabled: true,
+		ClientAuth:             tls.RequireAnyClientCert, InsecureSkipVerify: true, VerifyConnection: k.check(of),
 	}, nil
 }
 
@@ -182,17 +187,18 @@ func (g *receiver) accept(listener net.Listener) {
 // admit carries one connection, if it is of a way that is awaited.
 func (g *receiver) admit(wire net.Conn) error {
 	var way awaited
-	secret := tls.Server(wire, &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		for _, name := range hello.SupportedProtos {
-			if w, is := g.ways[name]; is {
-				way = w
-				return g.keys.config(name, w.from)
+	secret := tls.Server(wire, &tls.Config{MinVersion: tls.VersionTLS13,
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			for _, name := range hello.SupportedProtos {
+				if w, is := g.ways[name]; is {
+					way = w
+					return g.keys.config(name, w.from)
+				}
 			}
-		}
-		return nil, errors.New("it is not awaited")
-	}})
+			return nil, errors.New("it is not awaited")
+		}})
 	greet, cancel := context.WithTimeout(context.Background(), greetWithin)
 	defer cancel()
 	if err := secret.HandshakeContext(greet); err != nil {

@@ -42,7 +42,8 @@ func drivers() []Driver {
 		{Name: "i915", Kind: "gpu", Vendor: "8086", Modules: []string{"i915"}},
 		// ConnectX-2 and -3, and their functions: drivers/net/ethernet/mellanox/mlx4/main.c
 		{Name: "mlx4", Kind: "hca", Vendor: "15b3", Modules: []string{"mlx4_core", "mlx4_ib"}, IDs: []string{
-			"6340", "634a", "6354", "6732", "673c", "6368", "6750", "6372", "675a", "6764", "6746", "676e", "1002", "1003", "1004", "1005", "1006", "1007",
+			"6340", "634a", "6354", "6732", "673c", "6368", "6750", "6372", "675a", "6764", "6746", "676e", "1002", "1003",
+			"1004", "1005", "1006", "1007",
 		}},
 		{Name: "mlx5", Kind: "hca", Vendor: "15b3", Modules: []string{"mlx5_core", "mlx5_ib"}},
 		{Name: "hfi1", Kind: "hca", Vendor: "8086", Modules: []string{"hfi1"}}, // Omni-Path 100

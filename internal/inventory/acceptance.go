@@ -85,7 +85,8 @@ func (f acceptanceFile) read() (Acceptance, error) {
 		}
 		percent, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(share.text, "%")), 64)
 		if err != nil || !strings.HasSuffix(share.text, "%") || !(percent >= 1 && percent <= 99) {
-			return a, fmt.Errorf("acceptance.%s: %q; write a share of the median from 1%% to 99%%, for example 80%%", share.field, share.text)
+			return a, fmt.Errorf("acceptance.%s: %q; write a share of the median from 1%% to 99%%, for example 80%%", share.field,
+				share.text)
 		}
 		*share.to = percent / 100
 	}

@@ -14,7 +14,8 @@ func TestASiteSaysHowLongItIsKeptWhoDidWhat(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{"1h", "forever", "20000d"} {
-		if _, err := parseCatalogue([]byte(builtin + "audit: {keep: " + wrong + "}")); err == nil || !strings.Contains(err.Error(), "audit.keep, how long") {
+		if _, err := parseCatalogue([]byte(builtin + "audit: {keep: " + wrong + "}")); err == nil ||
+			!strings.Contains(err.Error(), "audit.keep, how long") {
 			t.Errorf("%s: %v", wrong, err)
 		}
 	}

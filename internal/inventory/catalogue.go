@@ -145,16 +145,20 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
 		return Catalogue{}, err
 	}
-	c := Catalogue{Site: file.Site, Project: file.Defaults.Project, Image: file.Defaults.Image, Class: file.Defaults.Class, Head: file.Defaults.Head}
+	c := Catalogue{Site: file.Site, Project: file.Defaults.Project, Image: file.Defaults.Image, Class: file.Defaults.Class,
+		Head: file.Defaults.Head}
 	c.Nodes, c.Fabrics = file.Nodes, file.Fabrics
 	var err error
-	if c.BootWithin, err = limit("boot", file.Limits.Boot, 10*time.Second, 24*time.Hour, "the time that a machine may be silent on its way up"); err != nil {
+	if c.BootWithin, err = limit("boot", file.Limits.Boot, 10*time.Second, 24*time.Hour,
+		"the time that a machine may be silent on its way up"); err != nil {
 		return c, err
 	}
-	if c.Silence, err = limit("silence", file.Limits.Silence, 15*time.Second, time.Hour, "the time that the agent of a node may be silent"); err != nil {
+	if c.Silence, err = limit("silence", file.Limits.Silence, 15*time.Second, time.Hour,
+		"the time that the agent of a node may be silent"); err != nil {
 		return c, err
 	}
-	if c.HypervisorIdle, err = limit("hypervisor_idle", file.Limits.HypervisorIdle, 10*time.Second, 7*24*time.Hour, "the time that a hypervisor may be without guests before it is a whole machine again"); err != nil {
+	if c.HypervisorIdle, err = limit("hypervisor_idle", file.Limits.HypervisorIdle, 10*time.Second, 7*24*time.Hour,
+		"the time that a hypervisor may be without guests before it is a whole machine again"); err != nil {
 		return c, err
 	}
 	if c.Together, err = share(file.Limits.Together); err != nil {
@@ -164,11 +168,13 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 	if c.HomeBytes, err = size("home", c.Home, "what a cluster's /home may hold that names no size"); err != nil {
 		return c, err
 	}
-	if c.Layers, err = size("layers", cmp.Or(file.Limits.Layers, "50GiB"), "what all nodes of a cluster on this host may write outside of /home"); err != nil {
+	if c.Layers, err = size("layers", cmp.Or(file.Limits.Layers, "50GiB"),
+		"what all nodes of a cluster on this host may write outside of /home"); err != nil {
 		return c, err
 	}
 	if file.Limits.Reserve != "" {
-		if c.Reserve, err = size("reserve", file.Limits.Reserve, "what stays free on the data directory's file system"); err != nil {
+		if c.Reserve, err = size("reserve", file.Limits.Reserve,
+			"what stays free on the data directory's file system"); err != nil {
 			return c, err
 		}
 	}
@@ -221,7 +227,8 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 			c.VM = class.Name
 		}
 	}
-	for _, needed := range []struct{ field, value string }{{"site", c.Site}, {"defaults.project", c.Project}, {"defaults.image", c.Image}} {
+	for _, needed := range []struct{ field, value string }{{"site", c.Site}, {"defaults.project", c.Project},
+		{"defaults.image", c.Image}} {
 		if needed.value == "" {
 			return c, fmt.Errorf("%s is missing", needed.field)
 		}
@@ -265,7 +272,8 @@ func share(text string) (float64, error) {
 	}
 	percent, err := strconv.Atoi(strings.TrimSuffix(text, "%"))
 	if err != nil || !strings.HasSuffix(text, "%") || percent < 1 || percent > 100 {
-		return 0, fmt.Errorf("limits.together: %q; write the share of a network's nodes that may be lost at once before an alarm is raised instead, from 1%% to 100%%, for example 25%%", text)
+		return 0, fmt.Errorf("limits.together: %q; write the share of a network's nodes that may be lost at once before an "+
+			"alarm is raised instead, from 1%% to 100%%, for example 25%%", text)
 	}
 	return float64(percent) / 100, nil
 }

@@ -28,10 +28,16 @@ func (f Facts) Since(old Facts) []string {
 	number("NUMA nodes", len(old.NUMA), len(f.NUMA))
 	text("serial number", old.System.Serial, f.System.Serial)
 	text("firmware", old.System.Firmware, f.System.Firmware)
-	changes = append(changes, compare("memory module", old.DIMMs, f.DIMMs, func(d DIMM) string { return fmt.Sprintf("%s of %d MiB", d.Slot, d.SizeMiB) })...)
-	changes = append(changes, compare("disk", old.Disks, f.Disks, func(d Disk) string { return fmt.Sprintf("%s %s (%d GB)", d.Model, d.Serial, d.SizeGB) })...)
+	changes = append(changes, compare("memory module", old.DIMMs, f.DIMMs, func(d DIMM) string {
+		return fmt.Sprintf("%s of %d MiB", d.Slot, d.SizeMiB)
+	})...)
+	changes = append(changes, compare("disk", old.Disks, f.Disks, func(d Disk) string {
+		return fmt.Sprintf("%s %s (%d GB)", d.Model, d.Serial, d.SizeGB)
+	})...)
 	changes = append(changes, compare("NIC", old.NICs, f.NICs, func(n NIC) string { return n.MAC })...)
-	changes = append(changes, compare("device", old.accelerators(), f.accelerators(), func(d Device) string { return fmt.Sprintf("%s %s:%s at %s", d.Kind, d.Vendor, d.ID, d.PCI) })...)
+	changes = append(changes, compare("device", old.accelerators(), f.accelerators(), func(d Device) string {
+		return fmt.Sprintf("%s %s:%s at %s", d.Kind, d.Vendor, d.ID, d.PCI)
+	})...)
 	if old.iommu() && !f.iommu() {
 		changes = append(changes, "IOMMU: off, was on; no device can be given to a virtual machine")
 	}

@@ -153,7 +153,8 @@ func ParseCondition(s string) (Condition, error) {
 	case isText && !slices.Contains(textOps, c.Op):
 		return c, fmt.Errorf("%q: %s is a text; compare it with %s", s, c.Fact, strings.Join(textOps, " "))
 	case !isNumber && !isText:
-		return c, fmt.Errorf("%q: there is no fact %q; there are name, substrate, host, network, arch, vendor, product, cpu_model, cpus, cores, sockets, memory_mib, numa_nodes, disks, nics, nic_mbps, gpus, hcas", s, c.Fact)
+		return c, fmt.Errorf("%q: there is no fact %q; there are name, substrate, host, network, arch, vendor, product, "+
+			"cpu_model, cpus, cores, sockets, memory_mib, numa_nodes, disks, nics, nic_mbps, gpus, hcas", s, c.Fact)
 	}
 	if isNumber {
 		n, err := strconv.Atoi(c.Value)

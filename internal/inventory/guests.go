@@ -41,12 +41,14 @@ func (c *Class) guests(hypervisor bool, overcommit *overcommitWritten, shape *sh
 	c.Hypervisor, c.Overcommit, c.Shape = true, 1, Shape{CPUs: 4, Memory: "16GiB"}
 	if overcommit != nil {
 		if c.Overcommit = overcommit.CPU; c.Overcommit < 1 || c.Overcommit > mostOvercommit {
-			return fmt.Errorf("overcommit.cpu: %d; write how many guests may have the same core, from 1 (none shares) to %d", c.Overcommit, mostOvercommit)
+			return fmt.Errorf("overcommit.cpu: %d; write how many guests may have the same core, from 1 (none shares) to %d",
+				c.Overcommit, mostOvercommit)
 		}
 	}
 	if shape != nil {
 		if c.Shape = Shape(*shape); c.Shape.CPUs < 1 || !sizeForm.MatchString(c.Shape.Memory) {
-			return errors.New("vm: write the shape of a node of which its cluster's file says nothing, for example {cpus: 4, memory: 16GiB}")
+			return errors.New("vm: write the shape of a node of which its cluster's file says nothing, for example {cpus: 4, " +
+				"memory: 16GiB}")
 		}
 	}
 	return nil

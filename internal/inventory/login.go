@@ -41,7 +41,8 @@ func (w *loginWritten) read() (Login, error) {
 	if w == nil {
 		return Login{}, nil
 	}
-	l := Login{Issuer: w.Issuer, ClientID: w.ClientID, SecretFile: w.SecretFile, NameClaim: w.NameClaim, Create: w.Create, For: 12 * time.Hour, Port: w.Port}
+	l := Login{Issuer: w.Issuer, ClientID: w.ClientID, SecretFile: w.SecretFile, NameClaim: w.NameClaim, Create: w.Create,
+		For: 12 * time.Hour, Port: w.Port}
 	if err := checkIssuer(w.Issuer); err != nil {
 		return l, err
 	}
@@ -89,7 +90,8 @@ func checkIssuer(text string) error {
 	address, err := netip.ParseAddr(u.Hostname())
 	here := u.Hostname() == "localhost" || err == nil && address.IsLoopback()
 	if u.Scheme != "https" && (u.Scheme != "http" || !here) {
-		return fmt.Errorf("login.issuer: %q; only https:// keeps others from reading along and answering in its place (http:// is for this host alone)", text)
+		return fmt.Errorf("login.issuer: %q; only https:// keeps others from reading along and answering in its place "+
+			"(http:// is for this host alone)", text)
 	}
 	return nil
 }

@@ -16,7 +16,8 @@ func TestASiteSaysHowPeopleLogIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l := c.Login; l.For != 12*time.Hour || l.NameClaim != "preferred_username" || l.Create || !slices.Equal(l.Scopes, []string{"openid", "profile"}) {
+	if l := c.Login; l.For != 12*time.Hour || l.NameClaim != "preferred_username" || l.Create ||
+		!slices.Equal(l.Scopes, []string{"openid", "profile"}) {
 		t.Errorf("%+v", l)
 	}
 	for login, wrong := range map[string]string{
@@ -30,7 +31,8 @@ func TestASiteSaysHowPeopleLogIn(t *testing.T) {
 		"{issuer: https://id.example.org, client_id: muster, scopes: ['a b']}":      "is no scope",
 		"{issuer: https://id.example.org, client_id: muster, operators: [wheel]}":   "operators",
 	} {
-		if _, err := parseCatalogue([]byte(builtin + "login: " + login + "\n")); err == nil || !strings.Contains(err.Error(), wrong) {
+		if _, err := parseCatalogue([]byte(builtin + "login: " + login + "\n")); err == nil ||
+			!strings.Contains(err.Error(), wrong) {
 			t.Errorf("%s: %v; %q wanted", login, err, wrong)
 		}
 	}

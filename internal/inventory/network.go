@@ -10,22 +10,26 @@ import (
 
 // Network is where machines boot: a segment of the site with machines on it and an interface of the controller's host.
 type Network struct {
-	Name      string       `json:"name"`
-	Namespace string       `json:"namespace,omitempty"` // path of the network namespace that the interface is in; "": the host's own
-	Interface string       `json:"interface"`           // there; a bridge, if clusters with nodes on this host shall span the network
-	Address   netip.Prefix `json:"address"`             // the controller's on it, IPv4
+	Name string `json:"name"`
+	// path of the network namespace that the interface is in; "": the host's own
+	Namespace string `json:"namespace,omitempty"`
+	// there; a bridge, if clusters with nodes on this host shall span the network
+	Interface string       `json:"interface"`
+	Address   netip.Prefix `json:"address"` // the controller's on it, IPv4
 	Mode      Mode         `json:"mode"`
 	// First and Last bound the addresses that are given to machines, in mode own.
 	First   netip.Addr `json:"first,omitzero"`
 	Last    netip.Addr `json:"last,omitzero"`
 	Gateway netip.Addr `json:"gateway,omitzero"` // told to machines, in mode own
 	Unknown Unknown    `json:"unknown"`
-	// Relays are MACs, with commas between, of routers and DHCP relays on the segment. What comes from there is believed of machines
+	// Relays are MACs, with commas between, of routers and DHCP relays on the segment. What comes from there is believed of
+	// machines
 	// that are behind them, of which nothing else tells who they are.
 	Relays string `json:"relays,omitempty"`
 	// Switch is the driver of the switch that the machines' ports are on; "": nobody sets it.
 	Switch string `json:"switch,omitempty"`
-	// SwitchBridge and SwitchDatabase are the switch's bridge of the machines' ports, and where its database is reached, where the
+	// SwitchBridge and SwitchDatabase are the switch's bridge of the machines' ports, and where its database is reached, where
+	// the
 	// driver asks for them.
 	SwitchBridge   string `json:"switch_bridge,omitempty"`
 	SwitchDatabase string `json:"switch_database,omitempty"`
@@ -40,7 +44,8 @@ func (n Network) RelayMACs() []string {
 func (n Network) validRelays() error {
 	for _, text := range n.RelayMACs() {
 		if mac, err := net.ParseMAC(text); err != nil || len(mac) != 6 || mac.String() != text || mac[0]&1 != 0 {
-			return fmt.Errorf("relays: %.40q; use the MAC that the router or relay has on the network, as 52:54:00:12:34:56", text)
+			return fmt.Errorf("relays: %.40q; use the MAC that the router or relay has on the network, as 52:54:00:12:34:56",
+				text)
 		}
 	}
 	return nil
@@ -70,12 +75,15 @@ func (n Network) Validate() error {
 	switch {
 	case n.Name == "":
 		return fmt.Errorf("name: missing")
-	case n.Namespace != "" && (path.Clean(n.Namespace) != n.Namespace || !path.IsAbs(n.Namespace) || strings.HasPrefix(n.Namespace, "/proc/")):
-		return fmt.Errorf("namespace: %.200q; use the whole path of a namespace that is kept by a file, as in /run/netns/machines, and none of a process", n.Namespace)
+	case n.Namespace != "" && (path.Clean(n.Namespace) != n.Namespace || !path.IsAbs(n.Namespace) ||
+		strings.HasPrefix(n.Namespace, "/proc/")):
+		return fmt.Errorf("namespace: %.200q; use the whole path of a namespace that is kept by a file, as in "+
+			"/run/netns/machines, and none of a process", n.Namespace)
 	case n.Interface == "":
 		return fmt.Errorf("interface: missing")
 	case !n.Address.IsValid() || !n.Address.Addr().Is4():
-		return fmt.Errorf("address: the controller's own IPv4 address on the network is needed, with the prefix length, as 10.78.0.1/16")
+		return fmt.Errorf("address: the controller's own IPv4 address on the network is needed, with the prefix length, as " +
+			"10.78.0.1/16")
 	case n.Mode != ModeOwn && n.Mode != ModeProxy && n.Mode != ModeOff:
 		return fmt.Errorf("mode: %q; use own, proxy or off", n.Mode)
 	case n.Unknown != UnknownIgnore && n.Unknown != UnknownEnrol:

@@ -74,7 +74,8 @@ func (f pricesFile) read() (t Tariff, err error) {
 		case slices.Contains(deviceKinds[:], key):
 			t.Devices[key] = price
 		default:
-			return t, fmt.Errorf("prices.%s: there is no such price; there are %s (per device and hour) and %s", key, strings.Join(deviceKinds[:], ", "), storagePrice)
+			return t, fmt.Errorf("prices.%s: there is no such price; there are %s (per device and hour) and %s", key,
+				strings.Join(deviceKinds[:], ", "), storagePrice)
 		}
 	}
 	return t, nil
@@ -100,7 +101,8 @@ func (f projectFile) read(name string) (Project, error) {
 		limit *int
 	}{{"nodes", p.Quota.Nodes}, {"cores", p.Quota.Cores}, {"gpus", p.Quota.GPUs}, {"node_hours", p.Quota.NodeHours}} {
 		if q.limit != nil && *q.limit < 0 {
-			return p, fmt.Errorf("projects.%s.quota.%s: %d is less than nothing; leave the line out for no limit", name, q.field, *q.limit)
+			return p, fmt.Errorf("projects.%s.quota.%s: %d is less than nothing; leave the line out for no limit", name, q.field,
+				*q.limit)
 		}
 	}
 	switch f.Budget.OnLimit {
@@ -134,7 +136,8 @@ func (f siteFile) money(c *Catalogue) (err error) {
 	c.Projects = map[string]Project{}
 	for name, written := range f.Projects {
 		if !projectName.MatchString(name) {
-			return fmt.Errorf("projects.%s: this is no name for a project: write small letters, digits and - in between, 63 in all", name)
+			return fmt.Errorf("projects.%s: this is no name for a project: write small letters, digits and - in between, "+
+				"63 in all", name)
 		}
 		if c.Projects[name], err = written.read(name); err != nil {
 			return err

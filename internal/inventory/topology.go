@@ -10,7 +10,8 @@ import (
 
 // Core is one physical core of a machine.
 type Core struct {
-	ID      int   `json:"id"`      // the lowest number of its hardware threads: unique in the machine, other than the kernel's core_id
+	// the lowest number of its hardware threads: unique in the machine, other than the kernel's core_id
+	ID      int   `json:"id"`
 	CPUs    []int `json:"cpus"`    // its hardware threads that are online, the kernel's numbers, ascending
 	NUMA    int   `json:"numa"`    // ID of the NUMANode that it belongs to
 	Package int   `json:"package"` // its socket

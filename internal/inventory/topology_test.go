@@ -67,7 +67,8 @@ func TestALayoutThatCannotBeWrittenIsRefused(t *testing.T) {
 }
 
 func TestALayoutThatMakesNoSenseIsRefused(t *testing.T) {
-	for _, text := range []string{"0/0:1", "0/0/0", "0/0/x:1", "-1/0/0:1", "0/0/0:2+1", "0/0/0:0-1+2", "0/0/0:0+0", "0/0/0:1-0", "0/0/0:0-9999"} {
+	for _, text := range []string{"0/0:1", "0/0/0", "0/0/x:1", "-1/0/0:1", "0/0/0:2+1", "0/0/0:0-1+2", "0/0/0:0+0", "0/0/0:1-0",
+		"0/0/0:0-9999"} {
 		var got inventory.Layout
 		if err := got.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q is read as %+v", text, got)

@@ -25,10 +25,12 @@ func (s *fixture) judging() {
 
 // playTest plays the agent of a node that is asked to measure itself.
 func (s *fixture) playTest(ctx context.Context, tx *core.Tx, n node.Node) (done bool, err error) {
-	if s.measure == nil || n.Phase != node.Testing && n.Phase != core.Ready || n.Test == 0 || n.Seen.Tested(n.Boot, n.Test) != nil {
+	if s.measure == nil || n.Phase != node.Testing && n.Phase != core.Ready || n.Test == 0 ||
+		n.Seen.Tested(n.Boot, n.Test) != nil {
 		return false, nil
 	}
-	result := &protocol.TestResult{Number: n.Test, Took: time.Millisecond, Measures: []protocol.Measure{{Quantity: protocol.MemoryBandwidth, Value: s.measure(n)}}}
+	result := &protocol.TestResult{Number: n.Test, Took: time.Millisecond,
+		Measures: []protocol.Measure{{Quantity: protocol.MemoryBandwidth, Value: s.measure(n)}}}
 	tx.Wake(node.Kind, n.ID)
 	return true, node.SaveReport(ctx, tx, n.ID, protocol.Report{Boot: n.Boot, Checks: n.Seen.Checks, Test: result})
 }
@@ -82,7 +84,8 @@ func TestASlowNodeIsMeasuredThreeTimesAndThenReplaced(t *testing.T) {
 		s.untilReady(id, 3)
 		s.scale(id, 4)
 		s.until(id, "whole, without the slow machine", func(c cluster.Cluster, nodes []node.Node) bool {
-			return c.Phase == core.Ready && len(nodes) == 5 && nodes[4].Name == "n4" && nodes[4].Phase == core.Ready && nodes[4].Machine != slow
+			return c.Phase == core.Ready && len(nodes) == 5 && nodes[4].Name == "n4" && nodes[4].Phase == core.Ready &&
+				nodes[4].Machine != slow
 		})
 		verdicts, passes := s.tests(slow)
 		if len(verdicts) < 3 || verdicts[0] != node.Slow || verdicts[1] != node.Again || verdicts[2] != node.Again {
@@ -182,7 +185,8 @@ func TestWhoIsNotJudgedIsHandedOverAsItIs(t *testing.T) {
 				nodes, err := node.Of(ctx, tx, id)
 				for _, n := range nodes {
 					verdicts, passes := s.tests(n.Machine)
-					if len(verdicts) != 1 || verdicts[0] != node.Passed || !strings.HasPrefix(passes[0].Text, "recorded, not judged") {
+					if len(verdicts) != 1 || verdicts[0] != node.Passed ||
+						!strings.HasPrefix(passes[0].Text, "recorded, not judged") {
 						t.Errorf("%s: %v", n.Name, passes)
 					}
 				}
@@ -245,7 +249,8 @@ func TestANodeOnSharedCPUsIsReadyBeforeItHasMeasuredItself(t *testing.T) {
 	if n := nodes["n1"]; n.Test != 1 || n.Held {
 		t.Errorf("asked for test %d, held %v", n.Test, n.Held)
 	}
-	result := protocol.TestResult{Number: 1, Took: time.Millisecond, Measures: []protocol.Measure{{Quantity: protocol.MemoryBandwidth, Value: 0.1}}}
+	result := protocol.TestResult{Number: 1, Took: time.Millisecond,
+		Measures: []protocol.Measure{{Quantity: protocol.MemoryBandwidth, Value: 0.1}}}
 	s.update(func(ctx context.Context, tx *core.Tx) error {
 		n := nodes["n1"]
 		tx.Wake(node.Kind, n.ID)
@@ -254,7 +259,8 @@ func TestANodeOnSharedCPUsIsReadyBeforeItHasMeasuredItself(t *testing.T) {
 	s.until(id, "its test is kept", func(_ cluster.Cluster, nodes []node.Node) bool {
 		return nodes[1].Test == 0 && nodes[1].Phase == core.Ready
 	})
-	if verdicts, passes := s.tests(nodes["n1"].MachineID); len(verdicts) != 1 || verdicts[0] != node.Passed || passes[0].Text != "recorded, not judged" {
+	if verdicts, passes := s.tests(nodes["n1"].MachineID); len(verdicts) != 1 || verdicts[0] != node.Passed ||
+		passes[0].Text != "recorded, not judged" {
 		t.Errorf("%v, %+v", verdicts, passes)
 	}
 	if !s.said(nodes["n1"].Machine, "measured itself in 1ms: memory bandwidth 0.100 GB/s") {

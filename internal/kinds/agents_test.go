@@ -35,7 +35,8 @@ type job struct {
 }
 
 func newFakeAgents(s *fixture) *fakeAgents {
-	return &fakeAgents{fixture: s, says: map[string]speech{}, dull: map[string]bool{}, jobs: map[string][]*job{}, reported: map[string]time.Time{}}
+	return &fakeAgents{fixture: s, says: map[string]speech{}, dull: map[string]bool{}, jobs: map[string][]*job{},
+		reported: map[string]time.Time{}}
 }
 
 func (t *fakeAgents) say(node string, what speech) {
@@ -100,7 +101,9 @@ func (t *fakeAgents) scene(ctx context.Context, tx *core.Tx) error {
 				return err
 			}
 		}
-		if i := slices.IndexFunc(running, func(n node.Node) bool { return n.Role == protocol.Head && n.JoinedBoot == n.Boot }); i >= 0 {
+		if i := slices.IndexFunc(running, func(n node.Node) bool {
+			return n.Role == protocol.Head && n.JoinedBoot == n.Boot
+		}); i >= 0 {
 			if err := t.head(ctx, tx, c, running[i], nodes, running); err != nil {
 				return err
 			}
@@ -127,7 +130,8 @@ func (t *fakeAgents) agent(ctx context.Context, tx *core.Tx, c cluster.Cluster, 
 		if t.dull[n.Machine] {
 			value = 5.1
 		}
-		report.Test = &protocol.TestResult{Number: n.Test, Took: time.Millisecond, Measures: []protocol.Measure{{Quantity: protocol.MemoryBandwidth, Value: value}}}
+		report.Test = &protocol.TestResult{Number: n.Test, Took: time.Millisecond,
+			Measures: []protocol.Measure{{Quantity: protocol.MemoryBandwidth, Value: value}}}
 		news = true
 	}
 	renewed := n.Renew && n.Phase == node.Draining
@@ -198,7 +202,8 @@ func (t *fakeAgents) head(ctx context.Context, tx *core.Tx, c cluster.Cluster, h
 			busy[id]++
 		}
 		if j.ends.IsZero() {
-			waiting.Jobs = append(waiting.Jobs, protocol.WaitingJob{ID: j.id, Tasks: 1, Queues: []string{"cpu"}, Nodes: j.nodes, CPUs: j.nodes, Whole: true, Reason: "Resources", Grows: true})
+			waiting.Jobs = append(waiting.Jobs, protocol.WaitingJob{ID: j.id, Tasks: 1, Queues: []string{"cpu"}, Nodes: j.nodes,
+				CPUs: j.nodes, Whole: true, Reason: "Resources", Grows: true})
 			waiting.Total++
 		}
 	}

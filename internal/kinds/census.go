@@ -39,7 +39,8 @@ const Silence = 20 * time.Second
 
 // Count counts.
 func Count(ctx context.Context, tx *core.Tx) (Census, error) {
-	c := Census{Phases: map[core.Kind]map[core.Phase]int{}, Oldest: map[core.Kind]map[core.Phase]time.Duration{}, Queues: map[core.Kind]Queue{}, Projects: map[string]ProjectTotals{}}
+	c := Census{Phases: map[core.Kind]map[core.Phase]int{}, Oldest: map[core.Kind]map[core.Phase]time.Duration{},
+		Queues: map[core.Kind]Queue{}, Projects: map[string]ProjectTotals{}}
 	for _, d := range tx.Living() {
 		if err := countKind(ctx, tx, &c, d); err != nil {
 			return c, fmt.Errorf("count %ss: %w", d.Kind, err)
@@ -81,7 +82,8 @@ func countKind(ctx context.Context, tx *core.Tx, c *Census, d core.Definition) e
 		ms    int64 // of the first in the phase
 	}
 	scan := func(r core.Scanner) (g group, err error) { return g, r.Scan(&g.phase, &g.n, &g.ms) }
-	groups, err := core.List(ctx, tx, scan, `SELECT phase, COUNT(*), now_ms() - MIN(phase_at) FROM `+string(d.Kind)+` WHERE phase <> $1 GROUP BY phase`, string(d.End))
+	groups, err := core.List(ctx, tx, scan, `SELECT phase, COUNT(*), now_ms() - MIN(phase_at) FROM `+string(d.Kind)+
+		` WHERE phase <> $1 GROUP BY phase`, string(d.End))
 	c.Phases[d.Kind], c.Oldest[d.Kind] = map[core.Phase]int{}, map[core.Phase]time.Duration{}
 	for _, g := range groups {
 		c.Phases[d.Kind][g.phase], c.Oldest[d.Kind][g.phase] = g.n, time.Duration(g.ms)*time.Millisecond

@@ -46,7 +46,8 @@ func TestACensusCountsWhatLives(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if c.Phases[machine.Kind][machine.Enrolled] != 3 || c.Phases[node.Kind][core.Ready] != 1 || c.Phases[node.Kind][node.Draining] != 1 {
+			if c.Phases[machine.Kind][machine.Enrolled] != 3 || c.Phases[node.Kind][core.Ready] != 1 ||
+				c.Phases[node.Kind][node.Draining] != 1 {
 				t.Errorf("phases %v", c.Phases)
 			}
 			if c.Projects["default"] != (kinds.ProjectTotals{Clusters: 1, Nodes: 2}) {

@@ -23,15 +23,18 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/columns.txt anew")
 
-// columns are those that hold JSON, with a value of the type that is written there. Many are words that agents and users speak too.
+// columns are those that hold JSON, with a value of the type that is written there. Many are words that agents and users speak
+// too.
 func columns() map[string]any {
 	var seen node.Node
 	return map[string]any{
 		"boot.file": machine.Boot{}.File, "boot.findings": machine.Boot{}.Findings,
-		"cluster.receipt": cluster.Cluster{}.Receipt, "cluster.spec": cluster.Cluster{}.Spec, "cluster.targets": cluster.Cluster{}.Targets,
-		"hosted.guest": host.Hosted{}.Guest, "hosting.report": host.Seen{}.Report,
+		"cluster.receipt": cluster.Cluster{}.Receipt, "cluster.spec": cluster.Cluster{}.Spec,
+		"cluster.targets": cluster.Cluster{}.Targets,
+		"hosted.guest":    host.Hosted{}.Guest, "hosting.report": host.Seen{}.Report,
 		"fabric_topology.graph": topology.Graph{},
-		"machine.facts":         inventory.Facts{}, "machine.holding": machine.Machine{}.Allocation, "machine.power": inventory.Power{},
+		"machine.facts":         inventory.Facts{}, "machine.holding": machine.Machine{}.Allocation,
+		"machine.power":       inventory.Power{},
 		"machine.release":     machine.Machine{}.Release,
 		"network.description": inventory.Network{},
 		"node.vm":             seen.VM,
@@ -41,8 +44,10 @@ func columns() map[string]any {
 	}
 }
 
-// TestNoColumnChangesUnnoticed: a field that is renamed for agents or for users must not make rows of existing databases unreadable.
-// testdata/columns.txt is what they hold. Fields may be added to it; for any other change the rows of before need to be read still,
+// TestNoColumnChangesUnnoticed: a field that is renamed for agents or for users must not make rows of existing databases
+// unreadable.
+// testdata/columns.txt is what they hold. Fields may be added to it; for any other change the rows of before need to be read
+// still,
 // and testdata/rows of internal/core is where that is shown. `go test -update` writes the file anew.
 func TestNoColumnChangesUnnoticed(t *testing.T) {
 	const file = "testdata/columns.txt"

@@ -20,7 +20,8 @@ import (
 func (s *fixture) elastic(name string, most int) (id string, waits func(...protocol.WaitingJob)) {
 	s.Helper()
 	s.update(func(ctx context.Context, tx *core.Tx) error {
-		plan, err := s.admission.Create(ctx, tx, spec.Cluster{Name: name, Queues: []spec.Queue{{Name: "cpu", Max: &most, IdleAfter: "1s"}}})
+		plan, err := s.admission.Create(ctx, tx,
+			spec.Cluster{Name: name, Queues: []spec.Queue{{Name: "cpu", Max: &most, IdleAfter: "1s"}}})
 		if err != nil {
 			return err
 		}
@@ -56,7 +57,8 @@ func tellWaiting(ctx context.Context, tx *core.Tx, id string, w protocol.Waiting
 	if err != nil || len(nodes) == 0 || nodes[0].Phase != core.Ready {
 		return err
 	}
-	if err := node.SaveReport(ctx, tx, nodes[0].ID, protocol.Report{Boot: nodes[0].Boot, Checks: []protocol.Check{{Name: "munge", OK: true}}}); err != nil {
+	if err := node.SaveReport(ctx, tx, nodes[0].ID,
+		protocol.Report{Boot: nodes[0].Boot, Checks: []protocol.Check{{Name: "munge", OK: true}}}); err != nil {
 		return err
 	}
 	if err := node.SaveWaiting(ctx, tx, nodes[0].ID, w); err != nil {
@@ -68,7 +70,8 @@ func tellWaiting(ctx context.Context, tx *core.Tx, id string, w protocol.Waiting
 
 // wantsNodes is a job that waits for nodes of queue cpu.
 func wantsNodes(id, n int) protocol.WaitingJob {
-	return protocol.WaitingJob{ID: id, Tasks: 1, Queues: []string{"cpu"}, Nodes: n, CPUs: n, NodeCPUs: 1, Whole: true, Reason: "PartitionConfig", Grows: true}
+	return protocol.WaitingJob{ID: id, Tasks: 1, Queues: []string{"cpu"}, Nodes: n, CPUs: n, NodeCPUs: 1, Whole: true,
+		Reason: "PartitionConfig", Grows: true}
 }
 
 func sized(n int) func(cluster.Cluster, []node.Node) bool {
@@ -109,8 +112,10 @@ func TestAQueueFollowsItsJobs(t *testing.T) {
 		waits()
 		busy.Store(false)
 		s.until(id, "its head is alone again", sized(0))
-		told := strings.Join(append(s.told(id, "queue.waits"), append(s.told(id, "queue.grows"), s.told(id, "queue.shrinks")...)...), "\n")
-		for _, want := range []string{"job 7 waits for 3 nodes of queue cpu", "queue cpu grows from 0 to 3 nodes", "job 9 waits for 2 nodes", "had no job for 1s"} {
+		told := strings.Join(append(s.told(id, "queue.waits"),
+			append(s.told(id, "queue.grows"), s.told(id, "queue.shrinks")...)...), "\n")
+		for _, want := range []string{"job 7 waits for 3 nodes of queue cpu", "queue cpu grows from 0 to 3 nodes",
+			"job 9 waits for 2 nodes", "had no job for 1s"} {
 			if !strings.Contains(told, want) {
 				t.Errorf("no %q in\n%s", want, told)
 			}

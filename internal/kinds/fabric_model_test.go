@@ -44,7 +44,8 @@ func checks(t *testing.T, n int) {
 	t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })
 }
 
-// TestNoPortEverHoldsAnotherClustersKey proves the order at attach and detach: whatever fails, is lost or is repeated, no port has keys of two
+// TestNoPortEverHoldsAnotherClustersKey proves the order at attach and detach: whatever fails, is lost or is repeated, no port
+// has keys of two
 // clusters, no node runs beside a key that is not its own, and no machine is free whose port holds a key.
 func TestNoPortEverHoldsAnotherClustersKey(t *testing.T) {
 	if flag.Lookup("rapid.checks").Value.String() == "100" { // as nobody has set it
@@ -54,7 +55,8 @@ func TestNoPortEverHoldsAnotherClustersKey(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWeave(t, t.TempDir()+"/db", 5)
 		w.deps.Pace = life.FabricPace{Apply: time.Millisecond, Observe: time.Millisecond, Again: time.Nanosecond}
-		l := &loom{weave: w, engine: kinds.NewEngine("e", w.deps, slog.New(slog.DiscardHandler)), held: map[fabric.GUID][]fabric.Entry{}, rogue: map[fabric.GUID]bool{}, steps: total}
+		l := &loom{weave: w, engine: kinds.NewEngine("e", w.deps, slog.New(slog.DiscardHandler)),
+			held: map[fabric.GUID][]fabric.Entry{}, rogue: map[fabric.GUID]bool{}, steps: total}
 		l.untilAll(r, 5)
 		for range rapid.IntRange(20, 120).Draw(r, "steps") {
 			l.act(r)

@@ -41,7 +41,8 @@ func newSubnet(t *testing.T, hosts int) *subnet {
 		t.Fatal(err)
 	}
 	t.Cleanup(simulator.Stop)
-	real := opensmtest.New(t, simulator, folder, 0, 14, opensm.Render(fabric.Intent{Managers: []fabric.GUID{fabrictest.HostPort(0)}}))
+	real := opensmtest.New(t, simulator, folder, 0, 14,
+		opensm.Render(fabric.Intent{Managers: []fabric.GUID{fabrictest.HostPort(0)}}))
 	real.Start(t)
 	manager := opensm.Host{GUID: real.GUID, File: real.File, Logs: real.Logs, Signal: real.Signal}
 	observer := diags.Programs{Shell: slices.Concat([]string{"env"}, real.Environment, []string{"/bin/sh", "-s"})}
@@ -61,12 +62,14 @@ func (s *subnet) tables(hosts int) map[fabric.GUID][]fabric.Entry {
 	}
 	all := map[fabric.GUID][]fabric.Entry{}
 	for i := 1; i < hosts; i++ {
-		all[fabrictest.HostPort(i)] = slices.DeleteFunc(slices.Clone(seen[fabrictest.HostPort(i)].Entries), func(e fabric.Entry) bool { return e == 0x7fff })
+		all[fabrictest.HostPort(i)] = slices.DeleteFunc(slices.Clone(seen[fabrictest.HostPort(i)].Entries),
+			func(e fabric.Entry) bool { return e == 0x7fff })
 	}
 	return all
 }
 
-// TestClustersComeAndGoOnARealSubnetManager is the whole way but for the machines: rows, handlers, files, opensm, and what is read from the ports.
+// TestClustersComeAndGoOnARealSubnetManager is the whole way but for the machines: rows, handlers, files, opensm, and what is
+// read from the ports.
 func TestClustersComeAndGoOnARealSubnetManager(t *testing.T) {
 	const hosts = 8
 	net := newSubnet(t, hosts)
@@ -74,7 +77,8 @@ func TestClustersComeAndGoOnARealSubnetManager(t *testing.T) {
 	s.deps.Fabrics, s.deps.Pace = net, life.FabricPace{Apply: 20 * time.Second, Observe: 2 * time.Second, Again: time.Second}
 	s.limit(func(l *substrate.Deadlines) { l.Join = time.Minute })
 	s.update(func(ctx context.Context, tx *core.Tx) error {
-		if err := fabrics.Add(ctx, tx, fabrics.Fabric{ID: fabric0, Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{fabrictest.HostPort(0)}}); err != nil {
+		if err := fabrics.Add(ctx, tx, fabrics.Fabric{ID: fabric0, Name: "ib0", Driver: "opensm",
+			Managers: []fabric.GUID{fabrictest.HostPort(0)}}); err != nil {
 			return err
 		}
 		machines, err := machine.List(ctx, tx)

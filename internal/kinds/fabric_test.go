@@ -42,7 +42,8 @@ func newWeave(t *testing.T, url string, machines int) *weave {
 	w.deps.Pace = life.FabricPace{Apply: 2 * time.Second, Observe: 100 * time.Millisecond, Again: 50 * time.Millisecond}
 	w.update(func(ctx context.Context, tx *core.Tx) error {
 		clear(w.ports)
-		if err := fabrics.Add(ctx, tx, fabrics.Fabric{ID: fabric0, Name: "ib0", Driver: "fake", Managers: []fabric.GUID{manager}}); err != nil {
+		if err := fabrics.Add(ctx, tx,
+			fabrics.Fabric{ID: fabric0, Name: "ib0", Driver: "fake", Managers: []fabric.GUID{manager}}); err != nil {
 			return err
 		}
 		all, err := machine.List(ctx, tx)
@@ -52,7 +53,8 @@ func newWeave(t *testing.T, url string, machines int) *weave {
 		for i, m := range all {
 			guid := fabric.GUID(i + 1)
 			w.ports[m.Name] = guid
-			if err := fabrics.PutPorts(ctx, tx, fabric0, []fabrics.Port{{GUID: guid, Adapter: guid + 1000, Number: 1}}, ""); err != nil {
+			if err := fabrics.PutPorts(ctx, tx, fabric0, []fabrics.Port{{GUID: guid, Adapter: guid + 1000, Number: 1}},
+				""); err != nil {
 				return err
 			}
 			if err := fabrics.GivePort(ctx, tx, guid, m.ID, true); err != nil {
@@ -146,7 +148,8 @@ func TestClustersComeAndGoWithPartitionsOfTheirOwn(t *testing.T) {
 		for _, entries := range w.tables() {
 			counts[fmt.Sprint(entries)]++
 		}
-		if counts[fmt.Sprint([]fabric.Entry{w.keyOf(a).In(fabric.Full)})] != 3 || counts[fmt.Sprint([]fabric.Entry{w.keyOf(b).In(fabric.Full)})] != 2 || counts["[]"] != 1 {
+		if counts[fmt.Sprint([]fabric.Entry{w.keyOf(a).In(fabric.Full)})] != 3 ||
+			counts[fmt.Sprint([]fabric.Entry{w.keyOf(b).In(fabric.Full)})] != 2 || counts["[]"] != 1 {
 			t.Errorf("%v", counts)
 		}
 		w.scale(a, 1)

@@ -75,7 +75,8 @@ func newGuestFixture(t *testing.T, url string, heads, hosts int) (*fixture, *gue
 	g := &guestProvider{Substrate: s.substrate, asked: map[string]substrate.Node{}}
 	limits := deadlines("vm")
 	limits.Quarantine, limits.Forget = 300*time.Millisecond, 200*time.Millisecond
-	s.deps.Providers["vm"] = life.Provider{Caps: s.admission.Substrates.Of("vm"), Substrate: g, Inspector: hypervisor{}, Limits: limits}
+	s.deps.Providers["vm"] = life.Provider{Caps: s.admission.Substrates.Of("vm"), Substrate: g, Inspector: hypervisor{},
+		Limits: limits}
 	s.update(func(ctx context.Context, tx *core.Tx) error {
 		for i := range hosts {
 			name := fmt.Sprintf("hv%d", i+1)
@@ -157,16 +158,20 @@ func TestGuestsComeAndGoWithTheirNodes(t *testing.T) {
 		s.awaitMachine("hv1", "available", available)
 		id := s.createGuests("parts", 2)
 		s.untilReady(id, 2)
-		s.awaitMachine("hv1-g1", "in use", func(m machine.Machine) bool { return m.Phase == machine.InUse && m.HolderName == "parts/n1" })
+		s.awaitMachine("hv1-g1", "in use", func(m machine.Machine) bool {
+			return m.Phase == machine.InUse && m.HolderName == "parts/n1"
+		})
 
 		g.mu.Lock()
 		n := g.asked["hv1-g1"]
 		g.mu.Unlock()
-		if n.Allocation == nil || len(n.Allocation.Cells) != 1 || len(n.Allocation.Cells[0].Cores) != 1 || n.CPUs != 1 || n.MemoryMiB != 768 {
+		if n.Allocation == nil || len(n.Allocation.Cells) != 1 || len(n.Allocation.Cells[0].Cores) != 1 || n.CPUs != 1 ||
+			n.MemoryMiB != 768 {
 			t.Errorf("the driver was asked for %+v with %+v", n, n.Allocation)
 		}
 		file := n.File
-		if a := file.Attachment; len(file.Endpoints) != 1 || file.Endpoints[0] != "https://10.77.0.1:7421" || a == nil || a.NIC != n.MAC.String() || a.MAC != a.NIC ||
+		if a := file.Attachment; len(file.Endpoints) != 1 || file.Endpoints[0] != "https://10.77.0.1:7421" || a == nil ||
+			a.NIC != n.MAC.String() || a.MAC != a.NIC ||
 			a.Home != "10.77.0.2:/home" || a.Gateway.Address != "10.77.0.1" || a.Gateway.MAC == "" {
 			t.Errorf("its boot file has %+v, %+v", file.Endpoints, a)
 		}
@@ -304,7 +309,9 @@ func TestAHostLeavesServiceWhenItsGuestsHaveGone(t *testing.T) {
 	s.update(func(ctx context.Context, tx *core.Tx) error {
 		return machine.Want(ctx, tx, "hv1", machine.ForMaintenance)
 	})
-	s.awaitMachine("hv1", "waiting", func(m machine.Machine) bool { return strings.Contains(m.Reason, "waits until its guests, 1 now") })
+	s.awaitMachine("hv1", "waiting", func(m machine.Machine) bool {
+		return strings.Contains(m.Reason, "waits until its guests, 1 now")
+	})
 	s.remove(id)
 	s.until(id, "deleted", func(c cluster.Cluster, _ []node.Node) bool { return c.Phase == core.Deleted })
 	s.awaitMachine("hv1", "out of service", func(m machine.Machine) bool { return m.Phase == machine.Maintenance })

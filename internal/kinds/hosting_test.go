@@ -176,7 +176,8 @@ func newRackFixture(t *testing.T, url string, heads, machines int, change func(m
 		t.Fatal(err)
 	}
 	s.admission.Catalogue, s.admission.Images = catalogue, rackImages{}
-	r := &rack{guestProvider: g, db: s.db, on: map[string]int64{}, told: map[string]int64{}, dead: map[string]bool{}, silent: map[string]bool{}, ends: map[string]int{}}
+	r := &rack{guestProvider: g, db: s.db, on: map[string]int64{}, told: map[string]int64{}, dead: map[string]bool{},
+		silent: map[string]bool{}, ends: map[string]int{}}
 	guests := s.deps.Providers["vm"]
 	guests.Substrate, guests.Emulated = r, guests.Limits
 	s.deps.Providers["vm"] = guests
@@ -185,12 +186,15 @@ func newRackFixture(t *testing.T, url string, heads, machines int, change func(m
 	if change != nil {
 		change(&limits)
 	}
-	s.deps.Providers["metal"] = life.Provider{Caps: s.admission.Substrates.Of("metal"), Substrate: s.substrate, Inspector: hypervisor{}, Keeper: r, Limits: limits}
+	s.deps.Providers["metal"] = life.Provider{Caps: s.admission.Substrates.Of("metal"), Substrate: s.substrate,
+		Inspector: hypervisor{}, Keeper: r, Limits: limits}
 	s.update(func(ctx context.Context, tx *core.Tx) error {
-		err := network.Put(ctx, tx, inventory.Network{Name: "rack", Interface: "br0", Address: netip.MustParsePrefix("10.78.0.1/16")})
+		err := network.Put(ctx, tx, inventory.Network{Name: "rack", Interface: "br0",
+			Address: netip.MustParsePrefix("10.78.0.1/16")})
 		for i := range machines {
 			name := fmt.Sprintf("r%d", i+1)
-			err = errors.Join(err, machine.Add(ctx, tx, inventory.Machine{ID: name, Name: name, Substrate: "metal", Network: "rack", MACs: []string{fmt.Sprintf("52:54:00:00:00:%02x", i)}}))
+			err = errors.Join(err, machine.Add(ctx, tx, inventory.Machine{ID: name, Name: name, Substrate: "metal",
+				Network: "rack", MACs: []string{fmt.Sprintf("52:54:00:00:00:%02x", i)}}))
 		}
 		return err
 	})
@@ -263,7 +267,8 @@ func TestAMachineTurnsIntoAHypervisorAndBack(t *testing.T) {
 		if ends != 1 {
 			t.Errorf("the machine was switched off %d times", ends)
 		}
-		for _, text := range []string{"becomes a hypervisor, for 2 guests", "is a hypervisor", "was without guests for 200ms", "was switched off and seen off", "is a whole machine again"} {
+		for _, text := range []string{"becomes a hypervisor, for 2 guests", "is a hypervisor", "was without guests for 200ms",
+			"was switched off and seen off", "is a whole machine again"} {
 			if !s.hasSaid(text) {
 				t.Errorf("nobody was told that it %s", text)
 			}
@@ -285,7 +290,8 @@ func TestASilentHypervisorIsSwitchedOffAndItsGuestsAreReplaced(t *testing.T) {
 	r.silent[first.HostID] = true
 	r.mu.Unlock()
 	s.until(id, "whole again on another host", func(c cluster.Cluster, nodes []node.Node) bool {
-		return c.Phase == core.Ready && len(nodes) == 2 && nodes[1].ID != first.ID && nodes[1].HostID != first.HostID && nodes[1].Phase == core.Ready
+		return c.Phase == core.Ready && len(nodes) == 2 && nodes[1].ID != first.ID && nodes[1].HostID != first.HostID &&
+			nodes[1].Phase == core.Ready
 	})
 	s.awaitMachine(first.Machine, "gone", absent)
 	s.untilWhole(first.HostID)

@@ -110,7 +110,8 @@ func TestTwoControllersAdmitToOneHostAtTheSameMoment(t *testing.T) {
 			all.Go(func() {
 				<-begin
 				errs[i] = at.db.Update(context.Background(), func(tx *core.Tx) error {
-					plan, err := at.admission.Create(context.Background(), tx, spec.Cluster{Name: fmt.Sprintf("c%d", i), Isolation: spec.IsolationVM, Nodes: 1})
+					plan, err := at.admission.Create(context.Background(), tx,
+						spec.Cluster{Name: fmt.Sprintf("c%d", i), Isolation: spec.IsolationVM, Nodes: 1})
 					if err != nil {
 						return err
 					}

@@ -79,7 +79,8 @@ func TestALeaseEndsByItself(t *testing.T) {
 		goes := s.lease("goes", 1, spec.Lease{For: "6s", OnEnd: spec.OnEndDelete})
 		stays := s.lease("stays", 1, spec.Lease{For: "6s"})
 		s.until(goes, "deleted", func(c cluster.Cluster, _ []node.Node) bool { return c.Phase == core.Deleted })
-		if told := strings.Join(s.told(goes, "cluster.lease"), "\n"); !strings.HasSuffix(told, "its lease has ended: it is deleted") ||
+		if told := strings.Join(s.told(goes, "cluster.lease"), "\n"); !strings.HasSuffix(told,
+			"its lease has ended: it is deleted") ||
 			!strings.Contains(told, "its lease ends within 2s") || strings.Contains(told, "1h") {
 			t.Error(told)
 		}
@@ -202,7 +203,8 @@ func TestAReplacementMayTakeAReservedMachineAndTheReservationIsTold(t *testing.T
 			return err
 		})
 		s.substrate.DieWithMachine(victim.Machine)
-		s.update(func(_ context.Context, tx *core.Tx) error { tx.Wake(node.Kind, victim.ID); return nil }) // as its agent's silence will
+		// as its agent's silence will
+		s.update(func(_ context.Context, tx *core.Tx) error { tx.Wake(node.Kind, victim.ID); return nil })
 		s.until(running, "whole again", func(c cluster.Cluster, nodes []node.Node) bool {
 			return c.Phase == core.Ready && len(nodes) == 2 && nodes[1].Machine != victim.Machine
 		})

@@ -68,7 +68,8 @@ func newFixture(t *testing.T, url string, machines int) *fixture {
 	clock := new(core.Clock)
 	s := &fixture{
 		T: t, db: kindstest.Open(t, url, core.WithClock(clock)), clock: clock, substrate: fake.New(fake.Options{Exclusive: true}),
-		admission: &admission.Admission{Catalogue: catalogue, Images: oneImage{}, Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates()},
+		admission: &admission.Admission{Catalogue: catalogue, Images: oneImage{}, Schedulers: drivers.Schedulers(),
+			Substrates: drivers.Substrates()},
 	}
 	s.deps = life.Deps{DB: s.db, Shared: s.substrate, Snapshots: s.substrate, Admission: s.admission, Authority: authority}
 	s.limit(func(l *substrate.Deadlines) {
@@ -99,7 +100,8 @@ func (s *fixture) limit(change func(*substrate.Deadlines)) {
 		limits = deadlines("local")
 	}
 	change(&limits)
-	s.deps.Providers = map[string]life.Provider{"local": {Caps: s.admission.Substrates.Of("local"), Substrate: s.substrate, Inspector: inspector{}, Limits: limits}}
+	s.deps.Providers = map[string]life.Provider{"local": {Caps: s.admission.Substrates.Of("local"), Substrate: s.substrate,
+		Inspector: inspector{}, Limits: limits}}
 }
 
 // run starts engines and agents; they end with the test or when stop is called.
@@ -177,7 +179,8 @@ func (s *fixture) play(ctx context.Context, tx *core.Tx, n node.Node) error {
 		if _, err := node.UseToken(ctx, tx, n.ID, n.Boot, "key"); err != nil {
 			return err
 		}
-		if err := node.SaveReport(ctx, tx, n.ID, protocol.Report{Boot: n.Boot, Checks: []protocol.Check{{Name: "munge", OK: true}}}); err != nil {
+		if err := node.SaveReport(ctx, tx, n.ID,
+			protocol.Report{Boot: n.Boot, Checks: []protocol.Check{{Name: "munge", OK: true}}}); err != nil {
 			return err
 		}
 		tx.Wake(node.Kind, n.ID)
@@ -396,7 +399,8 @@ func TestANodeThatDiesIsReplacedAndItsMachineExamined(t *testing.T) {
 		return err
 	})
 	s.substrate.DieWithMachine(victim.Machine)
-	s.update(func(_ context.Context, tx *core.Tx) error { tx.Wake(node.Kind, victim.ID); return nil }) // as its agent's silence will
+	// as its agent's silence will
+	s.update(func(_ context.Context, tx *core.Tx) error { tx.Wake(node.Kind, victim.ID); return nil })
 	s.until(id, "whole again", func(c cluster.Cluster, nodes []node.Node) bool {
 		if c.Phase != core.Ready || len(nodes) != 3 {
 			return false
@@ -475,7 +479,8 @@ func TestTooLittleCapacityIsRefusedWithNumbersAndChangesNothing(t *testing.T) {
 		return err
 	})
 	var refusal *admission.Refusal
-	if !errors.As(err, &refusal) || refusal.Kind != admission.NoCapacity || refusal.Diagnostics[0].Text != "class local: 5 asked, 3 free" {
+	if !errors.As(err, &refusal) || refusal.Kind != admission.NoCapacity ||
+		refusal.Diagnostics[0].Text != "class local: 5 asked, 3 free" {
 		t.Fatal(err)
 	}
 }

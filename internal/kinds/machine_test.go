@@ -44,7 +44,8 @@ func (s *fixture) onlyMachine() (newMachine func() machine.Machine, inPhase func
 	}
 	inPhase = func(p core.Phase) {
 		s.Helper()
-		for end := time.Now().Add(5 * time.Minute); newMachine().Phase != p || newMachine().ToInspect; time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(5 * time.Minute); newMachine().Phase != p || newMachine().
+			ToInspect; time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(end) {
 				s.Fatalf("the machine is %s (%s), not %s", newMachine().Phase, newMachine().Reason, p)
 			}
@@ -171,7 +172,8 @@ func TestAMachineThatGoesOffIsWaitedForInItsRow(t *testing.T) {
 	s.run(1)
 	newMachine, inPhase, ask := s.onlyMachine()
 	inPhase(machine.Available)
-	for end := time.Now().Add(5 * time.Minute); !strings.HasPrefix(newMachine().Reason, "passed") || !r.rested.Load(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); !strings.HasPrefix(newMachine().Reason, "passed") ||
+		!r.rested.Load(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("it is %s: %s", newMachine().Phase, newMachine().Reason)
 		}

@@ -109,11 +109,13 @@ func TestTheGuestsOfADrainedHostMoveAndStayReady(t *testing.T) {
 			}
 			return true
 		})
-		if got := strings.Join(m.all(), "; "); got != "hv1-g1 hv1→hv2 core 1; hv1-g2 hv1→hv2 core 2" && got != "hv1-g1 hv1→hv2 core 2; hv1-g2 hv1→hv2 core 1" {
+		if got := strings.Join(m.all(), "; "); got != "hv1-g1 hv1→hv2 core 1; hv1-g2 hv1→hv2 core 2" &&
+			got != "hv1-g1 hv1→hv2 core 2; hv1-g2 hv1→hv2 core 1" {
 			t.Errorf("moved %s", got)
 		}
 		for _, name := range []string{"hv1-g1", "hv1-g2"} {
-			if g := s.machine(name); g.Host != "hv2" || g.Moves != nil || g.Allocation == nil || g.Allocation.Guest != name || g.Phase != machine.InUse {
+			if g := s.machine(name); g.Host != "hv2" || g.Moves != nil || g.Allocation == nil || g.Allocation.Guest != name ||
+				g.Phase != machine.InUse {
 				t.Errorf("guest %s: %+v", name, g)
 			}
 		}
@@ -193,7 +195,8 @@ func TestAGuestThatCannotMoveStaysAndHoldsNothingElsewhere(t *testing.T) {
 		t.Errorf("the guest that stays is %+v", stays)
 	}
 	s.view(func(ctx context.Context, tx *core.Tx) error {
-		holder, err := host.Holder(ctx, tx, host.Guest{Machine: inventory.Machine{ID: "somebody", Host: "hv2"}, Allocation: *stays.Allocation})
+		holder, err := host.Holder(ctx, tx, host.Guest{Machine: inventory.Machine{ID: "somebody", Host: "hv2"},
+			Allocation: *stays.Allocation})
 		if holder == stays.Name {
 			t.Error("it holds a part of hv2 still")
 		}
@@ -272,7 +275,8 @@ func TestWhereGuestsDoNotMoveTheyAreReplaced(t *testing.T) {
 	s.drain("hv1")
 	s.awaitMachine("hv1", "out of service", func(m machine.Machine) bool { return m.Phase == machine.Maintenance })
 	s.until(id, "others on hv2", func(c cluster.Cluster, all []node.Node) bool {
-		return c.Phase == core.Ready && len(all) == 3 && all[1].ID != before[0].ID && all[1].HostID == "hv2" && all[2].HostID == "hv2"
+		return c.Phase == core.Ready && len(all) == 3 && all[1].ID != before[0].ID && all[1].HostID == "hv2" &&
+			all[2].HostID == "hv2"
 	})
 	if !s.hasSaid("its host hv1 is being drained") {
 		t.Error("nobody told why")
@@ -289,7 +293,8 @@ func TestWithoutRoomElsewhereGuestsStay(t *testing.T) {
 	s.awaitMachine("hv2", "out of service", func(m machine.Machine) bool { return m.Phase == machine.Maintenance })
 	s.drain("hv1")
 	s.until(id, "staying", func(c cluster.Cluster, all []node.Node) bool {
-		return all[1].Phase == core.Ready && strings.Contains(all[1].Reason, "hv1 is being drained, and it stays: no other host of class vm has room for it")
+		return all[1].Phase == core.Ready &&
+			strings.Contains(all[1].Reason, "hv1 is being drained, and it stays: no other host of class vm has room for it")
 	})
 	s.update(func(ctx context.Context, tx *core.Tx) error { return machine.Want(ctx, tx, "hv1", machine.ForService) })
 	s.wake(nodes[0].ID)

@@ -16,7 +16,8 @@ func TestDefinitionsAreWhatTheDatabaseTakes(t *testing.T) {
 	defer raw.Close()
 	for _, d := range s.Living() {
 		var sql string
-		if err := raw.QueryRowContext(t.Context(), `SELECT sql FROM sqlite_master WHERE type = 'table' AND name = $1`, string(d.Kind)).Scan(&sql); err != nil {
+		if err := raw.QueryRowContext(t.Context(), `SELECT sql FROM sqlite_master WHERE type = 'table' AND name = $1`,
+			string(d.Kind)).Scan(&sql); err != nil {
 			t.Fatal(err)
 		}
 		constraint := regexp.MustCompile(`CHECK \(phase IN \(([^)]*)\)\)`).FindStringSubmatch(sql)

@@ -66,7 +66,8 @@ func (w *walk) owners(nodes []node.Node, machines []machine.Machine) {
 		if m.Holder != holder[m.ID] {
 			w.Errorf("machine %s is held by %q and is that of %q", m.Name, m.Holder, holder[m.ID])
 		}
-		if free := m.Phase == machine.Quarantined || m.Phase == machine.Maintenance || m.Phase == machine.Removed; free && m.Holder != "" {
+		if free := m.Phase == machine.Quarantined || m.Phase == machine.Maintenance || m.Phase == machine.Removed; free &&
+			m.Holder != "" {
 			w.Errorf("machine %s is %s and has an owner", m.Name, m.Phase)
 		}
 	}
@@ -210,11 +211,15 @@ func (w *walk) unsettled(ctx context.Context, tx *core.Tx) (left []string, err e
 		for _, q := range c.Spec.Queues {
 			want += *q.Min
 		}
-		text := fmt.Sprintf("cluster %s is to be %s and is %s (%d/%d): %s; %s", c.Name, c.Desired, c.Phase, c.Reached, c.Generation, c.Reason, c.Short)
+		text := fmt.Sprintf("cluster %s is to be %s and is %s (%d/%d): %s; %s", c.Name, c.Desired, c.Phase, c.Reached,
+			c.Generation, c.Reason, c.Short)
 		for _, n := range nodes {
-			text += fmt.Sprintf("\n    %s on %s is to be %s and is %s: %s; Slurm %+v", n.Name, n.Machine, n.Desired, n.Phase, n.Reason, n.Seen.Scheduler)
+			text += fmt.Sprintf("\n    %s on %s is to be %s and is %s: %s; Slurm %+v", n.Name, n.Machine, n.Desired, n.Phase,
+				n.Reason, n.Seen.Scheduler)
 		}
-		steady := !slices.ContainsFunc(nodes, func(n node.Node) bool { return n.Phase != core.Ready || n.Desired != core.Present })
+		steady := !slices.ContainsFunc(nodes, func(n node.Node) bool {
+			return n.Phase != core.Ready || n.Desired != core.Present
+		})
 		lacks := c.Short != "" && (free == 0 || strings.Contains(c.Short, "in use") || strings.Contains(c.Short, "has used its"))
 		switch {
 		case c.Desired == cluster.ToPause && c.Phase == cluster.Paused && len(nodes) == 0:

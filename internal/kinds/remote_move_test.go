@@ -120,10 +120,14 @@ func TestTheGuestsOfADrainedMachineOfTheRackMove(t *testing.T) {
 			return before[0].HostID == "r1" && before[1].HostID == "r1"
 		})
 		s.drain("r1")
-		s.awaitMachine("r1", "switched off, out of service", func(m machine.Machine) bool { return m.Phase == machine.Maintenance })
+		s.awaitMachine("r1", "switched off, out of service", func(m machine.Machine) bool {
+			return m.Phase == machine.Maintenance
+		})
 		s.until(id, "the same nodes on r2", func(_ cluster.Cluster, all []node.Node) bool {
 			return !slices.ContainsFunc(all[1:], func(n node.Node) bool {
-				return n.HostID != "r2" || n.Phase != core.Ready || !slices.ContainsFunc(before, func(b node.Node) bool { return b.ID == n.ID && b.Boot == n.Boot })
+				return n.HostID != "r2" || n.Phase != core.Ready || !slices.ContainsFunc(before, func(b node.Node) bool {
+					return b.ID == n.ID && b.Boot == n.Boot
+				})
 			})
 		})
 		if !s.hasSaid("moves from r1 to r2 while it runs") || !s.hasSaid("has moved from r1 to r2 in ") {
@@ -163,7 +167,8 @@ func TestAGuestOfTheRackThatCannotMoveStaysAndSaysWhy(t *testing.T) {
 			t.Errorf("guest %s: %+v", name, g)
 		}
 		s.view(func(ctx context.Context, tx *core.Tx) error {
-			holder, err := host.Holder(ctx, tx, host.Guest{Machine: inventory.Machine{ID: "somebody", Host: "r2"}, Allocation: *g.Allocation})
+			holder, err := host.Holder(ctx, tx, host.Guest{Machine: inventory.Machine{ID: "somebody", Host: "r2"},
+				Allocation: *g.Allocation})
 			if holder != "" {
 				t.Errorf("guest %s holds a part of r2 still", holder)
 			}
@@ -224,9 +229,13 @@ func TestADrainOfTheRackEndsWhateverBecomesOfItsMoves(t *testing.T) {
 				s.wake(n.ID) // as reports do, and so that nobody waits for a minute
 			}
 			time.Sleep(50 * time.Millisecond)
-			return c.Phase == core.Ready && len(all) == 3 && !slices.ContainsFunc(all[1:], func(n node.Node) bool { return n.HostID != "r2" || n.Phase != core.Ready })
+			return c.Phase == core.Ready && len(all) == 3 && !slices.ContainsFunc(all[1:], func(n node.Node) bool {
+				return n.HostID != "r2" || n.Phase != core.Ready
+			})
 		})
-		s.awaitMachine("r1", "switched off, out of service", func(m machine.Machine) bool { return m.Phase == machine.Maintenance })
+		s.awaitMachine("r1", "switched off, out of service", func(m machine.Machine) bool {
+			return m.Phase == machine.Maintenance
+		})
 		s.view(func(ctx context.Context, tx *core.Tx) error {
 			left, err := machine.GuestsOn(ctx, tx, "r1")
 			if len(left) > 0 {

@@ -129,7 +129,8 @@ func TestAClusterOnHypervisorsOfTheRackSleepsAndGoesOnWhereItWas(t *testing.T) {
 		}
 		s.pauseKeeping(id) // and again
 		s.untilAsleep(id, 4)
-		s.update(func(ctx context.Context, tx *core.Tx) error { return cluster.PausePatiently(ctx, tx, id, 0) }) // gives the memory up
+		// gives the memory up
+		s.update(func(ctx context.Context, tx *core.Tx) error { return cluster.PausePatiently(ctx, tx, id, 0) })
 		s.untilPaused(id)
 		s.untilWhole("r1", "r2")
 		if left, _ := s.substrate.List(t.Context()); len(left) > 0 {
@@ -158,7 +159,8 @@ func TestAHypervisorThatIsDrainedWaitsForTheGuestsThatSleepThere(t *testing.T) {
 		return m.Phase == machine.InUse && strings.HasPrefix(m.Reason, "waits until its guests, 1 now, have gone")
 	})
 	var refusal *admission.Refusal
-	if err := s.resume(id); !errors.As(err, &refusal) || !strings.Contains(refusal.Error(), "node n4 is suspended on r2, which has no room for it now") {
+	if err := s.resume(id); !errors.As(err, &refusal) ||
+		!strings.Contains(refusal.Error(), "node n4 is suspended on r2, which has no room for it now") {
 		t.Fatalf("resumed where there is no room: %v", err)
 	}
 	s.update(func(ctx context.Context, tx *core.Tx) error { return machine.Want(ctx, tx, "r2", machine.ForService) })

@@ -101,7 +101,8 @@ func (s *rolloutFixture) untilHas(id, image string, nodes int) {
 	s.Helper()
 	s.until(id, "ready with "+image, func(c cluster.Cluster, all []node.Node) bool {
 		s.watch(all)
-		return c.Phase == core.Ready && c.Reached == c.Generation && len(all) == nodes+1 && !slices.ContainsFunc(all, func(n node.Node) bool { return n.Image != "sha256:"+image })
+		return c.Phase == core.Ready && c.Reached == c.Generation && len(all) == nodes+1 &&
+			!slices.ContainsFunc(all, func(n node.Node) bool { return n.Image != "sha256:"+image })
 	})
 }
 
@@ -153,7 +154,8 @@ func TestAnotherImageReachesNodeByNodeOnTheirMachinesTheHeadLast(t *testing.T) {
 		}
 		for i, n := range s.nodes(id) {
 			if was := before[i]; n.ID != was.ID || n.Machine != was.Machine || n.Boot != was.Boot+1 {
-				t.Errorf("%s was boot %d of %s on %s and is boot %d of %s on %s", n.Name, was.Boot, was.ID, was.Machine, n.Boot, n.ID, n.Machine)
+				t.Errorf("%s was boot %d of %s on %s and is boot %d of %s on %s", n.Name, was.Boot, was.ID, was.Machine, n.Boot,
+					n.ID, n.Machine)
 			}
 		}
 		var order []string
@@ -198,7 +200,8 @@ func TestANodeWithJobsDrainsUntilTheyEndAndTheOthersDoNotWaitBehindIt(t *testing
 	s.until(id, "busy", func(_ cluster.Cluster, all []node.Node) bool { return all[1].Seen.Scheduler.Jobs == 1 })
 	s.image(id, "new")
 	s.until(id, "waiting for the job on n1", func(c cluster.Cluster, all []node.Node) bool {
-		return strings.Contains(c.Reason, "rollout to image new: 2 of 4 nodes, waits for jobs on n1") && all[1].Phase == node.Draining && all[1].Boot == 1
+		return strings.Contains(c.Reason, "rollout to image new: 2 of 4 nodes, waits for jobs on n1") &&
+			all[1].Phase == node.Draining && all[1].Boot == 1
 	})
 	s.busy("n1", 0)
 	s.untilHas(id, "new", 3)

@@ -81,7 +81,8 @@ func (h *heart) once(ctx context.Context, tx *core.Tx) error {
 		if n.JoinedBoot != n.Boot || h.says(n) == silent {
 			continue
 		}
-		check := protocol.Check{Name: "slurmd", OK: h.says(n) == well && (!h.needs.Load() || n.Role == protocol.Head || served[n.Cluster]), Text: "does not run"}
+		check := protocol.Check{Name: "slurmd", OK: h.says(n) == well &&
+			(!h.needs.Load() || n.Role == protocol.Head || served[n.Cluster]), Text: "does not run"}
 		if err := node.SaveReport(ctx, tx, n.ID, protocol.Report{Boot: n.Boot, Checks: []protocol.Check{check}}); err != nil {
 			return err
 		}
@@ -258,7 +259,8 @@ func TestNodesThatFallSilentTogetherRaiseAnAlarmAndStay(t *testing.T) {
 			return silent
 		})
 		h.until(id, "degraded with an alarm", func(c cluster.Cluster, _ []node.Node) bool {
-			return c.Phase == core.Degraded && strings.Contains(c.Reason, "4 of 5 nodes on the controller's host are lost at once")
+			return c.Phase == core.Degraded &&
+				strings.Contains(c.Reason, "4 of 5 nodes on the controller's host are lost at once")
 		})
 		time.Sleep(2 * hush)
 		if failed := h.failures(); len(failed) > 0 {
@@ -301,7 +303,9 @@ func TestTheLastToBeHeardAfterAnAlarmHasItsTimeToo(t *testing.T) {
 	h.untilReady(id, 4)
 	before := h.nodesOf(id)
 	h.change(func(node.Node) speech { return silent })
-	h.until(id, "degraded with an alarm", func(c cluster.Cluster, _ []node.Node) bool { return c.Phase == core.Degraded && len(h.alarms()) == 1 })
+	h.until(id, "degraded with an alarm", func(c cluster.Cluster, _ []node.Node) bool {
+		return c.Phase == core.Degraded && len(h.alarms()) == 1
+	})
 	h.change(func(n node.Node) speech {
 		if n.Name == "n1" {
 			return silent

@@ -80,7 +80,9 @@ func (s *fixture) untilAsleep(id string, sleeping int) (nodes []node.Node) {
 	s.Helper()
 	s.until(id, "asleep", func(c cluster.Cluster, all []node.Node) bool {
 		nodes = all
-		return c.Phase == cluster.Paused && len(all) == sleeping && !slices.ContainsFunc(all, func(n node.Node) bool { return !n.Asleep() })
+		return c.Phase == cluster.Paused && len(all) == sleeping && !slices.ContainsFunc(all, func(n node.Node) bool {
+			return !n.Asleep()
+		})
 	})
 	return nodes
 }
@@ -130,7 +132,8 @@ func TestAClusterSleepsAndGoesOnWhereItWas(t *testing.T) {
 			}
 			return true
 		})
-		for _, said := range []string{"sleeps: what it has in memory takes", "and the memory of 2 nodes", "wakes on hv1", "is awake, with all that ran on it"} {
+		for _, said := range []string{"sleeps: what it has in memory takes", "and the memory of 2 nodes", "wakes on hv1",
+			"is awake, with all that ran on it"} {
 			if !s.hasSaid(said) {
 				t.Errorf("nobody said %q", said)
 			}
@@ -157,11 +160,13 @@ func TestANodeWakesOnItsOwnHostOrNotAtAll(t *testing.T) {
 	s.drain("hv1")
 	var refusal *admission.Refusal
 	err := s.resume(id)
-	if !errors.As(err, &refusal) || refusal.Kind != admission.NoCapacity || !strings.Contains(refusal.Error(), "node n1 is suspended on hv1, which has no room for it now: in maintenance") {
+	if !errors.As(err, &refusal) || refusal.Kind != admission.NoCapacity ||
+		!strings.Contains(refusal.Error(), "node n1 is suspended on hv1, which has no room for it now: in maintenance") {
 		t.Fatalf("resumed where there is no room: %v", err)
 	}
 	s.untilAsleep(id, 2)
-	s.update(func(ctx context.Context, tx *core.Tx) error { return cluster.PausePatiently(ctx, tx, id, 0) }) // gives its memory up
+	// gives its memory up
+	s.update(func(ctx context.Context, tx *core.Tx) error { return cluster.PausePatiently(ctx, tx, id, 0) })
 	s.untilPaused(id)
 	s.awaitMachine("hv1", "out of service", func(m machine.Machine) bool { return m.Phase == machine.Maintenance })
 	if err := s.resume(id); err != nil {
@@ -208,7 +213,9 @@ func TestAClusterThatSleepsTakesChangesForLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.untilReady(id, 1)
-	s.until(id, "with the first of its nodes", func(_ cluster.Cluster, all []node.Node) bool { return len(all) == 2 && all[1].ID == before[0].ID })
+	s.until(id, "with the first of its nodes", func(_ cluster.Cluster, all []node.Node) bool {
+		return len(all) == 2 && all[1].ID == before[0].ID
+	})
 }
 
 func TestWhatCannotSleepIsPausedAsEver(t *testing.T) {

@@ -25,7 +25,8 @@ func (s *fixture) save(clusterID, name string) (id string) {
 			return err
 		}
 		id = admission.NewID("s")
-		return snapshot.Add(ctx, tx, snapshot.Snapshot{ID: id, Project: c.Project, Name: name, ClusterID: c.ID, Cluster: c.Name, Spec: c.Spec})
+		return snapshot.Add(ctx, tx, snapshot.Snapshot{ID: id, Project: c.Project, Name: name, ClusterID: c.ID, Cluster: c.Name,
+			Spec: c.Spec})
 	})
 	return id
 }
@@ -74,7 +75,8 @@ func TestACopyOfAClusterBeginsWithWhatWasSaved(t *testing.T) {
 		s.untilReady(id, 1)
 		s.substrate.Write(id, "first")
 		snapshotID := s.save(id, "before")
-		if saved := s.untilSnapshot(snapshotID, snapshot.Saved); saved.Bytes != int64(len("first")) || !strings.Contains(saved.Reason, "5 B") {
+		if saved := s.untilSnapshot(snapshotID, snapshot.Saved); saved.Bytes != int64(len("first")) ||
+			!strings.Contains(saved.Reason, "5 B") {
 			t.Errorf("%d bytes: %s", saved.Bytes, saved.Reason)
 		}
 		s.substrate.Write(id, "second")
@@ -117,7 +119,8 @@ func TestASnapshotThatDoesNotFitOrComesTooLateFailsAndLeavesNothing(t *testing.T
 	s.untilReady(id, 1)
 	s.substrate.Write(id, "four")
 	s.substrate.Fill(3)
-	if failed := s.untilSnapshot(s.save(id, "large"), core.Failed); !strings.Contains(failed.Reason, "takes 4 bytes, and 3 are free") {
+	if failed := s.untilSnapshot(s.save(id, "large"), core.Failed); !strings.Contains(failed.Reason,
+		"takes 4 bytes, and 3 are free") {
 		t.Error(failed.Reason)
 	}
 	s.substrate.Fill(-1)
@@ -125,7 +128,8 @@ func TestASnapshotThatDoesNotFitOrComesTooLateFailsAndLeavesNothing(t *testing.T
 	_ = s.db.Update(t.Context(), func(tx *core.Tx) error {
 		c, err := cluster.Get(t.Context(), tx, id)
 		if err == nil {
-			taken = snapshot.Add(t.Context(), tx, snapshot.Snapshot{ID: "s2", Project: c.Project, Name: "large", ClusterID: c.ID, Cluster: c.Name})
+			taken = snapshot.Add(t.Context(), tx, snapshot.Snapshot{ID: "s2", Project: c.Project, Name: "large", ClusterID: c.ID,
+				Cluster: c.Name})
 		}
 		return taken
 	})

@@ -174,9 +174,11 @@ func (s *fixture) compareMeter(id string) {
 			if now == state[e.Node] {
 				continue
 			}
-			if state[e.Node] == "" || state[e.Node] == "gone" { // a new life began when it was added, which is before its first phase
+			// a new life began when it was added, which is before its first phase
+			if state[e.Node] == "" || state[e.Node] == "gone" {
 				for _, r := range rows {
-					if r.Node == e.Node && r.Machine == e.Machine && r.State == usage.Preparing && !r.From.After(e.At) && (r.To.IsZero() || r.To.After(e.At) || r.To.Equal(e.At)) {
+					if r.Node == e.Node && r.Machine == e.Machine && r.State == usage.Preparing && !r.From.After(e.At) &&
+						(r.To.IsZero() || r.To.After(e.At) || r.To.Equal(e.At)) {
 						turn(logged, e.Node, usage.Preparing, r.From)
 						break
 					}
@@ -217,8 +219,11 @@ func TestABudgetWarnsThenPausesAndSaysHowToGoOn(t *testing.T) {
 		if len(limits) == 0 || len(limits) > 2 || !strings.Contains(limits[len(limits)-1], "it has used its budget: ") {
 			t.Errorf("told %q", limits)
 		}
-		paused := slices.DeleteFunc(s.told(id, "cluster.requested"), func(text string) bool { return !strings.HasPrefix(text, "pause: ") })
-		if len(paused) != 1 || !strings.Contains(paused[0], "of 3.00 EUR") || !strings.Contains(paused[0], "`muster resume hello`") {
+		paused := slices.DeleteFunc(s.told(id, "cluster.requested"), func(text string) bool {
+			return !strings.HasPrefix(text, "pause: ")
+		})
+		if len(paused) != 1 || !strings.Contains(paused[0], "of 3.00 EUR") ||
+			!strings.Contains(paused[0], "`muster resume hello`") {
 			t.Errorf("asked for %q", paused)
 		}
 		var refused *admission.Refusal
@@ -249,7 +254,9 @@ func TestABudgetThatWarnsPausesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.until(id, "told of its limit", func(cluster.Cluster, []node.Node) bool {
-		return slices.ContainsFunc(s.told(id, "cluster.limit"), func(text string) bool { return strings.Contains(text, "nothing is stopped") })
+		return slices.ContainsFunc(s.told(id, "cluster.limit"), func(text string) bool {
+			return strings.Contains(text, "nothing is stopped")
+		})
 	})
 	s.until(id, "still there", func(c cluster.Cluster, _ []node.Node) bool {
 		return c.Desired == core.Present && c.Phase == core.Ready
@@ -275,11 +282,13 @@ func TestAProjectsLimitsPauseAllItsClusters(t *testing.T) {
 			s.watch()
 			s.untilPaused(a)
 			s.untilPaused(b)
-			if texts := s.told("", "project.limit"); len(texts) == 0 || !strings.Contains(texts[len(texts)-1], "project default has used its "+name) {
+			if texts := s.told("", "project.limit"); len(texts) == 0 ||
+				!strings.Contains(texts[len(texts)-1], "project default has used its "+name) {
 				t.Errorf("told %q", texts)
 			}
 			text := strings.Join(s.told(b, "cluster.requested"), "\n")
-			if !strings.Contains(text, "pause: project default has used its "+name) || !strings.Contains(text, "`muster resume b` goes on") {
+			if !strings.Contains(text, "pause: project default has used its "+name) ||
+				!strings.Contains(text, "`muster resume b` goes on") {
 				t.Error(text)
 			}
 		})
@@ -299,7 +308,8 @@ func TestNewPricesHoldFromTheMomentTheyAreKnown(t *testing.T) {
 		s.run(1)
 		s.watch()
 		s.until(id, "told of its price", func(cluster.Cluster, []node.Node) bool {
-			return slices.Contains(s.told(id, "cluster.price"), "its nodes cost 14400.00 EUR per hour from now on, 7200.00 EUR before: the site has changed its prices")
+			return slices.Contains(s.told(id, "cluster.price"),
+				"its nodes cost 14400.00 EUR per hour from now on, 7200.00 EUR before: the site has changed its prices")
 		})
 		ends := map[string]time.Time{}
 		for _, r := range s.usage(meter.Of{Cluster: id}) {
@@ -328,7 +338,9 @@ func TestWhatAClusterKeepsIsMeteredUntilItsEndAlsoWhilePaused(t *testing.T) {
 	s.untilReady(id, 1)
 	s.substrate.Write(id, strings.Repeat("x", 3<<20+1))
 	held := func(mib int64) bool {
-		return slices.ContainsFunc(s.usage(meter.Of{Cluster: id, Open: true}), func(r usage.Row) bool { return r.Kind == usage.Home && r.Quantity == mib })
+		return slices.ContainsFunc(s.usage(meter.Of{Cluster: id, Open: true}), func(r usage.Row) bool {
+			return r.Kind == usage.Home && r.Quantity == mib
+		})
 	}
 	s.until(id, "measured", func(cluster.Cluster, []node.Node) bool { return held(4) })
 	s.pause(id)

@@ -106,7 +106,8 @@ func newWalk(t *testing.T, url string, seed uint64) *walk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &walk{fixture: s, rnd: rand.New(rand.NewPCG(seed, 0)), url: url, api: handler, done: map[string]int{}, refused: map[string]int{}}
+	w := &walk{fixture: s, rnd: rand.New(rand.NewPCG(seed, 0)), url: url, api: handler, done: map[string]int{},
+		refused: map[string]int{}}
 	w.fakeAgents = newFakeAgents(s)
 	w.background()
 	w.join()
@@ -310,13 +311,15 @@ func (w *walk) file(name string) string {
 	default:
 		text += "queues:\n  - {name: cpu, min: " + w.digit(5) + ", max: 4, idle_after: 1s}\n"
 	}
-	text += "image: " + w.one("debian12-hpc", "debian12-hpc", "debian12-hpc", "debian12-hpc", "new", "new", "newer", "broken") + "\n"
+	text += "image: " + w.one("debian12-hpc", "debian12-hpc", "debian12-hpc", "debian12-hpc", "new", "new", "newer", "broken") +
+		"\n"
 	switch w.rnd.IntN(4) {
 	case 0:
 		text += "lease: {for: " + strconv.Itoa(3+w.rnd.IntN(12)) + "s, on_end: " + w.one("delete", "pause") + "}\n"
 	case 1:
 		if w.rnd.IntN(3) == 0 {
-			text += "lease: {start: +" + strconv.Itoa(1+w.rnd.IntN(4)) + "s, for: " + strconv.Itoa(3+w.rnd.IntN(8)) + "s, on_end: " + w.one("delete", "pause") + "}\n"
+			text += "lease: {start: +" + strconv.Itoa(1+w.rnd.IntN(4)) + "s, for: " + strconv.Itoa(3+w.rnd.IntN(8)) +
+				"s, on_end: " + w.one("delete", "pause") + "}\n"
 		}
 	}
 	if w.rnd.IntN(4) == 0 {
@@ -345,7 +348,8 @@ func (w *walk) fault() {
 		return
 	}
 	n := nodes[w.rnd.IntN(len(nodes))]
-	kind := w.one("stops", "loses power", "does not start", "starts slowly", "falls silent", "falls silent", "falls ill", "is slow")
+	kind := w.one("stops", "loses power", "does not start", "starts slowly", "falls silent", "falls silent", "falls ill",
+		"is slow")
 	w.Logf("%s/%s on %s %s", n.Cluster, n.Name, n.Machine, kind)
 	w.done[kind]++
 	switch kind {

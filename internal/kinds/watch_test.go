@@ -86,7 +86,8 @@ func TestEveryStepIsCountedAndEveryLineSaysWhom(t *testing.T) {
 			t.Errorf("missing: %s", line)
 		}
 	}
-	for _, name := range []string{`muster_driver_call_seconds_count{call="ensure",driver="local"}`, `muster_store_transaction_seconds_count{mode="write"}`} {
+	for _, name := range []string{`muster_driver_call_seconds_count{call="ensure",driver="local"}`,
+		`muster_store_transaction_seconds_count{mode="write"}`} {
 		if !strings.Contains(answer.Body.String(), name) {
 			t.Errorf("missing: %s", name)
 		}

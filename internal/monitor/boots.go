@@ -101,7 +101,8 @@ func (b *Boots) asksAgain(ctx context.Context, boot machine.Boot) error {
 }
 
 // find is what a MAC boots: the boot of its machine, or, for an unknown one, the inspector, without a subject.
-func (b *Boots) find(ctx context.Context, networkName string, mac net.HardwareAddr) (boot machine.Boot, on inventory.Network, err error) {
+func (b *Boots) find(ctx context.Context, networkName string, mac net.HardwareAddr) (boot machine.Boot, on inventory.Network,
+	err error) {
 	known := false
 	err = b.DB.View(ctx, func(tx *core.Tx) error {
 		if on, err = network.Get(ctx, tx, networkName); err != nil {
@@ -172,7 +173,8 @@ func (b *Boots) Seen(ctx context.Context, networkName string, p protocol.BootPro
 			}
 			fresh, err := network.SeeDiscovered(ctx, tx, networkName, p.MAC)
 			if fresh {
-				tx.Log(core.Event{Type: "machine.unknown", Text: fmt.Sprintf("unknown machine %s asked to boot on network %s", p.MAC, networkName)})
+				tx.Log(core.Event{Type: "machine.unknown", Text: fmt.Sprintf("unknown machine %s asked to boot on network %s",
+					p.MAC, networkName)})
 			}
 			return err
 		}
@@ -186,7 +188,9 @@ func (b *Boots) Seen(ctx context.Context, networkName string, p protocol.BootPro
 		if needsProof(p.Step) && boot.Step == protocol.StepAgent {
 			return nil // its first stage has ended, and what it knew stands in /proc/cmdline
 		}
-		if needsProof(p.Step) && !slices.ContainsFunc(b.Authority.Tokens(boot.Subject, boot.Number), func(token string) bool { return proves(proof, token) }) {
+		if needsProof(p.Step) && !slices.ContainsFunc(b.Authority.Tokens(boot.Subject, boot.Number), func(token string) bool {
+			return proves(proof, token)
+		}) {
 			return netboot.ErrProof
 		}
 		if err := learn(ctx, tx, networkName, machineID, p); err != nil {
@@ -260,7 +264,8 @@ func (b *Boots) mark(ctx context.Context, tx *core.Tx, machineID string, boot ma
 	if err != nil {
 		return err
 	}
-	event.Type, event.Project, event.ClusterID, event.Cluster, event.Node = "node.boot", cluster.Project, cluster.ID, cluster.Name, n.Name
+	event.Type, event.Project, event.ClusterID, event.Cluster, event.Node = "node.boot", cluster.Project, cluster.ID,
+		cluster.Name, n.Name
 	if !more {
 		tx.Log(event)
 	}

@@ -36,7 +36,8 @@ func (oneImage) BootFiles(digest string) (monitor.BootFiles, error) {
 	if digest != "sha256:1d" {
 		return monitor.BootFiles{}, errors.New("no such image")
 	}
-	return monitor.BootFiles{Root: protocol.Blob{Digest: digest}, Agent: protocol.Blob{Digest: "sha256:a"}, Kernel: "sha256:ce", Drivers: "sha256:d1"}, nil
+	return monitor.BootFiles{Root: protocol.Blob{Digest: digest}, Agent: protocol.Blob{Digest: "sha256:a"}, Kernel: "sha256:ce",
+		Drivers: "sha256:d1"}, nil
 }
 
 // testbed is a house with one machine on one network of three addresses.
@@ -54,13 +55,15 @@ func newTestbed(t *testing.T, url string, unknown inventory.Unknown) *testbed {
 	y := &testbed{t, &monitor.Boots{DB: kindstest.Open(t, url), Authority: authority, Images: oneImage{}}, "m1"}
 	y.update(func(ctx context.Context, tx *core.Tx) error {
 		err := network.Put(ctx, tx, inventory.Network{
-			Name: "boot", Interface: "br0", Address: netip.MustParsePrefix("10.78.0.1/16"), Mode: inventory.ModeOwn, Unknown: unknown,
-			First: netip.MustParseAddr("10.78.0.10"), Last: netip.MustParseAddr("10.78.0.12"),
+			Name: "boot", Interface: "br0", Address: netip.MustParsePrefix("10.78.0.1/16"), Mode: inventory.ModeOwn,
+			Unknown: unknown,
+			First:   netip.MustParseAddr("10.78.0.10"), Last: netip.MustParseAddr("10.78.0.12"),
 		})
 		if err != nil {
 			return err
 		}
-		return machine.Add(ctx, tx, inventory.Machine{ID: y.machine, Name: "r1", Substrate: "metal", Network: "boot", MACs: []string{known}})
+		return machine.Add(ctx, tx, inventory.Machine{ID: y.machine, Name: "r1", Substrate: "metal", Network: "boot",
+			MACs: []string{known}})
 	})
 	return y
 }
@@ -176,7 +179,8 @@ func (y *testbed) begin() (number int64, token string) {
 			return err
 		}
 		number = m.Boot
-		begun, err := machine.BeginBoot(ctx, tx, machine.Boot{MachineID: y.machine, Subject: y.machine, Number: number, Image: "sha256:1d"})
+		begun, err := machine.BeginBoot(ctx, tx, machine.Boot{MachineID: y.machine, Subject: y.machine, Number: number,
+			Image: "sha256:1d"})
 		if !begun {
 			return errors.Join(err, errors.New("the boot has not begun"))
 		}
@@ -279,7 +283,8 @@ func TestABootWhoseFilesTakeLongShowsSignsOfLife(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	first, last := boots[0], boots[2]
-	if last.Detail != "runs its first stage: root image: 86 of 232 MiB, 3.0 s after its kernel began" || !last.HeardAt.After(first.HeardAt) || !last.StepAt.Equal(first.StepAt) {
+	if last.Detail != "runs its first stage: root image: 86 of 232 MiB, 3.0 s after its kernel began" ||
+		!last.HeardAt.After(first.HeardAt) || !last.StepAt.Equal(first.StepAt) {
 		t.Errorf("%+v, then %+v", first, last)
 	}
 	y.update(func(ctx context.Context, tx *core.Tx) error {
@@ -353,7 +358,8 @@ func TestWhatMachinesSayIsBounded(t *testing.T) {
 	if err := y.Seen(t.Context(), "boot", protocol.BootProgress{MAC: strange, Step: protocol.StepScript}, ""); err != nil {
 		t.Fatal(err)
 	}
-	facts, err := json.Marshal(inventory.Facts{CPUs: 4, System: inventory.System{Product: strings.Repeat("ä", 1<<20)}, Disks: []inventory.Disk{{Name: strings.Repeat("x", 1<<20)}}})
+	facts, err := json.Marshal(inventory.Facts{CPUs: 4, System: inventory.System{Product: strings.Repeat("ä", 1<<20)},
+		Disks: []inventory.Disk{{Name: strings.Repeat("x", 1<<20)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,7 +368,8 @@ func TestWhatMachinesSayIsBounded(t *testing.T) {
 	}
 	y.update(func(ctx context.Context, tx *core.Tx) error {
 		all, err := network.DiscoveredMachines(ctx, tx)
-		if len(all) != 1 || len(all[0].Facts.System.Product) > 256 || len(all[0].Facts.Disks[0].Name) > 256 || !utf8.ValidString(all[0].Facts.System.Product) {
+		if len(all) != 1 || len(all[0].Facts.System.Product) > 256 || len(all[0].Facts.Disks[0].Name) > 256 ||
+			!utf8.ValidString(all[0].Facts.System.Product) {
 			t.Errorf("%d bytes of a product's name are kept", len(all[0].Facts.System.Product))
 		}
 		return err

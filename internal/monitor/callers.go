@@ -52,7 +52,8 @@ func routed(on inventory.Network, who onlink.Caller) bool {
 
 // admitMachine says whether a caller is an enrolled machine: by its frames, and by the address that it has. What is for
 // that address is to be sent to hold alone; nil: that cannot be seen to.
-func admitMachine(ctx context.Context, tx *core.Tx, on inventory.Network, m machine.Machine, who onlink.Caller) (hold net.HardwareAddr, err error) {
+func admitMachine(ctx context.Context, tx *core.Tx, on inventory.Network, m machine.Machine,
+	who onlink.Caller) (hold net.HardwareAddr, err error) {
 	if m.Network != on.Name {
 		return nil, fmt.Errorf("%w: it is on network %q", onlink.ErrUnknownMachine, m.Network)
 	}

@@ -76,8 +76,9 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 			Self:       m.peer(cluster, self, sizes[self.MachineID], sizes[self.HostID], now),
 			Network:    substrate.Gateway().Masked().String(),
 			SharedCPUs: !m.Substrates.Of(sizes[self.MachineID].Substrate).OwnCPUs,
-			Gateway:    protocol.Neighbour{Address: substrate.Gateway().Addr().String(), MAC: substrate.MAC(cluster.Segment, substrate.GatewaySlot).String()},
-			SSH:        protocol.SSH{UserCA: m.authority.UserCA(), HostCA: m.authority.HostCA()},
+			Gateway: protocol.Neighbour{Address: substrate.Gateway().Addr().String(),
+				MAC: substrate.MAC(cluster.Segment, substrate.GatewaySlot).String()},
+			SSH: protocol.SSH{UserCA: m.authority.UserCA(), HostCA: m.authority.HostCA()},
 		}
 		known := m.Schedulers.Of(cluster.Spec.Scheduler())
 		if c.Scheduler = known.Name; known.Caps.Credential.Bytes > 0 {
@@ -208,7 +209,8 @@ func pauseStep(c cluster.Cluster, n node.Node) protocol.PauseStep {
 func hostNames(c cluster.Cluster, n node.Node) []string {
 	const zone = ".muster"
 	long := c.Name + "." + c.Project
-	names := []string{n.Name, n.Name + "." + c.Name, address(n), n.Name + "." + long, n.Name + "." + c.Name + zone, n.Name + "." + long + zone}
+	names := []string{n.Name, n.Name + "." + c.Name, address(n), n.Name + "." + long, n.Name + "." + c.Name + zone,
+		n.Name + "." + long + zone}
 	if n.Role == protocol.Head {
 		names = append(names, c.Name+zone, long+zone)
 	}

@@ -55,7 +55,8 @@ func TestWhatAConfigurationCostsDoesNotGrowWithTheSite(t *testing.T) {
 		for range n {
 			machines++
 			name := fmt.Sprintf("m%d", machines)
-			if err := machine.Add(ctx, tx, inventory.Machine{ID: name, Name: name, Substrate: "local", Facts: inventory.Facts{CPUs: 2}}); err != nil {
+			if err := machine.Add(ctx, tx, inventory.Machine{ID: name, Name: name, Substrate: "local",
+				Facts: inventory.Facts{CPUs: 2}}); err != nil {
 				return err
 			}
 		}
@@ -65,7 +66,8 @@ func TestWhatAConfigurationCostsDoesNotGrowWithTheSite(t *testing.T) {
 		c := cluster.Cluster{ID: "c1", Project: kindstest.Project, Name: "c1", Spec: spec.Cluster{Name: "c1"}, Image: "sha256:00",
 			Credential: core.NewSecret([]byte("k")), CreatedBy: kindstest.Admin}
 		n := node.Node{ID: "n1", Cluster: "c1", Name: "head", Role: protocol.Head, MachineID: "m1", Machine: "m1"}
-		return errors.Join(more(tx, 2), cluster.Add(ctx, tx, c), cluster.AddSeat(ctx, tx, "c1", cluster.Seat{Name: "head", Slot: 1}), node.Add(ctx, tx, n),
+		return errors.Join(more(tx, 2), cluster.Add(ctx, tx, c),
+			cluster.AddSeat(ctx, tx, "c1", cluster.Seat{Name: "head", Slot: 1}), node.Add(ctx, tx, n),
 			node.StartBoot(ctx, tx, "n1", "sha256:00", false))
 	})
 	if err != nil {

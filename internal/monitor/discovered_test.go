@@ -44,12 +44,15 @@ func TestJoinsByStrangersLeaveLittleInTheLog(t *testing.T) {
 		return answer.Code
 	}
 	for i := range 3 { // as they were tried: 4 MB each
-		if status := join("192.0.2.1:1", fmt.Sprintf(`{"node":%q,"boot":%d,"token":"AAAA"}`, strings.Repeat("A\x1b[2J\n", 700_000), i)); status != http.StatusBadRequest {
+		if status := join("192.0.2.1:1",
+			fmt.Sprintf(`{"node":%q,"boot":%d,"token":"AAAA"}`, strings.Repeat("A\x1b[2J\n", 700_000),
+				i)); status != http.StatusBadRequest {
 			t.Errorf("status %d", status)
 		}
 	}
 	for _, node := range []string{strings.Repeat("n", 10_000), "n1\nlevel=INFO msg=forged", "\x1b[2J", "", "ünode"} {
-		if status := join("192.0.2.1:1", fmt.Sprintf(`{"node":%q,"boot":1,"token":"AAAA"}`, node)); status != http.StatusBadRequest {
+		if status := join("192.0.2.1:1",
+			fmt.Sprintf(`{"node":%q,"boot":1,"token":"AAAA"}`, node)); status != http.StatusBadRequest {
 			t.Errorf("node %.20q: status %d", node, status)
 		}
 	}
@@ -59,7 +62,8 @@ func TestJoinsByStrangersLeaveLittleInTheLog(t *testing.T) {
 	for range 1000 {
 		join("192.0.2.2:1", `{"node":"n1","boot":1,"token":"AAAA"}`)
 	}
-	if log.Len() > 16<<10 || strings.Contains(log.String(), "\nlevel=INFO msg=forged") || !strings.Contains(log.String(), "wrong token") {
+	if log.Len() > 16<<10 || strings.Contains(log.String(), "\nlevel=INFO msg=forged") ||
+		!strings.Contains(log.String(), "wrong token") {
 		t.Errorf("the log has %d bytes: %.300s", log.Len(), log.String())
 	}
 	t.Logf("the log has %d bytes", log.Len())

@@ -50,7 +50,8 @@ func TestAnOlderHeadsHookIsATaskThatHasEnded(t *testing.T) {
 		t.Errorf("its hook has ended with %+v", hook.Said)
 	}
 	hook, user := said(protocol.Check{Name: "checkpoint", Text: "the checkpoint hook failed: no disk"})
-	if s := hook.Said; s.Stage != protocol.TaskEnded || s.Outcome != protocol.TaskFailed || s.Text != "the checkpoint hook failed: no disk" {
+	if s := hook.Said; s.Stage != protocol.TaskEnded || s.Outcome != protocol.TaskFailed ||
+		s.Text != "the checkpoint hook failed: no disk" {
 		t.Errorf("its hook has ended with %+v", s)
 	}
 	if user.Said.Stage != "" {
@@ -62,7 +63,9 @@ func TestAnOlderHeadsHookIsATaskThatHasEnded(t *testing.T) {
 func TestAnOlderHeadIsHeard(t *testing.T) {
 	m := &Monitor{Schedulers: drivers.Schedulers()}
 	var report protocol.Report
-	if err := json.Unmarshal([]byte(`{"boot":1,"slurm":{"nodes":[{"name":"n1","state":"allocated","responding":true,"jobs":1}],"waits":2}}`), &report); err != nil {
+	if err := json.Unmarshal([]byte(
+		`{"boot":1,"slurm":{"nodes":[{"name":"n1","state":"allocated","responding":true,"jobs":1}],"waits":2}}`),
+		&report); err != nil {
 		t.Fatal(err)
 	}
 	said := m.earlier(cluster.Cluster{Spec: spec.Cluster{Name: "cfd"}}, report)

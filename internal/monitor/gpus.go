@@ -41,7 +41,8 @@ func guestGPUs(m, host machine.Machine) []protocol.GPU {
 		if len(host.Facts.NUMA) == 1 {
 			cell = 0
 		}
-		near[cell+1] = append(near[cell+1], protocol.GPU{Address: inventory.GPUAddress(host.Name, i), Model: d.Name, CPUs: nearest(m.Facts, cell)})
+		near[cell+1] = append(near[cell+1], protocol.GPU{Address: inventory.GPUAddress(host.Name, i), Model: d.Name,
+			CPUs: nearest(m.Facts, cell)})
 	}
 	slices.Reverse(near[1:])
 	return slices.Concat(near...)

@@ -17,7 +17,8 @@ import (
 )
 
 func TestAGPUKeepsItsAddressInAGuest(t *testing.T) {
-	host := machine.Machine{Machine: inventory.Machine{ID: "h", Name: "r1n1", Substrate: "metal", Facts: shapes.Named("dgx-h100")}}
+	host := machine.Machine{Machine: inventory.Machine{ID: "h", Name: "r1n1", Substrate: "metal",
+		Facts: shapes.Named("dgx-h100")}}
 	known := drivers.Substrates()
 	metal, part, namespaces := known.Of("metal"), known.Of("vm"), known.Of("local")
 	whole := gpusOf(metal, host, machine.Machine{})
@@ -26,15 +27,19 @@ func TestAGPUKeepsItsAddressInAGuest(t *testing.T) {
 	}
 	all := host.Facts.GPUs()
 	guest := machine.Machine{
-		Machine:    inventory.Machine{ID: "g", Name: "r1n1-g1", Substrate: "vm", Host: "h", Facts: inventory.Facts{NUMA: []inventory.NUMANode{{ID: 0, CPUs: "0-3"}, {ID: 1, CPUs: "4-7"}}}},
-		Allocation: &place.Allocation{Cells: []place.Cell{{NUMA: all[2].NUMA}, {NUMA: all[5].NUMA}}, Devices: []string{all[2].PCI, all[5].PCI}},
+		Machine: inventory.Machine{ID: "g", Name: "r1n1-g1", Substrate: "vm", Host: "h",
+			Facts: inventory.Facts{NUMA: []inventory.NUMANode{{ID: 0, CPUs: "0-3"}, {ID: 1, CPUs: "4-7"}}}},
+		Allocation: &place.Allocation{Cells: []place.Cell{{NUMA: all[2].NUMA}, {NUMA: all[5].NUMA}},
+			Devices: []string{all[2].PCI, all[5].PCI}},
 	}
 	// A guest's last NUMA node has the lowest bus.
-	want := []protocol.GPU{{Address: "r1n1/gpu5", Model: all[5].Name, CPUs: "4-7"}, {Address: "r1n1/gpu2", Model: all[2].Name, CPUs: "0-3"}}
+	want := []protocol.GPU{{Address: "r1n1/gpu5", Model: all[5].Name, CPUs: "4-7"},
+		{Address: "r1n1/gpu2", Model: all[2].Name, CPUs: "0-3"}}
 	if diff := cmp.Diff(want, gpusOf(part, guest, host)); diff != "" {
 		t.Error(diff)
 	}
-	if got := gpusOf(namespaces, machine.Machine{Machine: inventory.Machine{Substrate: "local", Facts: host.Facts}}, machine.Machine{}); got != nil {
+	if got := gpusOf(namespaces, machine.Machine{Machine: inventory.Machine{Substrate: "local", Facts: host.Facts}},
+		machine.Machine{}); got != nil {
 		t.Errorf("a node in namespaces has %+v", got)
 	}
 }
@@ -61,7 +66,8 @@ func TestANodeIsToldTheKeysThatItsPortsAreToHold(t *testing.T) {
 	port := func(guid fabric.GUID, key fabric.Key, wanted bool) fabrics.NodePort {
 		return fabrics.NodePort{Member: fabrics.Member{GUID: guid, Wanted: wanted}, Key: key}
 	}
-	got := partitionsOf([]fabrics.NodePort{port(0x2c903000a0b0c, 5, true), port(0x2c903000a0b0d, 6, true), port(0x2c903000a0b0e, 7, false)})
+	got := partitionsOf([]fabrics.NodePort{port(0x2c903000a0b0c, 5, true), port(0x2c903000a0b0d, 6, true),
+		port(0x2c903000a0b0e, 7, false)})
 	if diff := cmp.Diff(map[string]uint16{"0x0002c903000a0b0c": 5, "0x0002c903000a0b0d": 6}, got); diff != "" {
 		t.Error(diff)
 	}

@@ -64,7 +64,8 @@ func TestAGuestJoinsOnlyFromItsOwnPlaceInItsOwnCluster(t *testing.T) {
 		g := host.Guest{Machine: inventory.Machine{ID: "g1", Name: "hv-g1", Substrate: "vm", Host: "hv"},
 			Allocation: place.Allocation{Share: 1, Cells: []place.Cell{{Cores: []int{1}, MemoryMiB: 1024}}}}
 		for _, c := range []string{"c1", "c2"} {
-			if err := cluster.Add(ctx, tx, cluster.Cluster{ID: c, Project: "default", Name: c, Spec: spec.Cluster{Name: c}, Image: "sha256:00", Credential: core.NewSecret([]byte("k")), CreatedBy: "admin"}); err != nil {
+			if err := cluster.Add(ctx, tx, cluster.Cluster{ID: c, Project: "default", Name: c, Spec: spec.Cluster{Name: c},
+				Image: "sha256:00", Credential: core.NewSecret([]byte("k")), CreatedBy: "admin"}); err != nil {
 				return err
 			}
 		}
@@ -72,9 +73,12 @@ func TestAGuestJoinsOnlyFromItsOwnPlaceInItsOwnCluster(t *testing.T) {
 			machine.Add(ctx, tx, inventory.Machine{ID: "hv", Name: "hv", Substrate: "vm", Hosts: true}),
 			machine.Add(ctx, tx, inventory.Machine{ID: "m1", Name: "local-1", Substrate: "local"}),
 			host.AddGuest(ctx, tx, g, "for a test"),
-			cluster.AddSeat(ctx, tx, "c1", cluster.Seat{Name: "n1", Slot: 3}), cluster.AddSeat(ctx, tx, "c1", cluster.Seat{Name: "n2", Slot: 4}),
-			node.Add(ctx, tx, node.Node{ID: "guest", Cluster: "c1", Name: "n1", Role: protocol.Compute, Queue: "main", Class: "vm", MachineID: "g1", Machine: "hv-g1"}),
-			node.Add(ctx, tx, node.Node{ID: "local", Cluster: "c1", Name: "n2", Role: protocol.Compute, Queue: "main", Class: "local", MachineID: "m1", Machine: "local-1"}),
+			cluster.AddSeat(ctx, tx, "c1", cluster.Seat{Name: "n1", Slot: 3}),
+			cluster.AddSeat(ctx, tx, "c1", cluster.Seat{Name: "n2", Slot: 4}),
+			node.Add(ctx, tx, node.Node{ID: "guest", Cluster: "c1", Name: "n1", Role: protocol.Compute, Queue: "main",
+				Class: "vm", MachineID: "g1", Machine: "hv-g1"}),
+			node.Add(ctx, tx, node.Node{ID: "local", Cluster: "c1", Name: "n2", Role: protocol.Compute, Queue: "main",
+				Class: "local", MachineID: "m1", Machine: "local-1"}),
 			node.StartBoot(ctx, tx, "guest", "sha256:00", false), node.StartBoot(ctx, tx, "local", "sha256:00", false),
 		)
 	}); err != nil {

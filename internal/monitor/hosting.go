@@ -63,7 +63,8 @@ func hostBoot(ctx context.Context, tx *core.Tx, who identity.Agent) (machine.Boo
 
 // hostingOf composes what one hypervisor is to hold, from one snapshot.
 func (m *Monitor) hostingOf(ctx context.Context, who identity.Agent) (protocol.Hosting, error) {
-	what := protocol.Hosting{Networks: []protocol.HostedNetwork{}, Images: []protocol.HostedImage{}, Guests: []protocol.HostedGuest{}}
+	what := protocol.Hosting{Networks: []protocol.HostedNetwork{}, Images: []protocol.HostedImage{},
+		Guests: []protocol.HostedGuest{}}
 	networks, images := map[string]bool{}, map[string]bool{}
 	err := m.db.View(ctx, func(tx *core.Tx) error {
 		if _, err := hostBoot(ctx, tx, who); err != nil {
@@ -122,7 +123,8 @@ func (m *Monitor) hostingOf(ctx context.Context, who identity.Agent) (protocol.H
 			m.log.Error("a hypervisor cannot be told of an image", "machine", who.Node, "image", digest, "error", err)
 			continue
 		}
-		what.Images = append(what.Images, protocol.HostedImage{Digest: digest, Root: files.Root, Kernel: files.Kernel, Drivers: files.Drivers})
+		what.Images = append(what.Images, protocol.HostedImage{Digest: digest, Root: files.Root, Kernel: files.Kernel,
+			Drivers: files.Drivers})
 	}
 	return what, nil
 }
@@ -136,7 +138,8 @@ func moveOf(ctx context.Context, tx *core.Tx, a host.Migration, hostID string) (
 	if own.Does == "" {
 		return m, false, nil
 	}
-	m = protocol.HostedMove{Guest: a.Guest, Number: a.Number, Step: a.Step, Do: own.Does, Description: a.Description, Address: a.Address, Peer: other.Host}
+	m = protocol.HostedMove{Guest: a.Guest, Number: a.Number, Step: a.Step, Do: own.Does, Description: a.Description,
+		Address: a.Address, Peer: other.Host}
 	seen, err := host.SeenOf(ctx, tx, other.Host)
 	if errors.Is(err, core.ErrNotFound) { // it is off, and nobody will speak to it
 		err = nil
@@ -158,7 +161,8 @@ func (m *Monitor) hosted(w http.ResponseWriter, r *http.Request, who identity.Ag
 	m.answer(w, r, reply, err)
 }
 
-func (m *Monitor) recordHosted(ctx context.Context, who identity.Agent, report protocol.HostReport, lives int64) (protocol.ReportReply, error) {
+func (m *Monitor) recordHosted(ctx context.Context, who identity.Agent, report protocol.HostReport,
+	lives int64) (protocol.ReportReply, error) {
 	reply := protocol.ReportReply{Every: heartbeat}
 	err := m.db.Update(ctx, func(tx *core.Tx) error {
 		boot, err := hostBoot(ctx, tx, who)

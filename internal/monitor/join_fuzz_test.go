@@ -14,7 +14,8 @@ import (
 // FuzzJoin sends what anybody on the machines' network may send to the agents' door.
 func FuzzJoin(f *testing.F) {
 	for _, seed := range []string{
-		`{}`, `{"node":"n1","boot":1,"token":"AAAA","csr":"","host_key":""}`, `{"node":"m1","boot":-1,"token":"","csr":"-----BEGIN CERTIFICATE REQUEST-----\nMA==\n-----END CERTIFICATE REQUEST-----\n"}`,
+		`{}`, `{"node":"n1","boot":1,"token":"AAAA","csr":"","host_key":""}`,
+		`{"node":"m1","boot":-1,"token":"","csr":"-----BEGIN CERTIFICATE REQUEST-----\nMA==\n-----END CERTIFICATE REQUEST-----\n"}`,
 		`[`, `null`, `{"node":{}}`, `{"boot":1e400}`, "\x00", `{"node":"` + string(bytes.Repeat([]byte("n"), 5000)) + `"}`,
 	} {
 		f.Add([]byte(seed))

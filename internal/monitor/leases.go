@@ -97,7 +97,8 @@ func (b *Boots) Leases(ctx context.Context, networkName string, asks []netboot.A
 }
 
 func refused(err error) bool {
-	return errors.Is(err, netboot.ErrUnknown) || errors.Is(err, netboot.ErrTaken) || errors.Is(err, netboot.ErrFull) || errors.Is(err, netboot.ErrKept)
+	return errors.Is(err, netboot.ErrUnknown) || errors.Is(err, netboot.ErrTaken) || errors.Is(err, netboot.ErrFull) ||
+		errors.Is(err, netboot.ErrKept)
 }
 
 // lessor gives addresses within one transaction.
@@ -286,7 +287,8 @@ func (l *lessor) instead(ctx context.Context, mac string, want netip.Addr, known
 	var found network.Lease
 	for _, p := range l.passing {
 		_, changed := l.put[p.Address]
-		if changed || !l.inRange(p.Address) || p.Expires.After(l.now.Add(unprovenFor-unprovenLeast)) && !known || strings.HasPrefix(p.MAC, declined) || !l.open(p.Address, mac, known) {
+		if changed || !l.inRange(p.Address) || p.Expires.After(l.now.Add(unprovenFor-unprovenLeast)) && !known ||
+			strings.HasPrefix(p.MAC, declined) || !l.open(p.Address, mac, known) {
 			continue
 		}
 		if p.Address == want {

@@ -74,7 +74,8 @@ func TestABatchIsAnsweredInOrder(t *testing.T) {
 		}
 		var rows int
 		err = y.DB.View(t.Context(), func(tx *core.Tx) error {
-			leases, err := network.LeasesOf(context.Background(), tx, "boot", []string{"52:54:00:00:01:00", "52:54:00:00:01:01", "52:54:00:00:01:02", "52:54:00:00:01:03"}, nil)
+			leases, err := network.LeasesOf(context.Background(), tx, "boot",
+				[]string{"52:54:00:00:01:00", "52:54:00:00:01:01", "52:54:00:00:01:02", "52:54:00:00:01:03"}, nil)
 			rows = len(leases)
 			return err
 		})

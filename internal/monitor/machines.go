@@ -104,7 +104,8 @@ func from(ctx context.Context, tx *core.Tx, machineID string, r *http.Request) e
 
 // admitInspection lets the agent of a machine's own boot in, for an inspection or as a hypervisor: once by the boot's token,
 // later by its certificate.
-func (m *Monitor) admitInspection(ctx context.Context, tx *core.Tx, who identity.Agent, fingerprint string, renewal bool, r *http.Request) error {
+func (m *Monitor) admitInspection(ctx context.Context, tx *core.Tx, who identity.Agent, fingerprint string, renewal bool,
+	r *http.Request) error {
 	if err := from(ctx, tx, who.Node, r); err != nil {
 		return err
 	}
@@ -137,7 +138,8 @@ func (m *Monitor) inspection(w http.ResponseWriter, r *http.Request, who identit
 // has the key that joined it.
 func ownBoot(ctx context.Context, tx *core.Tx, who identity.Agent) (machine.Boot, error) {
 	boot, err := machine.BootOf(ctx, tx, who.Node)
-	if err == nil && (!boot.Inspection() || boot.Number != who.Boot || boot.Ending || boot.JoinedKey == "" || boot.JoinedKey != who.Key) {
+	if err == nil && (!boot.Inspection() || boot.Number != who.Boot || boot.Ending || boot.JoinedKey == "" ||
+		boot.JoinedKey != who.Key) {
 		err = errRefused
 	}
 	return boot, err

@@ -33,23 +33,26 @@ func NewMetrics(db *core.Store) prometheus.Collector {
 		return prometheus.NewDesc("muster_"+name, help, labels, nil)
 	}
 	return metrics{
-		db:              db,
-		up:              desc("database_up", "1 if the database answered this scrape; if not, what is counted in it is missing."),
-		entities:        desc("entities", "Clusters, nodes, machines, snapshots and fabrics by phase.", "kind", "phase"),
-		oldest:          desc("phase_oldest_seconds", "How long the one has been in a phase that has been there the longest; 0 if there is none.", "kind", "phase"),
+		db:       db,
+		up:       desc("database_up", "1 if the database answered this scrape; if not, what is counted in it is missing."),
+		entities: desc("entities", "Clusters, nodes, machines, snapshots and fabrics by phase.", "kind", "phase"),
+		oldest: desc("phase_oldest_seconds",
+			"How long the one has been in a phase that has been there the longest; 0 if there is none.", "kind", "phase"),
 		due:             desc("engine_due_rows", "Rows whose time has come and that no controller works on yet.", "kind"),
 		lag:             desc("engine_lag_seconds", "How long the oldest of the due rows has waited.", "kind"),
 		held:            desc("engine_held_rows", "Rows that some controller works on.", "kind"),
 		projectClusters: desc("project_clusters", "Clusters of a project.", "project"),
 		projectNodes:    desc("project_nodes", "Nodes of a project's clusters, heads included.", "project"),
-		heard:           desc("heartbeat_age_max_seconds", "How long the ready node has said nothing that has been silent the longest."),
-		silent:          desc("nodes_silent", "Ready nodes that have said nothing for 20 s or longer."),
-		unknown:         desc("machines_unknown", "Machines that asked to boot and that nobody has enrolled."),
+		heard: desc("heartbeat_age_max_seconds",
+			"How long the ready node has said nothing that has been silent the longest."),
+		silent:  desc("nodes_silent", "Ready nodes that have said nothing for 20 s or longer."),
+		unknown: desc("machines_unknown", "Machines that asked to boot and that nobody has enrolled."),
 	}
 }
 
 func (m metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.up, m.entities, m.oldest, m.due, m.lag, m.held, m.projectClusters, m.projectNodes, m.heard, m.silent, m.unknown} {
+	for _, d := range []*prometheus.Desc{m.up, m.entities, m.oldest, m.due, m.lag, m.held, m.projectClusters, m.projectNodes,
+		m.heard, m.silent, m.unknown} {
 		to <- d
 	}
 }

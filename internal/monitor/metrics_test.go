@@ -47,7 +47,8 @@ func TestEveryKindIsMeasuredByItsOwnPhases(t *testing.T) {
 			if d.Kind == fabrics.Kind && phase == core.Degraded {
 				n = " 1\n"
 			}
-			if line := `muster_entities{kind="` + string(d.Kind) + `",phase="` + string(phase) + `"}` + n; !strings.Contains(text, line) {
+			if line := `muster_entities{kind="` + string(d.Kind) + `",phase="` + string(phase) + `"}` +
+				n; !strings.Contains(text, line) {
 				t.Errorf("there is no line %s", line)
 			}
 		}

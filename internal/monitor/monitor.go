@@ -64,7 +64,8 @@ type Monitor struct {
 // nodes to be believed silent.
 func New(db *core.Store, a *identity.Authority, owner string, log *slog.Logger) *Monitor {
 	return &Monitor{db: db, authority: a, owner: owner, log: log, board: newBoard(db),
-		calls: limit.Share{Kind: "calls", Each: eachCalls, Total: math.MaxInt, Door: "agents", Hint: "an agent makes four at a time"},
+		calls: limit.Share{Kind: "calls", Each: eachCalls, Total: math.MaxInt, Door: "agents",
+			Hint: "an agent makes four at a time"},
 		lines: limit.LinesOfUnknown()}
 }
 
@@ -128,11 +129,13 @@ func (m *Monitor) join(w http.ResponseWriter, r *http.Request) {
 	m.answer(w, r, reply, err)
 }
 
-func (m *Monitor) admit(r *http.Request, request protocol.JoinRequest, who identity.Agent, renewal bool) (protocol.JoinReply, error) {
+func (m *Monitor) admit(r *http.Request, request protocol.JoinRequest, who identity.Agent, renewal bool) (protocol.JoinReply,
+	error) {
 	ctx, now := r.Context(), time.Now()
 	a := m.authority
 	reply := protocol.JoinReply{
-		NotAfter: now.Add(identity.CertificateLife).UTC(), Authority: a.AgentsPEM(), Token: a.Token(who.Node, who.Boot), Stamp: a.Stamp(),
+		NotAfter: now.Add(identity.CertificateLife).UTC(), Authority: a.AgentsPEM(), Token: a.Token(who.Node, who.Boot),
+		Stamp: a.Stamp(),
 	}
 	lives := authority.Trust{Subject: who.Node, Boot: who.Boot, Hosts: a.Signing(identity.SSHHosts)}
 	if request.Takes {
@@ -180,7 +183,8 @@ func (m *Monitor) admit(r *http.Request, request protocol.JoinRequest, who ident
 }
 
 // admitNode lets the agent of a node's boot in: the first time by the boot's token, later by its certificate.
-func (m *Monitor) admitNode(ctx context.Context, tx *core.Tx, n node.Node, who identity.Agent, fingerprint string, renewal bool, r *http.Request) error {
+func (m *Monitor) admitNode(ctx context.Context, tx *core.Tx, n node.Node, who identity.Agent, fingerprint string, renewal bool,
+	r *http.Request) error {
 	if n.Phase == node.Gone || n.Boot != who.Boot {
 		return errRefused
 	}

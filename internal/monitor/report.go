@@ -34,7 +34,8 @@ func (m *Monitor) report(w http.ResponseWriter, r *http.Request, who identity.Ag
 	m.answer(w, r, reply, err)
 }
 
-func (m *Monitor) record(ctx context.Context, who identity.Agent, report protocol.Report, lives int64) (protocol.ReportReply, error) {
+func (m *Monitor) record(ctx context.Context, who identity.Agent, report protocol.Report, lives int64) (protocol.ReportReply,
+	error) {
 	reply := protocol.ReportReply{Every: heartbeat}
 	err := m.db.Update(ctx, func(tx *core.Tx) error {
 		n, err := node.Get(ctx, tx, who.Node)
@@ -117,7 +118,8 @@ func (m *Monitor) earlier(cluster cluster.Cluster, report protocol.Report) *prot
 }
 
 // recordScheduler writes, for every compute node, what the head sees of it, where that has changed.
-func (m *Monitor) recordScheduler(ctx context.Context, tx *core.Tx, cluster string, seen []protocol.NodeState) (changed bool, err error) {
+func (m *Monitor) recordScheduler(ctx context.Context, tx *core.Tx, cluster string, seen []protocol.NodeState) (changed bool,
+	err error) {
 	nodes, err := node.Of(ctx, tx, cluster)
 	if err != nil {
 		return false, err

@@ -29,8 +29,10 @@ func tasksOf(ctx context.Context, tx *core.Tx, self node.Node) ([]protocol.Task,
 	var tasks []protocol.Task
 	for _, t := range rows {
 		w := t.Work
-		tasks = append(tasks, protocol.Task{ID: t.ID, Account: t.Account, System: t.System(), Command: w.Command, Script: w.Script,
-			Queue: w.Queue, Nodes: w.Nodes, On: w.On, Ranks: w.Ranks, Whole: w.Whole, Limit: w.Limit, Cancel: t.Cancel, Boot: t.Boot})
+		tasks = append(tasks, protocol.Task{ID: t.ID, Account: t.Account, System: t.System(), Command: w.Command,
+			Script: w.Script,
+			Queue:  w.Queue, Nodes: w.Nodes, On: w.On, Ranks: w.Ranks, Whole: w.Whole, Limit: w.Limit, Cancel: t.Cancel,
+			Boot: t.Boot})
 	}
 	return tasks, err
 }
@@ -60,7 +62,8 @@ func recordTasks(ctx context.Context, tx *core.Tx, cluster string, said []protoc
 	return nil
 }
 
-// earlierHook is what a head says of its pause's hook whose agent is of an older version, which runs it by the pause's first step.
+// earlierHook is what a head says of its pause's hook whose agent is of an older version, which runs it by the pause's first
+// step.
 func earlierHook(ctx context.Context, tx *core.Tx, cluster string, checks []protocol.Check) error {
 	i := slices.IndexFunc(checks, func(c protocol.Check) bool { return c.Name == string(protocol.PauseBegins) })
 	if i < 0 {

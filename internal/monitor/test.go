@@ -31,7 +31,8 @@ func neighbours(self node.Node, nodes []node.Node) []string {
 	var fit []node.Node
 	for _, n := range nodes {
 		busy := n.Seen.Scheduler != nil && !n.Seen.Scheduler.Idle()
-		if n.ID != self.ID && n.Role == protocol.Compute && n.Desired == core.Present && !busy && n.Phase != core.Failed && n.Phase != core.Releasing {
+		if n.ID != self.ID && n.Role == protocol.Compute && n.Desired == core.Present && !busy && n.Phase != core.Failed &&
+			n.Phase != core.Releasing {
 			fit = append(fit, n)
 		}
 	}

@@ -28,10 +28,16 @@ func TestNeighboursAreThoseThatNobodyWouldMiss(t *testing.T) {
 		want   []string
 	}{
 		{"alone", 1, []node.Node{head, newNode("n3", 3, node.Testing, 0)}, nil},
-		{"all come at once: the next ones, then those before", 1, []node.Node{newNode("n1", 1, node.Testing, 0), newNode("n2", 2, node.Booting, 0), newNode("n3", 3, node.Testing, 0), newNode("n4", 4, node.Joining, 0)}, []string{"n4", "n1", "n2"}},
-		{"those at work come first, but none with jobs", 1, []node.Node{newNode("n1", 1, core.Ready, 0), newNode("n2", 2, core.Ready, 2), newNode("n4", 4, node.Booting, 0)}, []string{"n1", "n4"}},
-		{"none that is about to go", 1, []node.Node{newNode("n1", 1, core.Failed, 0), newNode("n2", 2, core.Releasing, 0), leaving}, nil},
-		{"a second test begins with another", 2, []node.Node{newNode("n1", 1, core.Ready, 0), newNode("n2", 2, core.Ready, 0), newNode("n4", 4, core.Ready, 0)}, []string{"n1", "n2", "n4"}},
+		{"all come at once: the next ones, then those before", 1,
+			[]node.Node{newNode("n1", 1, node.Testing, 0), newNode("n2", 2, node.Booting, 0), newNode("n3", 3, node.Testing, 0),
+				newNode("n4", 4, node.Joining, 0)}, []string{"n4", "n1", "n2"}},
+		{"those at work come first, but none with jobs",
+			1, []node.Node{newNode("n1", 1, core.Ready, 0), newNode("n2", 2, core.Ready, 2), newNode("n4", 4, node.Booting, 0)},
+			[]string{"n1", "n4"}},
+		{"none that is about to go", 1, []node.Node{newNode("n1", 1, core.Failed, 0), newNode("n2", 2, core.Releasing, 0),
+			leaving}, nil},
+		{"a second test begins with another", 2, []node.Node{newNode("n1", 1, core.Ready, 0), newNode("n2", 2, core.Ready, 0),
+			newNode("n4", 4, core.Ready, 0)}, []string{"n1", "n2", "n4"}},
 	} {
 		self := newNode("n3", 3, node.Testing, 0)
 		self.Test = c.number

@@ -204,7 +204,8 @@ func processors(ctx context.Context, e effort, limit int64) []protocol.Measure {
 
 // network measures round trip and throughput to the first of these peers that answers. Patient waits as long as it
 // takes for one that is not there: nothing works without it. A busy one is waited for only so long.
-func (t *tester) network(ctx context.Context, result *protocol.TestResult, e effort, peers []protocol.Peer, patient bool) (trip, rate protocol.Measure) {
+func (t *tester) network(ctx context.Context, result *protocol.TestResult, e effort, peers []protocol.Peer, patient bool) (trip,
+	rate protocol.Measure) {
 	var why error = errors.New("there is none")
 	since := time.Now()
 	for deadline := since.Add(e.waitForPeer); ctx.Err() == nil; {

@@ -54,11 +54,14 @@ func TestANodeMeasuresItselfOnceForEachNumber(t *testing.T) {
 	result := func() *protocol.TestResult { return l.controller.reports["n1"].Test }
 	l.controller.until(t, "the first test is reported", func() bool { return result() != nil && result().Number == 1 })
 	first := l.controller.last("n1").Test
-	if len(first.Measures) != 2 || first.Measures[0].Quantity != protocol.MemoryBandwidth || first.Measures[0].Value <= 0 || first.Measures[1].Value <= 0 || first.Took <= 0 {
+	if len(first.Measures) != 2 || first.Measures[0].Quantity != protocol.MemoryBandwidth || first.Measures[0].Value <= 0 ||
+		first.Measures[1].Value <= 0 || first.Took <= 0 {
 		t.Errorf("%+v", first)
 	}
 	ask(2, &protocol.Test{Number: 1, Brief: true})
-	l.controller.until(t, "the same test asked for in another configuration is applied", func() bool { return l.controller.reports["n1"].Revision == 2 })
+	l.controller.until(t, "the same test asked for in another configuration is applied", func() bool {
+		return l.controller.reports["n1"].Revision == 2
+	})
 	if again := l.controller.last("n1").Test; again == nil || again.Took != first.Took {
 		t.Errorf("it measured again: %+v, %+v", first, again)
 	}

@@ -30,7 +30,8 @@ type accountFiles struct{ passwd, group, shadow string }
 // A name or number that the image uses for a user is nobody else's. A group that the image has is not given to the user of the
 // same name, nor changed: who is shadow, docker or sudo would be in it. That user's group has another name.
 // Others are accounts that the image knows from elsewhere than these files.
-func (f accountFiles) withUsers(users []protocol.User, others accountFiles) (result accountFiles, left map[int]string, told error) {
+func (f accountFiles) withUsers(users []protocol.User, others accountFiles) (result accountFiles, left map[int]string,
+	told error) {
 	wanted := map[string]protocol.User{}
 	foreign, ours := accounts(f.passwd)
 	elsewhere, _ := accounts(others.passwd)
@@ -70,7 +71,8 @@ func (f accountFiles) withUsers(users []protocol.User, others accountFiles) (res
 			shadow = append(shadow, name+":*:19000:0:99999:7:::") // no password fits, a key does
 			continue
 		}
-		shadow = append(shadow, name+":!:19000:0:99999:7::1:") // locked: sshd lets nobody in; expired: nor does cron start anything
+		// locked: sshd lets nobody in; expired: nor does cron start anything
+		shadow = append(shadow, name+":!:19000:0:99999:7::1:")
 		left[uid] = name
 	}
 	for _, u := range wanted { // of two who share a number, one is here
@@ -86,10 +88,12 @@ func (f accountFiles) withUsers(users []protocol.User, others accountFiles) (res
 		shadow: replaceLines(f.shadow, isOurs, shadow),
 	}
 	if refused != nil {
-		told = fmt.Errorf("no account for %s: the image uses the name or number, or it is not for users", strings.Join(refused, ", "))
+		told = fmt.Errorf("no account for %s: the image uses the name or number, or it is not for users",
+			strings.Join(refused, ", "))
 	}
 	if renamed != nil {
-		told = errors.Join(told, fmt.Errorf("the image has groups of these names, so they have others: %s", strings.Join(renamed, ", ")))
+		told = errors.Join(told, fmt.Errorf("the image has groups of these names, so they have others: %s",
+			strings.Join(renamed, ", ")))
 	}
 	return result, left, told
 }

@@ -193,16 +193,20 @@ type node struct {
 	checks []check
 
 	refuse context.CancelCauseFunc // ends the node
-	slept  chan struct{}           // holds one token when this node has slept, or the site has changed its keys: certificates are to be renewed
-	lives  atomic.Pointer[life]    // set by whoever joins
-	stamp  atomic.Pointer[string]  // what the configuration says that the last join should have been answered with; nil: nothing yet
+	// holds one token when this node has slept, or the site has changed its keys: certificates are to be renewed
+	slept chan struct{}
+	lives atomic.Pointer[life] // set by whoever joins
+	// what the configuration says that the last join should have been answered with; nil: nothing yet
+	stamp atomic.Pointer[string]
 
 	poll  longpoll.Poll
 	tasks sync.WaitGroup
 }
 
 func run(ctx context.Context, o Options, w deps) error {
-	n := &node{deps: w, console: &console{out: o.Console}, system: system{disk: w.disk}, schedulers: o.Schedulers, driven: make(chan struct{}), slept: make(chan struct{}, 1), homeThere: make(chan struct{}), homeServer: &homeServer{jailer: w.jails}}
+	n := &node{deps: w, console: &console{out: o.Console}, system: system{disk: w.disk}, schedulers: o.Schedulers,
+		driven: make(chan struct{}), slept: make(chan struct{}, 1), homeThere: make(chan struct{}),
+		homeServer: &homeServer{jailer: w.jails}}
 	n.leavers = newLeavers(n.console)
 	n.supervisor = &supervisor{processes: w.processes, console: n.console, changed: n.due}
 	err := n.live(ctx, o.BootFile)

@@ -60,10 +60,12 @@ func (l *lab) set(_ string, neighbours []protocol.Neighbour) error {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{controller: newFakeController(t), processes: &fakeProcesses{}, sockets: t.TempDir(), disk: testDisk(t), machine: &fakeMachine{}}
+	l := &lab{controller: newFakeController(t), processes: &fakeProcesses{}, sockets: t.TempDir(), disk: testDisk(t),
+		machine: &fakeMachine{}}
 	l.bootFile = filepath.Join(t.TempDir(), "boot.json")
 	l.controller.tokens["n1"] = "secret"
-	boot, err := json.Marshal(protocol.Boot{Node: "n1", Name: "n1", Boot: 7, Token: "secret", Authority: l.controller.authority, Endpoints: []string{"unix://" + l.sockets}})
+	boot, err := json.Marshal(protocol.Boot{Node: "n1", Name: "n1", Boot: 7, Token: "secret", Authority: l.controller.authority,
+		Endpoints: []string{"unix://" + l.sockets}})
 	must(t, err)
 	must(t, os.WriteFile(l.bootFile, boot, 0o600))
 	l.configure(1)
@@ -73,7 +75,9 @@ func newLab(t *testing.T) *lab {
 func (l *lab) configure(revision int64) {
 	self := testPeer("n1", 1, protocol.Compute)
 	ca := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(l.controller.hostCA.PublicKey())))
-	l.controller.set("n1", protocol.Config{Revision: revision, Cluster: "test", Self: self, Peers: []protocol.Peer{testPeer("head", 0, protocol.Head), self}, Credential: []byte("munge secret"), SSH: protocol.SSH{UserCA: ca, HostCA: ca}})
+	l.controller.set("n1", protocol.Config{Revision: revision, Cluster: "test", Self: self,
+		Peers: []protocol.Peer{testPeer("head", 0, protocol.Head), self}, Credential: []byte("munge secret"),
+		SSH: protocol.SSH{UserCA: ca, HostCA: ca}})
 }
 
 func (l *lab) deps() deps {
@@ -128,7 +132,8 @@ func (l *lab) untilReady(t *testing.T) {
 }
 
 func TestANodeJoinsAppliesAndReports(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction("net/http.(*conn).serve"), goleak.IgnoreAnyFunction("net/http.(*Server).Serve"))
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction("net/http.(*conn).serve"),
+		goleak.IgnoreAnyFunction("net/http.(*Server).Serve"))
 	l := newLab(t)
 	l.controller.listen(t, filepath.Join(l.sockets, "one.sock"))
 	stop := l.run(t)
@@ -139,7 +144,8 @@ func TestANodeJoinsAppliesAndReports(t *testing.T) {
 	if _, err := os.Stat(l.bootFile); !os.IsNotExist(err) {
 		t.Errorf("the boot file is still there: %v", err)
 	}
-	for name, part := range map[string]string{"/etc/hosts": "10.99.0.2 n1\n", "/etc/munge/munge.key": "munge secret", knownFile: "@cert-authority * ssh-ed25519 ", hostCertFile: "ssh-ed25519-cert-v01@openssh.com "} {
+	for name, part := range map[string]string{"/etc/hosts": "10.99.0.2 n1\n", "/etc/munge/munge.key": "munge secret",
+		knownFile: "@cert-authority * ssh-ed25519 ", hostCertFile: "ssh-ed25519-cert-v01@openssh.com "} {
 		if text, err := l.disk.read(name); err != nil || !strings.Contains(text, part) {
 			t.Errorf("%s: %q %v", name, text, err)
 		}
@@ -295,8 +301,9 @@ func TestReportsGoOutWhenTheyMayChangeSomethingAndElseNowAndThen(t *testing.T) {
 			r.setCheck("munge", nil)
 			r.setCheck("sshd", errors.New("still not")) // no flip: can wait
 		})
-		at(10*time.Second+10*time.Millisecond, func() { r.setCheck("sshd", nil) }) // one more of many: with the one before, or soon
-		at(20*time.Second, func() { r.setTest(&protocol.TestResult{Number: 1}) })  // the last but what is late
+		// one more of many: with the one before, or soon
+		at(10*time.Second+10*time.Millisecond, func() { r.setCheck("sshd", nil) })
+		at(20*time.Second, func() { r.setTest(&protocol.TestResult{Number: 1}) }) // the last but what is late
 		at(20*time.Second+10*time.Millisecond, func() { r.setCheck("slurmd", nil) })
 		at(30*time.Second, func() { r.setCheck("munge", errors.New("ended")) })
 		at(100*time.Second, cancel)

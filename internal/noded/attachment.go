@@ -88,5 +88,6 @@ func settle(nic netlink.Link, address *netlink.Addr, gateway protocol.Neighbour)
 	if err := netlink.LinkSetUp(nic); err != nil {
 		return err
 	}
-	return netlink.NeighSet(&netlink.Neigh{LinkIndex: nic.Attrs().Index, Family: unix.AF_INET, State: unix.NUD_PERMANENT, IP: ip, HardwareAddr: mac})
+	return netlink.NeighSet(&netlink.Neigh{LinkIndex: nic.Attrs().Index, Family: unix.AF_INET, State: unix.NUD_PERMANENT, IP: ip,
+		HardwareAddr: mac})
 }

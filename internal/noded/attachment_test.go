@@ -46,7 +46,8 @@ const nicMAC = "52:54:00:00:00:01"
 func machine(t *testing.T) (machine, segment string) {
 	t.Helper()
 	machine, segment = namespace(t), namespace(t)
-	inside(t, segment, "ip link add port type veth peer name eth0 address "+nicMAC+" netns "+machine+" && ip addr add 10.78.0.1/16 dev port && ip link set port up")
+	inside(t, segment, "ip link add port type veth peer name eth0 address "+nicMAC+" netns "+machine+
+		" && ip addr add 10.78.0.1/16 dev port && ip link set port up")
 	inside(t, machine, "ip addr add 10.78.0.11/16 dev eth0 && ip link set eth0 up")
 	return machine, segment
 }
@@ -68,7 +69,8 @@ func TestTheClustersNetworkLiesOverTheNIC(t *testing.T) {
 			t.Errorf("no %s in %s", part, link)
 		}
 	}
-	if addresses := inside(t, path, "ip -o addr show cluster0"); strings.Count(addresses, "\n") != 1 || !strings.Contains(addresses, "10.77.2.0/16") {
+	if addresses := inside(t, path, "ip -o addr show cluster0"); strings.Count(addresses, "\n") != 1 ||
+		!strings.Contains(addresses, "10.77.2.0/16") {
 		t.Errorf("addresses: %s", addresses)
 	}
 
@@ -83,7 +85,8 @@ func TestTheClustersNetworkLiesOverTheNIC(t *testing.T) {
 
 	// A peer on the segment that knows the node reaches it; who asks by ARP for its address hears nothing.
 	inside(t, segment, "ip addr add 10.77.0.2/16 dev port && ip link set port address "+head.MAC)
-	if output := inside(t, segment, "busybox arping -s 10.78.0.1 -c2 -w2 -I port 10.77.2.0 || true"); strings.Contains(output, "reply from") {
+	if output := inside(t, segment, "busybox arping -s 10.78.0.1 -c2 -w2 -I port 10.77.2.0 || true"); strings.Contains(output,
+		"reply from") {
 		t.Errorf("the machine tells who has the cluster's address: %s", output)
 	}
 	if output := inside(t, segment, "busybox arping -c1 -w2 -I port 10.78.0.11"); !strings.Contains(output, "reply from") {
@@ -113,11 +116,13 @@ func TestALeaseIsExtended(t *testing.T) {
 	path, segment := machine(t)
 	leases := filepath.Join(t.TempDir(), "leases")
 	must(t, os.WriteFile(leases, fmt.Appendf(nil, "%d %s 10.78.0.11 * *\n", time.Now().Add(time.Minute).Unix(), nicMAC), 0o644))
-	process := exec.Command(server, "--no-daemon", "--conf-file=/dev/null", "--user=root", "--port=0", "--interface=port", "--bind-interfaces",
+	process := exec.Command(server, "--no-daemon", "--conf-file=/dev/null", "--user=root", "--port=0", "--interface=port",
+		"--bind-interfaces",
 		"--dhcp-authoritative", "--no-ping", "--dhcp-range=10.78.0.10,10.78.0.20,600", "--dhcp-leasefile="+leases, "--pid-file=")
 	must(t, netns.Do(segment, process.Start))
 	t.Cleanup(func() { _ = process.Process.Kill(); _ = process.Wait() })
-	booted := protocol.BootNetwork{NIC: "eth0", MAC: nicMAC, Address: "10.78.0.11/16", By: "dhcp", Server: "10.78.0.1", LeaseSeconds: 60}
+	booted := protocol.BootNetwork{NIC: "eth0", MAC: nicMAC, Address: "10.78.0.11/16", By: "dhcp", Server: "10.78.0.1",
+		LeaseSeconds: 60}
 	var next time.Duration
 	must(t, netns.Do(path, func() (err error) {
 		for range 3 { // the server may still be starting

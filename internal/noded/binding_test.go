@@ -42,7 +42,9 @@ func TestNodesWithCPUsOfTheirOwnBindTasks(t *testing.T) {
 		return lists
 	}
 	single := func(lists []string) bool {
-		return len(lists) == 2 && lists[0] != lists[1] && !slices.ContainsFunc(lists, func(s string) bool { return strings.ContainsAny(s, ",-") })
+		return len(lists) == 2 && lists[0] != lists[1] && !slices.ContainsFunc(lists, func(s string) bool {
+			return strings.ContainsAny(s, ",-")
+		})
 	}
 	whole := cpus(r.ssh(t, head, own))[0]
 	if !strings.ContainsAny(whole, ",-") {
@@ -64,7 +66,8 @@ func TestNodesWithCPUsOfTheirOwnBindTasks(t *testing.T) {
 	}
 	if r.cpusets != "" {
 		// Of two mpirun at a time the second could take the first one's core, as Open MPI counts from 0 what it may use.
-		if out := r.ssh(t, head, "for i in 1 2; do salloc -Q -n1 mpirun sh -c '"+own+"; sleep 2' & done; wait"); !single(cpus(out)) {
+		if out := r.ssh(t, head, "for i in 1 2; do salloc -Q -n1 mpirun sh -c '"+own+
+			"; sleep 2' & done; wait"); !single(cpus(out)) {
 			t.Errorf("two jobs with mpirun are bound so: %s", out)
 		}
 		if out := r.ssh(t, head, "salloc -Q -n2 mpirun "+own); !single(cpus(out)) {
@@ -81,14 +84,17 @@ func TestNodesWithCPUsOfTheirOwnBindTasks(t *testing.T) {
 
 	// Memory goes with the CPUs, or as asked for.
 	for _, c := range []struct{ job, want string }{
-		{"srun -n1", "mem=3712M"}, {"srun -n2", "mem=7424M"}, {"srun -n1 --mem=100", "mem=100M"}, {"srun -n1 --mem=0", "mem=7424M"},
+		{"srun -n1", "mem=3712M"}, {"srun -n2", "mem=7424M"}, {"srun -n1 --mem=100", "mem=100M"},
+		{"srun -n1 --mem=0", "mem=7424M"},
 		{"srun -p shared -n1", "mem=1000M"},
 	} {
-		if out := r.ssh(t, head, c.job+" sh -c 'scontrol show job $SLURM_JOB_ID | grep TRES=' | uniq"); !strings.Contains(out, c.want+",") {
+		if out := r.ssh(t, head, c.job+" sh -c 'scontrol show job $SLURM_JOB_ID | grep TRES=' | uniq"); !strings.Contains(out,
+			c.want+",") {
 			t.Errorf("%s: %s, want %s", c.job, out, c.want)
 		}
 	}
-	if out := r.ssh(t, head, "srun -n1 --mem=8000 true 2>&1 || true"); !strings.Contains(out, "Memory specification can not be satisfied") {
+	if out := r.ssh(t, head, "srun -n1 --mem=8000 true 2>&1 || true"); !strings.Contains(out,
+		"Memory specification can not be satisfied") {
 		t.Errorf("more memory than any node has: %q", out)
 	}
 
@@ -101,7 +107,8 @@ func TestNodesWithCPUsOfTheirOwnBindTasks(t *testing.T) {
 	f.until(t, "the new configuration", func() bool { return f.reports["head"].Revision == 2 })
 	f.until(t, "slurmctld is back", func() bool { return f.scheduler("n1").Jobs == 1 })
 	const shown = "scontrol show partition shared"
-	r.ssh(t, head, "for i in $(seq 100); do "+shown+" | grep -q 'DefMemPerCPU=750 ' && exit 0; sleep 0.2; done; "+shown+"; exit 1")
+	r.ssh(t, head, "for i in $(seq 100); do "+shown+" | grep -q 'DefMemPerCPU=750 ' && exit 0; sleep 0.2; done; "+shown+
+		"; exit 1")
 	r.ssh(t, head, "touch go; until [ -z \"$(squeue -h)\" ]; do sleep 0.2; done")
 	if out := r.ssh(t, head, "cat out"); !single(cpus(out)) {
 		t.Errorf("a step after slurmctld's restart is bound so: %s", out)

@@ -45,7 +45,8 @@ func bridgeOver(name string) error {
 	}
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name, attributes.HardwareAddr, attributes.MTU = hostd.Bridge, nic.Attrs().HardwareAddr, nic.Attrs().MTU
-	if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attributes, MulticastSnooping: new(bool)}); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attributes, MulticastSnooping: new(bool)}); err != nil &&
+		!errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	bridge, err := netlink.LinkByName(hostd.Bridge)
@@ -89,7 +90,8 @@ func moveAddresses(from, to netlink.Link) error {
 		if r.Protocol == unix.RTPROT_KERNEL { // came with the address
 			continue
 		}
-		if err := netlink.RouteReplace(&netlink.Route{LinkIndex: to.Attrs().Index, Dst: r.Dst, Gw: r.Gw, Scope: r.Scope, Priority: r.Priority}); err != nil {
+		if err := netlink.RouteReplace(&netlink.Route{LinkIndex: to.Attrs().Index, Dst: r.Dst, Gw: r.Gw, Scope: r.Scope,
+			Priority: r.Priority}); err != nil {
 			return fmt.Errorf("route by %s: %w", net.IP(r.Gw), err)
 		}
 	}

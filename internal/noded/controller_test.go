@@ -71,7 +71,8 @@ func newFakeController(t testing.TB) *fakeController {
 		authority: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), ca: ca, caKey: key, hostCA: hostCA,
 		life: time.Hour, changed: make(chan struct{}), tokens: map[string]string{}, configs: map[string]*protocol.Config{},
 		reports: map[string]protocol.Report{}, joins: map[string]int{}, count: map[string]int{},
-		wanted: map[string]protocol.Hosting{}, hosted: map[string]protocol.HostReport{}, stale: map[string]bool{}, outputs: map[string][]byte{},
+		wanted: map[string]protocol.Hosting{}, hosted: map[string]protocol.HostReport{}, stale: map[string]bool{},
+		outputs: map[string][]byte{},
 	}
 }
 
@@ -87,7 +88,8 @@ func (f *fakeController) serve(t testing.TB, listener net.Listener) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
-	der, err := f.sign(&x509.Certificate{DNSNames: []string{controllerName}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, &key.PublicKey, time.Hour)
+	der, err := f.sign(&x509.Certificate{DNSNames: []string{controllerName},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, &key.PublicKey, time.Hour)
 	must(t, err)
 	clients := x509.NewCertPool()
 	clients.AddCert(f.ca)
@@ -150,7 +152,8 @@ func (f *fakeController) certify(q protocol.JoinRequest) (protocol.JoinReply, er
 	if err != nil {
 		return protocol.JoinReply{}, err
 	}
-	der, err := f.sign(&x509.Certificate{Subject: pkix.Name{CommonName: q.Node, SerialNumber: strconv.FormatInt(q.Boot, 10)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, request.PublicKey, f.life)
+	der, err := f.sign(&x509.Certificate{Subject: pkix.Name{CommonName: q.Node, SerialNumber: strconv.FormatInt(q.Boot, 10)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, request.PublicKey, f.life)
 	if err != nil {
 		return protocol.JoinReply{}, err
 	}
@@ -158,7 +161,8 @@ func (f *fakeController) certify(q protocol.JoinRequest) (protocol.JoinReply, er
 	if err != nil {
 		return protocol.JoinReply{}, err
 	}
-	certificate := &ssh.Certificate{Key: hostKey, CertType: ssh.HostCert, KeyId: q.Node, ValidPrincipals: []string{q.Node, "head", "n1", "n2", "n3"}, ValidBefore: ssh.CertTimeInfinity}
+	certificate := &ssh.Certificate{Key: hostKey, CertType: ssh.HostCert, KeyId: q.Node,
+		ValidPrincipals: []string{q.Node, "head", "n1", "n2", "n3"}, ValidBefore: ssh.CertTimeInfinity}
 	if err := certificate.SignCert(rand.Reader, f.hostCA); err != nil {
 		return protocol.JoinReply{}, err
 	}

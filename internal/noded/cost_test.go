@@ -53,7 +53,8 @@ func TestANodeThatSlurmMayKnowTellsItOfItsBoot(t *testing.T) {
 	l.processes.mu.Lock()
 	defer l.processes.mu.Unlock()
 	const tells = "scontrol update nodename=n1 state=down reason=muster: has a new boot"
-	if len(l.processes.ran) != 1 || !strings.HasPrefix(l.processes.ran[0], "SLURM_CONF=") || !strings.HasSuffix(l.processes.ran[0], tells) {
+	if len(l.processes.ran) != 1 || !strings.HasPrefix(l.processes.ran[0], "SLURM_CONF=") ||
+		!strings.HasSuffix(l.processes.ran[0], tells) {
 		t.Errorf("it ran %q", l.processes.ran)
 	}
 }

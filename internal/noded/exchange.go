@@ -167,7 +167,8 @@ func dialAsRoot(ctx context.Context, address string) (net.Conn, error) {
 	const tries = 8 // other calls use such ports, too
 	var err error
 	for range tries {
-		dialer := net.Dialer{Timeout: exchangeLimit / 10, LocalAddr: &net.TCPAddr{Port: rootsLowest + rand.IntN(rootsPorts-rootsLowest)}}
+		dialer := net.Dialer{Timeout: exchangeLimit / 10,
+			LocalAddr: &net.TCPAddr{Port: rootsLowest + rand.IntN(rootsPorts-rootsLowest)}}
 		var conn net.Conn
 		if conn, err = dialer.DialContext(ctx, "tcp4", address); err == nil {
 			// Closed without the usual wait, which would keep the port for a minute.

@@ -22,7 +22,8 @@ func TestAccountsComeAndAreLockedWhenTheirUserGoes(t *testing.T) {
 	alice, bob := protocol.User{Name: "alice", UID: 5000}, protocol.User{Name: "bob", UID: 5001}
 	first, _, err := debianAccounts.withUsers([]protocol.User{bob, alice}, accountFiles{})
 	must(t, err)
-	if want := debianAccounts.passwd + "alice:x:5000:5000:Muster:/home/alice:/bin/bash\nbob:x:5001:5001:Muster:/home/bob:/bin/bash\n"; first.passwd != want {
+	if want := debianAccounts.passwd +
+		"alice:x:5000:5000:Muster:/home/alice:/bin/bash\nbob:x:5001:5001:Muster:/home/bob:/bin/bash\n"; first.passwd != want {
 		t.Error(cmp.Diff(want, first.passwd))
 	}
 	second, left, err := first.withUsers([]protocol.User{bob}, accountFiles{})
@@ -44,7 +45,8 @@ func TestAccountsComeAndAreLockedWhenTheirUserGoes(t *testing.T) {
 }
 
 func TestSystemAccountsCannotBeTaken(t *testing.T) {
-	for _, u := range []protocol.User{{Name: "root", UID: 5000}, {Name: "slurm", UID: 5000}, {Name: "eve", UID: 0}, {Name: "eve", UID: 999}, {Name: "e:0:0", UID: 5000}, {Name: "e\nroot", UID: 5000}, {Name: "", UID: 5000}} {
+	for _, u := range []protocol.User{{Name: "root", UID: 5000}, {Name: "slurm", UID: 5000}, {Name: "eve", UID: 0},
+		{Name: "eve", UID: 999}, {Name: "e:0:0", UID: 5000}, {Name: "e\nroot", UID: 5000}, {Name: "", UID: 5000}} {
 		got, _, err := debianAccounts.withUsers([]protocol.User{u}, accountFiles{})
 		if err == nil || got != debianAccounts {
 			t.Errorf("%+v: accepted: %v", u, err)
@@ -56,7 +58,8 @@ func TestSystemAccountsCannotBeTaken(t *testing.T) {
 func TestNobodyGetsAGroupOfTheImage(t *testing.T) {
 	image := debianAccounts
 	image.group += "shadow:x:42:\ndocker:x:999:eve\nhpc:x:5007:\n"
-	users := []protocol.User{{Name: "shadow", UID: 5005}, {Name: "docker", UID: 5006}, {Name: "alice", UID: 5000}, {Name: "joe", UID: 5007}, {Name: "ldap", UID: 5008}}
+	users := []protocol.User{{Name: "shadow", UID: 5005}, {Name: "docker", UID: 5006}, {Name: "alice", UID: 5000},
+		{Name: "joe", UID: 5007}, {Name: "ldap", UID: 5008}}
 	others := accountFiles{passwd: "ldap:x:7001:7001::/home/ldap:/bin/sh\n"}
 	got, _, told := image.withUsers(users, others)
 	if want := image.group + "alice:x:5000:\n_muster_5006:x:5006:\n_muster_5005:x:5005:\n"; got.group != want {
@@ -72,7 +75,8 @@ func TestNobodyGetsAGroupOfTheImage(t *testing.T) {
 			t.Errorf("%s has an account", name)
 		}
 	}
-	if told == nil || !strings.Contains(told.Error(), "shadow has _muster_5005") || !strings.Contains(told.Error(), `"joe" (5007)`) {
+	if told == nil || !strings.Contains(told.Error(), "shadow has _muster_5005") ||
+		!strings.Contains(told.Error(), `"joe" (5007)`) {
 		t.Error(told)
 	}
 	again, _, _ := got.withUsers(users, others)
@@ -87,8 +91,9 @@ func TestNobodyGetsAGroupOfTheImage(t *testing.T) {
 
 func TestUsersAreLookedUpWhereTheImageLooks(t *testing.T) {
 	for text, want := range map[string]bool{
-		"": false, "passwd: files systemd\ngroup: files [SUCCESS=merge] systemd\n": false, "# passwd: sss\nhosts: files dns\n": false,
-		"passwd: files sss\n": true, "group:\tcompat ldap # ours\n": true,
+		"": false, "passwd: files systemd\ngroup: files [SUCCESS=merge] systemd\n": false,
+		"# passwd: sss\nhosts: files dns\n": false,
+		"passwd: files sss\n":               true, "group:\tcompat ldap # ours\n": true,
 	} {
 		if got := asksElsewhere(text); got != want {
 			t.Errorf("%q: %v", text, got)
@@ -98,7 +103,8 @@ func TestUsersAreLookedUpWhereTheImageLooks(t *testing.T) {
 
 func TestApplyingAccountsTwiceIsApplyingThemOnce(t *testing.T) {
 	user := rapid.Custom(func(t *rapid.T) protocol.User {
-		return protocol.User{Name: rapid.StringMatching(`[a-c]{1,2}`).Draw(t, "name"), UID: rapid.IntRange(900, 1100).Draw(t, "uid")}
+		return protocol.User{Name: rapid.StringMatching(`[a-c]{1,2}`).Draw(t, "name"),
+			UID: rapid.IntRange(900, 1100).Draw(t, "uid")}
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		before, _, _ := debianAccounts.withUsers(rapid.SliceOf(user).Draw(t, "before"), accountFiles{})
@@ -119,7 +125,8 @@ func TestTheUsersOwnKeysSurvive(t *testing.T) {
 	text := withKeys(own, []string{"ssh-ed25519 BBBB laptop", "two\nlines", ""})
 	text = "ssh-ed25519 CCCC first\n" + text + "ssh-ed25519 DDDD last\n"
 	text = withKeys(text, []string{"ssh-ed25519 EEEE new"})
-	want := "ssh-ed25519 CCCC first\n" + own + "\n" + keysBegin + "\nssh-ed25519 EEEE new\n" + keysEnd + "\nssh-ed25519 DDDD last\n"
+	want := "ssh-ed25519 CCCC first\n" + own + "\n" + keysBegin + "\nssh-ed25519 EEEE new\n" + keysEnd +
+		"\nssh-ed25519 DDDD last\n"
 	if text != want {
 		t.Error(cmp.Diff(want, text))
 	}
@@ -131,7 +138,8 @@ func TestTheUsersOwnKeysSurvive(t *testing.T) {
 func testDisk(t *testing.T) disk {
 	t.Helper()
 	d := disk{root: t.TempDir(), chown: func(string, int, int) error { return nil }}
-	for name, text := range map[string]string{"/etc/passwd": debianAccounts.passwd, "/etc/group": debianAccounts.group, "/etc/shadow": debianAccounts.shadow, "/etc/skel/.profile": "umask 022\n"} {
+	for name, text := range map[string]string{"/etc/passwd": debianAccounts.passwd, "/etc/group": debianAccounts.group,
+		"/etc/shadow": debianAccounts.shadow, "/etc/skel/.profile": "umask 022\n"} {
 		must(t, os.MkdirAll(filepath.Dir(d.path(name)), 0o755))
 		must(t, os.WriteFile(d.path(name), []byte(text), 0o644))
 	}
@@ -153,7 +161,8 @@ func TestAHomeIsMadeOnceAndItsKeysAreKeptUpToDate(t *testing.T) {
 			t.Errorf("%q is not in %s", part, keys)
 		}
 	}
-	for name, mode := range map[string]os.FileMode{"": 0o700, ".ssh": 0o700, ".ssh/id_ed25519": 0o600, ".ssh/authorized_keys": 0o600, ".profile": 0o644} {
+	for name, mode := range map[string]os.FileMode{"": 0o700, ".ssh": 0o700, ".ssh/id_ed25519": 0o600,
+		".ssh/authorized_keys": 0o600, ".profile": 0o644} {
 		info, err := os.Stat(d.path("/home/alice/" + name))
 		if err != nil || info.Mode().Perm() != mode {
 			t.Errorf("%s: %v %v", name, info.Mode(), err)
@@ -174,14 +183,16 @@ func TestLinksThatLeadOutOfAHomeAreNotFollowed(t *testing.T) {
 	must(t, os.MkdirAll(d.path("/root/.ssh"), 0o700))
 	must(t, os.Mkdir(d.path("/home/eve"), 0o700))
 	must(t, os.Symlink(d.path("/root/.ssh"), d.path("/home/eve/.ssh")))
-	if err := (homes{d, "c-1"}).ensure(protocol.User{Name: "eve", UID: 5001, Keys: []string{"ssh-ed25519 AAAA eve"}}); err == nil {
+	if err := (homes{d, "c-1"}).ensure(protocol.User{Name: "eve", UID: 5001,
+		Keys: []string{"ssh-ed25519 AAAA eve"}}); err == nil {
 		t.Error("no error")
 	}
 	must(t, os.Mkdir(d.path("/home/mallory"), 0o700))
 	must(t, os.Mkdir(d.path("/home/mallory/.ssh"), 0o700))
 	must(t, os.WriteFile(d.path("/root/.ssh/authorized_keys"), []byte("root's\n"), 0o600))
 	must(t, os.Symlink(d.path("/root/.ssh/authorized_keys"), d.path("/home/mallory/.ssh/authorized_keys")))
-	if err := (homes{d, "c-1"}).ensure(protocol.User{Name: "mallory", UID: 5002, Keys: []string{"ssh-ed25519 AAAA mallory"}}); err == nil {
+	if err := (homes{d, "c-1"}).ensure(protocol.User{Name: "mallory", UID: 5002,
+		Keys: []string{"ssh-ed25519 AAAA mallory"}}); err == nil {
 		t.Error("no error")
 	}
 	entries, err := os.ReadDir(d.path("/root/.ssh"))

@@ -86,7 +86,8 @@ func (n *node) accept(reply protocol.JoinReply) (renewAt time.Time, err error) {
 	if soon := time.Now().Add(hostRenews); n.boot.Duty == protocol.Host && soon.Before(renewAt) {
 		renewAt = soon
 	}
-	if want := n.stamp.Load(); want != nil && *want != "" && *want != reply.Stamp { // a replica that has not heard of the change yet
+	// a replica that has not heard of the change yet
+	if want := n.stamp.Load(); want != nil && *want != "" && *want != reply.Stamp {
 		renewAt = time.Now().Add(retryMost)
 	}
 	return renewAt, nil
@@ -192,7 +193,8 @@ func (n *node) users(ctx context.Context, users []protocol.User) {
 	fresh, err := n.system.fresh(users)
 	if len(fresh) > 0 {
 		asking, cancel := context.WithTimeout(ctx, elsewhereLimit)
-		passwd, _ := n.deps.processes.Run(asking, append([]string{"getent", "passwd"}, fresh...)...) // fails if it lacks one of them
+		// fails if it lacks one of them
+		passwd, _ := n.deps.processes.Run(asking, append([]string{"getent", "passwd"}, fresh...)...)
 		group, _ := n.deps.processes.Run(asking, append([]string{"getent", "group"}, fresh...)...)
 		cancel()
 		others = accountFiles{passwd: string(passwd), group: string(group)}

@@ -46,7 +46,8 @@ type headDuty struct {
 	wake chan struct{}
 }
 
-func newHeadDuty(c scheduler.Control, check string, r *reporter, out *console, newest func(context.Context) ([]protocol.Peer, error)) *headDuty {
+func newHeadDuty(c scheduler.Control, check string, r *reporter, out *console,
+	newest func(context.Context) ([]protocol.Peer, error)) *headDuty {
 	return &headDuty{scheduler: c, check: check, reporter: r, console: out, newest: newest, wake: make(chan struct{}, 1)}
 }
 

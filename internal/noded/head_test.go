@@ -33,17 +33,29 @@ func TestWhatIsPlannedForANode(t *testing.T) {
 		want    []action
 		settled bool
 	}{
-		"it is as it should be":              {compute(protocol.Peer{}), scheduler.View{Nodes: []protocol.NodeState{idle}}, nil, true},
+		"it is as it should be": {compute(protocol.Peer{}), scheduler.View{Nodes: []protocol.NodeState{idle}}, nil,
+			true},
 		"the scheduler does not know it yet": {compute(protocol.Peer{}), scheduler.View{}, nil, false},
-		"it does not respond":                {compute(protocol.Peer{}), scheduler.View{Nodes: []protocol.NodeState{{Name: "n1", State: protocol.NodeFree}}}, nil, false},
-		"it is to drain":                     {compute(protocol.Peer{Drain: true}), scheduler.View{Nodes: []protocol.NodeState{idle}}, []action{{verb: "drain", node: "n1"}}, false},
-		"it drains already":                  {compute(protocol.Peer{Drain: true}), scheduler.View{Nodes: []protocol.NodeState{drained("muster: drain")}}, nil, false},
-		"it is to work again":                {compute(protocol.Peer{}), scheduler.View{Nodes: []protocol.NodeState{drained("muster: drain")}}, []action{{verb: "resume", node: "n1"}}, false},
-		"an administrator has drained it":    {compute(protocol.Peer{}), scheduler.View{Nodes: []protocol.NodeState{drained("disk")}}, nil, false},
-		"its time to drain is over":          {compute(protocol.Peer{Drain: true, DrainKill: true}), scheduler.View{Nodes: []protocol.NodeState{drained("muster: drain")}, Jobs: jobs}, []action{{verb: "end", node: "n1", job: 7}}, false},
-		"it is no peer any more":             {compute(protocol.Peer{})[:1], scheduler.View{Nodes: []protocol.NodeState{idle}, Jobs: jobs}, []action{{verb: "remove", node: "n1"}}, false},
-		"its job is on another node that goes, too": {append(compute(protocol.Peer{Drain: true, DrainKill: true}), protocol.Peer{Name: "n2", Role: protocol.Compute, Drain: true, DrainKill: true}),
-			scheduler.View{Nodes: []protocol.NodeState{drained("muster: drain"), {Name: "n2", State: protocol.NodeDraining, Responding: true, Reason: "muster: drain"}}, Jobs: map[string][]scheduler.Job{"n1": {{ID: 7}}, "n2": {{ID: 7}}}},
+		"it does not respond": {compute(protocol.Peer{}),
+			scheduler.View{Nodes: []protocol.NodeState{{Name: "n1", State: protocol.NodeFree}}}, nil, false},
+		"it is to drain": {compute(protocol.Peer{Drain: true}),
+			scheduler.View{Nodes: []protocol.NodeState{idle}}, []action{{verb: "drain", node: "n1"}}, false},
+		"it drains already": {compute(protocol.Peer{Drain: true}),
+			scheduler.View{Nodes: []protocol.NodeState{drained("muster: drain")}}, nil, false},
+		"it is to work again": {compute(protocol.Peer{}),
+			scheduler.View{Nodes: []protocol.NodeState{drained("muster: drain")}}, []action{{verb: "resume", node: "n1"}}, false},
+		"an administrator has drained it": {compute(protocol.Peer{}),
+			scheduler.View{Nodes: []protocol.NodeState{drained("disk")}}, nil, false},
+		"its time to drain is over": {compute(protocol.Peer{Drain: true, DrainKill: true}),
+			scheduler.View{Nodes: []protocol.NodeState{drained("muster: drain")}, Jobs: jobs},
+			[]action{{verb: "end", node: "n1", job: 7}}, false},
+		"it is no peer any more": {compute(protocol.Peer{})[:1],
+			scheduler.View{Nodes: []protocol.NodeState{idle}, Jobs: jobs}, []action{{verb: "remove", node: "n1"}}, false},
+		"its job is on another node that goes, too": {append(compute(protocol.Peer{Drain: true, DrainKill: true}),
+			protocol.Peer{Name: "n2", Role: protocol.Compute, Drain: true, DrainKill: true}),
+			scheduler.View{Nodes: []protocol.NodeState{drained("muster: drain"),
+				{Name: "n2", State: protocol.NodeDraining, Responding: true, Reason: "muster: drain"}},
+				Jobs: map[string][]scheduler.Job{"n1": {{ID: 7}}, "n2": {{ID: 7}}}},
 			[]action{{verb: "end", node: "n1", job: 7}}, false},
 	} {
 		if got := plan(c.peers, c.view); !slices.Equal(got, c.want) {
@@ -111,8 +123,9 @@ func (f *fakeScheduler) End(_ context.Context, job int) error {
 func TestTheHeadBringsTheSchedulerToWhatIsWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeScheduler{
-			nodes: []protocol.NodeState{{Name: "n1", State: protocol.NodeBusy, Responding: true}, {Name: "n2", State: protocol.NodeBusy, Responding: true}},
-			jobs:  map[string][]scheduler.Job{"n1": {{ID: 1}}, "n2": {{ID: 2}}},
+			nodes: []protocol.NodeState{{Name: "n1", State: protocol.NodeBusy, Responding: true},
+				{Name: "n2", State: protocol.NodeBusy, Responding: true}},
+			jobs: map[string][]scheduler.Job{"n1": {{ID: 1}}, "n2": {{ID: 2}}},
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -148,7 +161,8 @@ func TestANodeThatTheHeadHasNotHeardOfYetIsLeftInTheList(t *testing.T) {
 		"the controller does not know it":  {known, nil, "remove n2"},
 		"the controller cannot be reached": {nil, io.ErrUnexpectedEOF, ""},
 	} {
-		f := &fakeScheduler{nodes: []protocol.NodeState{{Name: "n1", State: protocol.NodeFree, Responding: true}, {Name: "n2", State: protocol.NodeFree, Responding: true}}}
+		f := &fakeScheduler{nodes: []protocol.NodeState{{Name: "n1", State: protocol.NodeFree, Responding: true},
+			{Name: "n2", State: protocol.NodeFree, Responding: true}}}
 		h := newHeadDuty(f, "looks", newReporter(1, []string{"looks"}), &console{out: io.Discard},
 			func(context.Context) ([]protocol.Peer, error) { return c.newest, c.err })
 		h.want(known)

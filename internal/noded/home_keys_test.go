@@ -12,7 +12,8 @@ func TestAKeyThatCameWithAnotherClustersFilesIsReplaced(t *testing.T) {
 	d := testDisk(t)
 	alice := protocol.User{Name: "alice", UID: os.Geteuid() + 1000}
 	files := func() (private, public, authorized string) {
-		for name, text := range map[string]*string{"id_ed25519": &private, "id_ed25519.pub": &public, "authorized_keys": &authorized} {
+		for name, text := range map[string]*string{"id_ed25519": &private, "id_ed25519.pub": &public,
+			"authorized_keys": &authorized} {
 			content, err := d.read("/home/alice/.ssh/" + name)
 			must(t, err)
 			*text = content
@@ -23,7 +24,8 @@ func TestAKeyThatCameWithAnotherClustersFilesIsReplaced(t *testing.T) {
 	oldPrivate, oldPublic, _ := files()
 	must(t, homes{d, "c-copy"}.ensure(alice)) // on files that were copied
 	private, public, authorized := files()
-	if private == oldPrivate || public == oldPublic || strings.Contains(authorized, oldPublic) || !strings.Contains(authorized, public) {
+	if private == oldPrivate || public == oldPublic || strings.Contains(authorized, oldPublic) ||
+		!strings.Contains(authorized, public) {
 		t.Errorf("the copy's keys are\n%s%s", public, authorized)
 	}
 	if half, err := publicHalf(private, madeFor+"c-copy"); err != nil || half+"\n" != public {

@@ -39,7 +39,8 @@ type siteHost struct {
 	console            safeBuffer
 }
 
-// newSite has an image of guests. They become a program of ours: after a boot from what the image has, or in place of it, which is quick.
+// newSite has an image of guests. They become a program of ours: after a boot from what the image has, or in place of it, which
+// is quick.
 func newSite(t *testing.T, program string, boots bool) *site {
 	image := needsGuests(t)
 	s := &site{T: t, f: newFakeController(t), wire: filepath.Join(t.TempDir(), "wire"), h: hypervisor{Blobs: map[string]string{}}}
@@ -59,11 +60,13 @@ func newSite(t *testing.T, program string, boots bool) *site {
 		drivers = filepath.Join(dir, "drivers")
 		must(t, os.WriteFile(drivers, packed, 0o600))
 	}
-	s.of = protocol.HostedImage{Digest: "sha256:" + strings.Repeat("1a", 32), Root: blob(t, s.h.Blobs, filepath.Join(image, "root.squashfs"))}
+	s.of = protocol.HostedImage{Digest: "sha256:" + strings.Repeat("1a", 32),
+		Root: blob(t, s.h.Blobs, filepath.Join(image, "root.squashfs"))}
 	s.of.Kernel, s.of.Drivers = blob(t, s.h.Blobs, filepath.Join(image, "vmlinuz")).Digest, blob(t, s.h.Blobs, drivers).Digest
 	must(t, netns.New(s.wire, func() error { return nil }))
 	t.Cleanup(func() { must(t, unix.Unmount(s.wire, unix.MNT_DETACH)) })
-	inside(t, s.wire, "ip link set lo up && ip link add switch type bridge && ip link set switch up && ip address add 10.99.0.1/24 dev switch")
+	inside(t, s.wire, "ip link set lo up && ip link add switch type bridge && ip link set switch up && ip address add "+
+		"10.99.0.1/24 dev switch")
 	return s
 }
 
@@ -71,14 +74,17 @@ func newSite(t *testing.T, program string, boots bool) *site {
 func (s *site) host(number int) *siteHost {
 	s.Helper()
 	dir := s.TempDir()
-	host := &siteHost{site: s, id: fmt.Sprintf("m%d", number), dir: dir, namespace: filepath.Join(dir, "netns"), boot: int64(number) + 3}
+	host := &siteHost{site: s, id: fmt.Sprintf("m%d", number), dir: dir, namespace: filepath.Join(dir, "netns"),
+		boot: int64(number) + 3}
 	s.f.tokens[host.id] = "secret"
 	sockets := filepath.Join(dir, "sockets")
 	must(s.T, os.Mkdir(sockets, 0o700))
 	s.f.listen(s, filepath.Join(sockets, "one.sock"))
 	must(s.T, netns.New(host.namespace, func() error { return nil }))
 	s.Cleanup(func() { must(s.T, unix.Unmount(host.namespace, unix.MNT_DETACH)) })
-	inside(s.T, host.namespace, fmt.Sprintf("ip link set lo up && ip link add %[1]s type bridge && ip link set %[1]s up && ip address add 10.99.0.%[2]d/24 dev %[1]s", hostd.Bridge, 10+number))
+	inside(s.T, host.namespace, fmt.Sprintf(
+		"ip link set lo up && ip link add %[1]s type bridge && ip link set %[1]s up && ip address add 10.99.0.%[2]d/24 dev %[1]s",
+		hostd.Bridge, 10+number))
 	inside(s.T, host.namespace, "ip link add nic type veth peer name port && ip link set nic master "+hostd.Bridge+" up")
 	holder := exec.Command("sleep", "60") // whose namespace the other end is given to
 	must(s.T, netns.Do(s.wire, holder.Start))
@@ -90,7 +96,8 @@ func (s *site) host(number int) *siteHost {
 	h := s.h
 	h.Dir, h.BootFile = dir, filepath.Join(dir, "boot.json")
 	boot, err := json.Marshal(protocol.Boot{
-		Node: host.id, Name: "rack-" + host.id, Boot: host.boot, Token: "secret", Authority: s.f.authority, Endpoints: []string{"unix://" + sockets}, Duty: protocol.Host,
+		Node: host.id, Name: "rack-" + host.id, Boot: host.boot, Token: "secret", Authority: s.f.authority,
+		Endpoints: []string{"unix://" + sockets}, Duty: protocol.Host,
 	})
 	must(s.T, err)
 	must(s.T, os.WriteFile(h.BootFile, boot, 0o600))
@@ -109,7 +116,10 @@ func (s *site) host(number int) *siteHost {
 		_ = first.Process.Signal(unix.SIGTERM)
 		_ = first.Wait()
 	})
-	s.f.until(s, host.id+" is a hypervisor without guests", func() bool { r, ok := s.f.hosted[host.id]; return ok && r.Trouble == "" })
+	s.f.until(s, host.id+" is a hypervisor without guests", func() bool {
+		r, ok := s.f.hosted[host.id]
+		return ok && r.Trouble == ""
+	})
 	return host
 }
 
@@ -312,7 +322,8 @@ func TestAGuestMovesBetweenHypervisorsAndCountsOn(t *testing.T) {
 	to.gone()
 }
 
-// TestAGuestsConnectionsMoveWithIt is a move of a guest that boots its image and speaks on its cluster's network: the one connection that
+// TestAGuestsConnectionsMoveWithIt is a move of a guest that boots its image and speaks on its cluster's network: the one
+// connection that
 // it has to its cluster's gateway, which is at neither host, goes on.
 func TestAGuestsConnectionsMoveWithIt(t *testing.T) {
 	if os.Getenv("MUSTER_RACK_TEST") == "" {
@@ -324,7 +335,8 @@ func TestAGuestsConnectionsMoveWithIt(t *testing.T) {
 	g := guestOf(t, name)
 	s.clears(name)
 	gateway := substrate.MAC(7, substrate.GatewaySlot).String()
-	inside(t, s.wire, "ip link add gate type veth peer name gateport && ip link set gateport master switch up && ip link set gate address "+gateway+
+	inside(t, s.wire, "ip link add gate type veth peer name gateport && ip link set gateport master switch up && ip link set "+
+		"gate address "+gateway+
 		" arp off up && ip address add 10.77.0.1/16 dev gate && ip neigh add 10.77.2.1 lladdr "+g.MAC+" dev gate nud permanent")
 	listener, err := netns.Listen(s.wire, "tcp", net.JoinHostPort("10.77.0.1", fmt.Sprint(protocol.AgentPort)))
 	must(t, err)

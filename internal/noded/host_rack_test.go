@@ -17,7 +17,8 @@ import (
 	"muster/internal/noded/protocol"
 )
 
-// TestAMachineBootsAsAHypervisorAndHoldsAGuest boots QEMU with the image of hypervisors and this tree's own program, by the way that
+// TestAMachineBootsAsAHypervisorAndHoldsAGuest boots QEMU with the image of hypervisors and this tree's own program, by the way
+// that
 // machines boot; under emulation, and in it a guest under emulation again.
 func TestAMachineBootsAsAHypervisorAndHoldsAGuest(t *testing.T) {
 	if os.Getenv("MUSTER_RACK_TEST") == "" {
@@ -42,10 +43,13 @@ func TestAMachineBootsAsAHypervisorAndHoldsAGuest(t *testing.T) {
 	_, agentPort, _ := net.SplitHostPort(agents.Addr().String())
 	plan := protocol.Plan{
 		Root: blob(t, blobs, filepath.Join(image, "root.squashfs")), Agent: blob(t, blobs, program),
-		Boot: protocol.Boot{Node: "m1", Name: "rack-1", Boot: 4, Authority: f.authority, Endpoints: []string{"https://10.0.2.2:" + agentPort}, Duty: protocol.Host},
+		Boot: protocol.Boot{Node: "m1", Name: "rack-1", Boot: 4, Authority: f.authority,
+			Endpoints: []string{"https://10.0.2.2:" + agentPort}, Duty: protocol.Host},
 	}
-	of := protocol.HostedImage{Digest: "sha256:" + strings.Repeat("1a", 32), Root: blob(t, blobs, filepath.Join(inspector, "root.squashfs"))}
-	of.Kernel, of.Drivers = blob(t, blobs, filepath.Join(inspector, "vmlinuz")).Digest, blob(t, blobs, filepath.Join(inspector, "drivers.cpio.zst")).Digest
+	of := protocol.HostedImage{Digest: "sha256:" + strings.Repeat("1a", 32),
+		Root: blob(t, blobs, filepath.Join(inspector, "root.squashfs"))}
+	of.Kernel, of.Drivers = blob(t, blobs, filepath.Join(inspector, "vmlinuz")).
+		Digest, blob(t, blobs, filepath.Join(inspector, "drivers.cpio.zst")).Digest
 	services, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -64,13 +68,15 @@ func TestAMachineBootsAsAHypervisorAndHoldsAGuest(t *testing.T) {
 	must(t, err)
 	drivers, err := os.ReadFile(filepath.Join(image, "drivers.cpio.zst"))
 	must(t, err)
-	must(t, os.WriteFile(filepath.Join(dir, "initramfs"), append(append(first, make([]byte, -len(first)&3)...), drivers...), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "initramfs"), append(append(first, make([]byte, -len(first)&3)...), drivers...),
+		0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
 	defer cancel()
 	qemu := exec.CommandContext(ctx, "qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "2048",
 		"-nodefaults", "-display", "none", "-vga", "none", "-serial", "stdio", "-no-reboot",
 		"-kernel", filepath.Join(image, "vmlinuz"), "-initrd", filepath.Join(dir, "initramfs"),
-		"-append", "console=ttyS0 quiet panic=-1 no_timer_check muster.server=http://10.0.2.2:"+servicesPort+" muster.mac="+nicMAC+" muster.address=10.0.2.15/24 muster.token=secret",
+		"-append", "console=ttyS0 quiet panic=-1 no_timer_check muster.server=http://10.0.2.2:"+servicesPort+" muster.mac="+
+			nicMAC+" muster.address=10.0.2.15/24 muster.token=secret",
 		"-netdev", "user,id=n0", "-device", "virtio-net-pci,netdev=n0,romfile=,mac="+nicMAC)
 	said, err := qemu.StdoutPipe()
 	must(t, err)
@@ -93,9 +99,12 @@ func TestAMachineBootsAsAHypervisorAndHoldsAGuest(t *testing.T) {
 	}
 	f.mu.Unlock()
 	guest := protocol.HostedGuest{
-		Cluster: "c1", Node: "node-1", Boot: 1, Try: 1, Name: "n1", Machine: "rack-1-g1", Address: "10.77.2.1/16", MAC: "02:4d:00:07:02:01", Image: of.Digest,
-		Allocation: json.RawMessage(`{"guest":"node-1","cells":[{"numa":0,"cores":[1],"memory_mib":384}],"share":4}`), Asked: json.RawMessage(`{"CPUs":1,"MemoryMiB":384,"Share":4}`),
-		File: protocol.Boot{Node: "node-1", Name: "n1", Boot: 1, Token: "guest's secret", Authority: f.authority, Endpoints: []string{"https://10.77.0.1:7421"}},
+		Cluster: "c1", Node: "node-1", Boot: 1, Try: 1, Name: "n1", Machine: "rack-1-g1", Address: "10.77.2.1/16",
+		MAC: "02:4d:00:07:02:01", Image: of.Digest,
+		Allocation: json.RawMessage(`{"guest":"node-1","cells":[{"numa":0,"cores":[1],"memory_mib":384}],"share":4}`),
+		Asked:      json.RawMessage(`{"CPUs":1,"MemoryMiB":384,"Share":4}`),
+		File: protocol.Boot{Node: "node-1", Name: "n1", Boot: 1, Token: "guest's secret", Authority: f.authority,
+			Endpoints: []string{"https://10.77.0.1:7421"}},
 	}
 	want := func(h protocol.Hosting) {
 		f.mu.Lock()
@@ -103,7 +112,8 @@ func TestAMachineBootsAsAHypervisorAndHoldsAGuest(t *testing.T) {
 		f.mu.Unlock()
 		f.bell()
 	}
-	want(protocol.Hosting{Revision: 1, Guests: []protocol.HostedGuest{guest}, Networks: []protocol.HostedNetwork{{Cluster: "c1", Segment: 7}}, Images: []protocol.HostedImage{of}})
+	want(protocol.Hosting{Revision: 1, Guests: []protocol.HostedGuest{guest},
+		Networks: []protocol.HostedNetwork{{Cluster: "c1", Segment: 7}}, Images: []protocol.HostedImage{of}})
 	f.until(t, "its guest runs", func() bool {
 		r := f.hosted["m1"]
 		if len(r.Guests) == 1 && r.Guests[0].Try == 1 && !r.Guests[0].Running {

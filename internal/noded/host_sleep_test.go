@@ -55,7 +55,8 @@ func (h *siteHost) killLibvirt() {
 	must(h.T, unix.Kill(pid, unix.SIGKILL))
 }
 
-// TestAGuestOfAHypervisorSleepsAndCountsOn is a sleep with a real guest and a real agent, which is killed while the guest sleeps, and while
+// TestAGuestOfAHypervisorSleepsAndCountsOn is a sleep with a real guest and a real agent, which is killed while the guest sleeps,
+// and while
 // it falls asleep; so is libvirt.
 func TestAGuestOfAHypervisorSleepsAndCountsOn(t *testing.T) {
 	s := newSite(t, "muster/internal/drivers/substrate/vm/testdata/counter", false)
@@ -76,7 +77,8 @@ func TestAGuestOfAHypervisorSleepsAndCountsOn(t *testing.T) {
 	if !asleep.Present || asleep.Running || asleep.Bytes < 1<<20 || info.Size() != asleep.Bytes || info.Mode().Perm() != 0o600 {
 		t.Errorf("asleep it is told as %+v, and its memory is a file of %d bytes with mode %v", asleep, info.Size(), info.Mode())
 	}
-	if pid := pidOf("qemu-system", "guest=c1."+name+".1"); pid > 0 || len(asleep.Allocation) > 0 && string(asleep.Allocation) != "null" {
+	if pid := pidOf("qemu-system", "guest=c1."+name+".1"); pid > 0 || len(asleep.Allocation) > 0 &&
+		string(asleep.Allocation) != "null" {
 		t.Errorf("asleep it has a QEMU, process %d, and %s of its host", pid, asleep.Allocation)
 	}
 	d.kill()

@@ -149,13 +149,16 @@ func guestOf(t *testing.T, node string) protocol.HostedGuest {
 		if slices.Contains(kept, c.ID) {
 			continue
 		}
-		allocation, err := json.Marshal(place.Allocation{Guest: node, Share: 16, Cells: []place.Cell{{NUMA: c.NUMA, Cores: []int{c.ID}, MemoryMiB: 256}}})
+		allocation, err := json.Marshal(place.Allocation{Guest: node, Share: 16,
+			Cells: []place.Cell{{NUMA: c.NUMA, Cores: []int{c.ID}, MemoryMiB: 256}}})
 		must(t, err)
 		asked, err := json.Marshal(place.Guest{CPUs: 1, MemoryMiB: 256, Share: 16})
 		must(t, err)
 		return protocol.HostedGuest{
-			Cluster: "c1", Node: node, Boot: 1, Try: 1, Name: "n1", Machine: "hv-g1", Address: "10.77.2.1/16", MAC: "02:4d:00:07:02:01",
-			Image: "sha256:" + strings.Repeat("1a", 32), Allocation: allocation, Asked: asked, File: protocol.Boot{Node: node, Name: "n1", Boot: 1, Token: "guest's secret"},
+			Cluster: "c1", Node: node, Boot: 1, Try: 1, Name: "n1", Machine: "hv-g1", Address: "10.77.2.1/16",
+			MAC:   "02:4d:00:07:02:01",
+			Image: "sha256:" + strings.Repeat("1a", 32), Allocation: allocation, Asked: asked,
+			File: protocol.Boot{Node: node, Name: "n1", Boot: 1, Token: "guest's secret"},
 		}
 	}
 	t.Skip("skipped: this host keeps all its cores to itself")
@@ -194,9 +197,11 @@ func TestAHypervisorsGuestsOutliveTheProcessThatHoldsThem(t *testing.T) {
 	f, sockets, dir := newFakeController(t), t.TempDir(), t.TempDir()
 	f.tokens["m1"] = "secret"
 	f.listen(t, filepath.Join(sockets, "one.sock"))
-	h := hypervisor{Dir: dir, BootFile: filepath.Join(dir, "boot.json"), Blobs: map[string]string{}, Agent: filepath.Join(dir, "idle")}
+	h := hypervisor{Dir: dir, BootFile: filepath.Join(dir, "boot.json"), Blobs: map[string]string{},
+		Agent: filepath.Join(dir, "idle")}
 	boot, err := json.Marshal(protocol.Boot{
-		Node: "m1", Name: "rack-1", Boot: 4, Token: "secret", Authority: f.authority, Endpoints: []string{"unix://" + sockets}, Duty: protocol.Host,
+		Node: "m1", Name: "rack-1", Boot: 4, Token: "secret", Authority: f.authority, Endpoints: []string{"unix://" + sockets},
+		Duty: protocol.Host,
 	})
 	must(t, err)
 	must(t, os.WriteFile(h.BootFile, boot, 0o600))
@@ -205,7 +210,8 @@ func TestAHypervisorsGuestsOutliveTheProcessThatHoldsThem(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	of := protocol.HostedImage{Digest: "sha256:" + strings.Repeat("1a", 32), Root: blob(t, h.Blobs, filepath.Join(image, "root.squashfs"))}
+	of := protocol.HostedImage{Digest: "sha256:" + strings.Repeat("1a", 32),
+		Root: blob(t, h.Blobs, filepath.Join(image, "root.squashfs"))}
 	of.Kernel = blob(t, h.Blobs, filepath.Join(image, "vmlinuz")).Digest
 	of.Drivers = blob(t, h.Blobs, filepath.Join(image, "drivers.cpio.zst")).Digest
 	want := func(revision int64, guests ...protocol.HostedGuest) {
@@ -251,14 +257,18 @@ func TestAHypervisorsGuestsOutliveTheProcessThatHoldsThem(t *testing.T) {
 		_ = first.Process.Kill()
 	}()
 
-	f.until(t, "a hypervisor without guests", func() bool { r, ok := f.hosted["m1"]; return ok && r.Boot == 4 && r.Trouble == "" })
+	f.until(t, "a hypervisor without guests", func() bool {
+		r, ok := f.hosted["m1"]
+		return ok && r.Boot == 4 && r.Trouble == ""
+	})
 	want(1, guestOf(t, name))
 	f.until(t, "its guest runs", func() bool { return state().Running && state().Try == 1 })
 	qemu, holder := pidOf("qemu-system", "guest=c1."+name+".1"), pidOf(program, "agent\x00host")
 	if qemu == 0 || holder == 0 {
 		t.Fatalf("QEMU is process %d, the one that holds it %d", qemu, holder)
 	}
-	if text := inside(t, filepath.Join(dir, "host/networks/clusters/c1/netns"), "ip addr; ip link"); strings.Contains(text, "10.77.0.1") || !strings.Contains(text, "br0") {
+	if text := inside(t, filepath.Join(dir, "host/networks/clusters/c1/netns"), "ip addr; ip link"); strings.Contains(text,
+		"10.77.0.1") || !strings.Contains(text, "br0") {
 		t.Errorf("the cluster's network on a host where its gateway is not:\n%s", text)
 	}
 
@@ -266,7 +276,10 @@ func TestAHypervisorsGuestsOutliveTheProcessThatHoldsThem(t *testing.T) {
 	delete(f.hosted, "m1")
 	f.mu.Unlock()
 	must(t, unix.Kill(holder, unix.SIGKILL))
-	f.until(t, "the next process tells of the guest", func() bool { _, heard := f.hosted["m1"]; return heard && state().Running && state().Try == 1 })
+	f.until(t, "the next process tells of the guest", func() bool {
+		_, heard := f.hosted["m1"]
+		return heard && state().Running && state().Try == 1
+	})
 	if now := pidOf("qemu-system", "guest=c1."+name+".1"); now != qemu {
 		t.Errorf("the guest was process %d and is process %d", qemu, now)
 	}

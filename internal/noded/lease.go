@@ -78,7 +78,8 @@ func leaseOf(b protocol.BootNetwork) (*nclient4.Lease, error) {
 	if server == nil {
 		return nil, fmt.Errorf("no DHCP server's address: %q", b.Server)
 	}
-	packet, err := dhcpv4.New(dhcpv4.WithHwAddr(mac), dhcpv4.WithYourIP(address), dhcpv4.WithOption(dhcpv4.OptServerIdentifier(server)))
+	packet, err := dhcpv4.New(dhcpv4.WithHwAddr(mac), dhcpv4.WithYourIP(address),
+		dhcpv4.WithOption(dhcpv4.OptServerIdentifier(server)))
 	if err != nil {
 		return nil, err
 	}

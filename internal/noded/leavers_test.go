@@ -103,7 +103,8 @@ func TestWhoHasLeftLeavesNoProcessButJobs(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(step+"-wlm", text, 0o755)) // as in Debian
 	must(t, os.Symlink(step+"-wlm", step))
-	as(t, 0, step, "-c", "setpriv --reuid "+strconv.Itoa(left)+" --regid "+strconv.Itoa(left)+" --clear-groups dash -c '(sleep 1001 &); sleep 1002 & wait' & wait")
+	as(t, 0, step, "-c", "setpriv --reuid "+strconv.Itoa(left)+" --regid "+strconv.Itoa(left)+
+		" --clear-groups dash -c '(sleep 1001 &); sleep 1002 & wait' & wait")
 	untilSo(t, "the job runs", func() bool { return running(t, l) == 3 })
 
 	// In the order of how hard they are to catch.
@@ -112,7 +113,8 @@ func TestWhoHasLeftLeavesNoProcessButJobs(t *testing.T) {
 		as(t, left, "perl", "-e", "use POSIX; while(1){POSIX::_exit(0) if fork}")
 	}
 	as(t, left, "perl", "-e", "$0='slurmstepd'; for(1..20){last unless fork} while(1){if(!fork){exit} wait}")
-	as(t, left, "perl", "-e", "sleep 1; $SIG{TERM}='IGNORE'; while(1){kill 'CONT', -1; select undef,undef,undef,0.0005}") // lets others go on
+	// lets others go on
+	as(t, left, "perl", "-e", "sleep 1; $SIG{TERM}='IGNORE'; while(1){kill 'CONT', -1; select undef,undef,undef,0.0005}")
 	untilSo(t, "they run", func() bool { return running(t, l) > 10 })
 
 	l.want(map[int]string{left: "bob"})

@@ -105,7 +105,8 @@ func (kernelMachine) mountCPUSets() error {
 	if err := os.MkdirAll(scheduler.CPUSets, 0o755); err != nil {
 		return err
 	}
-	if err := unix.Mount("cpuset", scheduler.CPUSets, "cgroup", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "cpuset"); err != nil {
+	if err := unix.Mount("cpuset", scheduler.CPUSets, "cgroup", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC,
+		"cpuset"); err != nil {
 		return fmt.Errorf("mount %s: %w", scheduler.CPUSets, err)
 	}
 	return nil
@@ -143,7 +144,8 @@ var settings = []struct{ name, value string }{
 	{"fs/protected_fifos", "2"},
 	{"fs/protected_regular", "2"},
 	{"fs/suid_dumpable", "0"}, // no memory of root's programs in users' files
-	// What only root needs: addresses in the kernel, its messages, and programs in it. Once it is 2, root may allow the last again.
+	// What only root needs: addresses in the kernel, its messages, and programs in it. Once it is 2, root may allow the last
+	// again.
 	{"kernel/kptr_restrict", "1"},
 	{"kernel/dmesg_restrict", "1"},
 	{"kernel/unprivileged_bpf_disabled", "2"},
@@ -279,7 +281,8 @@ func powerOff() error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = unix.Unmount("/home", unix.MNT_FORCE|unix.MNT_DETACH) // fails where it is the root's own; may wait for a head that is gone
+		// fails where it is the root's own; may wait for a head that is gone
+		_ = unix.Unmount("/home", unix.MNT_FORCE|unix.MNT_DETACH)
 		unix.Sync()
 	}()
 	select {

@@ -155,7 +155,8 @@ func TestARefusedMachineIsSwitchedOff(t *testing.T) {
 	l.onMetal(t, func(*protocol.Boot) {})
 	l.controller.stale["n1"] = true
 	l.controller.listen(t, filepath.Join(l.sockets, "one.sock"))
-	if err := run(t.Context(), Options{Schedulers: drivers.Schedulers(), BootFile: l.bootFile, Console: &l.console}, l.deps()); !errors.Is(err, ErrRefused) {
+	if err := run(t.Context(), Options{Schedulers: drivers.Schedulers(), BootFile: l.bootFile, Console: &l.console},
+		l.deps()); !errors.Is(err, ErrRefused) {
 		t.Error(err)
 	}
 	if did := l.machine.did(); did[len(did)-1] != "off" {
@@ -200,7 +201,8 @@ func TestAMachinesHeadHasItsHomeBeforeAnythingIsWrittenThere(t *testing.T) {
 
 func TestTheWordsOfAKernelsCommandLine(t *testing.T) {
 	line := "initrd=initrd muster.server=http://10.78.0.1:8069 muster.mac=52:54:00:00:00:01 quiet\n"
-	for name, want := range map[string]string{"muster.server": "http://10.78.0.1:8069", "muster.mac": "52:54:00:00:00:01", "quiet": "", "server": ""} {
+	for name, want := range map[string]string{"muster.server": "http://10.78.0.1:8069", "muster.mac": "52:54:00:00:00:01",
+		"quiet": "", "server": ""} {
 		if got := argument(line, name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
@@ -209,7 +211,8 @@ func TestTheWordsOfAKernelsCommandLine(t *testing.T) {
 
 func TestDevicesAreLoadedByTheirAliasesButDisplays(t *testing.T) {
 	dir := t.TempDir()
-	for device, alias := range map[string]string{"a/nic": "pci:v00001AF4d00001000bc02sc00i00", "b": "pci:v00001234d00001111bc03sc00i00", "b/nic2": "pci:v00001AF4d00001000bc02sc00i00", "c": "acpi:PNP0501:"} {
+	for device, alias := range map[string]string{"a/nic": "pci:v00001AF4d00001000bc02sc00i00",
+		"b": "pci:v00001234d00001111bc03sc00i00", "b/nic2": "pci:v00001AF4d00001000bc02sc00i00", "c": "acpi:PNP0501:"} {
 		must(t, os.MkdirAll(filepath.Join(dir, device), 0o755))
 		must(t, os.WriteFile(filepath.Join(dir, device, "modalias"), []byte(alias+"\n"), 0o600))
 	}

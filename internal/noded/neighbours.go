@@ -59,7 +59,8 @@ func (kernelNeighbours) set(own string, neighbours []protocol.Neighbour) error {
 		if found && bytes.Equal(old.HardwareAddr, mac) {
 			continue
 		}
-		err = netlink.NeighSet(&netlink.Neigh{LinkIndex: index, Family: unix.AF_INET, State: unix.NUD_PERMANENT, IP: ip, HardwareAddr: mac})
+		err = netlink.NeighSet(&netlink.Neigh{LinkIndex: index, Family: unix.AF_INET, State: unix.NUD_PERMANENT, IP: ip,
+			HardwareAddr: mac})
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("neighbour %s: %w", n.Address, err))
 		}

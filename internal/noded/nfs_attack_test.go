@@ -100,7 +100,8 @@ func (s *servedHome) mount(addresses ...string) {
 	s.controller.set("head", protocol.Config{
 		Revision: s.last, Cluster: "test", ClusterID: "c1", Self: s.head, Peers: s.peers, ExportHome: true, Scheduler: "none",
 		Users: []protocol.User{{Name: "alice", UID: aliceUID, Keys: []string{key}}, {Name: "bob", UID: bobUID}},
-		SSH:   protocol.SSH{UserCA: key, HostCA: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.controller.hostCA.PublicKey())))},
+		SSH: protocol.SSH{UserCA: key,
+			HostCA: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.controller.hostCA.PublicKey())))},
 	})
 }
 
@@ -159,7 +160,8 @@ func refusesAll(t *testing.T, who string, c *nfsclient.Client, secret nfsclient.
 	write := c.Write(secret, 0, []byte("mallory"))
 	chmod := c.Chmod(secret, 0o666)
 	_, _, parent := c.Parent(secret)
-	for what, err := range map[string]error{"attributes": attributes, "read": read, "write": write, "chmod": chmod, "parent": parent} {
+	for what, err := range map[string]error{"attributes": attributes, "read": read, "write": write, "chmod": chmod,
+		"parent": parent} {
 		if err == nil {
 			t.Errorf("%s: %s is answered; read %q", who, what, text)
 		}
@@ -190,7 +192,8 @@ func TestAnOrdinaryPortIsNotServed(t *testing.T) {
 func TestAnAddressThatIsNoNodesIsNotServed(t *testing.T) {
 	s := serveHome(t, "10.99.0.10")
 	secret := s.secret(t, s.from(t, "10.99.0.10", true, alice))
-	for who, address := range map[string]string{"the gateway": "10.99.0.254", "a node that has /home by itself": "10.99.0.19", "nobody": "10.99.0.15"} {
+	for who, address := range map[string]string{"the gateway": "10.99.0.254", "a node that has /home by itself": "10.99.0.19",
+		"nobody": "10.99.0.15"} {
 		refusesAll(t, who, s.from(t, address, true, alice), secret)
 	}
 	// The head itself may look, and no more.
@@ -198,7 +201,8 @@ func TestAnAddressThatIsNoNodesIsNotServed(t *testing.T) {
 	for _, address := range []string{s.head.Address, "127.0.0.1"} {
 		var c *nfsclient.Client
 		must(t, netns.Do(head, func() (err error) {
-			c, err = nfsclient.Privileged(t.Context(), netip.AddrPortFrom(netip.MustParseAddr(address), nfsPort), netip.Addr{}, alice)
+			c, err = nfsclient.Privileged(t.Context(), netip.AddrPortFrom(netip.MustParseAddr(address), nfsPort), netip.Addr{},
+				alice)
 			if errors.Is(err, unix.ECONNREFUSED) { // it does not listen there
 				err = nil
 			}
@@ -223,7 +227,8 @@ func TestAnAddressThatIsNoNodesIsNotServed(t *testing.T) {
 // TestAnAddressThatLeftIsNotServed lets nodes come and go while another one works with an open file.
 func TestAnAddressThatLeftIsNotServed(t *testing.T) {
 	s := serveHome(t, "10.99.0.10", "10.99.0.11")
-	stays, leaves, comes := s.from(t, "10.99.0.10", true, alice), s.from(t, "10.99.0.11", true, alice), s.from(t, "10.99.0.12", true, alice)
+	stays, leaves, comes := s.from(t, "10.99.0.10", true, alice), s.from(t, "10.99.0.11", true, alice),
+		s.from(t, "10.99.0.12", true, alice)
 	secret := s.secret(t, stays)
 	s.secret(t, leaves)
 	refusesAll(t, "who is to come", comes, secret)
@@ -254,7 +259,8 @@ func TestAnAddressThatLeftIsNotServed(t *testing.T) {
 			}
 		}
 	})
-	for _, addresses := range [][]string{{"10.99.0.10", "10.99.0.12"}, {"10.99.0.10", "10.99.0.12", "10.99.0.13"}, {"10.99.0.12", "10.99.0.10"}} {
+	for _, addresses := range [][]string{{"10.99.0.10", "10.99.0.12"}, {"10.99.0.10", "10.99.0.12", "10.99.0.13"},
+		{"10.99.0.12", "10.99.0.10"}} {
 		s.mount(addresses...)
 		s.applied(t)
 	}
@@ -369,10 +375,12 @@ func TestAForgedHandleLeadsNowhere(t *testing.T) {
 	}
 	t.Logf("%d of %d inodes are answered, all of /home", found, len(sweep))
 	// By numbers of other file systems, each as ganesha writes them, one gets nowhere.
-	for _, path := range []string{"/", s.dir, filepath.Join(s.dir, "head/root"), filepath.Join(s.dir, "image"), "/run", "/dev/shm", "/proc", "/sys", "/tmp"} {
+	for _, path := range []string{"/", s.dir, filepath.Join(s.dir, "head/root"), filepath.Join(s.dir, "image"), "/run",
+		"/dev/shm", "/proc", "/sys", "/tmp"} {
 		var fs unix.Statfs_t
 		must(t, unix.Statfs(path, &fs))
-		for _, id := range [][]uint64{{uint64(uint32(fs.Fsid.Val[0])), uint64(uint32(fs.Fsid.Val[1]))}, {0, 0}, {^uint64(0), ^uint64(0)}} {
+		for _, id := range [][]uint64{{uint64(uint32(fs.Fsid.Val[0])), uint64(uint32(fs.Fsid.Val[1]))}, {0, 0},
+			{^uint64(0), ^uint64(0)}} {
 			for _, n := range append([]uint32{0, 1, 2, 128}, inodes...) {
 				for _, kind := range []byte{0, 1, 2, 0x81} {
 					if slices.ContainsFunc(forgeries(secret, id, kind, n), func(h nfsclient.Handle) bool {

@@ -43,7 +43,8 @@ func TestASystemUserIsNobodyOnHome(t *testing.T) {
 		who = append(who, nfsclient.Who{UID: uid, GID: uid}, nfsclient.Who{UID: uid, GID: aliceUID, Groups: []uint32{bobUID, 42}})
 	}
 	for _, gid := range []uint32{0, 42, 64030, 65534} { // alice herself, in groups that she is not in
-		who = append(who, nfsclient.Who{UID: aliceUID, GID: gid}, nfsclient.Who{UID: aliceUID, GID: aliceUID, Groups: []uint32{gid, 0, 42}})
+		who = append(who, nfsclient.Who{UID: aliceUID, GID: gid},
+			nfsclient.Who{UID: aliceUID, GID: aliceUID, Groups: []uint32{gid, 0, 42}})
 	}
 	for _, w := range who {
 		c.As(w)
@@ -108,7 +109,8 @@ func TestTheServerOfHomeSeesNothingElse(t *testing.T) {
 			held |= n
 		}
 		inside := strings.Contains(called, "ganesha.nfsd") || strings.Contains(called, "agent home")
-		if bits := uint64(1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_SYS_MODULE | 1<<unix.CAP_MKNOD); held&bits != 0 {
+		bits := uint64(1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_SYS_MODULE | 1<<unix.CAP_MKNOD)
+		if held&bits != 0 {
 			t.Errorf("%s may do %x", called, held&bits)
 		}
 		if held&(1<<unix.CAP_DAC_READ_SEARCH) != 0 && !inside {
@@ -118,7 +120,8 @@ func TestTheServerOfHomeSeesNothingElse(t *testing.T) {
 			continue
 		}
 		servers++
-		if held&(1<<unix.CAP_NET_ADMIN|1<<unix.CAP_NET_RAW|1<<unix.CAP_KILL|1<<unix.CAP_SYS_CHROOT|1<<unix.CAP_SETPCAP|1<<unix.CAP_SETFCAP) != 0 || field("NoNewPrivs") != "1" {
+		if held&(1<<unix.CAP_NET_ADMIN|1<<unix.CAP_NET_RAW|1<<unix.CAP_KILL|1<<unix.CAP_SYS_CHROOT|
+			1<<unix.CAP_SETPCAP|1<<unix.CAP_SETFCAP) != 0 || field("NoNewPrivs") != "1" {
 			t.Errorf("%s has %x, no new privileges: %s", called, held, field("NoNewPrivs"))
 		}
 		mounts, err := os.ReadFile("/proc/" + p + "/mountinfo")
@@ -127,7 +130,8 @@ func TestTheServerOfHomeSeesNothingElse(t *testing.T) {
 			words := strings.Fields(line)
 			at, options, kind := words[4], words[5], words[slices.Index(words, "-")+1]
 			switch {
-			case at == "/" && kind == "tmpfs", at == "/home" && kind == "xfs" && strings.Contains(options, "nosuid") && strings.Contains(options, "nodev"):
+			case at == "/" && kind == "tmpfs", at == "/home" && kind == "xfs" && strings.Contains(options, "nosuid") &&
+				strings.Contains(options, "nodev"):
 			case kind == "overlay" && strings.HasPrefix(options, "ro,"):
 			default:
 				t.Errorf("%s sees %s", called, line)
@@ -178,7 +182,8 @@ func TestAHomeInALargerFileSystemIsNotServed(t *testing.T) {
 // TestAHeadThatServesGivesNobodyNamespaces tries what the head's filter of calls allows for the jail's sake alone.
 func TestAHeadThatServesGivesNobodyNamespaces(t *testing.T) {
 	s := serveHome(t, "10.99.0.10")
-	for _, command := range []string{"unshare -U true", "unshare -Um true", "unshare -Ur mount -t tmpfs x /mnt", "unshare -m true"} {
+	for _, command := range []string{"unshare -U true", "unshare -Um true", "unshare -Ur mount -t tmpfs x /mnt",
+		"unshare -m true"} {
 		if got := s.ssh(t, s.head, command+" 2>&1 || echo refused"); !strings.HasSuffix(got, "refused\n") {
 			t.Errorf("%s: %s", command, got)
 		}

@@ -27,7 +27,8 @@ func TestARealClusterLives(t *testing.T) {
 	r := newRack(t)
 	f := r.controller
 	queues := []protocol.Queue{{Name: "cpu", Default: true}}
-	head, n1, n2, n3 := testPeer("head", 0, protocol.Head), testPeer("n1", 1, protocol.Compute), testPeer("n2", 2, protocol.Compute), testPeer("n3", 3, protocol.Compute)
+	head, n1, n2, n3 := testPeer("head", 0, protocol.Head), testPeer("n1", 1, protocol.Compute),
+		testPeer("n2", 2, protocol.Compute), testPeer("n3", 3, protocol.Compute)
 	for _, p := range []protocol.Peer{head, n1, n2, n3} {
 		r.plug(t, p)
 	}

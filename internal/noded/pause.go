@@ -84,7 +84,9 @@ func (r *reporter) conclude(c protocol.Check) {
 func (r *reporter) withdraw(steps ...protocol.PauseStep) {
 	r.edit(func(p *protocol.Report) worth {
 		before := len(p.Checks)
-		p.Checks = slices.DeleteFunc(slices.Clone(p.Checks), func(c protocol.Check) bool { return slices.Contains(steps, protocol.PauseStep(c.Name)) })
+		p.Checks = slices.DeleteFunc(slices.Clone(p.Checks), func(c protocol.Check) bool {
+			return slices.Contains(steps, protocol.PauseStep(c.Name))
+		})
 		if len(p.Checks) == before {
 			return nothing
 		}

@@ -75,7 +75,8 @@ func newRack(t testing.TB) *rack {
 	must(t, err)
 	signer, err := ssh.ParsePrivateKey(key)
 	must(t, err)
-	r := &rack{dir: t.TempDir(), net: fmt.Sprintf("mt%d", os.Getpid()), controller: newFakeController(t), binary: binary, key: signer}
+	r := &rack{dir: t.TempDir(), net: fmt.Sprintf("mt%d", os.Getpid()), controller: newFakeController(t), binary: binary,
+		key: signer}
 	r.image = filepath.Join(r.dir, "image")
 	for _, dir := range []string{"image", "sockets", "home"} {
 		must(t, os.Mkdir(filepath.Join(r.dir, dir), 0o755))
@@ -84,7 +85,8 @@ func newRack(t testing.TB) *rack {
 	t.Cleanup(func() { r.sh(t, "umount '%s'", r.image) })
 	r.sh(t, "mount -t tmpfs -o mode=755,nosuid,nodev home '%s/home'", r.dir) // a file system of its own
 	t.Cleanup(func() { r.sh(t, "umount '%s/home'", r.dir) })
-	r.sh(t, "ip netns add %s && ip -n %s link set lo up && ip -n %s link add br0 type bridge && ip -n %s addr add 10.99.0.254/16 dev br0 && ip -n %s link set br0 up", r.net, r.net, r.net, r.net, r.net)
+	r.sh(t, "ip netns add %s && ip -n %s link set lo up && ip -n %s link add br0 type bridge && ip -n %s addr add "+
+		"10.99.0.254/16 dev br0 && ip -n %s link set br0 up", r.net, r.net, r.net, r.net, r.net)
 	t.Cleanup(func() { r.sh(t, "ip netns del %s", r.net) })
 	r.controller.listen(t, filepath.Join(r.dir, "sockets", "one.sock"))
 	return r
@@ -107,7 +109,8 @@ func (r *rack) plug(t testing.TB, p protocol.Peer) {
 	for _, sub := range []string{"up", "work", "root", "run/muster/controllers"} {
 		must(t, os.MkdirAll(filepath.Join(dir, sub), 0o755))
 	}
-	r.sh(t, "ip netns add %s && ip -n %s link set lo up && ip -n %s link add %s type veth peer name eth0 address %s netns %s && ip -n %s link set %s master br0 up && ip -n %s addr add %s/16 dev eth0 && ip -n %s link set eth0 up",
+	r.sh(t, "ip netns add %s && ip -n %s link set lo up && ip -n %s link add %s type veth peer name eth0 address %s netns %s "+
+		"&& ip -n %s link set %s master br0 up && ip -n %s addr add %s/16 dev eth0 && ip -n %s link set eth0 up",
 		ns, ns, r.net, veth, p.MAC, ns, r.net, veth, ns, p.Address, ns)
 	r.sh(t, "mount -t overlay -o 'lowerdir=%s,upperdir=%s/up,workdir=%s/work' overlay '%s/root'", r.image, dir, dir, dir)
 	t.Cleanup(func() {
@@ -116,7 +119,8 @@ func (r *rack) plug(t testing.TB, p protocol.Peer) {
 	r.controller.mu.Lock()
 	r.controller.tokens[p.Name] = "token-" + p.Name
 	r.controller.mu.Unlock()
-	boot, err := json.Marshal(protocol.Boot{Node: p.Name, Name: p.Name, Boot: 1, Token: "token-" + p.Name, Authority: r.controller.authority, Endpoints: []string{"unix://" + protocol.SocketDir}})
+	boot, err := json.Marshal(protocol.Boot{Node: p.Name, Name: p.Name, Boot: 1, Token: "token-" + p.Name,
+		Authority: r.controller.authority, Endpoints: []string{"unix://" + protocol.SocketDir}})
 	must(t, err)
 	must(t, os.WriteFile(dir+".boot", boot, 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, "run/muster/boot.json"), boot, 0o600))
@@ -126,14 +130,16 @@ func (r *rack) plug(t testing.TB, p protocol.Peer) {
 func (r *rack) spec(t testing.TB, p protocol.Peer, dir string) []byte {
 	t.Helper()
 	type object = map[string]any
-	caps := strings.Split("CAP_CHOWN CAP_DAC_OVERRIDE CAP_FOWNER CAP_FSETID CAP_SETFCAP CAP_SETUID CAP_SETGID CAP_SETPCAP CAP_KILL CAP_SYS_CHROOT CAP_AUDIT_WRITE CAP_NET_ADMIN CAP_NET_RAW CAP_NET_BIND_SERVICE", " ")
+	caps := strings.Split("CAP_CHOWN CAP_DAC_OVERRIDE CAP_FOWNER CAP_FSETID CAP_SETFCAP CAP_SETUID CAP_SETGID CAP_SETPCAP "+
+		"CAP_KILL CAP_SYS_CHROOT CAP_AUDIT_WRITE CAP_NET_ADMIN CAP_NET_RAW CAP_NET_BIND_SERVICE", " ")
 	if p.Role == protocol.Head {
 		caps = append(caps, "CAP_SYS_ADMIN", "CAP_DAC_READ_SEARCH") // it serves /home
 	}
 	bind := func(to, from string, options ...string) object {
 		return object{"destination": to, "type": "bind", "source": from, "options": append([]string{"bind"}, options...)}
 	}
-	args, sys := []string{"/usr/sbin/muster", "agent"}, object{"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": []string{"ro"}}
+	args, sys := []string{"/usr/sbin/muster", "agent"}, object{"destination": "/sys", "type": "sysfs", "source": "sysfs",
+		"options": []string{"ro"}}
 	var seeming []object
 	if p.OwnCPUs {
 		caps = append(caps, "CAP_SYS_NICE") // Slurm binds tasks that are users' by then
@@ -145,7 +151,8 @@ func (r *rack) spec(t testing.TB, p protocol.Peer, dir string) []byte {
 		caps = append(caps, "CAP_SYS_ADMIN")
 		sys = bind("/sys", p.tree+"/sys", "ro")
 		seeming = append(seeming, bind("/tree", p.tree, "ro"))
-		args = []string{"sh", "-c", "mount --bind /tree/proc/driver /proc/driver && exec muster agent"} // which runc refuses to do
+		// which runc refuses to do
+		args = []string{"sh", "-c", "mount --bind /tree/proc/driver /proc/driver && exec muster agent"}
 		for _, device := range p.devices {
 			seeming = append(seeming, bind(device, "/dev/null"))
 		}
@@ -158,7 +165,8 @@ func (r *rack) spec(t testing.TB, p protocol.Peer, dir string) []byte {
 			{"names": []string{"clone3"}, "action": "SCMP_ACT_ERRNO", "errnoRet": int(unix.ENOSYS)},
 		}}
 	}
-	linux := object{"namespaces": []object{{"type": "pid"}, {"type": "mount"}, {"type": "uts"}, {"type": "ipc"}, {"type": "network", "path": "/run/netns/" + r.net + p.Name}}}
+	linux := object{"namespaces": []object{{"type": "pid"}, {"type": "mount"}, {"type": "uts"}, {"type": "ipc"},
+		{"type": "network", "path": "/run/netns/" + r.net + p.Name}}}
 	if filter != nil {
 		linux["seccomp"] = filter
 	}
@@ -166,14 +174,16 @@ func (r *rack) spec(t testing.TB, p protocol.Peer, dir string) []byte {
 		"ociVersion": "1.0.2", "hostname": p.Name, "root": object{"path": dir + "/root"},
 		"process": object{
 			"args": args, "cwd": "/", "user": object{"uid": 0, "gid": 0},
-			"env":          []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8"},
+			"env": []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
+				"LANG=C.UTF-8"},
 			"capabilities": object{"bounding": caps, "effective": caps, "permitted": caps},
 		},
 		"mounts": append([]object{
 			{"destination": "/proc", "type": "proc", "source": "proc"},
 			sys,
 			{"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": []string{"mode=755", "size=64k"}},
-			{"destination": "/dev/pts", "type": "devpts", "source": "devpts", "options": []string{"newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
+			{"destination": "/dev/pts", "type": "devpts", "source": "devpts",
+				"options": []string{"newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
 			{"destination": "/dev/shm", "type": "tmpfs", "source": "shm", "options": []string{"mode=1777"}},
 			bind("/run", dir+"/run"), bind(protocol.SocketDir, r.dir+"/sockets", "ro"),
 			bind("/usr/sbin/muster", r.binary, "ro"), bind("/home", r.dir+"/home"),
@@ -233,7 +243,8 @@ func (r *rack) halt(t testing.TB, p protocol.Peer) time.Duration {
 // cost is what the node's agent has used so far: memory in all, its own part of it, and CPU time without its children's.
 func (r *rack) cost(t testing.TB, p protocol.Peer) string {
 	t.Helper()
-	return strings.Join(strings.Fields(r.sh(t, `p=$(runc state %s%s | sed -n 's/.*"pid": \([0-9]*\).*/\1/p'); grep -hE 'VmRSS|RssAnon' /proc/$p/status; awk '{print ($14+$15)*10 " ms CPU"}' /proc/$p/stat`, r.net, p.Name)), " ")
+	return strings.Join(strings.Fields(r.sh(t,
+		`p=$(runc state %s%s | sed -n 's/.*"pid": \([0-9]*\).*/\1/p'); grep -hE 'VmRSS|RssAnon' /proc/$p/status; awk '{print ($14+$15)*10 " ms CPU"}' /proc/$p/stat`, r.net, p.Name)), " ")
 }
 
 // ssh runs a command on a node as alice, from the network's gateway; the host key must be signed by the authority.
@@ -259,7 +270,8 @@ func (r *rack) ssh(t testing.TB, p protocol.Peer, command string) string {
 }
 
 func testPeer(name string, number int, role protocol.Role) protocol.Peer {
-	p := protocol.Peer{Name: name, Address: fmt.Sprintf("10.99.%d.%d", number/250, number%250+1), Role: role, CPUs: 2, MemoryMiB: 2000}
+	p := protocol.Peer{Name: name, Address: fmt.Sprintf("10.99.%d.%d", number/250, number%250+1), Role: role, CPUs: 2,
+		MemoryMiB: 2000}
 	p.MAC = fmt.Sprintf("02:00:0a:63:%02x:%02x", number/250, number%250+1)
 	if role == protocol.Compute {
 		p.Queue = "cpu"
@@ -271,9 +283,12 @@ func testPeer(name string, number int, role protocol.Role) protocol.Peer {
 func (r *rack) configure(revision int64, queues []protocol.Queue, peers ...protocol.Peer) {
 	for _, p := range peers {
 		r.controller.set(p.Name, protocol.Config{
-			Revision: revision, Cluster: "test", Self: p, Peers: peers, ExportHome: p.Role == protocol.Head, Credential: []byte(strings.Repeat("0123456789abcdef", 8)), Queues: queues,
-			Users: []protocol.User{{Name: "alice", UID: 5000, Keys: []string{strings.TrimSpace(string(ssh.MarshalAuthorizedKey(r.key.PublicKey())))}}},
-			SSH:   protocol.SSH{UserCA: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(r.key.PublicKey()))), HostCA: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(r.controller.hostCA.PublicKey())))},
+			Revision: revision, Cluster: "test", Self: p, Peers: peers, ExportHome: p.Role == protocol.Head,
+			Credential: []byte(strings.Repeat("0123456789abcdef", 8)), Queues: queues,
+			Users: []protocol.User{{Name: "alice", UID: 5000,
+				Keys: []string{strings.TrimSpace(string(ssh.MarshalAuthorizedKey(r.key.PublicKey())))}}},
+			SSH: protocol.SSH{UserCA: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(r.key.PublicKey()))),
+				HostCA: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(r.controller.hostCA.PublicKey())))},
 		})
 	}
 }

@@ -18,7 +18,8 @@ const (
 // services are the daemons of a node in order of start. They start side by side; only who needs another waits for it.
 func (n *node) services(config *protocol.Config) ([]service, error) {
 	list := []service{{name: sshd, command: Command{Argv: []string{"/usr/sbin/sshd", "-D", "-e", "-f", sshdFile}},
-		noise: []string{"Connection closed by " + n.sshAddress(config.Self), "kex_exchange_identification: Connection closed"}}} // our probe
+		// our probe
+		noise: []string{"Connection closed by " + n.sshAddress(config.Self), "kex_exchange_identification: Connection closed"}}}
 	for _, d := range n.driver.Daemons(config) {
 		account, err := nodeFiles{n.deps.disk}.account(d.User)
 		if err != nil {

@@ -109,7 +109,8 @@ func TestServicesStartInOrderOfNeedAndStopInReverse(t *testing.T) {
 		s.start(t.Context(), service{name: "slurmd", command: Command{Argv: []string{"slurmd"}}, wait: after("start munged")})
 		time.Sleep(time.Second)
 		s.stop()
-		want := []string{"start sshd", "start munged", "start slurmd", "terminated slurmd", "terminated sshd", "terminated munged"}
+		want := []string{"start sshd", "start munged", "start slurmd", "terminated slurmd", "terminated sshd",
+			"terminated munged"}
 		if !slices.Equal(f.log, want) {
 			t.Errorf("%q, want %q", f.log, want)
 		}

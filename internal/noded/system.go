@@ -58,7 +58,8 @@ func (s system) hostCertificate(certificate string) (changed bool, err error) {
 func (s system) daemons(role protocol.Role) error {
 	failed := s.disk.directory("/run/sshd", 0o755, nil)
 	if role == protocol.Head {
-		failed = errors.Join(failed, s.disk.directory("/home/.muster", 0o711, nil), s.disk.directory(protocol.StateDir, 0o711, nil))
+		failed = errors.Join(failed, s.disk.directory("/home/.muster", 0o711, nil),
+			s.disk.directory(protocol.StateDir, 0o711, nil))
 	}
 	return failed
 }

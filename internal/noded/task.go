@@ -114,7 +114,8 @@ func (d *taskDuty) want(ctx context.Context, config *protocol.Config) {
 // take begins to look after a task.
 func (d *taskDuty) take(ctx context.Context, config *protocol.Config, t protocol.Task) {
 	ctx, cancel := context.WithCancel(ctx)
-	run := &taskRun{duty: d, runner: d.runner, forget: cancel, wake: make(chan struct{}, 1), news: make(chan struct{}, 1), task: t,
+	run := &taskRun{duty: d, runner: d.runner, forget: cancel, wake: make(chan struct{}, 1), news: make(chan struct{}, 1),
+		task:  t,
 		state: protocol.TaskState{ID: t.ID, Stage: protocol.TaskWaits}}
 	run.files = taskFiles{disk: d.disk, processes: d.processes, id: t.ID}
 	system := t.System && len(t.Command) > 0
@@ -215,7 +216,8 @@ func (r *taskRun) begin(ctx context.Context, noted bool) bool {
 	case r.record.Job != "":
 		return r.note(ctx)
 	case noted:
-		r.end(ctx, protocol.TaskLost, nil, "the head booted anew while it was being started, and the scheduler knows nothing of it")
+		r.end(ctx, protocol.TaskLost, nil,
+			"the head booted anew while it was being started, and the scheduler knows nothing of it")
 		return false
 	case len(r.wake) > 0:
 		r.end(ctx, protocol.TaskCancelled, nil, "cancelled before it began")
@@ -438,7 +440,8 @@ func (r *taskRun) send(ctx context.Context, all bool) (sent bool, err error) {
 		if len(piece) == 0 || room <= 0 || r.sent == protocol.NoTask {
 			return sent, nil
 		}
-		kept, err := r.duty.deliver(ctx, protocol.TaskOutput{ID: r.task.ID, Start: r.sent, Bytes: piece[:min(int64(len(piece)), room)]})
+		kept, err := r.duty.deliver(ctx,
+			protocol.TaskOutput{ID: r.task.ID, Start: r.sent, Bytes: piece[:min(int64(len(piece)), room)]})
 		if err != nil {
 			return sent, err
 		}

@@ -132,7 +132,8 @@ func (f taskFiles) open(name string) (*os.File, fs.FileInfo, error) {
 	return file, info, nil
 }
 
-// output reads what the task wrote from a byte on, a piece at most, and says how much there is. A file that is not there is empty.
+// output reads what the task wrote from a byte on, a piece at most, and says how much there is. A file that is not there is
+// empty.
 func (f taskFiles) output(from int64) (piece []byte, size int64, err error) {
 	file, info, err := f.open("output")
 	if errors.Is(err, fs.ErrNotExist) {

@@ -49,7 +49,9 @@ func TestTasksRunOnARealCluster(t *testing.T) {
 	})
 
 	ranks := task("ranks", "")
-	ranks.Command, ranks.Nodes = []string{"sh", "-c", `echo "$(id -un) on $(hostname) 'as' $1"; echo "rank-$SLURM_PROCID 2.5 GB/s" >>$MUSTER_SAMPLES; pwd`, "x", "it $HOME is"}, 2
+	ranks.Command, ranks.Nodes = []string{"sh", "-c",
+		`echo "$(id -un) on $(hostname) 'as' $1"; echo "rank-$SLURM_PROCID 2.5 GB/s" >>$MUSTER_SAMPLES; pwd`, "x", "it $HOME is"},
+		2
 	fails := task("fails", "#!/bin/sh\n#SBATCH --nodes=9\necho to stderr >&2\nexit 3\n")
 	loud := task("loud", "head -c 3000000 /dev/zero | tr '\\0' x; printf 'last \\033[2J'")
 	refused := task("refused", "true")
@@ -64,17 +66,20 @@ func TestTasksRunOnARealCluster(t *testing.T) {
 
 	s := ends("ranks")
 	if got := f.wrote("ranks"); s.Outcome != protocol.TaskOK || *s.Exit != 0 || !slices.Equal(s.Nodes, []string{"n1", "n2"}) ||
-		!strings.Contains(got, "alice on n1 'as' it $HOME is\n") || !strings.Contains(got, "alice on n2 'as'") || !strings.Contains(got, "/home/alice\n") {
+		!strings.Contains(got, "alice on n1 'as' it $HOME is\n") || !strings.Contains(got, "alice on n2 'as'") ||
+		!strings.Contains(got, "/home/alice\n") {
 		t.Errorf("%+v has written\n%s", s, got)
 	}
 	slices.SortFunc(s.Samples, func(a, b protocol.TaskSample) int { return strings.Compare(a.Name, b.Name) })
-	if want := []protocol.TaskSample{{Name: "rank-0", Value: 2.5, Unit: "GB/s"}, {Name: "rank-1", Value: 2.5, Unit: "GB/s"}}; !slices.Equal(s.Samples, want) {
+	if want := []protocol.TaskSample{{Name: "rank-0", Value: 2.5, Unit: "GB/s"},
+		{Name: "rank-1", Value: 2.5, Unit: "GB/s"}}; !slices.Equal(s.Samples, want) {
 		t.Errorf("its samples are %v", s.Samples)
 	}
 	if s := ends("fails"); s.Outcome != protocol.TaskFailed || *s.Exit != 3 || f.wrote("fails") != "to stderr\n" {
 		t.Errorf("%+v has written %q", s, f.wrote("fails"))
 	}
-	if s := ends("loud"); s.Outcome != protocol.TaskOK || s.Bytes != 3000009 || !strings.HasSuffix(f.wrote("loud"), "xlast \x1b[2J") || len(f.wrote("loud")) != 3000009 {
+	if s := ends("loud"); s.Outcome != protocol.TaskOK || s.Bytes != 3000009 ||
+		!strings.HasSuffix(f.wrote("loud"), "xlast \x1b[2J") || len(f.wrote("loud")) != 3000009 {
 		t.Errorf("%+v has written %d bytes", s, len(f.wrote("loud")))
 	}
 	if s := ends("refused"); s.Outcome != protocol.TaskFailed || s.Exit != nil || !strings.Contains(s.Text, "refused: ") {
@@ -84,7 +89,8 @@ func TestTasksRunOnARealCluster(t *testing.T) {
 		t.Errorf("%+v has written %q", s, f.wrote("steps"))
 	}
 	for _, id := range []string{"stranger", "root"} {
-		if s := ends(id); s.Outcome != protocol.TaskFailed || !strings.Contains(s.Text, "is no user of the cluster") || f.wrote(id) != "" {
+		if s := ends(id); s.Outcome != protocol.TaskFailed || !strings.Contains(s.Text, "is no user of the cluster") ||
+			f.wrote(id) != "" {
 			t.Errorf("%+v has written %q", s, f.wrote(id))
 		}
 	}
@@ -101,7 +107,8 @@ func TestTasksRunOnARealCluster(t *testing.T) {
 			t.Errorf("%+v has written %q", s, f.wrote(id))
 		}
 	}
-	if s := ends("slow"); s.Outcome != protocol.TaskTimedOut || !strings.HasPrefix(f.wrote("slow"), "begun\n") || s.Ended.Sub(s.Began) < slow.Limit {
+	if s := ends("slow"); s.Outcome != protocol.TaskTimedOut || !strings.HasPrefix(f.wrote("slow"), "begun\n") ||
+		s.Ended.Sub(s.Began) < slow.Limit {
 		t.Errorf("%+v has written %q", s, f.wrote("slow"))
 	}
 	f.until(t, "the output of what runs", func() bool { return string(f.outputs["unwanted"]) == "begun\n" })
@@ -139,7 +146,9 @@ func TestTasksRunOnARealCluster(t *testing.T) {
 	})
 
 	give()
-	f.until(t, "nothing in the report", func() bool { return f.reports["head"].Revision == revision && len(f.reports["head"].Tasks) == 0 })
+	f.until(t, "nothing in the report", func() bool {
+		return f.reports["head"].Revision == revision && len(f.reports["head"].Tasks) == 0
+	})
 	f.until(t, "nothing is left", func() bool {
 		left, err := filepath.Glob(filepath.Join(r.dir, "home/alice/.muster/tasks/*"))
 		records, err2 := filepath.Glob(filepath.Join(r.dir, "head/root", taskRecords, "*"))
@@ -160,9 +169,10 @@ func (r *rack) hooksRun(t *testing.T, head protocol.Peer, run func(id string, li
 		exit    int // -1: nothing ran
 		wrote   string
 	}{
-		"hook-none":    {"", 0, protocol.TaskOK, -1, ""},
-		"hook-text":    {"#!/bin/sh\necho ran\n", 0o644, protocol.TaskOK, -1, ""},
-		"hook-works":   {"#!/bin/sh\nid -un; ls -ld /root >/dev/null && squeue -h && echo saved\n", 0o755, protocol.TaskOK, 0, "root\nsaved\n"},
+		"hook-none": {"", 0, protocol.TaskOK, -1, ""},
+		"hook-text": {"#!/bin/sh\necho ran\n", 0o644, protocol.TaskOK, -1, ""},
+		"hook-works": {"#!/bin/sh\nid -un; ls -ld /root >/dev/null && squeue -h && echo saved\n", 0o755, protocol.TaskOK, 0,
+			"root\nsaved\n"},
 		"hook-fails":   {"#!/bin/sh\necho no disk >&2; exit 2\n", 0o755, protocol.TaskFailed, 2, "no disk\n"},
 		"hook-is-slow": {"#!/bin/sh\necho begun; exec sleep 600\n", 0o755, protocol.TaskTimedOut, 128 + 9, "begun\n"},
 	} {
@@ -178,7 +188,8 @@ func (r *rack) hooksRun(t *testing.T, head protocol.Peer, run func(id string, li
 		if s.Exit != nil {
 			exit = *s.Exit
 		}
-		if s.Outcome != c.outcome || exit != c.exit || r.controller.wrote(name) != c.wrote || (exit < 0) != strings.Contains(s.Text, "has no ") {
+		if s.Outcome != c.outcome || exit != c.exit || r.controller.wrote(name) != c.wrote ||
+			(exit < 0) != strings.Contains(s.Text, "has no ") {
 			t.Errorf("%s: %+v, exit status %d, has written %q", name, s, exit, r.controller.wrote(name))
 		}
 		got := r.ssh(t, head, fmt.Sprintf("ls %[1]s; cat %[1]s/*/output; true", protocol.RunDir+"/tasks"))

@@ -25,7 +25,8 @@ func (h Allocation) View(f inventory.Facts) string {
 		for _, id := range cell.Cores {
 			for _, core := range f.Layout {
 				if core.ID == id {
-					view += fmt.Sprintf(", %d threads in socket %d, cache %d", len(core.CPUs), nth(&packages, core.Package), nth(&caches, core.Cache))
+					view += fmt.Sprintf(", %d threads in socket %d, cache %d", len(core.CPUs), nth(&packages, core.Package),
+						nth(&caches, core.Cache))
 				}
 			}
 		}

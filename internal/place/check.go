@@ -37,7 +37,8 @@ func (r Room) Check() error {
 	for core, holders := range cores {
 		for _, h := range holders {
 			if len(holders) > max(h.Share, 1) {
-				return fmt.Errorf("core %d has %d guests, and %s shares it among %d", core, len(holders), h.Guest, max(h.Share, 1))
+				return fmt.Errorf("core %d has %d guests, and %s shares it among %d", core, len(holders), h.Guest,
+					max(h.Share, 1))
 			}
 		}
 	}
@@ -96,9 +97,11 @@ func (r Room) checkDevice(pci string, allocation int) error {
 			return fmt.Errorf("devices %s and %s are both in use, and one is a part of the other", pci, other.PCI)
 		case other.Group != d.Group || other.Kind == "bridge":
 		case other.Host != "":
-			return fmt.Errorf("device %s shares IOMMU group %s with %s, which is the host's own: %s", pci, d.Group, other.PCI, other.Host)
+			return fmt.Errorf("device %s shares IOMMU group %s with %s, which is the host's own: %s", pci, d.Group, other.PCI,
+				other.Host)
 		case holder >= 0 && holder != allocation:
-			return fmt.Errorf("device %s shares IOMMU group %s with %s, which guest %s has", pci, d.Group, other.PCI, r.Held[holder].Guest)
+			return fmt.Errorf("device %s shares IOMMU group %s with %s, which guest %s has", pci, d.Group, other.PCI,
+				r.Held[holder].Guest)
 		}
 	}
 	return nil
@@ -126,11 +129,13 @@ func (r Room) Grants(h Allocation) error {
 	for i, pci := range h.Devices {
 		free := slices.ContainsFunc(s.devices, func(o offer) bool { return o.PCI == pci })
 		if !free || slices.Contains(h.Devices[:i], pci) {
-			return misfit(devicesShort, "device %s is not available: it is gone, in use, lost, the host's own, divided, or shares an IOMMU group with one that is", pci)
+			return misfit(devicesShort, "device %s is not available: it is gone, in use, lost, the host's own, divided, or "+
+				"shares an IOMMU group with one that is", pci)
 		}
 	}
 	if now := s.withheld(h.Devices); !slices.Equal(now, h.Withheld) {
-		return misfit(iommuShort, "IOMMU groups have changed: with its devices %v would have to be withheld, not %v", now, h.Withheld)
+		return misfit(iommuShort, "IOMMU groups have changed: with its devices %v would have to be withheld, not %v", now,
+			h.Withheld)
 	}
 	return nil
 }

@@ -10,12 +10,14 @@ import (
 
 func TestCheckFindsEveryOvercommitment(t *testing.T) {
 	f := small(1, []int{gib(4), 2}, []int{gib(4), 2})
-	f.Devices = []inventory.Device{device(1, "gpu", 0, ""), device(2, "hca", 0, ""), device(3, "hca", 0, ""), device(4, "nic", 0, ""), device(5, "nic", 0, ""), device(6, "bridge", 0, "")}
+	f.Devices = []inventory.Device{device(1, "gpu", 0, ""), device(2, "hca", 0, ""), device(3, "hca", 0, ""),
+		device(4, "nic", 0, ""), device(5, "nic", 0, ""), device(6, "bridge", 0, "")}
 	f.Devices[2].Parent = f.Devices[1].PCI
 	f.Devices[3].Host = "its default route"
 	f.Devices[4].Group = f.Devices[3].Group
 	with := func(share int, core, mib int, devices ...string) Allocation {
-		return Allocation{Guest: "g", Cells: []Cell{{NUMA: core / 2, Cores: []int{core}, MemoryMiB: mib}}, Devices: devices, Share: share}
+		return Allocation{Guest: "g", Cells: []Cell{{NUMA: core / 2, Cores: []int{core}, MemoryMiB: mib}}, Devices: devices,
+			Share: share}
 	}
 	for name, c := range map[string]struct {
 		held []Allocation
@@ -52,26 +54,37 @@ func TestWhatWasChosenIsGrantedUnlessSomethingOfItIsGone(t *testing.T) {
 	f := small(1, []int{gib(4), 2}, []int{gib(4), 2})
 	f.Devices = []inventory.Device{device(1, "gpu", 0, ""), device(2, "gpu", 0, ""), device(3, "other", 0, "")}
 	f.Devices[2].Group = f.Devices[0].Group
-	chosen := Allocation{Cells: []Cell{{NUMA: 0, Cores: []int{1}, MemoryMiB: gib(2)}}, Devices: []string{"0000:01:00.0"}, Withheld: []string{"0000:03:00.0"}, Share: 1}
+	chosen := Allocation{Cells: []Cell{{NUMA: 0, Cores: []int{1}, MemoryMiB: gib(2)}}, Devices: []string{"0000:01:00.0"},
+		Withheld: []string{"0000:03:00.0"}, Share: 1}
 	for name, c := range map[string]struct {
 		change func(*Room, *Allocation)
 		what   string // is short; "": nothing
 	}{
-		"nothing has changed":           {func(*Room, *Allocation) {}, ""},
-		"a core is offline":             {func(r *Room, _ *Allocation) { r.Facts.Layout = r.Facts.Layout[2:] }, "cores"},
-		"a core became the host's":      {func(r *Room, _ *Allocation) { r.Keep = []int{1} }, "cores"},
-		"a core is another guest's":     {func(r *Room, _ *Allocation) { r.Held = []Allocation{{Cells: []Cell{{Cores: []int{1}}}}} }, "cores"},
-		"a core is asked twice":         {func(_ *Room, h *Allocation) { h.Cells[0].Cores = []int{1, 1} }, "cores"},
-		"a core is elsewhere":           {func(_ *Room, h *Allocation) { h.Cells[0].NUMA = 1 }, "cores"},
-		"memory is another guest's":     {func(r *Room, _ *Allocation) { r.Held = []Allocation{{Cells: []Cell{{MemoryMiB: gib(3)}}}} }, "memory"},
-		"memory is nowhere":             {func(_ *Room, h *Allocation) { h.Cells[0].NUMA = 7 }, "memory"},
-		"a device has gone":             {func(r *Room, _ *Allocation) { r.Facts.Devices = r.Facts.Devices[1:] }, "devices"},
-		"a device is lost":              {func(r *Room, _ *Allocation) { r.Lost = []string{"0000:01:00.0"} }, "devices"},
-		"a device beside it is lost":    {func(r *Room, _ *Allocation) { r.Lost = []string{"0000:03:00.0"} }, "devices"},
-		"another device is lost":        {func(r *Room, _ *Allocation) { r.Lost = []string{"0000:02:00.0"} }, ""},
-		"a device is another guest's":   {func(r *Room, _ *Allocation) { r.Held = []Allocation{{Devices: []string{"0000:01:00.0"}}} }, "devices"},
-		"a device is asked twice":       {func(_ *Room, h *Allocation) { h.Devices = []string{"0000:01:00.0", "0000:01:00.0"} }, "devices"},
-		"its group has another fellow":  {func(r *Room, _ *Allocation) { r.Facts.Devices[1].Group = r.Facts.Devices[0].Group }, "iommu"},
+		"nothing has changed":      {func(*Room, *Allocation) {}, ""},
+		"a core is offline":        {func(r *Room, _ *Allocation) { r.Facts.Layout = r.Facts.Layout[2:] }, "cores"},
+		"a core became the host's": {func(r *Room, _ *Allocation) { r.Keep = []int{1} }, "cores"},
+		"a core is another guest's": {func(r *Room, _ *Allocation) {
+			r.Held = []Allocation{{Cells: []Cell{{Cores: []int{1}}}}}
+		}, "cores"},
+		"a core is asked twice": {func(_ *Room, h *Allocation) { h.Cells[0].Cores = []int{1, 1} }, "cores"},
+		"a core is elsewhere":   {func(_ *Room, h *Allocation) { h.Cells[0].NUMA = 1 }, "cores"},
+		"memory is another guest's": {func(r *Room, _ *Allocation) {
+			r.Held = []Allocation{{Cells: []Cell{{MemoryMiB: gib(3)}}}}
+		}, "memory"},
+		"memory is nowhere":          {func(_ *Room, h *Allocation) { h.Cells[0].NUMA = 7 }, "memory"},
+		"a device has gone":          {func(r *Room, _ *Allocation) { r.Facts.Devices = r.Facts.Devices[1:] }, "devices"},
+		"a device is lost":           {func(r *Room, _ *Allocation) { r.Lost = []string{"0000:01:00.0"} }, "devices"},
+		"a device beside it is lost": {func(r *Room, _ *Allocation) { r.Lost = []string{"0000:03:00.0"} }, "devices"},
+		"another device is lost":     {func(r *Room, _ *Allocation) { r.Lost = []string{"0000:02:00.0"} }, ""},
+		"a device is another guest's": {func(r *Room, _ *Allocation) {
+			r.Held = []Allocation{{Devices: []string{"0000:01:00.0"}}}
+		}, "devices"},
+		"a device is asked twice": {func(_ *Room, h *Allocation) {
+			h.Devices = []string{"0000:01:00.0", "0000:01:00.0"}
+		}, "devices"},
+		"its group has another fellow": {func(r *Room, _ *Allocation) {
+			r.Facts.Devices[1].Group = r.Facts.Devices[0].Group
+		}, "iommu"},
 		"its group has lost its fellow": {func(r *Room, _ *Allocation) { r.Facts.Devices = r.Facts.Devices[:2] }, "iommu"},
 	} {
 		r, h := Room{Facts: f}, chosen

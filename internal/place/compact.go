@@ -254,7 +254,8 @@ func (g *landscape) improve(places, answer []int) {
 }
 
 // spread says how many of n nodes go to each place, so that they and those that are there are on as many places as can be,
-// and as evenly; machines that are on no map may be on any leaf, and come last. Of equal places it is the one that is farthest from what was chosen, then the one with the most free machines.
+// and as evenly; machines that are on no map may be on any leaf, and come last. Of equal places it is the one that is farthest
+// from what was chosen, then the one with the most free machines.
 func (g *landscape) spread(n int) []int {
 	answer := make([]int, len(g.free))
 	far := make([]int, len(g.free))
@@ -266,8 +267,9 @@ func (g *landscape) spread(n int) []int {
 	for range n {
 		best := -1
 		for p := range g.free {
-			if answer[p] < g.free[p] && (best < 0 || cmp.Or(cmp.Compare(g.within[p], g.within[best]), cmp.Compare(g.there[p]+answer[p], g.there[best]+answer[best]),
-				cmp.Compare(far[best], far[p]), cmp.Compare(g.free[best], g.free[p])) < 0) {
+			if answer[p] < g.free[p] && (best < 0 ||
+				cmp.Or(cmp.Compare(g.within[p], g.within[best]), cmp.Compare(g.there[p]+answer[p], g.there[best]+answer[best]),
+					cmp.Compare(far[best], far[p]), cmp.Compare(g.free[best], g.free[p])) < 0) {
 				best = p
 			}
 		}

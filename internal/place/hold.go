@@ -51,7 +51,8 @@ type want struct {
 
 // want puts what a guest asks into the terms of the host.
 func (s *stock) want(g Guest) want {
-	w := want{cores: g.CPUs / s.threads, memory: g.MemoryMiB, step: 2 - g.MemoryMiB%2, devices: maps.Clone(g.Devices), locality: g.Locality}
+	w := want{cores: g.CPUs / s.threads, memory: g.MemoryMiB, step: 2 - g.MemoryMiB%2, devices: maps.Clone(g.Devices),
+		locality: g.Locality}
 	maps.DeleteFunc(w.devices, func(_ string, n int) bool { return n == 0 })
 	w.direct = g.GPUDirect && w.devices["gpu"] > 0
 	if w.locality == "" {

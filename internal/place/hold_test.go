@@ -35,7 +35,8 @@ func TestHolds(t *testing.T) {
 	ccx := small(2, []int{gib(64), 4, 4, 4})
 	gpus := small(1, []int{gib(8), 4}, []int{gib(8), 4})
 	gpus.Devices = []inventory.Device{
-		device(1, "gpu", 0, "a"), device(2, "hca", 0, "a"), device(3, "gpu", 1, "b"), device(4, "hca", 1, "b"), device(5, "nic", -1, ""),
+		device(1, "gpu", 0, "a"), device(2, "hca", 0, "a"), device(3, "gpu", 1, "b"), device(4, "hca", 1, "b"),
+		device(5, "nic", -1, ""),
 	}
 	guest := func(node int, cores ...int) Allocation {
 		return Allocation{Guest: "g1", Cells: []Cell{{NUMA: node, Cores: cores, MemoryMiB: 1024}}, Share: 1}
@@ -47,33 +48,50 @@ func TestHolds(t *testing.T) {
 		want  string // a holding, or what is short and why
 	}{
 		{"one node where it fits", Room{Facts: two}, Guest{CPUs: 4, MemoryMiB: gib(8)}, "0: cores 0-3, 8192 MiB | "},
-		{"the node that has less left", Room{Facts: two, Held: []Allocation{guest(1, 4)}}, Guest{CPUs: 3, MemoryMiB: 1024}, "1: cores 5-7, 1024 MiB | "},
-		{"equal parts on several", Room{Facts: two}, Guest{CPUs: 5, MemoryMiB: gib(6)}, "0: cores 0-2, 3072 MiB; 1: cores 4-5, 3072 MiB | "},
+		{"the node that has less left", Room{Facts: two, Held: []Allocation{guest(1, 4)}}, Guest{CPUs: 3, MemoryMiB: 1024},
+			"1: cores 5-7, 1024 MiB | "},
+		{"equal parts on several", Room{Facts: two}, Guest{CPUs: 5, MemoryMiB: gib(6)},
+			"0: cores 0-2, 3072 MiB; 1: cores 4-5, 3072 MiB | "},
 		{"no parts that are not equal", Room{Facts: two, Held: []Allocation{guest(1, 4, 5)}}, Guest{CPUs: 6, MemoryMiB: 1024},
-			"cores: 6 cores asked, 6 cores free, at most 4 cores on one NUMA node; a guest on several needs equal parts of cores and memory on each, which are not free"},
-		{"two nodes for the sake of memory", Room{Facts: two}, Guest{CPUs: 2, MemoryMiB: gib(9)}, "0: cores 0, 4608 MiB; 1: cores 4, 4608 MiB | "},
-		{"whole cores", Room{Facts: ccx}, Guest{CPUs: 5, MemoryMiB: 1024}, "threads: 5 CPUs asked: guests get whole cores of the host, of 2 CPUs each; 4 or 6 would work"},
+			"cores: 6 cores asked, 6 cores free, at most 4 cores on one NUMA node; a guest on several needs equal parts of " +
+				"cores and memory on each, which are not free"},
+		{"two nodes for the sake of memory", Room{Facts: two}, Guest{CPUs: 2, MemoryMiB: gib(9)},
+			"0: cores 0, 4608 MiB; 1: cores 4, 4608 MiB | "},
+		{"whole cores", Room{Facts: ccx}, Guest{CPUs: 5, MemoryMiB: 1024},
+			"threads: 5 CPUs asked: guests get whole cores of the host, of 2 CPUs each; 4 or 6 would work"},
 		{"one cache", Room{Facts: ccx, Keep: []int{0, 4}}, Guest{CPUs: 8, MemoryMiB: 1024}, "0: cores 8-11, 1024 MiB | "},
-		{"the cache that it fills best", Room{Facts: ccx, Keep: []int{4}}, Guest{CPUs: 6, MemoryMiB: 1024}, "0: cores 5-7, 1024 MiB | "},
+		{"the cache that it fills best", Room{Facts: ccx, Keep: []int{4}}, Guest{CPUs: 6, MemoryMiB: 1024},
+			"0: cores 5-7, 1024 MiB | "},
 		{"the host's cores stay", Room{Facts: two, Keep: []int{0, 4}}, Guest{CPUs: 7, MemoryMiB: 1024},
 			"cores: 7 cores asked, 6 cores free, at most 3 cores on one NUMA node"},
 		{"the host's memory stays", Room{Facts: two, KeepMiB: map[int]int{0: 1024}}, Guest{CPUs: 1, MemoryMiB: gib(16)},
 			"memory: 16 GiB asked, 15 GiB free on nodes with free cores, at most 8 GiB on one NUMA node"},
-		{"a device beside the cores", Room{Facts: gpus}, Guest{CPUs: 1, MemoryMiB: 1024, Devices: map[string]int{"hca": 1}, Locality: Required},
+		{"a device beside the cores", Room{Facts: gpus}, Guest{CPUs: 1, MemoryMiB: 1024, Devices: map[string]int{"hca": 1},
+			Locality: Required},
 			"0: cores 0, 1024 MiB | 0000:02:00.0"},
-		{"the second node for the sake of devices", Room{Facts: gpus}, Guest{CPUs: 2, MemoryMiB: 1024, Devices: map[string]int{"gpu": 2}, Locality: Required},
+		{"the second node for the sake of devices", Room{Facts: gpus},
+			Guest{CPUs: 2, MemoryMiB: 1024, Devices: map[string]int{"gpu": 2}, Locality: Required},
 			"0: cores 0, 512 MiB; 1: cores 4, 512 MiB | 0000:01:00.0 0000:03:00.0"},
-		{"a far device rather than a second node", Room{Facts: gpus}, Guest{CPUs: 2, MemoryMiB: 1024, Devices: map[string]int{"gpu": 2}, Locality: Preferred},
+		{"a far device rather than a second node", Room{Facts: gpus},
+			Guest{CPUs: 2, MemoryMiB: 1024, Devices: map[string]int{"gpu": 2}, Locality: Preferred},
 			"0: cores 0-1, 1024 MiB | 0000:01:00.0 0000:03:00.0"},
-		{"nothing is beside a device that knows no place", Room{Facts: gpus}, Guest{CPUs: 2, MemoryMiB: 1024, Devices: map[string]int{"nic": 1}, Locality: Required},
-			"locality: 1 nic asked with 2 cores and 1 GiB: they are free, but not on the same NUMA nodes; locality: preferred would work"},
-		{"a GPU with its HCA", Room{Facts: gpus, Lost: []string{"0000:02:00.0"}}, Guest{CPUs: 1, MemoryMiB: 1024, Devices: map[string]int{"gpu": 1, "hca": 1}, GPUDirect: true},
+		{"nothing is beside a device that knows no place", Room{Facts: gpus},
+			Guest{CPUs: 2, MemoryMiB: 1024, Devices: map[string]int{"nic": 1}, Locality: Required},
+			"locality: 1 nic asked with 2 cores and 1 GiB: they are free, but not on the same NUMA nodes; locality: preferred " +
+				"would work"},
+		{"a GPU with its HCA", Room{Facts: gpus, Lost: []string{"0000:02:00.0"}},
+			Guest{CPUs: 1, MemoryMiB: 1024, Devices: map[string]int{"gpu": 1, "hca": 1}, GPUDirect: true},
 			"1: cores 4, 1024 MiB | 0000:03:00.0 0000:04:00.0"},
-		{"no HCA for the second GPU", Room{Facts: gpus, Lost: []string{"0000:02:00.0"}}, Guest{CPUs: 1, MemoryMiB: 1024, Devices: map[string]int{"gpu": 2, "hca": 1}, GPUDirect: true},
-			"gpu_direct: 2 gpu and 1 hca asked, each GPU with an HCA below its root port: the available ones are not paired so; gpu_direct: false would work"},
-		{"more devices than there are", Room{Facts: gpus}, Guest{CPUs: 1, MemoryMiB: 1024, Devices: map[string]int{"gpu": 3}}, "gpu: 3 gpu asked, the host has 2"},
-		{"nothing known", Room{}, Guest{CPUs: 1, MemoryMiB: 1024}, "facts: the layout of the host's cores and memory is not known: inspect the host"},
-		{"a core that guests may share, before a fresh one", Room{Facts: two, Held: []Allocation{{Cells: []Cell{{NUMA: 1, Cores: []int{6}, MemoryMiB: 1024}}, Share: 2}}},
+		{"no HCA for the second GPU", Room{Facts: gpus, Lost: []string{"0000:02:00.0"}},
+			Guest{CPUs: 1, MemoryMiB: 1024, Devices: map[string]int{"gpu": 2, "hca": 1}, GPUDirect: true},
+			"gpu_direct: 2 gpu and 1 hca asked, each GPU with an HCA below its root port: the available ones are not paired " +
+				"so; gpu_direct: false would work"},
+		{"more devices than there are", Room{Facts: gpus}, Guest{CPUs: 1, MemoryMiB: 1024, Devices: map[string]int{"gpu": 3}},
+			"gpu: 3 gpu asked, the host has 2"},
+		{"nothing known", Room{}, Guest{CPUs: 1, MemoryMiB: 1024},
+			"facts: the layout of the host's cores and memory is not known: inspect the host"},
+		{"a core that guests may share, before a fresh one",
+			Room{Facts: two, Held: []Allocation{{Cells: []Cell{{NUMA: 1, Cores: []int{6}, MemoryMiB: 1024}}, Share: 2}}},
 			Guest{CPUs: 1, MemoryMiB: 1024, Share: 4}, "1: cores 6, 1024 MiB | "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -112,18 +130,26 @@ func TestAmongEqualsTheMostIsLeftToOthers(t *testing.T) {
 	}{
 		{"cores", held(with(two), 1, 1, 0, 4), Guest{CPUs: 3, MemoryMiB: 1024}, "1: cores 5-7, 1024 MiB | "},
 		{"memory", held(with(two), 1, 1, 1024), Guest{CPUs: 3, MemoryMiB: 1024}, "1: cores 4-6, 1024 MiB | "},
-		{"cores that nobody shares yet", held(with(small(1, []int{gib(8), 2, 3})), 2, 0, 0, 2, 3), Guest{CPUs: 2, MemoryMiB: 1024, Share: 2}, "0: cores 2-3, 1024 MiB | "},
-		{"devices beside the cores", with(two, device(1, "gpu", 0, "a")), Guest{CPUs: 1, MemoryMiB: 1024}, "1: cores 4, 1024 MiB | "},
-		{"and its own are not counted", with(two, device(1, "gpu", 0, "a")), Guest{CPUs: 1, MemoryMiB: 1024, Devices: map[string]int{"gpu": 1}, Locality: Any},
+		{"cores that nobody shares yet", held(with(small(1, []int{gib(8), 2, 3})), 2, 0, 0, 2, 3),
+			Guest{CPUs: 2, MemoryMiB: 1024, Share: 2}, "0: cores 2-3, 1024 MiB | "},
+		{"devices beside the cores", with(two, device(1, "gpu", 0, "a")), Guest{CPUs: 1, MemoryMiB: 1024},
+			"1: cores 4, 1024 MiB | "},
+		{"and its own are not counted", with(two, device(1, "gpu", 0, "a")),
+			Guest{CPUs: 1, MemoryMiB: 1024, Devices: map[string]int{"gpu": 1}, Locality: Any},
 			"0: cores 0, 1024 MiB | 0000:01:00.0"},
-		{"the other function of a group", with(one, grouped("1", device(1, "hca", 0, "")), grouped("1", device(2, "hca", 0, "")), device(3, "hca", 0, "")),
+		{"the other function of a group", with(one, grouped("1", device(1, "hca", 0, "")), grouped("1", device(2, "hca", 0, "")),
+			device(3, "hca", 0, "")),
 			Guest{CPUs: 1, MemoryMiB: 1024, Devices: map[string]int{"hca": 1}}, "0: cores 0, 1024 MiB | 0000:03:00.0"},
-		{"another group", with(one, grouped("1", device(1, "hca", 0, "")), grouped("2", device(2, "hca", 0, "")), grouped("2", device(3, "hca", 0, "")), grouped("1", device(4, "hca", 0, ""))),
-			Guest{CPUs: 1, MemoryMiB: 1024, Devices: map[string]int{"hca": 2}}, "0: cores 0, 1024 MiB | 0000:01:00.0 0000:04:00.0"},
+		{"another group", with(one, grouped("1", device(1, "hca", 0, "")), grouped("2", device(2, "hca", 0, "")),
+			grouped("2", device(3, "hca", 0, "")), grouped("1", device(4, "hca", 0, ""))),
+			Guest{CPUs: 1, MemoryMiB: 1024, Devices: map[string]int{"hca": 2}},
+			"0: cores 0, 1024 MiB | 0000:01:00.0 0000:04:00.0"},
 		{"a GPU's neighbour", with(one, device(1, "hca", 0, "a"), device(2, "gpu", 0, "a"), device(3, "hca", 0, "b")),
 			Guest{CPUs: 1, MemoryMiB: 1024, Devices: map[string]int{"hca": 1}}, "0: cores 0, 1024 MiB | 0000:03:00.0"},
-		{"another GPU's neighbour", with(one, device(1, "gpu", 0, "a"), device(2, "hca", 0, "b"), device(3, "hca", 0, "a"), device(4, "gpu", 0, "b")),
-			Guest{CPUs: 1, MemoryMiB: 1024, Devices: map[string]int{"gpu": 1, "hca": 1}}, "0: cores 0, 1024 MiB | 0000:01:00.0 0000:03:00.0"},
+		{"another GPU's neighbour", with(one, device(1, "gpu", 0, "a"), device(2, "hca", 0, "b"), device(3, "hca", 0, "a"),
+			device(4, "gpu", 0, "b")),
+			Guest{CPUs: 1, MemoryMiB: 1024, Devices: map[string]int{"gpu": 1, "hca": 1}},
+			"0: cores 0, 1024 MiB | 0000:01:00.0 0000:03:00.0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h, err := Hold(c.room, c.guest)
@@ -240,7 +266,8 @@ func TestADividedAdapterIsGivenInParts(t *testing.T) {
 func TestWithoutIOMMUNoDeviceIsGiven(t *testing.T) {
 	r := hypervisor(shapes.Named("no-iommu"))
 	_, err := Hold(r, Guest{CPUs: 2, MemoryMiB: gib(1), Devices: map[string]int{"gpu": 1}, Share: 1})
-	const want = "iommu: 1 gpu asked, but 2 of the host's 2 have no IOMMU group: switch the IOMMU on in its firmware and for its kernel"
+	const want = "iommu: 1 gpu asked, but 2 of the host's 2 have no IOMMU group: switch the IOMMU on in its firmware and for " +
+		"its kernel"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}
@@ -273,11 +300,14 @@ func TestManyMemoryNodesAreSearchedByNeighbourhood(t *testing.T) {
 
 func BenchmarkHold(b *testing.B) {
 	for name, g := range map[string]Guest{
-		"one-node":    {CPUs: 16, MemoryMiB: gib(32)},
-		"half":        {CPUs: 120, MemoryMiB: gib(200)},
-		"gpus":        {CPUs: 16, MemoryMiB: gib(64), Devices: map[string]int{"gpu": 2, "hca": 2}, Locality: Required, GPUDirect: true},
-		"all-gpus":    {CPUs: 240, MemoryMiB: gib(800), Devices: map[string]int{"gpu": 8, "hca": 8}, GPUDirect: true, Locality: Required},
-		"impossible":  {CPUs: 4, MemoryMiB: gib(4), Devices: map[string]int{"gpu": 8, "hca": 8}, GPUDirect: true, Locality: Required},
+		"one-node": {CPUs: 16, MemoryMiB: gib(32)},
+		"half":     {CPUs: 120, MemoryMiB: gib(200)},
+		"gpus": {CPUs: 16, MemoryMiB: gib(64), Devices: map[string]int{"gpu": 2, "hca": 2}, Locality: Required,
+			GPUDirect: true},
+		"all-gpus": {CPUs: 240, MemoryMiB: gib(800), Devices: map[string]int{"gpu": 8, "hca": 8}, GPUDirect: true,
+			Locality: Required},
+		"impossible": {CPUs: 4, MemoryMiB: gib(4), Devices: map[string]int{"gpu": 8, "hca": 8}, GPUDirect: true,
+			Locality: Required},
 		"without-fit": {CPUs: 512, MemoryMiB: gib(4)},
 	} {
 		r := hypervisor(shapes.Named("dgx-a100")) // 8 NUMA nodes, 256 threads, 16 devices and the disks

@@ -74,16 +74,19 @@ func TestAShortageCountsHostsByReason(t *testing.T) {
 		t.Fatal(where(all, placed), err)
 	}
 	const want = "4 asked, 1 fit: 3 hosts are short of cores (hv1: 4 cores asked, 0 cores free), " +
-		"1 host is without an IOMMU (hv3: 1 gpu asked, but 1 of the host's 1 have no IOMMU group: switch the IOMMU on in its firmware and for its kernel)"
+		"1 host is without an IOMMU (hv3: 1 gpu asked, but 1 of the host's 1 have no IOMMU group: switch the IOMMU on in its " +
+		"firmware and for its kernel)"
 	if err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}
-	if _, err := PlaceGuests(Guest{CPUs: 4, MemoryMiB: 1024}, 1, nil); err == nil || err.Error() != "1 asked, 0 fit: there is no hypervisor" {
+	if _, err := PlaceGuests(Guest{CPUs: 4, MemoryMiB: 1024}, 1, nil); err == nil ||
+		err.Error() != "1 asked, 0 fit: there is no hypervisor" {
 		t.Error(err)
 	}
 }
 
-// Whoever places guests one by one, or queue by queue, comes to the same as who places them at once, and nothing is over-committed.
+// Whoever places guests one by one, or queue by queue, comes to the same as who places them at once, and nothing is
+// over-committed.
 func TestGuestsPlacedInTurnsAreAddedToTheirHosts(t *testing.T) {
 	var all []Host
 	for _, s := range shapes.All() {
@@ -121,7 +124,8 @@ func BenchmarkPlace1000GuestsOn1000Hosts(b *testing.B) {
 	for i := range 1000 {
 		all = append(all, Host{Name: fmt.Sprint("hv", i), Room: hypervisor(shapes.Named("dgx-a100"))})
 	}
-	g := Guest{CPUs: 32, MemoryMiB: gib(64), Devices: map[string]int{"gpu": 1, "hca": 1}, Locality: Required, GPUDirect: true, Share: 1}
+	g := Guest{CPUs: 32, MemoryMiB: gib(64), Devices: map[string]int{"gpu": 1, "hca": 1}, Locality: Required, GPUDirect: true,
+		Share: 1}
 	for b.Loop() {
 		if _, err := PlaceGuests(g, 1000, all); err != nil {
 			b.Fatal(err)

@@ -33,10 +33,12 @@ func ask(f inventory.Facts, g Guest) *Misfit {
 	case g.CPUs < 1:
 		return misfit(coresShort, "%d CPUs asked: a guest needs at least one", g.CPUs)
 	case g.CPUs < threads:
-		return misfit(threadsShort, "%d CPUs asked: guests get whole cores of the host, of %d CPUs each; %d would work", g.CPUs, threads, threads)
+		return misfit(threadsShort, "%d CPUs asked: guests get whole cores of the host, of %d CPUs each; %d would work", g.CPUs,
+			threads, threads)
 	case g.CPUs%threads != 0:
 		less := g.CPUs / threads * threads
-		return misfit(threadsShort, "%d CPUs asked: guests get whole cores of the host, of %d CPUs each; %d or %d would work", g.CPUs, threads, less, less+threads)
+		return misfit(threadsShort, "%d CPUs asked: guests get whole cores of the host, of %d CPUs each; %d or %d would work",
+			g.CPUs, threads, less, less+threads)
 	case g.MemoryMiB < 1:
 		return misfit(memoryShort, "%d MiB asked: a guest needs memory", g.MemoryMiB)
 	case g.GPUDirect && g.Devices["gpu"] > 0 && g.Devices["hca"] < 1:
@@ -84,9 +86,11 @@ func (s *stock) short(w want) *Misfit {
 		case there < asked:
 			return misfit(kind, "%d %s asked, the host has %d", asked, kind, there)
 		case free+bare >= asked:
-			return misfit(iommuShort, "%d %s asked, but %d of the host's %d have no IOMMU group: switch the IOMMU on in its firmware and for its kernel", asked, kind, bare, there)
+			return misfit(iommuShort, "%d %s asked, but %d of the host's %d have no IOMMU group: switch the IOMMU on in its "+
+				"firmware and for its kernel", asked, kind, bare, there)
 		default:
-			return misfit(kind, "%d %s asked, %d of %d available; the others are in use, lost, the host's own, divided, or share an IOMMU group with one that is", asked, kind, free, there)
+			return misfit(kind, "%d %s asked, %d of %d available; the others are in use, lost, the host's own, divided, or "+
+				"share an IOMMU group with one that is", asked, kind, free, there)
 		}
 	}
 	return nil
@@ -104,19 +108,23 @@ func (s *stock) refuse(w want) *Misfit {
 	}
 	less.devices, less.direct = w.devices, w.direct
 	if _, _, fits := s.search(less); !fits {
-		return misfit(directShort, "%d gpu and %d hca asked, each GPU with an HCA below its root port: the available ones are not paired so; gpu_direct: false would work",
+		return misfit(directShort, "%d gpu and %d hca asked, each GPU with an HCA below its root port: the available ones are "+
+			"not paired so; gpu_direct: false would work",
 			w.devices["gpu"], w.devices["hca"])
 	}
 	var devices []string
 	for _, kind := range w.kinds() {
 		devices = append(devices, fmt.Sprintf("%d %s", w.devices[kind], kind))
 	}
-	return misfit(localityShort, "%s asked with %d cores and %s: they are free, but not on the same NUMA nodes; locality: preferred would work",
+	return misfit(localityShort, "%s asked with %d cores and %s: they are free, but not on the same NUMA nodes; locality: "+
+		"preferred would work",
 		strings.Join(devices, " and "), w.cores, size(w.memory))
 }
 
 func (s *stock) shortOfCores(w want) *Misfit {
-	return s.shortOf(coresShort, w.cores, func(n node) int { return n.cores }, func(n int) string { return fmt.Sprintf("%d cores", n) })
+	return s.shortOf(coresShort, w.cores, func(n node) int { return n.cores }, func(n int) string {
+		return fmt.Sprintf("%d cores", n)
+	})
 }
 
 func (s *stock) shortOfMemory(w want) *Misfit {

@@ -229,7 +229,8 @@ func serves(t interface{ Fatalf(string, ...any) }, r Room, g Guest, h Allocation
 		}
 	}
 	cpus := h.CPUs(r.Facts)
-	if len(cpus) != g.CPUs || cores*r.Facts.Threads() != g.CPUs || memory != g.MemoryMiB || !reflect.DeepEqual(kinds, asked) || !slices.IsSorted(h.Devices) || h.Share != max(g.Share, 1) {
+	if len(cpus) != g.CPUs || cores*r.Facts.Threads() != g.CPUs || memory != g.MemoryMiB || !reflect.DeepEqual(kinds, asked) ||
+		!slices.IsSorted(h.Devices) || h.Share != max(g.Share, 1) {
 		t.Fatalf("%+v\nhas %+v with CPUs %v", g, h, cpus)
 	}
 	if !wellPlaced(r.Facts, g, h) {
@@ -317,7 +318,8 @@ func TestEverySmallMachineAndGuestIsAnsweredAsByExhaustion(t *testing.T) {
 		}
 		for cpus := 1; cpus <= len(f.Layout)+1; cpus++ {
 			for _, memory := range []int{1, 4, 7, 12, 30} {
-				if agree(t, Room{Facts: f}, Guest{CPUs: cpus, MemoryMiB: memory, Devices: map[string]int{}, Locality: Preferred, Share: 1}) {
+				if agree(t, Room{Facts: f}, Guest{CPUs: cpus, MemoryMiB: memory, Devices: map[string]int{}, Locality: Preferred,
+					Share: 1}) {
 					fit++
 				} else {
 					not++
@@ -370,10 +372,12 @@ func TestPairsOfManyDevicesAreAnsweredAsByExhaustion(t *testing.T) {
 		roll := rand.New(rand.NewPCG(uint64(seed), 5)).IntN
 		f := small(1, []int{8, 1}, []int{8, 2}, []int{8, 1})
 		for i := range 6 {
-			f.Devices = append(f.Devices, device(i, []string{"gpu", "hca"}[roll(2)], roll(3), []string{"a", "a", "b", "b", "c", ""}[roll(6)]))
+			f.Devices = append(f.Devices, device(i, []string{"gpu", "hca"}[roll(2)], roll(3),
+				[]string{"a", "a", "b", "b", "c", ""}[roll(6)]))
 		}
 		gpus := 1 + roll(3)
-		g := Guest{CPUs: 1 + roll(3), MemoryMiB: 4, Devices: map[string]int{"gpu": gpus, "hca": 1 + roll(gpus)}, GPUDirect: true, Share: 1,
+		g := Guest{CPUs: 1 + roll(3), MemoryMiB: 4, Devices: map[string]int{"gpu": gpus, "hca": 1 + roll(gpus)}, GPUDirect: true,
+			Share:    1,
 			Locality: []Locality{Required, Preferred, Any}[roll(3)]}
 		if agree(t, Room{Facts: f}, g) {
 			fit++
@@ -408,7 +412,8 @@ func anyRoom(roll dice) Room {
 		f.Layout[i].CPUs = f.Layout[i].CPUs[:1] // on a machine with threads: one is offline
 	}
 	for i := range 4 - roll(roll(4)+1) {
-		d := device(i, []string{"gpu", "hca", "nic", "bridge", "gpu", "hca"}[roll(6)], roll(len(nodes)+1)-1, []string{"", "a", "a", "b"}[roll(4)])
+		d := device(i, []string{"gpu", "hca", "nic", "bridge", "gpu", "hca"}[roll(6)], roll(len(nodes)+1)-1,
+			[]string{"", "a", "a", "b"}[roll(4)])
 		d.Group = []string{d.Group, d.Group, d.Group, "5", "6", ""}[roll(6)]
 		if roll(8) == 0 {
 			d.Host = "root file system"
@@ -451,7 +456,8 @@ func anyRoom(roll dice) Room {
 }
 
 func anyGuest(roll dice, r Room) Guest {
-	g := Guest{CPUs: r.Facts.Threads() * (1 + roll(1+roll(len(r.Facts.Layout)))), MemoryMiB: 1 + roll(1+roll(16)), Devices: map[string]int{}, Share: 1 + roll(3),
+	g := Guest{CPUs: r.Facts.Threads() * (1 + roll(1+roll(len(r.Facts.Layout)))), MemoryMiB: 1 + roll(1+roll(16)),
+		Devices: map[string]int{}, Share: 1 + roll(3),
 		Locality: []Locality{Required, Preferred, Any}[roll(3)], GPUDirect: roll(2) == 0}
 	for _, kind := range []string{"gpu", "hca", "hca", "nic"} {
 		if roll(4) == 0 {

@@ -36,7 +36,8 @@ func TestPairsAreTheBestOfEveryWay(t *testing.T) {
 		few := rapid.IntRange(0, 3)
 		var ports []port
 		for range rapid.IntRange(0, 4).Draw(t, "ports") {
-			ports = append(ports, port{few.Draw(t, "gpus"), few.Draw(t, "far gpus"), few.Draw(t, "hcas"), few.Draw(t, "far hcas")})
+			ports = append(ports, port{few.Draw(t, "gpus"), few.Draw(t, "far gpus"), few.Draw(t, "hcas"),
+				few.Draw(t, "far hcas")})
 		}
 		gpus, hcas := rapid.IntRange(0, 8).Draw(t, "asked gpus"), rapid.IntRange(0, 8).Draw(t, "asked hcas")
 		best, possible := everyWay(ports, gpus, hcas)

@@ -37,14 +37,16 @@ func (s *Shortage) Error() string {
 }
 
 // Choose gives every want its machines, in the wants' order. Machines are taken in the order of their names, so that
-// clusters lie together and the choice can be foreseen; those that a policy chose are place by place. Classes may overlap: a machine goes to the want that has fewer
+// clusters lie together and the choice can be foreseen; those that a policy chose are place by place. Classes may overlap: a
+// machine goes to the want that has fewer
 // others to choose from, and is handed on when a later want can use nothing else. A policy chooses among what is left to a
 // want by that: nobody goes without for it, but who wants one switch goes without where there is none.
 //
 // The error is a *Shortage, or an *Apart. Cost: wants × free machines, plus, only when classes overlap and run short, one
 // search over the wants per node, plus, of wants with a policy, about nodes × free machines.
 func Choose(wants []Want, free []inventory.Machine) ([][]inventory.Machine, error) {
-	m := matching{wants: slices.Clone(wants), free: slices.Clone(free), owner: make([]int, len(free)), held: make([]int, len(wants)), laid: make([][]int, len(wants))}
+	m := matching{wants: slices.Clone(wants), free: slices.Clone(free), owner: make([]int, len(free)),
+		held: make([]int, len(wants)), laid: make([][]int, len(wants))}
 	slices.SortFunc(m.free, func(a, b inventory.Machine) int { return naturally(a.Name, b.Name) })
 	m.candidates()
 	if err := m.fill(); err != nil {
@@ -176,7 +178,8 @@ func naturally(a, b string) int {
 	for a != "" && b != "" {
 		textA, numberA, restA := split(a)
 		textB, numberB, restB := split(b)
-		if c := cmp.Or(cmp.Compare(textA, textB), cmp.Compare(len(numberA), len(numberB)), cmp.Compare(numberA, numberB)); c != 0 {
+		if c := cmp.Or(cmp.Compare(textA, textB), cmp.Compare(len(numberA), len(numberB)),
+			cmp.Compare(numberA, numberB)); c != 0 {
 			return c
 		}
 		a, b = restA, restB

@@ -57,7 +57,8 @@ func TestTheScarcerClassIsServedFirst(t *testing.T) {
 
 func TestAMachineIsHandedOnWhenNothingElseFits(t *testing.T) {
 	low, middle, high := class(t, "low", "cpus <= 5"), class(t, "middle", "cpus >= 3"), class(t, "high", "cpus >= 6")
-	chosen, err := Choose([]Want{{Class: middle, Nodes: 1}, {Class: low, Nodes: 2}, {Class: high, Nodes: 1}}, machines(1, 4, 4, 8))
+	chosen, err := Choose([]Want{{Class: middle, Nodes: 1}, {Class: low, Nodes: 2}, {Class: high, Nodes: 1}},
+		machines(1, 4, 4, 8))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +134,8 @@ func TestChooseFindsAnAnswerExactlyWhenThereIsOne(t *testing.T) {
 func BenchmarkChoose1000Of10000(b *testing.B) {
 	free := make([]inventory.Machine, 10000)
 	for i := range free {
-		free[i] = inventory.Machine{ID: fmt.Sprint(i), Name: fmt.Sprintf("r%02dn%03d", i/100, i%100), Facts: inventory.Facts{CPUs: 64}}
+		free[i] = inventory.Machine{ID: fmt.Sprint(i), Name: fmt.Sprintf("r%02dn%03d", i/100, i%100),
+			Facts: inventory.Facts{CPUs: 64}}
 	}
 	wants := []Want{{Class: class(b, "any", "cpus >= 1"), Nodes: 1}, {Class: class(b, "epyc", "cpus >= 64"), Nodes: 1000}}
 	for b.Loop() {

@@ -33,9 +33,11 @@ type Apart struct {
 func (a *Apart) Error() string {
 	switch {
 	case a.At == "":
-		return fmt.Sprintf("class %s: %d on one switch asked, but the switch of none of its free machines is known", a.Class, a.Asked)
+		return fmt.Sprintf("class %s: %d on one switch asked, but the switch of none of its free machines is known", a.Class,
+			a.Asked)
 	case a.Claimed:
-		return fmt.Sprintf("class %s: %d on one switch asked, but where so many are free (%s) other queues need some of them", a.Class, a.Asked, a.At)
+		return fmt.Sprintf("class %s: %d on one switch asked, but where so many are free (%s) other queues need some of them",
+			a.Class, a.Asked, a.At)
 	case a.Only:
 		return fmt.Sprintf("class %s: %d asked on %s, where the other nodes are, %d free there", a.Class, a.Asked, a.At, a.Most)
 	}

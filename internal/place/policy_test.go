@@ -64,11 +64,12 @@ func TestAPolicyDecidesWhichMachinesAreTaken(t *testing.T) {
 		beside []string
 		want   string
 	}{
-		"compact on one leaf":                   {without(all, 0), 5, Compact, nil, "leaf1 5"},
-		"compact where least is left over":      {without(all, 0, 1, 5, 6, 7), 2, Compact, nil, "leaf1 2"},
-		"compact on the fewest leaves":          {without(all, 0, 5, 10), 9, Compact, nil, "leaf3 5, leaf0 4"},
-		"compact near those that are there":     {without(all, 10, 11), 2, Compact, []string{"10", "11"}, "leaf2 2"},
-		"compact around what is left of it":     {without(all, 10, 11, 12, 13), 2, Compact, []string{"10", "11"}, "leaf0 1, leaf2 1"},
+		"compact on one leaf":               {without(all, 0), 5, Compact, nil, "leaf1 5"},
+		"compact where least is left over":  {without(all, 0, 1, 5, 6, 7), 2, Compact, nil, "leaf1 2"},
+		"compact on the fewest leaves":      {without(all, 0, 5, 10), 9, Compact, nil, "leaf3 5, leaf0 4"},
+		"compact near those that are there": {without(all, 10, 11), 2, Compact, []string{"10", "11"}, "leaf2 2"},
+		"compact around what is left of it": {without(all, 10, 11, 12, 13), 2, Compact, []string{"10", "11"},
+			"leaf0 1, leaf2 1"},
 		"spread on all leaves":                  {all, 4, Spread, nil, "leaf0 1, leaf1 1, leaf2 1, leaf3 1"},
 		"spread evenly":                         {all, 6, Spread, nil, "leaf0 2, leaf1 2, leaf2 1, leaf3 1"},
 		"spread on leaves that are known":       {append(without(all[:6]), stranger), 3, Spread, nil, "leaf0 2, leaf1 1"},
@@ -92,9 +93,12 @@ func TestOneSwitchIsRefusedPrecisely(t *testing.T) {
 		free  []inventory.Machine
 		text  string
 	}{
-		"too many":         {[]Want{{Class: any, Nodes: 6, Policy: SameSwitch, Map: m}}, without(all, 0), "class epyc-ib: 6 on one switch asked, at most 5 free on one (leaf1)"},
-		"none known":       {[]Want{{Class: any, Nodes: 2, Policy: SameSwitch}}, all, "class epyc-ib: 2 on one switch asked, but the switch of none of its free machines is known"},
-		"others are there": {[]Want{{Class: any, Nodes: 2, Policy: SameSwitch, Map: m, Beside: []string{"0"}}}, without(all, 0, 1, 2, 3), "class epyc-ib: 2 asked on leaf0, where the other nodes are, 1 free there"},
+		"too many": {[]Want{{Class: any, Nodes: 6, Policy: SameSwitch, Map: m}}, without(all, 0),
+			"class epyc-ib: 6 on one switch asked, at most 5 free on one (leaf1)"},
+		"none known": {[]Want{{Class: any, Nodes: 2, Policy: SameSwitch}}, all,
+			"class epyc-ib: 2 on one switch asked, but the switch of none of its free machines is known"},
+		"others are there": {[]Want{{Class: any, Nodes: 2, Policy: SameSwitch, Map: m, Beside: []string{"0"}}},
+			without(all, 0, 1, 2, 3), "class epyc-ib: 2 asked on leaf0, where the other nodes are, 1 free there"},
 		"another queue needs one": {[]Want{{Class: any, Nodes: 5, Policy: SameSwitch, Map: m}, {Class: first, Nodes: 1}}, all[:7],
 			"class epyc-ib: 5 on one switch asked, but where so many are free (leaf0) other queues need some of them"},
 		"too few at all": {[]Want{{Class: any, Nodes: 30, Policy: SameSwitch, Map: m}}, all, "class epyc-ib: 30 asked, 20 free"},
@@ -111,7 +115,8 @@ func TestQueuesShareOutAClassByTheirPolicies(t *testing.T) {
 	any, first := class(t, "any", "cpus >= 1"), class(t, "first", "name = "+fabrictest.HostName(0))
 	chosen, err := Choose([]Want{
 		{Class: any, Nodes: 1}, {Class: any, Nodes: 4, Policy: Compact, Map: m}, {Class: any, Nodes: 5, Policy: Compact, Map: m},
-		{Class: any, Nodes: 3, Policy: SameSwitch, Map: m}, {Class: first, Nodes: 1}, {Class: any, Nodes: 2, Policy: Spread, Map: m},
+		{Class: any, Nodes: 3, Policy: SameSwitch, Map: m}, {Class: first, Nodes: 1},
+		{Class: any, Nodes: 2, Policy: Spread, Map: m},
 	}, all)
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +127,8 @@ func TestQueuesShareOutAClassByTheirPolicies(t *testing.T) {
 	}
 	// The switch of its own is found first, on what the scarce class leaves; then the larger of the compact ones.
 	want := []string{"leaf0 1", "leaf1 4", "leaf2 5", "leaf0 3", "leaf0 1", "leaf1 1, leaf3 1"}
-	if got[3] != "leaf0 3" || got[2] == got[1] || !strings.HasSuffix(got[2], " 5") || !strings.HasSuffix(got[1], " 4") || strings.Contains(got[5], " 2") || got[4] != "leaf0 1" {
+	if got[3] != "leaf0 3" || got[2] == got[1] || !strings.HasSuffix(got[2], " 5") || !strings.HasSuffix(got[1], " 4") ||
+		strings.Contains(got[5], " 2") || got[4] != "leaf0 1" {
 		t.Errorf("%q; it could be %q", got, want)
 	}
 }
@@ -135,7 +141,8 @@ func TestClassesOfOneQueueLieTogether(t *testing.T) {
 		}
 	}
 	small, big := class(t, "small", "cpus = 8"), class(t, "big", "cpus = 64")
-	chosen, err := Choose([]Want{{Class: big, Nodes: 4, Policy: Compact, Map: m, Group: "cpu"}, {Class: small, Nodes: 1, Policy: Compact, Map: m, Group: "cpu"}}, without(all, 1))
+	chosen, err := Choose([]Want{{Class: big, Nodes: 4, Policy: Compact, Map: m, Group: "cpu"},
+		{Class: small, Nodes: 1, Policy: Compact, Map: m, Group: "cpu"}}, without(all, 1))
 	if err != nil || onLeaves(m, slices.Concat(chosen...)) != "leaf1 5" {
 		t.Error(chosen, err)
 	}
@@ -156,7 +163,8 @@ func TestMachinesOnNoMapAreTheLastResort(t *testing.T) {
 // tree draws places in a tree of two or three levels, as unequal as it likes.
 func tree(t *rapid.T) *landscape {
 	places := rapid.IntRange(1, 6).Draw(t, "places")
-	g := &landscape{free: make([]int, places), there: make([]int, places), within: make([]int, places), apart: make([][]int, places)}
+	g := &landscape{free: make([]int, places), there: make([]int, places), within: make([]int, places),
+		apart: make([][]int, places)}
 	pod := make([]int, places)
 	levels := rapid.IntRange(2, 3).Draw(t, "levels")
 	for p := range places {
@@ -227,7 +235,8 @@ func TestCompactIsTheBestThereIsInTrees(t *testing.T) {
 		}
 		answer := g.compact(n)
 		if got, want := g.cost(answer), g.optimum(n); sum(answer) != n || got != want {
-			t.Fatalf("%d nodes on %v with %v there: %v costs %d hops, and %d would do", n, g.free, g.there, answer, got/perHop, want/perHop)
+			t.Fatalf("%d nodes on %v with %v there: %v costs %d hops, and %d would do", n, g.free, g.there, answer, got/perHop,
+				want/perHop)
 		}
 	})
 }
@@ -291,8 +300,10 @@ func TestAPolicyTakesNothingFromOthers(t *testing.T) {
 		}
 		var wants, plain []Want
 		for range rapid.IntRange(1, 4).Draw(t, "wants") {
-			w := Want{Class: class(t, "c", fmt.Sprintf("cpus %s %d", rapid.SampledFrom([]string{">=", "<="}).Draw(t, "op"), rapid.IntRange(1, 4).Draw(t, "than"))),
-				Nodes: rapid.IntRange(0, 5).Draw(t, "nodes"), Map: m, Policy: rapid.SampledFrom([]Policy{Anywhere, Compact, Spread, SameSwitch}).Draw(t, "policy")}
+			w := Want{Class: class(t, "c", fmt.Sprintf("cpus %s %d", rapid.SampledFrom([]string{">=", "<="}).Draw(t, "op"),
+				rapid.IntRange(1, 4).Draw(t, "than"))),
+				Nodes: rapid.IntRange(0, 5).Draw(t, "nodes"), Map: m,
+				Policy: rapid.SampledFrom([]Policy{Anywhere, Compact, Spread, SameSwitch}).Draw(t, "policy")}
 			wants, plain = append(wants, w), append(plain, Want{Class: w.Class, Nodes: w.Nodes})
 		}
 		chosen, err := Choose(wants, free)
@@ -371,7 +382,8 @@ func TestCompactOnAThousandHostsIsTheOptimum(t *testing.T) {
 		all := n * (n - 1) / 2
 		optimum := 2 * float64(all-pairs) / float64(all)
 		got := LayoutOf(m, ids).Mean
-		t.Logf("%3d nodes: %.4f hops on average, the optimum is %.4f; on %d leaves", n, got, optimum, len(LayoutOf(m, ids).Places))
+		t.Logf("%3d nodes: %.4f hops on average, the optimum is %.4f; on %d leaves", n, got, optimum,
+			len(LayoutOf(m, ids).Places))
 		if got > optimum*1.0001 {
 			t.Errorf("%d nodes: %.4f hops on average, and %.4f would do", n, got, optimum)
 		}

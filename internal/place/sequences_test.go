@@ -248,7 +248,8 @@ func TestPairsOfGPUAndHCAAreGivenTogether(t *testing.T) {
 	for _, name := range []string{"dgx-h100", "dgx-a100"} {
 		for n := 1; n <= 8; n++ {
 			r := hypervisor(shapes.Named(name))
-			g := Guest{CPUs: 8 * r.Facts.Threads(), MemoryMiB: gib(64), Devices: map[string]int{"gpu": n, "hca": n}, Locality: Required, GPUDirect: true, Share: 1}
+			g := Guest{CPUs: 8 * r.Facts.Threads(), MemoryMiB: gib(64), Devices: map[string]int{"gpu": n, "hca": n},
+				Locality: Required, GPUDirect: true, Share: 1}
 			for guests := 0; guests < 8/n; guests++ {
 				h, err := Hold(r, g)
 				if err != nil {

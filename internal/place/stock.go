@@ -66,7 +66,8 @@ func newStock(r Room, share int) stock {
 	seen := map[int]bool{}
 	for _, core := range r.Facts.Layout {
 		n := s.node(core.NUMA)
-		if n == nil || seen[core.ID] || len(core.CPUs) < s.threads || slices.Contains(r.Keep, core.ID) || !held[core.ID].open(share) {
+		if n == nil || seen[core.ID] || len(core.CPUs) < s.threads || slices.Contains(r.Keep, core.ID) ||
+			!held[core.ID].open(share) {
 			continue
 		}
 		seen[core.ID] = true

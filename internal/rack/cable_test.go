@@ -95,9 +95,10 @@ func (b bench) fetch(t *testing.T) ([]byte, time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-		return netns.Dial(ctx, b.machine, network, address)
-	}}}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return netns.Dial(ctx, b.machine, network, address)
+		}}}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://10.78.0.1/", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +262,8 @@ func FuzzAFlippedSegmentKeepsItsChecksum(f *testing.F) {
 		}
 		const headers = 14 + 20 + 20
 		changed := differences(before[headers:], after[headers:])
-		if inside := int(at) < len(payload); inside && (len(changed) != 1 || changed[0] != int(at)) || !inside && len(changed) > 0 {
+		if inside := int(at) < len(payload); inside && (len(changed) != 1 || changed[0] != int(at)) || !inside &&
+			len(changed) > 0 {
 			t.Fatalf("at %d of %d: changed %v", at, len(payload), changed)
 		}
 	})

@@ -61,7 +61,8 @@ func ask(ctx context.Context, dir, method, path string, body, answer any) error 
 	}
 	response, err := (&http.Client{Transport: transport}).Do(r)
 	switch {
-	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET): // it has just ended
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED),
+		errors.Is(err, syscall.ECONNRESET): // it has just ended
 		return fmt.Errorf("%w in %s", ErrNoRack, dir)
 	case err != nil:
 		return fmt.Errorf("the rack in %s: %w", dir, err)

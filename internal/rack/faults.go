@@ -33,7 +33,8 @@ func (f faults) names() []string {
 	for _, fault := range []struct {
 		is   bool
 		name string
-	}{{f.noPower, NoPower}, {f.badDisk, BadDisk}, {f.noDHCP, NoDHCP}, {f.unplugged, Unplug}, {f.slow, Slow}, {f.corrupt > 0, Corrupt}} {
+	}{{f.noPower, NoPower}, {f.badDisk, BadDisk}, {f.noDHCP, NoDHCP}, {f.unplugged, Unplug}, {f.slow, Slow},
+		{f.corrupt > 0, Corrupt}} {
 		if fault.is {
 			names = append(names, fault.name)
 		}

@@ -118,7 +118,8 @@ func (b board) SetBootFlags(_ context.Context, flags *ipmi.BootOptionParam_BootF
 
 func (b board) GetBootFlags(context.Context) (*ipmi.BootOptionParam_BootFlags, error) {
 	o := b.machine.getBoot()
-	flags := &ipmi.BootOptionParam_BootFlags{BootFlagsValid: o.first != "", Persist: o.first != "" && !o.once, BIOSBootType: ipmi.BIOSBootType(o.efi)}
+	flags := &ipmi.BootOptionParam_BootFlags{BootFlagsValid: o.first != "", Persist: o.first != "" &&
+		!o.once, BIOSBootType: ipmi.BIOSBootType(o.efi)}
 	switch o.first {
 	case netFirst:
 		flags.BootDeviceSelector = ipmi.BootDeviceSelectorForcePXE

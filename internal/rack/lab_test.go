@@ -69,7 +69,8 @@ func (l lab) run(args ...string) (string, error) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), 30*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + filepath.Join(l.dir, netnsFile)}, args...)...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + filepath.Join(l.dir, netnsFile)}, args...)...).
+		CombinedOutput()
 	return string(out), err
 }
 
@@ -185,8 +186,10 @@ func (l lab) ticks(name string) (n int) {
 func (l lab) dnsmasq() func() string {
 	l.t.Helper()
 	said := filepath.Join(l.t.TempDir(), "said")
-	c := exec.Command("nsenter", "--net="+filepath.Join(l.dir, netnsFile), "dnsmasq", "--no-daemon", "--conf-file=/dev/null", "--user=root", "--port=0",
-		"--interface="+bridgeName, "--bind-interfaces", "--dhcp-authoritative", "--no-ping", "--log-dhcp", "--dhcp-range=10.78.0.11,10.78.0.11,1h",
+	c := exec.Command("nsenter", "--net="+filepath.Join(l.dir, netnsFile), "dnsmasq", "--no-daemon", "--conf-file=/dev/null",
+		"--user=root", "--port=0",
+		"--interface="+bridgeName, "--bind-interfaces", "--dhcp-authoritative", "--no-ping", "--log-dhcp",
+		"--dhcp-range=10.78.0.11,10.78.0.11,1h",
 		"--dhcp-leasefile="+filepath.Join(l.t.TempDir(), "leases"))
 	file, err := os.Create(said)
 	if err != nil {

@@ -84,7 +84,8 @@ func (m *machine) start(ctx context.Context) error {
 	if err := os.Rename(console, console+".1"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("console of %s: %w", m.Name, err)
 	}
-	v := virtual{Machine: m.Machine, shape: m.shape, accel: m.accel, first: m.boot.first, disks: m.disks(), vars: m.vars(), console: console}
+	v := virtual{Machine: m.Machine, shape: m.shape, accel: m.accel, first: m.boot.first, disks: m.disks(), vars: m.vars(),
+		console: console}
 	if m.faults.badDisk {
 		v.bad = filepath.Join(m.dir, "bad-disk.conf")
 		if err := os.WriteFile(v.bad, []byte(badDisk), 0o600); err != nil {

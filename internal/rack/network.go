@@ -282,7 +282,8 @@ func setPort(namespace, name string, state uint8) error {
 		if err != nil {
 			return err
 		}
-		return setAttributes(port.Index, nl.NewRtAttr(nl.IFLA_BRPORT_STATE, nl.Uint8Attr(state)), nl.NewRtAttr(nl.IFLA_BRPORT_FLUSH, nil))
+		return setAttributes(port.Index, nl.NewRtAttr(nl.IFLA_BRPORT_STATE, nl.Uint8Attr(state)),
+			nl.NewRtAttr(nl.IFLA_BRPORT_FLUSH, nil))
 	})
 	if err != nil {
 		return fmt.Errorf("port %s: %w", name, err)

@@ -71,7 +71,8 @@ func power(ctx context.Context, namespace string, v virtual) (*process, error) {
 }
 
 // launch runs QEMU from a thread that stays with it, as the kernel ends it together with that thread, and so with this
-// process however that ends (prctl(2), PR_SET_PDEATHSIG). What QEMU said may be read after done. Disks are trimmed when it is gone.
+// process however that ends (prctl(2), PR_SET_PDEATHSIG). What QEMU said may be read after done. Disks are trimmed when it is
+// gone.
 func (p *process) launch(args []string, files []*os.File, disks []string) (said *bytes.Buffer, err error) {
 	said = &bytes.Buffer{}
 	c := exec.Command(qemu, args...)

@@ -164,7 +164,8 @@ func accelerate(ctx context.Context, kind string) ([]string, error) {
 func try(ctx context.Context, options []string, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	args := append([]string{"-machine", "q35,graphics=off", "-m", "64", "-no-user-config", "-nodefaults", "-display", "none", "-vga", "none", "-serial", "stdio"}, options...)
+	args := append([]string{"-machine", "q35,graphics=off", "-m", "64", "-no-user-config", "-nodefaults", "-display", "none",
+		"-vga", "none", "-serial", "stdio"}, options...)
 	c := exec.CommandContext(ctx, qemu, args...)
 	said, err := c.StdoutPipe()
 	if err != nil {

@@ -88,7 +88,8 @@ func (s Shape) Validate() error {
 	for _, w := range []struct {
 		what, have string
 		may        []string
-	}{{"firmware", s.Firmware, Firmwares()}, {"power", s.Power, Powers()}, {"disk kind", s.DiskKind, DiskKinds()}, {"accel", s.Accel, Accels()}} {
+	}{{"firmware", s.Firmware, Firmwares()}, {"power", s.Power, Powers()}, {"disk kind", s.DiskKind, DiskKinds()},
+		{"accel", s.Accel, Accels()}} {
 		if !slices.Contains(w.may, w.have) {
 			return fmt.Errorf("%s: %q; use %s", w.what, w.have, strings.Join(w.may, ", "))
 		}
@@ -165,7 +166,8 @@ func list(network, credentials, certificate string, machines []Machine) []byte {
 		if m.Power != WoL {
 			reference = "file:" + credentials
 		}
-		_ = w.Write([]string{m.Name, strings.Join(m.MACs, " "), network, m.Control(certificate), reference, strings.Join(m.Ports, " ")})
+		_ = w.Write([]string{m.Name, strings.Join(m.MACs, " "), network, m.Control(certificate), reference,
+			strings.Join(m.Ports, " ")})
 	}
 	w.Flush()
 	return text.Bytes()

@@ -111,8 +111,9 @@ func TestQEMUIsStartedWithTheseArguments(t *testing.T) {
 				s := small(1)
 				s.Firmware, s.DiskKind, s.NICs = firmware, kind, 2
 				v := virtual{
-					Machine: s.Plan()[0], shape: s, accel: emulation(), first: first, disks: []string{"/r/disk0.raw", "/r/disk1.raw"},
-					vars: "/r/uefi-vars.fd", monitor: 3, taps: []int{4, 5}, console: "/r/a,b/console.log",
+					Machine: s.Plan()[0], shape: s, accel: emulation(), first: first,
+					disks: []string{"/r/disk0.raw", "/r/disk1.raw"},
+					vars:  "/r/uefi-vars.fd", monitor: 3, taps: []int{4, 5}, console: "/r/a,b/console.log",
 				}
 				text.WriteString(strings.Join([]string{"#", firmware, kind, "first:", string(first)}, " "))
 				for _, word := range v.arguments() {

@@ -82,19 +82,23 @@ func (r *redfish) handler() http.Handler {
 	mux.HandleFunc("POST "+redfishSessions, r.login)
 	mux.Handle("/", r.guard(private))
 
-	for path, member := range map[string]string{redfishSystems: system, redfishChassis: redfishChassis + "/1", redfishManagers: redfishManagers + "/bmc"} {
+	for path, member := range map[string]string{redfishSystems: system, redfishChassis: redfishChassis + "/1",
+		redfishManagers: redfishManagers + "/bmc"} {
 		private.HandleFunc("GET "+path, shows(collection(path, member)))
 	}
 	private.HandleFunc("GET "+redfishChassis+"/1", shows(object{
-		"@odata.id": redfishChassis + "/1", "@odata.type": "#Chassis.v1_10_0.Chassis", "Id": "1", "Name": "Chassis", "ChassisType": "RackMount",
-		"Links": object{"ComputerSystems": []object{link(system)}},
+		"@odata.id": redfishChassis + "/1", "@odata.type": "#Chassis.v1_10_0.Chassis", "Id": "1", "Name": "Chassis",
+		"ChassisType": "RackMount",
+		"Links":       object{"ComputerSystems": []object{link(system)}},
 	}))
 	private.HandleFunc("GET "+redfishManagers+"/bmc", shows(object{
-		"@odata.id": redfishManagers + "/bmc", "@odata.type": "#Manager.v1_5_0.Manager", "Id": "bmc", "Name": "BMC", "ManagerType": "BMC",
-		"Links": object{"ManagerForServers": []object{link(system)}},
+		"@odata.id": redfishManagers + "/bmc", "@odata.type": "#Manager.v1_5_0.Manager", "Id": "bmc", "Name": "BMC",
+		"ManagerType": "BMC",
+		"Links":       object{"ManagerForServers": []object{link(system)}},
 	}))
 	private.HandleFunc("GET "+redfishRoot+"/SessionService", shows(object{
-		"@odata.id": redfishRoot + "/SessionService", "@odata.type": "#SessionService.v1_1_8.SessionService", "Id": "SessionService",
+		"@odata.id": redfishRoot + "/SessionService", "@odata.type": "#SessionService.v1_1_8.SessionService",
+		"Id":   "SessionService",
 		"Name": "Sessions", "ServiceEnabled": true, "Sessions": link(redfishSessions),
 	}))
 	private.HandleFunc("DELETE "+redfishSessions+"/{number}", r.logout)
@@ -124,7 +128,8 @@ func collection(path, member string) object {
 func (r *redfish) resetTypes() map[string]func(context.Context) error {
 	m := r.machine
 	return map[string]func(context.Context) error{
-		"On": m.on, "ForceOn": m.on, "ForceOff": m.off, "ForceRestart": m.reset, "PowerCycle": m.cycle, "GracefulShutdown": m.press,
+		"On": m.on, "ForceOn": m.on, "ForceOff": m.off, "ForceRestart": m.reset, "PowerCycle": m.cycle,
+		"GracefulShutdown": m.press,
 	}
 }
 
@@ -155,14 +160,16 @@ func (r *redfish) system() object {
 		"@odata.id": path, "@odata.type": "#ComputerSystem.v1_10_0.ComputerSystem", "Id": m.Name, "Name": m.Name,
 		"SystemType": "Virtual", "Manufacturer": "Muster", "Model": "rack", "SerialNumber": m.Name, "PowerState": state,
 		"Status":           object{"State": "Enabled", "Health": "OK"},
-		"ProcessorSummary": object{"Count": m.shape.CPUs}, "MemorySummary": object{"TotalSystemMemoryGiB": float64(m.shape.MemoryMiB) / 1024},
+		"ProcessorSummary": object{"Count": m.shape.CPUs},
+		"MemorySummary":    object{"TotalSystemMemoryGiB": float64(m.shape.MemoryMiB) / 1024},
 		"Boot": object{
 			"BootSourceOverrideEnabled": enabled, "BootSourceOverrideTarget": target, "BootSourceOverrideMode": mode,
 			"BootSourceOverrideTarget@Redfish.AllowableValues": []string{"None", "Pxe", "Hdd"},
 		},
 		"Actions": object{"#ComputerSystem.Reset": object{
-			"target":                            path + "/Actions/ComputerSystem.Reset",
-			"ResetType@Redfish.AllowableValues": []string{"On", "ForceOn", "ForceOff", "ForceRestart", "PowerCycle", "GracefulShutdown"},
+			"target": path + "/Actions/ComputerSystem.Reset",
+			"ResetType@Redfish.AllowableValues": []string{"On", "ForceOn", "ForceOff", "ForceRestart", "PowerCycle",
+				"GracefulShutdown"},
 		}},
 		"Links": object{"Chassis": []object{link(redfishChassis + "/1")}, "ManagedBy": []object{link(redfishManagers + "/bmc")}},
 	}
@@ -200,12 +207,14 @@ func (r *redfish) patch(w http.ResponseWriter, request *http.Request) {
 		case "Once", "Continuous":
 			boot.once = *e == "Once"
 		default:
-			refuse(w, http.StatusBadRequest, "PropertyValueNotInList", "BootSourceOverrideEnabled: use Disabled, Once or Continuous")
+			refuse(w, http.StatusBadRequest, "PropertyValueNotInList",
+				"BootSourceOverrideEnabled: use Disabled, Once or Continuous")
 			return
 		}
 	}
 	if m := change.Boot.Mode; m != nil && (*m == "UEFI") != (r.machine.Firmware == UEFI) {
-		refuse(w, http.StatusBadRequest, "PropertyValueConflict", "BootSourceOverrideMode: this machine's firmware is "+r.machine.Firmware)
+		refuse(w, http.StatusBadRequest, "PropertyValueConflict", "BootSourceOverrideMode: this machine's firmware is "+
+			r.machine.Firmware)
 		return
 	}
 	if boot.first == "" {
@@ -282,7 +291,8 @@ func (r *redfish) login(w http.ResponseWriter, request *http.Request) {
 	w.Header().Set("X-Auth-Token", token)
 	w.Header().Set("Location", redfishSessions+"/"+number)
 	reply(w, http.StatusCreated, object{
-		"@odata.id": redfishSessions + "/" + number, "@odata.type": "#Session.v1_3_0.Session", "Id": number, "Name": "Session", "UserName": who.UserName,
+		"@odata.id": redfishSessions + "/" + number, "@odata.type": "#Session.v1_3_0.Session", "Id": number, "Name": "Session",
+		"UserName": who.UserName,
 	})
 }
 
@@ -324,5 +334,6 @@ func reply(w http.ResponseWriter, status int, body any) {
 
 // refuse answers with an error as DSP0266, section 8.6, has it.
 func refuse(w http.ResponseWriter, status int, code, text string) {
-	reply(w, status, object{"error": object{"code": "Base.1.8." + code, "message": text, "@Message.ExtendedInfo": []object{{"MessageId": "Base.1.8." + code, "Message": text}}}})
+	reply(w, status, object{"error": object{"code": "Base.1.8." + code, "message": text,
+		"@Message.ExtendedInfo": []object{{"MessageId": "Base.1.8." + code, "Message": text}}}})
 }

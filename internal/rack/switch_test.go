@@ -54,7 +54,8 @@ func TestMachinesAreSwitchedByRealClients(t *testing.T) {
 		l := l.in(t)
 		secret := l.file("password", l.password())
 		tool := func(suite string, words ...string) []string {
-			return append([]string{"ipmitool", "-I", "lanplus", "-C", suite, "-H", "10.79.0.2", "-U", "operator", "-f", secret}, words...)
+			return append([]string{"ipmitool", "-I", "lanplus", "-C", suite, "-H", "10.79.0.2", "-U", "operator", "-f", secret},
+				words...)
 		}
 		l.says("Power is off", tool("3", "power", "status")...)
 		if out, err := l.run(tool("17", "power", "cycle")...); err == nil {
@@ -77,7 +78,8 @@ func TestMachinesAreSwitchedByRealClients(t *testing.T) {
 		l.says("Down/Off", tool("17", "power", "off")...)
 		l.is("rack-2", "off")
 		for _, c := range [][]string{{"operator", "wrong"}, {"nobody", l.password()}, {"", ""}} {
-			out, err := l.run("ipmitool", "-I", "lanplus", "-C", "17", "-H", "10.79.0.2", "-U", c[0], "-f", l.file("wrong", c[1]), "power", "on")
+			out, err := l.run("ipmitool", "-I", "lanplus", "-C", "17", "-H", "10.79.0.2", "-U", c[0], "-f", l.file("wrong", c[1]),
+				"power", "on")
 			if err == nil {
 				t.Errorf("user %q was let in: %s", c[0], out)
 			}
@@ -87,7 +89,8 @@ func TestMachinesAreSwitchedByRealClients(t *testing.T) {
 	t.Run("curl", func(t *testing.T) {
 		l := l.in(t)
 		ask := func(user, path string, more ...string) string {
-			config := l.file("curl", fmt.Sprintf("user = %q\ninsecure\nsilent\nwrite-out = \" %%{http_code}\"\nurl = \"https://10.79.0.3%s\"\n", user, path))
+			config := l.file("curl", fmt.Sprintf(
+				"user = %q\ninsecure\nsilent\nwrite-out = \" %%{http_code}\"\nurl = \"https://10.79.0.3%s\"\n", user, path))
 			out, err := l.run(append([]string{"curl", "--config", config}, more...)...)
 			if err != nil {
 				t.Fatal(err, out)
@@ -130,7 +133,8 @@ func (l lab) gofish(name string) {
 		}
 		transport.DisableKeepAlives = true
 		return gofish.ConnectContext(t.Context(), gofish.ClientConfig{
-			Endpoint: "https://10.79.0.3", Username: "operator", Password: password, BasicAuth: basic, Insecure: true, HTTPClient: &http.Client{Transport: insecure(transport)},
+			Endpoint: "https://10.79.0.3", Username: "operator", Password: password, BasicAuth: basic, Insecure: true,
+			HTTPClient: &http.Client{Transport: insecure(transport)},
 		})
 	}
 	if c, err := open("wrong", false); err == nil {
@@ -147,7 +151,8 @@ func (l lab) gofish(name string) {
 			t.Fatalf("systems: %v, %v", systems, err)
 		}
 		s := systems[0]
-		if err := s.SetBoot(&schemas.Boot{BootSourceOverrideTarget: schemas.HddBootSource, BootSourceOverrideEnabled: schemas.OnceBootSourceOverrideEnabled}); err != nil {
+		if err := s.SetBoot(&schemas.Boot{BootSourceOverrideTarget: schemas.HddBootSource,
+			BootSourceOverrideEnabled: schemas.OnceBootSourceOverrideEnabled}); err != nil {
 			t.Error("boot override:", err)
 		}
 		// The library's own Reset does not find the action (stmcginnis/gofish#502).
@@ -172,7 +177,8 @@ func TestMachinesFailAsTheyAreTold(t *testing.T) {
 	t.Run("no-power", func(t *testing.T) {
 		l := l.in(t)
 		l.do("rack-2", NoPower)
-		l.says("Up/On", "ipmitool", "-I", "lanplus", "-C", "17", "-H", "10.79.0.2", "-U", "operator", "-f", l.file("password", l.password()), "power", "on")
+		l.says("Up/On", "ipmitool", "-I", "lanplus", "-C", "17", "-H", "10.79.0.2", "-U", "operator", "-f",
+			l.file("password", l.password()), "power", "on")
 		l.is("rack-2", "off")
 		l.do("rack-2", Heal)
 		l.do("rack-2", On)
@@ -214,7 +220,9 @@ func TestMachinesFailAsTheyAreTold(t *testing.T) {
 			t.Errorf("a packet arrived: %s", text)
 		}
 		l.do("rack-1", Heal)
-		l.eventually("the machine gets an address", func() bool { return strings.Contains(heard(), "DHCPACK(br0) 10.78.0.11 52:54:00:00:01:00") })
+		l.eventually("the machine gets an address", func() bool {
+			return strings.Contains(heard(), "DHCPACK(br0) 10.78.0.11 52:54:00:00:01:00")
+		})
 	})
 	t.Run("unplug", func(t *testing.T) {
 		l := l.in(t)
@@ -228,7 +236,9 @@ func TestMachinesFailAsTheyAreTold(t *testing.T) {
 			t.Errorf("a packet arrived: %s", text)
 		}
 		l.do("rack-1", Heal)
-		l.eventually("the machine gets an address", func() bool { return strings.Contains(heard(), "DHCPACK(br0) 10.78.0.11 52:54:00:00:01:00") })
+		l.eventually("the machine gets an address", func() bool {
+			return strings.Contains(heard(), "DHCPACK(br0) 10.78.0.11 52:54:00:00:01:00")
+		})
 	})
 	t.Run("what cannot be", func(t *testing.T) {
 		if _, err := Do(t.Context(), l.dir, "rack-3", Hang, 0); !errors.Is(err, ErrConflict) {
@@ -286,7 +296,8 @@ func TestWhatASystemDoesByItself(t *testing.T) {
 	}
 
 	write := bootSector(
-		0xb8, 0x01, 0x03, 0xb9, 0x02, 0x00, 0xba, 0x80, 0x00, 0xbb, 0x00, 0x7c, // int 13h: write a sector to the first disk, track 0, sector 2
+		// int 13h: write a sector to the first disk, track 0, sector 2
+		0xb8, 0x01, 0x03, 0xb9, 0x02, 0x00, 0xba, 0x80, 0x00, 0xbb, 0x00, 0x7c,
 		0xcd, 0x13,
 		0xb0, '{', 0x73, 0x02, 0xb0, '}', // } in place of { if it failed; no firmware writes either
 		0xba, 0xf8, 0x03, 0xee, // to the serial line

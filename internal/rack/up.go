@@ -28,7 +28,8 @@ func Up(ctx context.Context, dir string, shape Shape, command []string) (State, 
 		return State{}, err
 	}
 	if len(filepath.Join(dir, socketFile)) > longestSocket {
-		return State{}, fmt.Errorf("%s: the path of the rack's folder is too long; use one of at most %d characters", dir, longestSocket-len(socketFile)-1)
+		return State{}, fmt.Errorf("%s: the path of the rack's folder is too long; use one of at most %d characters", dir,
+			longestSocket-len(socketFile)-1)
 	}
 	state, err := Look(ctx, dir)
 	switch {
@@ -67,7 +68,8 @@ func differs(is, want Shape) error {
 		}
 	}
 	var differences []string
-	for _, key := range []string{"name", "machines", "firmware", "power", "cpus", "memory_mib", "disks", "disk_mib", "disk_kind", "nics", "accel"} {
+	for _, key := range []string{"name", "machines", "firmware", "power", "cpus", "memory_mib", "disks", "disk_mib", "disk_kind",
+		"nics", "accel"} {
 		if a[key] != b[key] {
 			differences = append(differences, fmt.Sprintf("%s is %v, not %v", key, a[key], b[key]))
 		}
@@ -192,7 +194,8 @@ func remove(dir string) error {
 	if err := removeLists(dir); err != nil {
 		return err
 	}
-	for _, name := range []string{machinesDir, socketFile, listsFile, csvFile, credentialsFile, certificateFile, logFile, shapeFile, lockFile} {
+	for _, name := range []string{machinesDir, socketFile, listsFile, csvFile, credentialsFile, certificateFile, logFile,
+		shapeFile, lockFile} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return err
 		}

@@ -32,19 +32,20 @@ func TestMagicPacketsAreFoundWhereverTheyStand(t *testing.T) {
 		frame []byte
 		has   bool
 	}{
-		"alone":                       {ethernet(etherTypeWoL, call(mac)...), true},
-		"with a SecureOn password":    {ethernet(etherTypeWoL, append(call(mac), 1, 2, 3, 4, 5, 6)...), true},
-		"after other bytes":           {ethernet(etherTypeWoL, append([]byte{1, 2, 0xff}, call(mac)...)...), true},
-		"in UDP to port 9":            {udp(9, 0, call(mac)), true},
-		"in UDP to port 7":            {udp(7, 0, call(mac)), true},
-		"after IP options":            {udp(9, 8, call(mac)), true},
-		"in UDP to another port":      {udp(53, 0, call(mac)), false},
-		"in another kind of frame":    {ethernet(0x0806, call(mac)...), false},
-		"one repetition short":        {ethernet(etherTypeWoL, call(mac)[:6+15*6]...), false},
-		"a group's address":           {ethernet(etherTypeWoL, call(net.HardwareAddr{1, 0, 0x5e, 0, 0, 1})...), false},
-		"nothing":                     {ethernet(etherTypeWoL), false},
-		"only the stream of ones":     {ethernet(etherTypeWoL, bytes.Repeat([]byte{0xff}, 300)...), false},
-		"a repetition that is broken": {ethernet(etherTypeWoL, slices.Concat(call(mac)[:50], []byte{9}, call(mac)[51:])...), false},
+		"alone":                    {ethernet(etherTypeWoL, call(mac)...), true},
+		"with a SecureOn password": {ethernet(etherTypeWoL, append(call(mac), 1, 2, 3, 4, 5, 6)...), true},
+		"after other bytes":        {ethernet(etherTypeWoL, append([]byte{1, 2, 0xff}, call(mac)...)...), true},
+		"in UDP to port 9":         {udp(9, 0, call(mac)), true},
+		"in UDP to port 7":         {udp(7, 0, call(mac)), true},
+		"after IP options":         {udp(9, 8, call(mac)), true},
+		"in UDP to another port":   {udp(53, 0, call(mac)), false},
+		"in another kind of frame": {ethernet(0x0806, call(mac)...), false},
+		"one repetition short":     {ethernet(etherTypeWoL, call(mac)[:6+15*6]...), false},
+		"a group's address":        {ethernet(etherTypeWoL, call(net.HardwareAddr{1, 0, 0x5e, 0, 0, 1})...), false},
+		"nothing":                  {ethernet(etherTypeWoL), false},
+		"only the stream of ones":  {ethernet(etherTypeWoL, bytes.Repeat([]byte{0xff}, 300)...), false},
+		"a repetition that is broken": {ethernet(etherTypeWoL, slices.Concat(call(mac)[:50], []byte{9}, call(mac)[51:])...),
+			false},
 	} {
 		got, ok := calls(c.frame)
 		if ok != c.has || ok && got.String() != mac.String() {

@@ -60,7 +60,8 @@ type Config struct {
 	LocalHypervisor bool
 	// Divide says how many virtual functions devices of this host are to have, by their PCI addresses.
 	Divide map[string]int
-	// KeyFile and KeyCommand say where the key is that secrets in the database are sealed with, if it is not in Data: a file, or a
+	// KeyFile and KeyCommand say where the key is that secrets in the database are sealed with, if it is not in Data: a file, or
+	// a
 	// program that prints it. At most one of them.
 	KeyFile, KeyCommand string
 }
@@ -184,7 +185,8 @@ func (k *controller) open(ctx context.Context, catalogue inventory.Catalogue) (e
 	if k.images, err = images.Open(k.dir.images()); err != nil {
 		return err
 	}
-	k.admission = &admission.Admission{Catalogue: catalogue, Images: imageFinder{k.images}, Schedulers: drivers.Schedulers(), Substrates: k.substrates(), Short: k.short}
+	k.admission = &admission.Admission{Catalogue: catalogue, Images: imageFinder{k.images}, Schedulers: drivers.Schedulers(),
+		Substrates: k.substrates(), Short: k.short}
 	k.ports = &segments{db: k.db, log: k.Log, all: drivers.Switches()}
 	return k.openSubstrates(ctx)
 }
@@ -230,8 +232,9 @@ func (k *controller) run(ctx context.Context) error {
 	fabrics := newFabrics(drivers.Fabrics(), k.dir, k.admission.Catalogue.Fabrics)
 	fixture := life.Deps{
 		Fabrics: fabrics,
-		DB:      k.db, Shared: segmented{k.shared, k.ports}, Snapshots: k.shared, Admission: k.admission, Authority: k.authority, Acceptance: k.admission.Catalogue.Acceptance,
-		Telemetry: k.telemetry, Power: drivers.Power(),
+		DB:      k.db, Shared: segmented{k.shared, k.ports}, Snapshots: k.shared, Admission: k.admission, Authority: k.authority,
+		Acceptance: k.admission.Catalogue.Acceptance,
+		Telemetry:  k.telemetry, Power: drivers.Power(),
 		Providers: k.providers,
 	}
 	watch := monitor.New(k.db, k.authority, k.owner, k.Log)
@@ -243,8 +246,11 @@ func (k *controller) run(ctx context.Context) error {
 	about := k.about(engine, networks)
 	about.LocalRoot = localRoot(k.shared.OwnUsers())
 	k.registerMetrics(engine, networks, about)
-	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.shared, Version: k.Version, Log: k.Log, Drivers: api.Drivers{Power: drivers.Power(), Switches: drivers.Switches(), Substrates: k.admission.Substrates},
-		Login: k.login, Telemetry: k.telemetry, Shares: api.NewShares(k.budget.API, k.telemetry), About: about, SSH: k.sshAddress(), CheckFabric: fabrics.check, HomeUsage: k.shared.HomeUsage}
+	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.shared,
+		Version: k.Version, Log: k.Log, Drivers: api.Drivers{Power: drivers.Power(), Switches: drivers.Switches(),
+			Substrates: k.admission.Substrates},
+		Login: k.login, Telemetry: k.telemetry, Shares: api.NewShares(k.budget.API, k.telemetry), About: about,
+		SSH: k.sshAddress(), CheckFabric: fabrics.check, HomeUsage: k.shared.HomeUsage}
 	door, err := k.newWebDoor()
 	if err != nil {
 		return err
@@ -319,7 +325,8 @@ func (k *controller) run(ctx context.Context) error {
 func (k *controller) housekeep(ctx context.Context) error {
 	for {
 		err := k.db.Update(ctx, func(tx *core.Tx) error {
-			return errors.Join(person.ForgetAnswers(ctx, tx, 24*time.Hour), person.ForgetTokens(ctx, tx, 24*time.Hour), authority.ForgetTrust(ctx, tx), person.ForgetEntries(ctx, tx, k.admission.Catalogue.AuditKeep))
+			return errors.Join(person.ForgetAnswers(ctx, tx, 24*time.Hour), person.ForgetTokens(ctx, tx, 24*time.Hour),
+				authority.ForgetTrust(ctx, tx), person.ForgetEntries(ctx, tx, k.admission.Catalogue.AuditKeep))
 		})
 		if err != nil && ctx.Err() == nil {
 			k.Log.Error("cannot forget what is old", "error", err)

@@ -80,7 +80,8 @@ func (d dir) close(log *slog.Logger) error {
 		return err
 	}
 	if owner, own := ownerOf(about), os.Geteuid(); owner != own {
-		return fmt.Errorf("user %d owns it, and could change all that is in it: `chown %d` it, if what it holds is the site's, or give another --data", owner, own)
+		return fmt.Errorf("user %d owns it, and could change all that is in it: `chown %d` it, if what it holds is the "+
+			"site's, or give another --data", owner, own)
 	}
 	real, err := filepath.EvalSymlinks(string(d))
 	if err != nil {
@@ -88,16 +89,19 @@ func (d dir) close(log *slog.Logger) error {
 	}
 	if mode := about.Mode(); mode.Perm()&0o077 != 0 {
 		if theSystems.MatchString(real) || mode&fs.ModeSticky != 0 {
-			return errors.New("it is for others, too, and holds more than Muster's: give --data a directory of its own, such as " + filepath.Join(real, "muster"))
+			return errors.New("it is for others, too, and holds more than Muster's: give --data a directory of its own, " +
+				"such as " + filepath.Join(real, "muster"))
 		}
 		if err := folder.Chmod(0o700); err != nil {
 			return err
 		}
-		log.Warn("others could look into the data directory; now it is for root alone", "data", string(d), "mode_was", mode.Perm().String())
+		log.Warn("others could look into the data directory; now it is for root alone", "data", string(d), "mode_was",
+			mode.Perm().String())
 	}
 	for _, path := range []string{string(d), real} {
 		if parent := loose(filepath.Dir(path)); parent != "" {
-			log.Warn("others than root can put another data directory in this one's place, as they may write above it", "data", string(d), "writable", parent)
+			log.Warn("others than root can put another data directory in this one's place, as they may write above it", "data",
+				string(d), "writable", parent)
 			break
 		}
 	}

@@ -53,7 +53,8 @@ func TestTheDataDirectoryIsForRootAlone(t *testing.T) {
 	mode(filepath.Join(base, "new/data"), 0o700)
 
 	open := folder("open", 0o755, 0)
-	if said, err := try(open); err != nil || !strings.Contains(said, "now it is for root alone") || !strings.Contains(said, "mode_was=-rwxr-xr-x") {
+	if said, err := try(open); err != nil || !strings.Contains(said, "now it is for root alone") ||
+		!strings.Contains(said, "mode_was=-rwxr-xr-x") {
 		t.Error(said, err)
 	}
 	mode(open, 0o700)
@@ -78,16 +79,19 @@ func TestTheDataDirectoryIsForRootAlone(t *testing.T) {
 		t.Error("one for everybody:", err)
 	}
 	mode(shared, 0o777)
-	if theSystems.MatchString("/var/lib/muster") || theSystems.MatchString("/srv/x") || !theSystems.MatchString("/var/lib") || !theSystems.MatchString("/") {
+	if theSystems.MatchString("/var/lib/muster") || theSystems.MatchString("/srv/x") || !theSystems.MatchString("/var/lib") ||
+		!theSystems.MatchString("/") {
 		t.Error("the system's directories are others")
 	}
 
 	folder("above", 0o777, 0)
-	if said, err := try(filepath.Join(base, "above/data")); err != nil || !strings.Contains(said, "others than root can put another") {
+	if said, err := try(filepath.Join(base, "above/data")); err != nil ||
+		!strings.Contains(said, "others than root can put another") {
 		t.Error(said, err)
 	}
 	folder("user", 0o755, 4242)
-	if said, err := try(filepath.Join(base, "user/below/data")); err != nil || !strings.Contains(said, filepath.Join(base, "user")) {
+	if said, err := try(filepath.Join(base, "user/below/data")); err != nil ||
+		!strings.Contains(said, filepath.Join(base, "user")) {
 		t.Error(said, err)
 	}
 }

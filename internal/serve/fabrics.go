@@ -29,7 +29,8 @@ type opened struct {
 }
 
 func newFabrics(all fabrics.Registry, d dir, site map[string]map[string]string) *fabricDrivers {
-	return &fabricDrivers{all: all, scratch: d.fabrics(), signals: private.Dir(d.signals()), secrets: private.Dir(d.secrets()), site: site, open: map[string]opened{}}
+	return &fabricDrivers{all: all, scratch: d.fabrics(), signals: private.Dir(d.signals()), secrets: private.Dir(d.secrets()),
+		site: site, open: map[string]opened{}}
 }
 
 // Driver is that of a fabric as it stands in its row.

@@ -23,7 +23,8 @@ func folders(t *testing.T) dir {
 		t.Fatal(err)
 	}
 	for path, text := range map[string]string{
-		filepath.Join(d.secrets(), "ufm"): "secret\nfor ufm.example.org\n", filepath.Join(d.secrets(), "here"): "secret\nfor 127.0.0.1\n", filepath.Join(d.signals(), "reload"): "true\n",
+		filepath.Join(d.secrets(), "ufm"):  "secret\nfor ufm.example.org\n",
+		filepath.Join(d.secrets(), "here"): "secret\nfor 127.0.0.1\n", filepath.Join(d.signals(), "reload"): "true\n",
 		d.path("admin.token"): "muster_admin\n",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -41,13 +42,16 @@ func TestDriversOfFabricsAreOpenedFromRows(t *testing.T) {
 		wrong  string // "": nothing is
 	}{
 		"plain": {"opensm", map[string]string{"hosts": "here,root@sm2"}, ""},
-		"all": {"opensm", map[string]string{"hosts": "here,root@sm2", "partitions": "/etc/opensm/partitions.conf", "log": "/var/log/opensm.log", "signal": "reload",
+		"all": {"opensm", map[string]string{"hosts": "here,root@sm2", "partitions": "/etc/opensm/partitions.conf",
+			"log": "/var/log/opensm.log", "signal": "reload",
 			"options": "-C mlx5_1 -P 1"}, ""},
-		"too much":       {"opensm", map[string]string{"shell": "sh -s"}, `knows no "shell"; it is told hosts, log, options`},
-		"ufm":            {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "ufm"}, ""},
-		"ufm's nothing":  {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "nowhere"}, "no such file"},
-		"ufm's reader":   {"ufm", map[string]string{"url": "https://ufm.example.org", "reader": "two words"}, `"two words" is no host`},
-		"no reader":      {"ufm", map[string]string{"url": "https://ufm.example.org", "options": "-C mlx5_1"}, "no reader is named"},
+		"too much":      {"opensm", map[string]string{"shell": "sh -s"}, `knows no "shell"; it is told hosts, log, options`},
+		"ufm":           {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "ufm"}, ""},
+		"ufm's nothing": {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "nowhere"}, "no such file"},
+		"ufm's reader": {"ufm", map[string]string{"url": "https://ufm.example.org", "reader": "two words"},
+			`"two words" is no host`},
+		"no reader": {"ufm", map[string]string{"url": "https://ufm.example.org", "options": "-C mlx5_1"},
+			"no reader is named"},
 		"ufm without":    {"ufm", nil, "told url, which is where UFM is"},
 		"unknown driver": {"subnet", nil, `there is no driver "subnet"; there are opensm, ufm`},
 	} {
@@ -68,7 +72,9 @@ func TestDriversOfFabricsAreOpenedFromRows(t *testing.T) {
 func TestAnOperatorOfAFabricIsNotRoot(t *testing.T) {
 	d := folders(t)
 	var heard atomic.Value
-	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { heard.Store(r.Header.Get("Authorization")) }))
+	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		heard.Store(r.Header.Get("Authorization"))
+	}))
 	defer thief.Close()
 	if err := os.Symlink(d.path("admin.token"), filepath.Join(d.secrets(), "link")); err != nil {
 		t.Fatal(err)
@@ -86,33 +92,52 @@ func TestAnOperatorOfAFabricIsNotRoot(t *testing.T) {
 		config map[string]string
 		wrong  string
 	}{
-		"a command":                     {"opensm", map[string]string{"signal": "id >/root/owned"}, "a command is not taken from the API"},
-		"a command of one word":         {"opensm", map[string]string{"signal": "reboot"}, "no such file"},
-		"a path as signal":              {"opensm", map[string]string{"signal": "/bin/true"}, "a command is not taken"},
-		"signal.d/..":                   {"opensm", map[string]string{"signal": "../admin.token"}, "a command is not taken"},
-		"a script that others write":    {"opensm", map[string]string{"signal": "open"}, "chmod go-w"},
-		"another file":                  {"opensm", map[string]string{"partitions": "/etc/passwd"}, "another file than /etc/opensm/partitions.conf is not taken from the API"},
-		"another file, dressed up":      {"opensm", map[string]string{"partitions": "/etc/opensm/../passwd"}, "not taken from the API"},
-		"a log":                         {"opensm", map[string]string{"log": "/etc/shadow"}, "another file than /var/log/opensm.log"},
-		"an option with a file":         {"opensm", map[string]string{"options": "--cache /etc/cron.d/x"}, "not among -C ADAPTER"},
-		"a file after an option":        {"opensm", map[string]string{"options": "-C mlx5_1 /etc/passwd"}, "not among -C ADAPTER"},
-		"an option in one word":         {"opensm", map[string]string{"options": "-z/etc/shadow"}, "not among -C ADAPTER"},
-		"an option of ssh":              {"opensm", map[string]string{"hosts": "-oProxyCommand=id"}, "is no host"},
-		"a host with a command":         {"opensm", map[string]string{"hosts": "$(id)"}, "is no host"},
-		"a path as token":               {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": outside}, "is a path; secrets lie in"},
-		"a path as password":            {"ufm", map[string]string{"url": "https://ufm.example.org", "user": "u", "password_file": "/etc/shadow"}, "is a path; secrets lie in"},
-		"a path as authority":           {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "ufm", "ca_file": "/etc/shadow"}, "is a path; secrets lie in"},
-		"secrets.d/..":                  {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "../admin.token"}, "no path"},
-		"a link out of secrets.d":       {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "link"}, "a link is not followed"},
-		"a secret for somebody else":    {"ufm", map[string]string{"url": "https://thief.example.org", "token_file": "ufm"}, "root has not said that it may be shown to thief.example.org"},
-		"this host":                     {"ufm", map[string]string{"url": thief.URL, "token_file": "here"}, "at another host"},
-		"this host, by https":           {"ufm", map[string]string{"url": "https://127.0.0.1:1", "token_file": "here"}, "at another host"},
-		"this host's links":             {"ufm", map[string]string{"url": "https://169.254.169.254", "token_file": "here"}, "may be shown to 169.254.169.254"},
-		"in the clear":                  {"ufm", map[string]string{"url": "http://ufm.example.org", "token_file": "ufm"}, "by https"},
-		"a file in the address":         {"ufm", map[string]string{"url": "file:///etc/shadow", "token_file": "ufm"}, "root has not said"},
-		"a path as reader":              {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "ufm", "reader": "/bin/sh"}, "is no host"},
-		"the audit's":                   {"ufm", map[string]string{"url": thief.URL, "token_file": outside}, "is a path; secrets lie in"},
-		"the administrator's own token": {"ufm", map[string]string{"url": thief.URL, "user": "u", "password_file": "admin.token"}, "no such file"},
+		"a command": {"opensm", map[string]string{"signal": "id >/root/owned"},
+			"a command is not taken from the API"},
+		"a command of one word":      {"opensm", map[string]string{"signal": "reboot"}, "no such file"},
+		"a path as signal":           {"opensm", map[string]string{"signal": "/bin/true"}, "a command is not taken"},
+		"signal.d/..":                {"opensm", map[string]string{"signal": "../admin.token"}, "a command is not taken"},
+		"a script that others write": {"opensm", map[string]string{"signal": "open"}, "chmod go-w"},
+		"another file": {"opensm", map[string]string{"partitions": "/etc/passwd"},
+			"another file than /etc/opensm/partitions.conf is not taken from the API"},
+		"another file, dressed up": {"opensm", map[string]string{"partitions": "/etc/opensm/../passwd"},
+			"not taken from the API"},
+		"a log": {"opensm", map[string]string{"log": "/etc/shadow"},
+			"another file than /var/log/opensm.log"},
+		"an option with a file": {"opensm", map[string]string{"options": "--cache /etc/cron.d/x"},
+			"not among -C ADAPTER"},
+		"a file after an option": {"opensm", map[string]string{"options": "-C mlx5_1 /etc/passwd"},
+			"not among -C ADAPTER"},
+		"an option in one word": {"opensm", map[string]string{"options": "-z/etc/shadow"}, "not among -C ADAPTER"},
+		"an option of ssh":      {"opensm", map[string]string{"hosts": "-oProxyCommand=id"}, "is no host"},
+		"a host with a command": {"opensm", map[string]string{"hosts": "$(id)"}, "is no host"},
+		"a path as token": {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": outside},
+			"is a path; secrets lie in"},
+		"a path as password": {"ufm", map[string]string{"url": "https://ufm.example.org", "user": "u",
+			"password_file": "/etc/shadow"}, "is a path; secrets lie in"},
+		"a path as authority": {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "ufm",
+			"ca_file": "/etc/shadow"}, "is a path; secrets lie in"},
+		"secrets.d/..": {"ufm",
+			map[string]string{"url": "https://ufm.example.org", "token_file": "../admin.token"}, "no path"},
+		"a link out of secrets.d": {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "link"},
+			"a link is not followed"},
+		"a secret for somebody else": {"ufm", map[string]string{"url": "https://thief.example.org", "token_file": "ufm"},
+			"root has not said that it may be shown to thief.example.org"},
+		"this host": {"ufm", map[string]string{"url": thief.URL, "token_file": "here"}, "at another host"},
+		"this host, by https": {"ufm", map[string]string{"url": "https://127.0.0.1:1", "token_file": "here"},
+			"at another host"},
+		"this host's links": {"ufm", map[string]string{"url": "https://169.254.169.254", "token_file": "here"},
+			"may be shown to 169.254.169.254"},
+		"in the clear": {"ufm", map[string]string{"url": "http://ufm.example.org", "token_file": "ufm"},
+			"by https"},
+		"a file in the address": {"ufm", map[string]string{"url": "file:///etc/shadow", "token_file": "ufm"},
+			"root has not said"},
+		"a path as reader": {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "ufm",
+			"reader": "/bin/sh"}, "is no host"},
+		"the audit's": {"ufm", map[string]string{"url": thief.URL, "token_file": outside},
+			"is a path; secrets lie in"},
+		"the administrator's own token": {"ufm", map[string]string{"url": thief.URL, "user": "u", "password_file": "admin.token"},
+			"no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := newFabrics(drivers.Fabrics(), d, nil)
@@ -136,7 +161,8 @@ func TestAnOperatorOfAFabricIsNotRoot(t *testing.T) {
 // secret is put where the row's path ends.
 func TestRootAdoptsWhatOldRowsSay(t *testing.T) {
 	d := folders(t)
-	opensm := fabricrows.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1}, Config: map[string]string{"partitions": "/srv/p", "log": "/srv/l", "signal": "kill -HUP 1", "options": "-z /etc/m_key"}}
+	opensm := fabricrows.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1},
+		Config: map[string]string{"partitions": "/srv/p", "log": "/srv/l", "signal": "kill -HUP 1", "options": "-z /etc/m_key"}}
 	_, err := newFabrics(drivers.Fabrics(), d, nil).Driver(opensm)
 	if err == nil || !strings.Contains(err.Error(), `root says it in the site file: "fabrics: {ib0: {partitions: "/srv/p"}}"`) {
 		t.Error(err)
@@ -144,9 +170,11 @@ func TestRootAdoptsWhatOldRowsSay(t *testing.T) {
 	if _, err := newFabrics(drivers.Fabrics(), d, map[string]map[string]string{"ib0": opensm.Config}).Driver(opensm); err != nil {
 		t.Error(err)
 	}
-	ufm := fabricrows.Fabric{ID: "f2", Name: "ib1", Driver: "ufm", Managers: []fabric.GUID{1}, Config: map[string]string{"url": "https://ufm.example.org", "token_file": "/etc/muster/token"}}
+	ufm := fabricrows.Fabric{ID: "f2", Name: "ib1", Driver: "ufm", Managers: []fabric.GUID{1},
+		Config: map[string]string{"url": "https://ufm.example.org", "token_file": "/etc/muster/token"}}
 	_, err = newFabrics(drivers.Fabrics(), d, nil).Driver(ufm)
-	if want := "as root, install -m 0600 /etc/muster/token " + filepath.Join(d.secrets(), "token") + `, and add the line "for ufm.example.org" to it`; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "as root, install -m 0600 /etc/muster/token " + filepath.Join(d.secrets(), "token") +
+		`, and add the line "for ufm.example.org" to it`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Error(err)
 	}
 	if err := os.WriteFile(filepath.Join(d.secrets(), "token"), []byte("secret\nfor ufm.example.org\n"), 0o600); err != nil {

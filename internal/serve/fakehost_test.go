@@ -49,7 +49,8 @@ func joinHost(ctx context.Context, url string, boot protocol.Boot, fixture *fake
 }
 
 // newFakeHost makes an agent with the certificate that it is given for its request, and its host's key.
-func newFakeHost(url string, boot protocol.Boot, fixture *fake.Substrate, certify func(h *fakeHost, csr, key string) (string, error)) (*fakeHost, error) {
+func newFakeHost(url string, boot protocol.Boot, fixture *fake.Substrate,
+	certify func(h *fakeHost, csr, key string) (string, error)) (*fakeHost, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, err
@@ -66,7 +67,8 @@ func newFakeHost(url string, boot protocol.Boot, fixture *fake.Substrate, certif
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	text, err := certify(h, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr})), string(ssh.MarshalAuthorizedKey(key)))
+	text, err := certify(h, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr})),
+		string(ssh.MarshalAuthorizedKey(key)))
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +125,8 @@ func (h *fakeHost) run(ctx context.Context) {
 			after := h.want.Revision
 			h.mu.Unlock()
 			var news protocol.Hosting
-			if err := h.call(ctx, http.MethodGet, fmt.Sprintf("%s?after=%d", protocol.HostingPath, after), nil, &news); err != nil {
+			if err := h.call(ctx, http.MethodGet, fmt.Sprintf("%s?after=%d", protocol.HostingPath, after), nil,
+				&news); err != nil {
 				time.Sleep(5 * time.Millisecond)
 				continue
 			}
@@ -216,7 +219,8 @@ func (h *fakeHost) report(ctx context.Context) protocol.HostReport {
 		switch done, tried := h.tried[g.Node]; {
 		case present[g.Node]:
 		case h.busy[g.Node]:
-			r.Guests = append(r.Guests, protocol.HostedState{Cluster: g.Cluster, Node: g.Node, Boot: g.Boot, Try: g.Try - 1, Doing: "makes it"})
+			r.Guests = append(r.Guests, protocol.HostedState{Cluster: g.Cluster, Node: g.Node, Boot: g.Boot, Try: g.Try - 1,
+				Doing: "makes it"})
 		case tried:
 			r.Guests = append(r.Guests, done)
 		}

@@ -22,8 +22,9 @@ func (k *controller) gateway() *gateway.Gateway {
 	}
 	return &gateway.Gateway{
 		Name: k.owner, Hosts: hosts, DB: k.db, Authority: k.authority,
-		Sources: []gateway.Source{gateway.Clusters{Authority: k.authority, Dialer: k.shared}, gateway.Centres{Authority: k.authority}},
-		Resume:  k.resume, Recordings: k.dir.recordings(), Log: k.Log, Telemetry: k.telemetry, Limits: gateway.UsualLimits(),
+		Sources: []gateway.Source{gateway.Clusters{Authority: k.authority, Dialer: k.shared},
+			gateway.Centres{Authority: k.authority}},
+		Resume: k.resume, Recordings: k.dir.recordings(), Log: k.Log, Telemetry: k.telemetry, Limits: gateway.UsualLimits(),
 	}
 }
 

@@ -125,7 +125,8 @@ func (k *controller) enrolHypervisor(ctx context.Context) error {
 			return err
 		}
 		tx.Log(core.Event{Type: "machine.enrolled", Machine: name, Text: "this host, as a hypervisor"})
-		return machine.Add(ctx, tx, inventory.Machine{ID: admission.NewID("m"), Name: name, Substrate: k.admission.Substrates.Guests(), Hosts: true})
+		return machine.Add(ctx, tx, inventory.Machine{ID: admission.NewID("m"), Name: name,
+			Substrate: k.admission.Substrates.Guests(), Hosts: true})
 	})
 }
 

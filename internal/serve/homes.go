@@ -13,7 +13,8 @@ func (k *controller) short() string {
 
 func (k *controller) diskAlarms() []apiv1.Alarm {
 	if text := k.short(); text != "" {
-		return []apiv1.Alarm{{Name: "disk-full", Text: text + "; no cluster is made, and nothing more can be written to any /home"}}
+		return []apiv1.Alarm{{Name: "disk-full",
+			Text: text + "; no cluster is made, and nothing more can be written to any /home"}}
 	}
 	return nil
 }

@@ -27,7 +27,8 @@ type hosts struct {
 func newHosts(db *core.Store, d substrate.Deadlines) hosts {
 	return hosts{
 		remote.New(remote.Config{Ledger: hostingLedger{db}, Silence: d.Silence, Patience: hypervisorPatience}),
-		remote.NewMover(remote.MoverConfig{Migrations: migrations{db}, Silence: d.Silence, Patience: hypervisorPatience, Limit: d.Move}),
+		remote.NewMover(remote.MoverConfig{Migrations: migrations{db}, Silence: d.Silence, Patience: hypervisorPatience,
+			Limit: d.Move}),
 		db,
 	}
 }
@@ -109,7 +110,8 @@ func silentFor(ctx context.Context, tx *core.Tx, hostID string, seen host.Seen) 
 	return now.Sub(seen.At), err
 }
 
-func (l hostingLedger) Want(ctx context.Context, n substrate.Node, do protocol.HostedDo, keep func(remote.Entry) (bool, error)) error {
+func (l hostingLedger) Want(ctx context.Context, n substrate.Node, do protocol.HostedDo,
+	keep func(remote.Entry) (bool, error)) error {
 	g, err := remote.Guest(n)
 	if err != nil {
 		return err

@@ -60,18 +60,22 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	s := &fixture{T: t, db: kindstest.Open(t, filepath.Join(t.TempDir(), "db")), authority: authority}
-	n := inventory.Network{Name: "rack", Interface: "br0", Address: netip.MustParsePrefix("127.0.0.1/8"), Mode: inventory.ModeProxy, Unknown: inventory.UnknownIgnore}
+	n := inventory.Network{Name: "rack", Interface: "br0", Address: netip.MustParsePrefix("127.0.0.1/8"),
+		Mode: inventory.ModeProxy, Unknown: inventory.UnknownIgnore}
 	const mac = "52:54:00:00:00:01"
 	s.update(func(ctx context.Context, tx *core.Tx) error {
 		if err := errors.Join(network.Put(ctx, tx, n),
-			machine.Add(ctx, tx, inventory.Machine{ID: "hv", Name: "hv", Substrate: "metal", Network: "rack", MACs: []string{mac}}),
+			machine.Add(ctx, tx, inventory.Machine{ID: "hv", Name: "hv", Substrate: "metal", Network: "rack",
+				MACs: []string{mac}}),
 			network.LearnLease(ctx, tx, "rack", mac, netip.MustParseAddr("127.0.0.1")),
 			host.Listen(ctx, tx, "rack", "test"), machine.StartInspection(ctx, tx, "hv", false)); err != nil {
 			return err
 		}
 		for c := range 2 {
 			clusterID := fmt.Sprintf("c%d", c+1)
-			if err := cluster.Add(ctx, tx, cluster.Cluster{ID: clusterID, Project: "default", Name: clusterID, Spec: spec.Cluster{Name: clusterID}, Image: "sha256:00", Credential: core.NewSecret([]byte("k")), CreatedBy: "admin"}); err != nil {
+			if err := cluster.Add(ctx, tx, cluster.Cluster{ID: clusterID, Project: "default", Name: clusterID,
+				Spec: spec.Cluster{Name: clusterID}, Image: "sha256:00", Credential: core.NewSecret([]byte("k")),
+				CreatedBy: "admin"}); err != nil {
 				return err
 			}
 			for i := range 8 {
@@ -80,7 +84,8 @@ func newFixture(t *testing.T) *fixture {
 				}
 			}
 		}
-		begun, err := machine.BeginBoot(ctx, tx, machine.Boot{MachineID: "hv", Subject: "hv", Number: 1, Image: "sha256:00", File: protocol.Boot{Node: "hv", Boot: 1, Duty: protocol.Host}})
+		begun, err := machine.BeginBoot(ctx, tx, machine.Boot{MachineID: "hv", Subject: "hv", Number: 1, Image: "sha256:00",
+			File: protocol.Boot{Node: "hv", Boot: 1, Duty: protocol.Host}})
 		if err == nil && !begun {
 			err = errors.New("the hypervisor's boot did not begin")
 		}
@@ -113,11 +118,14 @@ func newFixture(t *testing.T) *fixture {
 func addHosted(ctx context.Context, tx *core.Tx, clusterID string, number, core int) error {
 	name, nodeID := fmt.Sprintf("n%d", number), fmt.Sprintf("%s-node-%d", clusterID, number)
 	guest := host.Guest{
-		Machine:    inventory.Machine{ID: "id-" + nodeID, Name: fmt.Sprintf("m%s%d", clusterID, number), Substrate: "vm", Host: "hv"},
+		Machine: inventory.Machine{ID: "id-" + nodeID, Name: fmt.Sprintf("m%s%d", clusterID, number), Substrate: "vm",
+			Host: "hv"},
 		Allocation: place.Allocation{Share: 1, Cells: []place.Cell{{Cores: []int{core}, MemoryMiB: 64}}},
 	}
-	return errors.Join(host.AddGuest(ctx, tx, guest, "for a test"), cluster.AddSeat(ctx, tx, clusterID, cluster.Seat{Name: name, Slot: 256 + number}),
-		node.Add(ctx, tx, node.Node{ID: nodeID, Cluster: clusterID, Name: name, Role: protocol.Compute, Queue: "main", Class: "vm", MachineID: guest.ID, Machine: guest.Name}))
+	return errors.Join(host.AddGuest(ctx, tx, guest, "for a test"),
+		cluster.AddSeat(ctx, tx, clusterID, cluster.Seat{Name: name, Slot: 256 + number}),
+		node.Add(ctx, tx, node.Node{ID: nodeID, Cluster: clusterID, Name: name, Role: protocol.Compute, Queue: "main",
+			Class: "vm", MachineID: guest.ID, Machine: guest.Name}))
 }
 
 func (s *fixture) update(f func(context.Context, *core.Tx) error) {
@@ -150,7 +158,8 @@ func (s *fixture) start(fixture *fake.Substrate) (h *fakeHost, stop func()) {
 // node describes a node as substratetest does.
 func (s *fixture) node(number int, boot int64) substrate.Node {
 	return substrate.Node{
-		Ref: substrate.Ref{Cluster: "c1", Node: fmt.Sprintf("c1-node-%d", number), Boot: boot}, Name: fmt.Sprintf("n%d", number), Machine: fmt.Sprintf("mc1%d", number),
+		Ref: substrate.Ref{Cluster: "c1", Node: fmt.Sprintf("c1-node-%d", number), Boot: boot}, Name: fmt.Sprintf("n%d", number),
+		Machine: fmt.Sprintf("mc1%d", number),
 		Address: substrate.Address(256 + number), MAC: substrate.MAC(1, 256+number), Image: "sha256:00",
 		File: protocol.Boot{Node: fmt.Sprintf("c1-node-%d", number), Boot: boot, Token: "must not be kept"},
 	}
@@ -272,13 +281,15 @@ func TestAHostThatWasToldOfAGuestCountsAsOneThatMayHaveIt(t *testing.T) {
 		t.Error("a guest runs on a host that was never heard")
 	}
 	var told protocol.Hosting
-	if err := h.call(t.Context(), http.MethodGet, protocol.HostingPath+"?after=0", nil, &told); err != nil || len(told.Guests) != 1 {
+	if err := h.call(t.Context(), http.MethodGet, protocol.HostingPath+"?after=0", nil, &told); err != nil ||
+		len(told.Guests) != 1 {
 		t.Fatalf("told %+v, %v", told, err)
 	}
 	if err := hasty.Remove(t.Context(), n.Ref); err == nil {
 		t.Error("it counts as gone before its host said anything")
 	}
-	if err := h.call(t.Context(), http.MethodPost, protocol.HostedPath, protocol.HostReport{Revision: told.Revision + 1}, &protocol.ReportReply{}); err != nil {
+	if err := h.call(t.Context(), http.MethodPost, protocol.HostedPath, protocol.HostReport{Revision: told.Revision + 1},
+		&protocol.ReportReply{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := hasty.Remove(t.Context(), n.Ref); err != nil {
@@ -307,7 +318,8 @@ func TestOnlyAHypervisorsAgentIsToldOfGuests(t *testing.T) {
 		if err := errors.Join(machine.DropBoot(ctx, tx, "hv", 1), machine.StartInspection(ctx, tx, "hv", false)); err != nil {
 			return err
 		}
-		_, err := machine.BeginBoot(ctx, tx, machine.Boot{MachineID: "hv", Subject: "hv", Number: 2, Image: "sha256:00", File: protocol.Boot{Duty: protocol.Inspect}})
+		_, err := machine.BeginBoot(ctx, tx, machine.Boot{MachineID: "hv", Subject: "hv", Number: 2, Image: "sha256:00",
+			File: protocol.Boot{Duty: protocol.Inspect}})
 		return err
 	})
 	boot := s.boot()
@@ -333,7 +345,8 @@ func TestAGuestDoesNotSpeakAsAHypervisor(t *testing.T) {
 		}
 		for what, err := range map[string]error{
 			"was told of guests": h.call(t.Context(), http.MethodGet, protocol.HostingPath+"?after=-1", nil, &protocol.Hosting{}),
-			"was heard":          h.call(t.Context(), http.MethodPost, protocol.HostedPath, protocol.HostReport{Boot: 1}, &protocol.ReportReply{}),
+			"was heard": h.call(t.Context(), http.MethodPost, protocol.HostedPath, protocol.HostReport{Boot: 1},
+				&protocol.ReportReply{}),
 		} {
 			if refused := (*refusal)(nil); !errors.As(err, &refused) || refused.status != http.StatusGone {
 				t.Errorf("%s %s: %v", who.Node, what, err)
@@ -347,7 +360,8 @@ func TestAHypervisorIsBelievedOfItsOwnGuestsAlone(t *testing.T) {
 	s := newFixture(t)
 	own, gone := s.node(1, 2), s.node(2, 1)
 	s.update(func(ctx context.Context, tx *core.Tx) error {
-		if err := machine.Add(ctx, tx, inventory.Machine{ID: "other", Name: "other", Substrate: "metal", Network: "rack", MACs: []string{"52:54:00:00:00:02"}}); err != nil {
+		if err := machine.Add(ctx, tx, inventory.Machine{ID: "other", Name: "other", Substrate: "metal", Network: "rack",
+			MACs: []string{"52:54:00:00:00:02"}}); err != nil {
 			return err
 		}
 		for _, n := range []substrate.Node{own, gone} {
@@ -364,7 +378,9 @@ func TestAHypervisorIsBelievedOfItsOwnGuestsAlone(t *testing.T) {
 		}
 		return errors.Join(host.LetGuestGo(ctx, tx, "hv", gone.Node),
 			host.SaveReport(ctx, tx, "hv", protocol.HostReport{Boot: 1, Guests: []protocol.HostedState{says(gone, 1)}}),
-			host.SaveReport(ctx, tx, "other", protocol.HostReport{Boot: 1, Guests: []protocol.HostedState{says(own, 1), {Cluster: "c9", Node: "nobodys", Boot: 1, Present: true}}}))
+			host.SaveReport(ctx, tx, "other",
+				protocol.HostReport{Boot: 1, Guests: []protocol.HostedState{says(own, 1),
+					{Cluster: "c9", Node: "nobodys", Boot: 1, Present: true}}}))
 	})
 	all, err := s.driver.List(t.Context())
 	slices.SortFunc(all, func(a, b substrate.Ref) int { return strings.Compare(a.Node, b.Node) })

@@ -71,15 +71,18 @@ func (l boots) boot(ctx context.Context, find func(*core.Tx) (machine.Boot, erro
 		err = substrate.ErrNoBoot
 	}
 	return substrate.Boot{
-		Machine: boot.MachineID, Subject: boot.Subject, Number: boot.Number, Image: boot.Image, File: boot.File, Disk: boot.Disk, Erase: boot.Erase,
-		Powered: boot.PoweredAt, Joined: boot.Step == protocol.StepAgent, Step: boot.Step, Detail: boot.Detail, Findings: boot.Findings, Key: boot.JoinedKey,
+		Machine: boot.MachineID, Subject: boot.Subject, Number: boot.Number, Image: boot.Image, File: boot.File, Disk: boot.Disk,
+		Erase:   boot.Erase,
+		Powered: boot.PoweredAt, Joined: boot.Step == protocol.StepAgent, Step: boot.Step, Detail: boot.Detail,
+		Findings: boot.Findings, Key: boot.JoinedKey,
 	}, err
 }
 
 func (l boots) Begin(ctx context.Context, b substrate.Boot) error {
 	return l.db.Update(ctx, func(tx *core.Tx) error {
 		begun, err := machine.BeginBoot(ctx, tx, machine.Boot{
-			MachineID: b.Machine, Subject: b.Subject, Number: b.Number, Image: b.Image, File: b.File, Disk: b.Disk, Erase: b.Erase,
+			MachineID: b.Machine, Subject: b.Subject, Number: b.Number, Image: b.Image, File: b.File, Disk: b.Disk,
+			Erase: b.Erase,
 		})
 		if err == nil && !begun {
 			err = substrate.ErrStale

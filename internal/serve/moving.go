@@ -26,7 +26,8 @@ func (l migrations) Migration(ctx context.Context, node string) (j remote.Migrat
 			return err
 		}
 		j = remote.Migration{
-			Node: substrate.Ref{Cluster: a.Guest.Cluster, Node: node, Boot: a.Guest.Boot}, Number: a.Number, Step: a.Step, Stage: remote.Stage(a.Stage),
+			Node: substrate.Ref{Cluster: a.Guest.Cluster, Node: node, Boot: a.Guest.Boot}, Number: a.Number, Step: a.Step,
+			Stage:       remote.Stage(a.Stage),
 			Description: a.Description, Address: a.Address, Why: a.Why,
 		}
 		now, err := tx.Now(ctx)
@@ -91,8 +92,9 @@ func (l migrations) Depart(ctx context.Context, n substrate.Node, from, to strin
 		}
 		g.Try = hosted.Guest.Try // it is over where it arrives, too
 		return host.StartMigration(ctx, tx, host.Migration{
-			Node: n.Node, Source: host.Endpoint{Host: source.ID, Does: told.Source}, Target: host.Endpoint{Host: target.ID, Does: told.Target},
-			Stage: string(s), Kept: told.Kept, Guest: g,
+			Node: n.Node, Source: host.Endpoint{Host: source.ID, Does: told.Source},
+			Target: host.Endpoint{Host: target.ID, Does: told.Target},
+			Stage:  string(s), Kept: told.Kept, Guest: g,
 		})
 	})
 }

@@ -100,7 +100,8 @@ func (p *paper) Observe(context.Context, substrate.Ref) (substrate.Observation, 
 	if p.fixture == nowhere {
 		return substrate.Observation{}, nil
 	}
-	return substrate.Observation{Present: true, Running: p.fixture == alive, Boot: p.boot, Detail: p.fixture, Allocation: p.allocation}, nil
+	return substrate.Observation{Present: true, Running: p.fixture == alive, Boot: p.boot, Detail: p.fixture,
+		Allocation: p.allocation}, nil
 }
 
 func (p *paper) Remove(_ context.Context, r substrate.Ref) error {
@@ -235,9 +236,11 @@ var hypervisors = [2]string{"hv", "hv2"}
 func newMigration(t *testing.T, seed uint64) *migration {
 	s := newFixture(t)
 	j := &migration{fixture: s, papers: &papers{T: t, dice: rand.New(rand.NewPCG(seed, 1)), calm: true}}
-	j.mover = remote.NewMover(remote.MoverConfig{Migrations: migrations{s.db}, Silence: time.Hour, Patience: 100 * time.Millisecond, Limit: time.Hour})
+	j.mover = remote.NewMover(remote.MoverConfig{Migrations: migrations{s.db}, Silence: time.Hour,
+		Patience: 100 * time.Millisecond, Limit: time.Hour})
 	s.update(func(ctx context.Context, tx *core.Tx) error {
-		err := errors.Join(machine.Add(ctx, tx, inventory.Machine{ID: "hv2", Name: "hv2", Substrate: "metal", Network: "rack", MACs: []string{"52:54:00:00:00:02"}}),
+		err := errors.Join(machine.Add(ctx, tx, inventory.Machine{ID: "hv2", Name: "hv2", Substrate: "metal", Network: "rack",
+			MACs: []string{"52:54:00:00:00:02"}}),
 			machine.StartInspection(ctx, tx, "hv2", false))
 		if err == nil { // somebody's else, by which it is a hypervisor
 			err = host.AddGuest(ctx, tx, host.Guest{
@@ -246,21 +249,23 @@ func newMigration(t *testing.T, seed uint64) *migration {
 			}, "for a test")
 		}
 		if err == nil {
-			_, err = machine.BeginBoot(ctx, tx, machine.Boot{MachineID: "hv2", Subject: "hv2", Number: 1, Image: "sha256:00", File: protocol.Boot{Node: "hv2", Boot: 1, Duty: protocol.Host}})
+			_, err = machine.BeginBoot(ctx, tx, machine.Boot{MachineID: "hv2", Subject: "hv2", Number: 1, Image: "sha256:00",
+				File: protocol.Boot{Node: "hv2", Boot: 1, Duty: protocol.Host}})
 		}
 		return err
 	})
 	for i, name := range hypervisors {
 		j.papers.hosts[i] = &paper{Substrate: fake.New(fake.Options{}), all: j.papers}
 		j.dirs[i] = t.TempDir()
-		h, err := newFakeHost(s.server.URL, protocol.Boot{Node: name, Boot: 1, Authority: s.authority.AgentsPEM()}, nil, func(_ *fakeHost, csr, _ string) (string, error) {
-			certificate, key, err := s.authority.CertifyAgent(csr, identity.Agent{Node: name, Boot: 1}, time.Now())
-			s.update(func(ctx context.Context, tx *core.Tx) error {
-				_, err := machine.UseInspectionToken(ctx, tx, name, 1, key) // the boot is joined, with this key
-				return err
+		h, err := newFakeHost(s.server.URL, protocol.Boot{Node: name, Boot: 1, Authority: s.authority.AgentsPEM()}, nil,
+			func(_ *fakeHost, csr, _ string) (string, error) {
+				certificate, key, err := s.authority.CertifyAgent(csr, identity.Agent{Node: name, Boot: 1}, time.Now())
+				s.update(func(ctx context.Context, tx *core.Tx) error {
+					_, err := machine.UseInspectionToken(ctx, tx, name, 1, key) // the boot is joined, with this key
+					return err
+				})
+				return certificate, err
 			})
-			return certificate, err
-		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -287,8 +292,11 @@ func (j *migration) start(i int) {
 	go func() {
 		defer close(done)
 		if err := hostd.Run(ctx, hostd.Options{
-			Controller: j.call[i], Refused: errors.New("refused"), Boot: 1, Guests: p, Networks: p, Images: p, Movers: p, Sleepers: p, Keys: j.keys[i], Dir: j.dirs[i],
-			Address: func() (netip.AddrPort, error) { return netip.ParseAddrPort("127.0.0.1:0") }, Console: io.Discard, Look: 5 * time.Millisecond,
+			Controller: j.call[i], Refused: errors.New("refused"), Boot: 1, Guests: p, Networks: p, Images: p, Movers: p,
+			Sleepers: p, Keys: j.keys[i], Dir: j.dirs[i],
+			Address: func() (netip.AddrPort, error) {
+				return netip.ParseAddrPort("127.0.0.1:0")
+			}, Console: io.Discard, Look: 5 * time.Millisecond,
 		}); err != nil {
 			j.Error(err)
 		}
@@ -299,7 +307,8 @@ func (j *migration) start(i int) {
 // travel takes the guest from one host to the other, and does to the rows what a node's life does. It says what came of it.
 func (j *migration) travel(n substrate.Node, from, to int) error {
 	j.Helper()
-	target := host.Guest{Machine: inventory.Machine{ID: "id-" + n.Node, Name: n.Machine, Substrate: "vm", Host: hypervisors[to]}, Allocation: *n.Allocation}
+	target := host.Guest{Machine: inventory.Machine{ID: "id-" + n.Node, Name: n.Machine, Substrate: "vm", Host: hypervisors[to]},
+		Allocation: *n.Allocation}
 	j.update(func(ctx context.Context, tx *core.Tx) error { return host.StartMove(ctx, tx, target) })
 	for end := time.Now().Add(time.Minute); ; {
 		err := j.mover.Move(context.Background(), n, hypervisors[from], hypervisors[to])
@@ -417,7 +426,8 @@ func TestAGuestThatIsToEndOnItsWayIsNowhere(t *testing.T) {
 	if err := j.driver.Ensure(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	impatient := remote.NewMover(remote.MoverConfig{Migrations: migrations{j.db}, Silence: time.Hour, Patience: time.Millisecond, Limit: time.Hour})
+	impatient := remote.NewMover(remote.MoverConfig{Migrations: migrations{j.db}, Silence: time.Hour, Patience: time.Millisecond,
+		Limit: time.Hour})
 	if err := impatient.Move(t.Context(), n, "hv", "hv2"); !errors.Is(err, substrate.ErrUnderway) {
 		t.Fatalf("the move says %v", err)
 	}
@@ -447,9 +457,10 @@ func TestWhatAHostCannotLookAtIsNotGone(t *testing.T) {
 			return err
 		}
 		g.Try = 1
-		return errors.Join(host.HoldGuest(ctx, tx, "hv", g), host.SaveReport(ctx, tx, "hv", protocol.HostReport{Boot: 1, Revision: 1 << 40, Guests: []protocol.HostedState{
-			{Cluster: n.Cluster, Node: n.Node, Boot: 1, Try: 1, Unseen: true, Detail: "its folder cannot be read"},
-		}}))
+		return errors.Join(host.HoldGuest(ctx, tx, "hv", g),
+			host.SaveReport(ctx, tx, "hv", protocol.HostReport{Boot: 1, Revision: 1 << 40, Guests: []protocol.HostedState{
+				{Cluster: n.Cluster, Node: n.Node, Boot: 1, Try: 1, Unseen: true, Detail: "its folder cannot be read"},
+			}}))
 	})
 	hasty := remote.New(remote.Config{Ledger: hostingLedger{s.db}, Silence: time.Hour, Patience: 10 * time.Millisecond})
 	if seen, err := hasty.Observe(t.Context(), n.Ref); err == nil {

@@ -38,7 +38,9 @@ type networks struct {
 }
 
 func newTestbed(k *controller, watch *monitor.Monitor) *networks {
-	files := bootFiles{images: k.images, binary: k.Binary, agent: sync.OnceValues(func() (protocol.Blob, error) { return blobOf(k.Binary) })}
+	files := bootFiles{images: k.images, binary: k.Binary, agent: sync.OnceValues(func() (protocol.Blob, error) {
+		return blobOf(k.Binary)
+	})}
 	return &networks{
 		controller: k, watch: watch, files: files, init: sync.OnceValues(initramfs.Archive),
 		boots:    &monitor.Boots{DB: k.db, Authority: k.authority, Images: files, Telemetry: k.telemetry},
@@ -211,7 +213,8 @@ func (f bootFiles) BootFiles(digest string) (monitor.BootFiles, error) {
 	}
 	agent, err := f.agent()
 	return monitor.BootFiles{
-		Root: protocol.Blob{Digest: image.Digest, Size: image.Size}, Agent: agent, Kernel: image.Kernel.Digest, Drivers: image.Drivers.Digest,
+		Root: protocol.Blob{Digest: image.Digest, Size: image.Size}, Agent: agent, Kernel: image.Kernel.Digest,
+		Drivers: image.Drivers.Digest,
 	}, err
 }
 

@@ -32,7 +32,9 @@ func (k *controller) openTelemetry() (err error) {
 	if k.Traces == "" {
 		return nil
 	}
-	return k.telemetry.OpenTraces(k.Traces, k.owner, k.Version, func(err error) { k.Log.Warn("traces do not arrive", "error", err) })
+	return k.telemetry.OpenTraces(k.Traces, k.owner, k.Version, func(err error) {
+		k.Log.Warn("traces do not arrive", "error", err)
+	})
 }
 
 // checkWithin bounds the checks of one scrape.
@@ -84,7 +86,8 @@ func (k *controller) databaseCheck(ctx context.Context) protocol.Check {
 	if err != nil {
 		return protocol.Check{Name: "database", Text: "does not answer"}
 	}
-	return protocol.Check{Name: "database", OK: true, Text: fmt.Sprintf("answered in %s", time.Since(began).Round(10*time.Microsecond))}
+	return protocol.Check{Name: "database", OK: true,
+		Text: fmt.Sprintf("answered in %s", time.Since(began).Round(10*time.Microsecond))}
 }
 
 // engineHangs is how long ago an engine that works may have looked for work last; it looks twice a second at least.
@@ -96,7 +99,8 @@ func engineCheck(e *core.Engine) protocol.Check {
 	if ago > engineHangs {
 		return protocol.Check{Name: "engine", Text: "has not looked for work for more than " + engineHangs.String()}
 	}
-	return protocol.Check{Name: "engine", OK: true, Text: fmt.Sprintf("looked for work %s ago; %d of at most %d handlers run", ago.Round(time.Millisecond), now, most)}
+	return protocol.Check{Name: "engine", OK: true, Text: fmt.Sprintf("looked for work %s ago; %d of at most %d handlers run",
+		ago.Round(time.Millisecond), now, most)}
 }
 
 // agentsCheck knocks at the door of the agents on this host.
@@ -120,17 +124,21 @@ func (k *controller) registerMetrics(engine *core.Engine, y *networks, about api
 		now, _ := engine.Running()
 		return float64(now)
 	})
-	gauge("muster_networks_unserved", "Networks whose machines this controller cannot serve.", func() float64 { return float64(len(y.alarms())) })
-	gauge("muster_disk_left_bytes", "Bytes that clusters may still write to the data directory's disk before its reserve; below 0: they may not.", func() float64 {
-		if k.shared == nil {
-			return 0
-		}
-		left, _, err := k.shared.Room()
-		if err != nil {
-			return 0
-		}
-		return float64(left)
+	gauge("muster_networks_unserved", "Networks whose machines this controller cannot serve.", func() float64 {
+		return float64(len(y.alarms()))
 	})
+	gauge("muster_disk_left_bytes",
+		"Bytes that clusters may still write to the data directory's disk before its reserve; below 0: they may not.",
+		func() float64 {
+			if k.shared == nil {
+				return 0
+			}
+			left, _, err := k.shared.Room()
+			if err != nil {
+				return 0
+			}
+			return float64(left)
+		})
 	gauge("muster_ready", "1 if this controller is of use, as /readyz says.", func() float64 {
 		ctx, cancel := context.WithTimeout(context.Background(), checkWithin)
 		defer cancel()
@@ -160,7 +168,8 @@ func (y *networks) alarms() []apiv1.Alarm {
 	defer y.mu.Unlock()
 	var all []apiv1.Alarm
 	for _, network := range slices.Sorted(maps.Keys(y.troubles)) {
-		all = append(all, apiv1.Alarm{Name: "network-down", Text: fmt.Sprintf("machines of network %s are not served: %s", network, y.troubles[network])})
+		all = append(all, apiv1.Alarm{Name: "network-down", Text: fmt.Sprintf("machines of network %s are not served: %s",
+			network, y.troubles[network])})
 	}
 	return all
 }

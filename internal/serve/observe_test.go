@@ -31,7 +31,8 @@ import (
 // observed is a controller of which nothing runs: neither an engine, nor the agents' socket.
 func observed(t *testing.T) (*controller, api.About) {
 	t.Helper()
-	k := &controller{Config: Config{Version: "v", Log: slog.New(slog.DiscardHandler), Metrics: "127.0.0.1:0"}, dir: dir(t.TempDir()), owner: "c1"}
+	k := &controller{Config: Config{Version: "v", Log: slog.New(slog.DiscardHandler), Metrics: "127.0.0.1:0"},
+		dir: dir(t.TempDir()), owner: "c1"}
 	if err := k.openTelemetry(); err != nil {
 		t.Fatal(err)
 	}
@@ -72,12 +73,14 @@ func TestAControllerIsReadyOnlyIfEveryCheckPasses(t *testing.T) {
 	if status != http.StatusServiceUnavailable {
 		t.Errorf("no engine has looked for work, nobody listens for agents, and it answers %d", status)
 	}
-	for _, part := range []string{`"ready":false`, `{"name":"database","ok":true`, `{"name":"engine","ok":false`, `{"name":"agents","ok":false`} {
+	for _, part := range []string{`"ready":false`, `{"name":"database","ok":true`, `{"name":"engine","ok":false`,
+		`{"name":"agents","ok":false`} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%s is not in %s", part, text)
 		}
 	}
-	if _, text := ask("/metrics"); !strings.Contains(text, "\nmuster_ready 0\n") || !strings.Contains(text, "\nmuster_database_up 1\n") {
+	if _, text := ask("/metrics"); !strings.Contains(text, "\nmuster_ready 0\n") ||
+		!strings.Contains(text, "\nmuster_database_up 1\n") {
 		t.Errorf("metrics say otherwise: %.300s", text)
 	}
 	if err := k.db.Close(); err != nil {
@@ -161,7 +164,8 @@ func deployed(t *testing.T) map[string]string {
 		}
 		for _, panel := range board.Panels {
 			for _, target := range panel.Targets {
-				all[filepath.Base(path)+": "+panel.Title+": "+target.Expr] = strings.ReplaceAll(target.Expr, "$__rate_interval", "5m")
+				all[filepath.Base(path)+": "+panel.Title+": "+target.Expr] = strings.ReplaceAll(target.Expr, "$__rate_interval",
+					"5m")
 			}
 		}
 	}
@@ -209,7 +213,8 @@ func TestDashboardsAndRulesAskForWhatThereIs(t *testing.T) {
 
 // A label with the names of clusters, nodes or machines would make series without end.
 func TestMetricsNameNothingThatThereIsNoEndOf(t *testing.T) {
-	few := []string{"call", "cause", "door", "driver", "instance", "job", "kind", "le", "limit", "mode", "network", "operation", "phase", "project", "protocol", "result", "status", "step", "substrate", "version"}
+	few := []string{"call", "cause", "door", "driver", "instance", "job", "kind", "le", "limit", "mode", "network", "operation",
+		"phase", "project", "protocol", "result", "status", "step", "substrate", "version"}
 	_, labels := offered(t)
 	delete(labels, "")
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
@@ -257,7 +262,8 @@ func TestPrometheusTakesRulesAndDashboards(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"check", "rules", "--lint=none", file}, {"check", "rules", "muster.rules.yaml"}, {"test", "rules", "muster.rules.test.yaml"}, {"check", "config", "prometheus.yaml"},
+		{"check", "rules", "--lint=none", file}, {"check", "rules", "muster.rules.yaml"},
+		{"test", "rules", "muster.rules.test.yaml"}, {"check", "config", "prometheus.yaml"},
 	} {
 		c := exec.Command(promtool, args...)
 		c.Dir = "../../deploy/prometheus"

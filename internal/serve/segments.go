@@ -47,7 +47,8 @@ func (s *segments) put(ctx context.Context, m inventory.Machine, on inventory.Ne
 		return nil
 	}
 	if len(m.Ports) == 0 || len(m.Ports) != len(m.MACs) {
-		return fmt.Errorf("nobody said on which ports of the switch of network %s it is; remove it with `muster machines remove %s`, and enrol it again with --port", on.Name, m.Name)
+		return fmt.Errorf("nobody said on which ports of the switch of network %s it is; remove it with `muster machines "+
+			"remove %s`, and enrol it again with --port", on.Name, m.Name)
 	}
 	driver, err := s.all.Open(on)
 	if err != nil {
@@ -91,7 +92,9 @@ func (s segmented) EnsureShared(ctx context.Context, cluster string, n substrate
 	}
 	var uplinks []substrate.Uplink
 	for _, u := range n.Uplinks {
-		i := slices.IndexFunc(networks, func(on inventory.Network) bool { return on.Namespace == u.Namespace && on.Interface == u.Interface })
+		i := slices.IndexFunc(networks, func(on inventory.Network) bool {
+			return on.Namespace == u.Namespace && on.Interface == u.Interface
+		})
 		if i < 0 || !s.all.Isolates(networks[i]) {
 			uplinks = append(uplinks, u)
 			continue
@@ -107,7 +110,8 @@ func (s segmented) EnsureShared(ctx context.Context, cluster string, n substrate
 }
 
 // uplinks are to the segments of one network where the cluster has nodes.
-func (s segmented) uplinks(ctx context.Context, on inventory.Network, p network.Presence, segment int) ([]substrate.Uplink, error) {
+func (s segmented) uplinks(ctx context.Context, on inventory.Network, p network.Presence, segment int) ([]substrate.Uplink,
+	error) {
 	driver, err := s.all.Open(on)
 	if err != nil {
 		return nil, err
@@ -220,7 +224,8 @@ func (s *segments) remind(ctx context.Context, n inventory.Network, driver switc
 	for _, p := range forgotten {
 		if in, there := ports[p.Name]; err == nil && there && in == p.In {
 			if err = forgetful.Remind(ctx, p); err == nil {
-				s.log.Info("a switch is told again which port a machine has", "network", n.Name, "port", p.Name, "segment", p.In.String())
+				s.log.Info("a switch is told again which port a machine has", "network", n.Name, "port", p.Name, "segment",
+					p.In.String())
 			}
 		}
 	}
@@ -228,9 +233,11 @@ func (s *segments) remind(ctx context.Context, n inventory.Network, driver switc
 }
 
 // compare tells of ports that are not where they belong. Those of a machine that boots nothing are put into the common
-// segment; those of others are left alone, since only their own next boot knows for certain that nothing else runs there. It returns those
+// segment; those of others are left alone, since only their own next boot knows for certain that nothing else runs there. It
+// returns those
 // that are where they belong.
-func (s *segments) compare(ctx context.Context, m inventory.Machine, n inventory.Network, ports map[string]switches.Segment) (right []switches.Placed, err error) {
+func (s *segments) compare(ctx context.Context, m inventory.Machine, n inventory.Network,
+	ports map[string]switches.Segment) (right []switches.Placed, err error) {
 	want, free, err := s.wanted(ctx, m)
 	if err != nil || want == switches.Nowhere {
 		return nil, err

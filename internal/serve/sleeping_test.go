@@ -46,7 +46,8 @@ func (j *migration) insist(ask func() error) error {
 	for end := time.Now().Add(time.Minute); ; {
 		err := ask()
 		switch {
-		case err == nil, errors.Is(err, substrate.ErrEnded), errors.Is(err, substrate.ErrRefused), errors.Is(err, substrate.ErrNoRoom):
+		case err == nil, errors.Is(err, substrate.ErrEnded), errors.Is(err, substrate.ErrRefused),
+			errors.Is(err, substrate.ErrNoRoom):
 			return err
 		case time.Now().After(end):
 			j.Fatalf("it comes to no end: %v", err)
@@ -72,7 +73,8 @@ func (j *migration) hosted() substrate.Node {
 	return n
 }
 
-// As of moves: agents, calls and rows are the true ones, and the guest is on paper. It is made once, and runs or sleeps as it is said to,
+// As of moves: agents, calls and rows are the true ones, and the guest is on paper. It is made once, and runs or sleeps as it is
+// said to,
 // while calls fail and agents die.
 func TestAGuestSleepsAndWakesWhateverFails(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
@@ -116,7 +118,8 @@ func TestWhatSleepsIsNeverMadeAnew(t *testing.T) {
 	if bytes, err := j.driver.Sleep(t.Context(), n.Ref, "hv"); err != nil || bytes != 64<<20 {
 		t.Fatalf("%d bytes, %v", bytes, err)
 	}
-	if err := j.driver.Ensure(t.Context(), n); err == nil || !strings.Contains(err.Error(), "it was put to sleep") || p.is() != asleep {
+	if err := j.driver.Ensure(t.Context(), n); err == nil || !strings.Contains(err.Error(), "it was put to sleep") ||
+		p.is() != asleep {
 		t.Errorf("asked to run it %s: %v", p.is(), err)
 	}
 	j.papers.mu.Lock()
@@ -154,7 +157,8 @@ func TestASilentHostIsWaitedForUntilItIsSeenOff(t *testing.T) {
 		t.Errorf("nobody knows, and it is said: %v", err)
 	}
 	s.update(func(ctx context.Context, tx *core.Tx) error { return host.IsOff(ctx, tx, "hv") })
-	if err := deaf.Wake(t.Context(), n, "hv"); !errors.Is(err, substrate.ErrEnded) || !strings.Contains(err.Error(), "what it held is lost") {
+	if err := deaf.Wake(t.Context(), n, "hv"); !errors.Is(err, substrate.ErrEnded) ||
+		!strings.Contains(err.Error(), "what it held is lost") {
 		t.Errorf("its host is off, and it is said: %v", err)
 	}
 	if _, err := deaf.Sleep(t.Context(), n.Ref, "hv"); !errors.Is(err, substrate.ErrEnded) {
@@ -173,9 +177,11 @@ func TestHowATryEndedIsWhatIsSaid(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			state := protocol.HostedState{Cluster: n.Cluster, Node: n.Node, Boot: 1, Try: held.Guest.Try, Present: true, Running: true}
+			state := protocol.HostedState{Cluster: n.Cluster, Node: n.Node, Boot: 1, Try: held.Guest.Try, Present: true,
+				Running: true}
 			change(&state)
-			return host.SaveReport(ctx, tx, "hv", protocol.HostReport{Boot: 1, Revision: 1 << 40, Guests: []protocol.HostedState{state}})
+			return host.SaveReport(ctx, tx, "hv",
+				protocol.HostReport{Boot: 1, Revision: 1 << 40, Guests: []protocol.HostedState{state}})
 		})
 	}
 	for _, one := range []struct {
@@ -183,7 +189,9 @@ func TestHowATryEndedIsWhatIsSaid(t *testing.T) {
 		want error
 		text string
 	}{
-		{func(s *protocol.HostedState) { s.NoRoom = "3072 MiB are needed and 5 MiB are free" }, substrate.ErrNoRoom, "3072 MiB are needed"},
+		{func(s *protocol.HostedState) {
+			s.NoRoom = "3072 MiB are needed and 5 MiB are free"
+		}, substrate.ErrNoRoom, "3072 MiB are needed"},
 		{func(s *protocol.HostedState) { s.Refused = "it has devices" }, substrate.ErrRefused, "it has devices"},
 		{func(s *protocol.HostedState) { s.Gone = "its QEMU has ended" }, substrate.ErrEnded, "its QEMU has ended"},
 		{func(*protocol.HostedState) {}, substrate.ErrRefused, "has written nothing"}, // by an agent that knows of no sleep
@@ -202,7 +210,8 @@ func TestHowATryEndedIsWhatIsSaid(t *testing.T) {
 		}
 		report(one.says)
 		for range 2 { // what nothing changes is not asked for again
-			if _, err := hasty.Sleep(t.Context(), n.Ref, "hv"); !errors.Is(err, one.want) || !strings.Contains(fmt.Sprint(err), one.text) {
+			if _, err := hasty.Sleep(t.Context(), n.Ref, "hv"); !errors.Is(err, one.want) ||
+				!strings.Contains(fmt.Sprint(err), one.text) {
 				t.Errorf("not %q: %v", one.text, err)
 			}
 		}

@@ -48,7 +48,8 @@ func (k *controller) openSubstrates(ctx context.Context) error {
 	all := k.admission.Substrates
 	guest, _ := all.Find(all.Guests())
 	env := substrate.Env{
-		Binary: k.Binary, Sockets: k.dir.sockets(), Log: k.Log, Site: k.admission.Catalogue, Images: imageFinder{k.images}, Keys: k.authority,
+		Binary: k.Binary, Sockets: k.dir.sockets(), Log: k.Log, Site: k.admission.Catalogue, Images: imageFinder{k.images},
+		Keys:  k.authority,
 		Host:  substrate.Host{Machine: machine, Guests: k.LocalHypervisor, Divide: k.Divide},
 		Hosts: newHosts(k.db, k.limits(guest, guest.Deadlines)),
 		Boots: boots{k.db}, Power: newPower(k.dir, drivers.Power()), Place: k.ports.place, Notices: notices{k},

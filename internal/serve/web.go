@@ -47,7 +47,8 @@ func (w Web) name() (domain, port string, err error) {
 		domain, port = host, after
 	}
 	const most = 180 // leaves room for a label before it
-	if _, err := strconv.ParseUint(cmp.Or(port, "443"), 10, 16); err != nil || len(domain) > most || !domainName.MatchString(domain) {
+	if _, err := strconv.ParseUint(cmp.Or(port, "443"), 10, 16); err != nil || len(domain) > most ||
+		!domainName.MatchString(domain) {
 		return "", "", fmt.Errorf("--web-domain: %q is no domain such as apps.example.org, or apps.example.org:8443", w.Domain)
 	}
 	return domain, port, nil
@@ -74,7 +75,8 @@ func (k *controller) newWebDoor() (*web.Door, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := web.Config{DB: k.db, Dialer: k.shared, Log: k.Log, NewID: admission.NewID, Requests: k.budget.Web / 2, Meter: k.telemetry}
+	config := web.Config{DB: k.db, Dialer: k.shared, Log: k.Log, NewID: admission.NewID, Requests: k.budget.Web / 2,
+		Meter: k.telemetry}
 	if k.Web.Certificate != "" {
 		config.Certificate, err = web.Files(k.Web.Certificate, k.Web.Key, k.Log)
 	} else {

@@ -11,8 +11,10 @@ func TestDiffNamesTheEffectOfEachChange(t *testing.T) {
 	const base = "name: cfd\nqueues:\n  - {name: cpu, nodes: 4}\n  - {name: gpu, nodes: 2, class: h100x8}\n"
 	for _, tc := range []struct{ name, before, after, want string }{
 		{"nothing", base, base, ""},
-		{"queues in another order", base, "name: cfd\nqueues:\n  - {name: gpu, nodes: 2, class: h100x8}\n  - {name: cpu, nodes: 4}\n", ""},
-		{"the short form and the long one", "name: cfd\nnodes: 4\n", "name: cfd\nqueues:\n  - {name: main, min: 4, max: 4}\n", ""},
+		{"queues in another order", base,
+			"name: cfd\nqueues:\n  - {name: gpu, nodes: 2, class: h100x8}\n  - {name: cpu, nodes: 4}\n", ""},
+		{"the short form and the long one", "name: cfd\nnodes: 4\n", "name: cfd\nqueues:\n  - {name: main, min: 4, max: 4}\n",
+			""},
 		{"growing", base, strings.Replace(base, "nodes: 4", "nodes: 8", 1), `
 			queues[cpu].min 4 → 8 live: new nodes join the running queue
 			queues[cpu].max 4 → 8 live: new nodes join the running queue`},
@@ -46,7 +48,8 @@ func TestDiffNamesTheEffectOfEachChange(t *testing.T) {
 
 func TestDiffKnowsWhatIsNotAvailableYet(t *testing.T) {
 	yes := true
-	old := Cluster{Name: "cfd", Storage: []Storage{{Mount: "/home", Size: "2TiB"}}, Lease: &Lease{For: "90m"}, Access: &Access{Users: []string{"alice"}}}
+	old := Cluster{Name: "cfd", Storage: []Storage{{Mount: "/home", Size: "2TiB"}}, Lease: &Lease{For: "90m"},
+		Access: &Access{Users: []string{"alice"}}}
 	changed := Cluster{Name: "cfd", Storage: []Storage{{Mount: "/home", Size: "900GiB", Keep: &yes}}, Lease: &Lease{For: "5d"},
 		Queues: []Queue{{Name: "small", VM: &VM{CPUs: 4, Memory: "8GiB", Devices: &Devices{GPU: 2, IB: 1}}}}}
 	got := map[string]string{}

@@ -149,11 +149,13 @@ var table = []Field{
 	{Path: "queues[].vm.devices.eth", Type: "number", Min: 1, Max: 64, Effect: DrainsQueue, Why: newNodes,
 		Doc: "Ethernet adapters, or their virtual functions, in addition to the cluster's network."},
 	{Path: "queues[].vm.devices.nvme", Type: "number", Min: 1, Max: 64, Effect: DrainsQueue, Why: newNodes, Doc: "NVMe disks."},
-	{Path: "queues[].vm.locality", Type: "choice", Values: []string{"required", defaultLocality, "any"}, Default: defaultLocality, Effect: Live,
-		Why: "applies to new nodes; existing ones stay where they are",
-		Doc: "Whether its devices must be on the same NUMA node as its cores."},
+	{Path: "queues[].vm.locality", Type: "choice", Values: []string{"required", defaultLocality, "any"}, Default: defaultLocality,
+		Effect: Live,
+		Why:    "applies to new nodes; existing ones stay where they are",
+		Doc:    "Whether its devices must be on the same NUMA node as its cores."},
 	{Path: "queues[].vm.gpu_direct", Type: "flag", Default: "false", Effect: DrainsQueue, Why: newNodes,
-		Doc: "Whether each GPU must share a PCIe root port with an InfiniBand adapter of the node, for direct transfers between " +
+		Doc: "Whether each GPU must share a PCIe root port with an InfiniBand adapter of the node, for direct transfers " +
+			"between " +
 			"them."},
 
 	{Path: "storage", Type: "list", Min: 1, Max: 20, Default: "one entry, /home", Doc: "File systems that every node mounts."},
@@ -165,7 +167,8 @@ var table = []Field{
 	{Path: "storage[].size", Type: "size", Default: "the site's limits.home", Effect: Live, Why: "it grows while in use",
 		Less:    NeverChanges,
 		LessWhy: "a file system cannot shrink; save the cluster with `muster snapshot` and create a smaller one from that",
-		Doc:     "Its capacity, at least 300MiB. On a head that is a whole machine " + homeMount + " is in memory and has no size."},
+		Doc: "Its capacity, at least 300MiB. On a head that is a whole machine " + homeMount +
+			" is in memory and has no size."},
 	{Path: "storage[].keep", Type: "flag", Default: "false", NotYet: "files that outlive their cluster", Effect: Live,
 		Why: "read when the cluster is deleted", Doc: "Whether it is kept when the cluster is deleted."},
 	{Path: "storage[].source", Type: "URL",
@@ -173,9 +176,11 @@ var table = []Field{
 		Doc: "An existing file system to mount."},
 
 	{Path: "software", Type: "mapping", Doc: "Software on its nodes."},
-	{Path: "software.scheduler", Type: "choice", Values: []string{SchedulerSlurm, SchedulerNone}, Default: SchedulerSlurm, Effect: NeverChanges,
-		Why: "jobs, accounts and nodes are the scheduler's; create another cluster",
-		Doc: "What starts jobs: slurm; or none, for plain nodes with an MPI host file on which you may run a scheduler of your own."},
+	{Path: "software.scheduler", Type: "choice", Values: []string{SchedulerSlurm, SchedulerNone}, Default: SchedulerSlurm,
+		Effect: NeverChanges,
+		Why:    "jobs, accounts and nodes are the scheduler's; create another cluster",
+		Doc: "What starts jobs: slurm; or none, for plain nodes with an MPI host file on which you may run a scheduler of " +
+			"your own."},
 	{Path: "software.packages", Type: "list", Min: 1, Max: 200,
 		NotYet: packagesAndSetup, Effect: Rolling, Why: "each node is drained and boots with them",
 		Doc: "Packages."},
@@ -217,9 +222,10 @@ var table = []Field{
 	{Path: "budget", Type: "mapping", Doc: "What the cluster may cost."},
 	{Path: "budget.limit", Type: "money", Required: true, Effect: Live, Why: nextPass,
 		Doc: "The most that the cluster may cost, counted from its creation."},
-	{Path: "budget.on_limit", Type: "choice", Values: []string{defaultOnLimit, OnLimitWarn}, Default: defaultOnLimit, Effect: Live,
-		Why: nextPass,
-		Doc: "What happens at the limit: the cluster is paused, or an event warns of it."},
+	{Path: "budget.on_limit", Type: "choice", Values: []string{defaultOnLimit, OnLimitWarn}, Default: defaultOnLimit,
+		Effect: Live,
+		Why:    nextPass,
+		Doc:    "What happens at the limit: the cluster is paused, or an event warns of it."},
 
 	{Path: "pause", Type: "mapping",
 		NotYet: "keeping what nodes wrote outside /home during a pause (/home, the job queue, names and keys are always kept)",
@@ -231,8 +237,9 @@ var table = []Field{
 	{Path: "burst.to", Type: "name", Required: true, Effect: DrainsQueue,
 		Why: "nodes at the old site finish their jobs and are removed",
 		Doc: "The other site."},
-	{Path: "burst.max", Type: "number", Required: true, Min: 1, Max: maxNodes, Effect: Live, Why: growsOrShrinks, LessWhy: shrinks,
-		Doc: "The largest number of nodes there."},
+	{Path: "burst.max", Type: "number", Required: true, Min: 1, Max: maxNodes, Effect: Live, Why: growsOrShrinks,
+		LessWhy: shrinks,
+		Doc:     "The largest number of nodes there."},
 }
 
 // effect is what a change of this field does and why; less for a smaller value or one entry less.

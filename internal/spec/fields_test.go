@@ -99,7 +99,8 @@ func TestWhatIsInsideAnUnavailableFieldIsUnavailable(t *testing.T) {
 	}
 	for path, want := range map[string]bool{
 		"name": true, "isolation": true, "queues[].nodes": true, "storage[].mount": true, "site[]": true,
-		"burst": false, "pause": false, "burst.to": false, "queues[].vm.devices.gpu": true, "queues[].vm.cpus": true, "storage[].keep": false,
+		"burst": false, "pause": false, "burst.to": false, "queues[].vm.devices.gpu": true, "queues[].vm.cpus": true,
+		"storage[].keep": false,
 	} {
 		if available[path] != want {
 			t.Errorf("%s: available %v", path, available[path])

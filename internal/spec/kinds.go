@@ -28,9 +28,10 @@ type kind struct {
 var kinds = map[string]kind{
 	"mapping": {is: "a mapping", json: "object", hint: "write its fields as key: value, indented below it"},
 	"list":    {is: "a list", json: "array", hint: "write its entries one a line, each after \"- \", or in [ ]"},
-	"number":  {is: "a whole number", json: "integer", hint: "write plain digits, without quotes or unit", example: "16", units: map[string]int64{"": 1}},
-	"flag":    {is: "true or false", json: "boolean", hint: "write true or false, without quotes"},
-	"choice":  {is: "one of the known words", json: "string"},
+	"number": {is: "a whole number", json: "integer", hint: "write plain digits, without quotes or unit", example: "16",
+		units: map[string]int64{"": 1}},
+	"flag":   {is: "true or false", json: "boolean", hint: "write true or false, without quotes"},
+	"choice": {is: "one of the known words", json: "string"},
 	"cluster name": {
 		is: "a cluster name", json: "string", form: pattern.New(`^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$`),
 		hint:    "1 to 30 of a-z, 0-9 and '-'; begin with a letter, end with a letter or digit",
@@ -79,7 +80,8 @@ var kinds = map[string]kind{
 	},
 	"time": {
 		is: "a time", json: "string",
-		form:    pattern.New(`^(now|\+` + duration.Form + `|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2}))$`),
+		form: pattern.New(`^(now|\+` + duration.Form +
+			`|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2}))$`),
 		hint:    "now, a time with its zone, or + and a duration counted from now",
 		example: "2027-03-01T08:00:00Z",
 		valid:   isTime,

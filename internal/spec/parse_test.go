@@ -14,7 +14,8 @@ import (
 
 func TestPositionFindsWhatWasWrittenOrItsNearestParent(t *testing.T) {
 	long := mustParse(t, "cluster.yaml", []byte(
-		"name: cfd\nhead: {class: service}\nqueues:\n  - {name: cpu, nodes: 4}\n  - name: gpu\n    class: h100x8\n    max: 2\n    min: 2\nsite: home\n"))
+		"name: cfd\nhead: {class: service}\nqueues:\n  - {name: cpu, nodes: 4}\n  - name: gpu\n    class: h100x8\n    max: "+
+			"2\n    min: 2\nsite: home\n"))
 	short := mustParse(t, "cluster.yaml", []byte("# small\nname: cfd\nnodes: 4\n"))
 	for _, tc := range []struct {
 		doc  *Document
@@ -23,7 +24,8 @@ func TestPositionFindsWhatWasWrittenOrItsNearestParent(t *testing.T) {
 	}{
 		{long, "", "1:1"}, {long, "name", "1:7"}, {long, "head", "2:1"}, {long, "head.class", "2:15"},
 		{long, "queues", "3:1"}, {long, "queues[0]", "4:5"}, {long, "queues[0].nodes", "4:24"}, {long, "queues[0].max", "4:24"},
-		{long, "queues[0].class", "4:5"}, {long, "queues[1]", "5:5"}, {long, "queues[1].class", "6:12"}, {long, "queues[gpu].max", "7:10"},
+		{long, "queues[0].class", "4:5"}, {long, "queues[1]", "5:5"}, {long, "queues[1].class", "6:12"},
+		{long, "queues[gpu].max", "7:10"},
 		{long, "queues[7].max", "3:1"}, {long, "site[0]", "9:7"}, {long, "lease.for", "1:1"}, {long, "storage[/a.b].size", "1:1"},
 		{long, "]", "1:1"}, {long, "...", "1:1"},
 		{short, "", "2:1"}, {short, "queues[0].max", "3:8"}, {short, "queues[main].class", "3:8"}, {short, "image", "2:1"},
@@ -81,17 +83,20 @@ func TestLocateAddsWhereAndOrders(t *testing.T) {
 
 func TestDiagnosticPrintsWhatIsKnown(t *testing.T) {
 	for want, d := range map[string]Diagnostic{
-		"cluster.yaml:7:12: queues[0].max: must be more (write 1)": {File: "cluster.yaml", Line: 7, Col: 12, Path: "queues[0].max", Text: "must be more", Hint: "write 1"},
-		"7:12: queues[0].max: must be more":                        {Line: 7, Col: 12, Path: "queues[0].max", Text: "must be more"},
-		"name: is missing":                                         {Path: "name", Text: "is missing"},
-		"cluster.yaml: the file is empty":                          {File: "cluster.yaml", Text: "the file is empty"},
+		"cluster.yaml:7:12: queues[0].max: must be more (write 1)": {File: "cluster.yaml", Line: 7, Col: 12,
+			Path: "queues[0].max", Text: "must be more", Hint: "write 1"},
+		"7:12: queues[0].max: must be more": {Line: 7, Col: 12, Path: "queues[0].max",
+			Text: "must be more"},
+		"name: is missing":                {Path: "name", Text: "is missing"},
+		"cluster.yaml: the file is empty": {File: "cluster.yaml", Text: "the file is empty"},
 	} {
 		if got := d.Error(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 	text, err := json.Marshal(Diagnostic{Code: CodeSyntax, Path: "name", Line: 1, Col: 2, Text: "t", Hint: "h", File: "f"})
-	if want := `{"code":"syntax","path":"name","file":"f","line":1,"col":2,"text":"t","hint":"h"}`; err != nil || string(text) != want {
+	if want := `{"code":"syntax","path":"name","file":"f","line":1,"col":2,"text":"t","hint":"h"}`; err != nil ||
+		string(text) != want {
 		t.Errorf("%s, %v", text, err)
 	}
 }
@@ -166,7 +171,8 @@ func TestResolveHoldsAProgramsClusterToTheRules(t *testing.T) {
 		CodeConflict:     {Name: "cfd", Nodes: 4, Queues: []Queue{{Name: "cpu", Nodes: &four}}},
 		CodeMissingField: {Name: "cfd"},
 		CodeBadValue:     {Name: "CFD", Nodes: 4},
-		CodeNotAvailable: {Name: "cfd", Queues: []Queue{{Name: "cpu", Min: &two, Max: &four}}, Storage: []Storage{{Mount: "/scratch"}}},
+		CodeNotAvailable: {Name: "cfd", Queues: []Queue{{Name: "cpu", Min: &two, Max: &four}},
+			Storage: []Storage{{Mount: "/scratch"}}},
 	} {
 		_, err := Resolve(c, catalogue)
 		ds, ok := err.(Diagnostics)

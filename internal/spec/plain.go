@@ -66,7 +66,8 @@ func (n *node) inline(v any) string {
 	return scalar(v)
 }
 
-// bare is text that needs no quotes anywhere in YAML; what begins with a digit only if no reader can take it for a number or time.
+// bare is text that needs no quotes anywhere in YAML; what begins with a digit only if no reader can take it for a number or
+// time.
 var bare = pattern.New(`^([A-Za-z/]|[A-Za-z/][A-Za-z0-9 /._+-]*[A-Za-z0-9/._+-]|[0-9]+ ?[A-Za-z]+)$`)
 
 func scalar(v any) string {

@@ -13,7 +13,8 @@ import (
 func clusters() *rapid.Generator[Cluster] {
 	label := rapid.StringMatching(`[a-z]([a-z0-9-]{0,8}[a-z0-9])?`)
 	name := rapid.StringMatching(`[a-z0-9]([a-z0-9._-]{0,8}[a-z0-9])?`)
-	perhaps := rapid.OneOf(rapid.Just(""), name, rapid.SampledFrom([]string{"true", "null", "no", "on", "1e5", "0x10", "007", "1.5", "5d", "2027-03-01"}))
+	perhaps := rapid.OneOf(rapid.Just(""), name,
+		rapid.SampledFrom([]string{"true", "null", "no", "on", "1e5", "0x10", "007", "1.5", "5d", "2027-03-01"}))
 	return rapid.Custom(func(t *rapid.T) Cluster {
 		c := Cluster{
 			Name: label.Draw(t, "name"), Project: perhaps.Draw(t, "project"), Image: perhaps.Draw(t, "image"),

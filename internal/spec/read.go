@@ -13,7 +13,8 @@ import (
 	"muster/internal/kit/pattern"
 )
 
-// reader walks a syntax tree along the grammar. It keeps what is right, notes where everything stands, and collects what is wrong.
+// reader walks a syntax tree along the grammar. It keeps what is right, notes where everything stands, and collects what is
+// wrong.
 type reader struct {
 	text
 	places map[string]lowestFree
@@ -69,7 +70,8 @@ func (r *reader) conversion(n *node, v ast.Node) string {
 	switch got := shapeOf(v); {
 	case n.json == "string" && (got == "integer" || got == "number" || got == "boolean") && n.accepts(word):
 		return fmt.Sprintf("write it in quotes: %q", word)
-	case n.json == "integer" && got == "string" && decimal.MatchString(word), n.json == "boolean" && (word == "true" || word == "false"):
+	case n.json == "integer" && got == "string" && decimal.MatchString(word), n.json == "boolean" &&
+		(word == "true" || word == "false"):
 		return "write it without quotes: " + word
 	case n.json == "string" && len(n.Values) > 0:
 		return "write " + either(n.Values)
@@ -238,8 +240,10 @@ func (r *reader) number(n *node, path string, at lowestFree, word string) any {
 
 // shapes are the JSON types of YAML's nodes. What is not here cannot reach the reader, or is no value.
 var shapes = map[ast.NodeType]string{
-	ast.NullType: "null", ast.BoolType: "boolean", ast.IntegerType: "integer", ast.FloatType: "number", ast.InfinityType: "number",
-	ast.NanType: "number", ast.StringType: "string", ast.MappingType: "object", ast.MappingValueType: "object", ast.SequenceType: "array",
+	ast.NullType: "null", ast.BoolType: "boolean", ast.IntegerType: "integer", ast.FloatType: "number",
+	ast.InfinityType: "number",
+	ast.NanType:      "number", ast.StringType: "string", ast.MappingType: "object", ast.MappingValueType: "object",
+	ast.SequenceType: "array",
 }
 
 func shapeOf(v ast.Node) string {

@@ -27,7 +27,8 @@ func Resolve(c Cluster, d Defaults) (Cluster, error) {
 	var missing Diagnostics
 	pick := func(path, written, standard string) string {
 		if written == "" && standard == "" {
-			missing = append(missing, Diagnostic{Code: CodeMissingField, Path: path, Text: "is missing, and the site has no default for it",
+			missing = append(missing, Diagnostic{Code: CodeMissingField, Path: path,
+				Text: "is missing, and the site has no default for it",
 				Hint: "write " + lastStep(path) + ": NAME"})
 		}
 		return or(written, standard)

@@ -62,15 +62,18 @@ func queueSizes(r *reader, c Cluster) {
 		case r.written(path + ".nodes"):
 			for _, p := range []string{path + ".min", path + ".max"} {
 				if r.written(p) {
-					r.report(CodeConflict, p, r.places[p], "cannot be used together with nodes", "nodes: N is short for min: N and max: N")
+					r.report(CodeConflict, p, r.places[p], "cannot be used together with nodes",
+						"nodes: N is short for min: N and max: N")
 				}
 			}
 		case !r.written(most):
-			r.report(CodeMissingField, most, r.places[path], "nodes or max is missing", "write nodes: N for a queue of fixed size")
+			r.report(CodeMissingField, most, r.places[path], "nodes or max is missing",
+				"write nodes: N for a queue of fixed size")
 		case q.Max == nil || q.Min == nil && r.written(path+".min"):
 			// reported where it was read
 		case q.Min != nil && *q.Min > *q.Max:
-			r.report(CodeBadValue, path+".min", r.places[path+".min"], fmt.Sprintf("must be at most max, which is %d, not %d", *q.Max, *q.Min), "")
+			r.report(CodeBadValue, path+".min", r.places[path+".min"],
+				fmt.Sprintf("must be at most max, which is %d, not %d", *q.Max, *q.Min), "")
 		}
 	}
 }
@@ -136,7 +139,8 @@ func plainIsFixed(r *reader, c Cluster) {
 			least = *q.Min
 		}
 		if q.Max != nil && least < *q.Max {
-			r.report(CodeConflict, path, r.places[path], "a queue that grows with its jobs needs a scheduler, and this cluster has none",
+			r.report(CodeConflict, path, r.places[path],
+				"a queue that grows with its jobs needs a scheduler, and this cluster has none",
 				"write nodes: N for a queue of fixed size; `muster scale` changes it")
 		}
 	}
@@ -149,7 +153,8 @@ func wholeOrPart(r *reader, c Cluster) {
 	}
 	for i := range c.Queues {
 		if path := fmt.Sprintf("queues[%d].vm", i); r.written(path) {
-			r.report(CodeConflict, path, r.places[path], "virtual machines cannot be used with isolation: "+c.Isolation, "write isolation: vm, or auto")
+			r.report(CodeConflict, path, r.places[path], "virtual machines cannot be used with isolation: "+c.Isolation,
+				"write isolation: vm, or auto")
 		}
 	}
 }
@@ -162,11 +167,13 @@ func nearDevices(r *reader, c Cluster) {
 		}
 		path, none := fmt.Sprintf("queues[%d].vm", i), !r.written(fmt.Sprintf("queues[%d].vm.devices", i))
 		if at := path + ".locality"; none && r.written(at) {
-			r.report(CodeConflict, at, r.places[at], "is about devices, and the node has none", "write devices: {gpu: 1}, or leave it out")
+			r.report(CodeConflict, at, r.places[at], "is about devices, and the node has none",
+				"write devices: {gpu: 1}, or leave it out")
 		}
 		at := path + ".gpu_direct"
 		if q.VM.GPUDirect && (none || q.VM.Devices == nil || q.VM.Devices.GPU == 0 || q.VM.Devices.IB == 0) {
-			r.report(CodeConflict, at, r.places[at], "needs both GPUs and InfiniBand adapters", "write devices: {gpu: 1, ib: 1}, or leave it out")
+			r.report(CodeConflict, at, r.places[at], "needs both GPUs and InfiniBand adapters",
+				"write devices: {gpu: 1, ib: 1}, or leave it out")
 		}
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Schema is a JSON Schema (2020-12) of the cluster file, for editors and other programs. It says all that a schema can; Parse also
+// Schema is a JSON Schema (2020-12) of the cluster file, for editors and other programs. It says all that a schema can; Parse
+// also
 // refuses what is not available yet, which here is only described.
 func Schema() []byte {
 	schema := grammar.schema()

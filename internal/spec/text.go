@@ -15,7 +15,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Limits of a file, far above any honest one. They keep the YAML library, whose work and stack grow faster than its input for some
+// Limits of a file, far above any honest one. They keep the YAML library, whose work and stack grow faster than its input for
+// some
 // texts, to milliseconds; hence a limit of lines beside that of bytes.
 const (
 	maxBytes  = 1 << 20
@@ -31,7 +32,8 @@ type text struct{ lines []string }
 // lowestFree is a position in the text; the zero place is unknown.
 type lowestFree struct{ line, col int }
 
-// load takes the source to the syntax tree of its only document. What YAML can do and a cluster file does not need is refused here;
+// load takes the source to the syntax tree of its only document. What YAML can do and a cluster file does not need is refused
+// here;
 // duplicate keys are left to the reader, which finds all of them.
 func load(src []byte) (text, ast.Node, Diagnostics) {
 	src = bytes.TrimPrefix(src, []byte("\ufeff")) // editors on Windows write one
@@ -59,7 +61,8 @@ func load(src []byte) (text, ast.Node, Diagnostics) {
 	return t.only(file)
 }
 
-// guarded runs a part of the YAML library. None is known to panic; one that did would be a text that it does not understand, and no
+// guarded runs a part of the YAML library. None is known to panic; one that did would be a text that it does not understand, and
+// no
 // reason for a controller to stop.
 func guarded[T any](work func() (T, error)) (result T, err error) {
 	defer func() {
@@ -76,7 +79,8 @@ func misencoded(src []byte) (Diagnostic, bool) {
 			r, size := utf8.DecodeRune(line)
 			control := r < ' ' && r != '\t' && r != '\r'
 			if r == utf8.RuneError && size == 1 || control {
-				return Diagnostic{Code: CodeEncoding, Line: i + 1, Col: col, Text: fmt.Sprintf("byte 0x%02x is not text in UTF-8", line[0]),
+				return Diagnostic{Code: CodeEncoding, Line: i + 1, Col: col,
+					Text: fmt.Sprintf("byte 0x%02x is not text in UTF-8", line[0]),
 					Hint: "save the file as plain text in UTF-8"}, true
 			}
 			line = line[size:]
@@ -118,7 +122,8 @@ func (t text) tooDeep(tokens token.Tokens) (Diagnostic, bool) {
 	return Diagnostic{}, false
 }
 
-// unneeded are the parts of YAML that a cluster file does without: each hides what a file says from a reader, or lets a small file
+// unneeded are the parts of YAML that a cluster file does without: each hides what a file says from a reader, or lets a small
+// file
 // stand for a large one.
 var unneeded = map[token.Type]struct{ what, hint string }{
 	token.AnchorType:     {"an anchor (&)", "write the value out; put text that begins with & in quotes"},
@@ -146,8 +151,10 @@ func (t text) refused(tokens token.Tokens) (ds Diagnostics) {
 var complaints = []struct{ contains, text, hint string }{
 	{"'\t'", "a tab in the indentation", "indent with spaces"},
 	{"non-map value is specified", "this line is not a field", "write key: value, with a space after the colon"},
-	{"mapping value is not allowed", "a colon in the wrong place", "begin fields of one mapping in the same column; put text with a colon in quotes"},
-	{"value is not allowed", "this line belongs to no mapping or list above it", "begin fields of one mapping in the same column"},
+	{"mapping value is not allowed", "a colon in the wrong place",
+		"begin fields of one mapping in the same column; put text with a colon in quotes"},
+	{"value is not allowed", "this line belongs to no mapping or list above it",
+		"begin fields of one mapping in the same column"},
 	{"of double-quoted text", "text in double quotes has no end", `close it with "`},
 	{"of single-quoted text", "text in single quotes has no end", `close it with '`},
 	{"unknown escape character", "an escape that does not exist", `write \\ for a backslash, or put the text in single quotes`},
@@ -155,7 +162,8 @@ var complaints = []struct{ contains, text, hint string }{
 	{"flow map content", "a { that does not start a mapping", "fill in the template first, or put the text in quotes"},
 	{"'}'", "a { has no end", "close the mapping with }"},
 	{"corresponding to ']'", "a ] without its [", "remove it"},
-	{"block sequence entries", "a list cannot begin on the line of its key", "write each \"- \" on a line of its own below the key"},
+	{"block sequence entries", "a list cannot begin on the line of its key",
+		"write each \"- \" on a line of its own below the key"},
 	{"reserved character", "a character that no plain text may begin with", "put the text in quotes"},
 	{"unexpected end content", "text after the end of the document", "remove the line \"...\""},
 }
@@ -169,7 +177,8 @@ func (t text) syntax(err error) Diagnostic {
 	}
 	message := located.GetMessage()
 	if tk := located.GetToken(); tk != nil {
-		if next := tk.Next; next != nil && next.Type == token.MappingValueType && strings.Contains(message, "mapping value is not allowed") {
+		if next := tk.Next; next != nil && next.Type == token.MappingValueType &&
+			strings.Contains(message, "mapping value is not allowed") {
 			tk = next // the library names the value before the colon, which may be lines above
 		}
 		at := t.at(tk)

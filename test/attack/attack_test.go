@@ -74,7 +74,8 @@ func (s site) key() string {
 		s.Fatal(err)
 	}
 	config := filepath.Join(dir, "config")
-	lines := []string{"Host gw", "HostName " + host, "Port " + port, "Host *", "User mallory", "IdentityFile " + key, "IdentitiesOnly yes",
+	lines := []string{"Host gw", "HostName " + host, "Port " + port, "Host *", "User mallory", "IdentityFile " + key,
+		"IdentitiesOnly yes",
 		"IdentityAgent none", "StrictHostKeyChecking no", "UserKnownHostsFile " + filepath.Join(dir, "known_hosts"),
 		"GlobalKnownHostsFile /dev/null", "BatchMode yes"}
 	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
@@ -139,7 +140,8 @@ func (s site) forwards() {
 		Nodes []struct{ Address string }
 	}
 	s.alice.Get(&a1, "get", "a1")
-	for _, to := range []string{"10.77.0.1:7421", "169.254.169.254:80", "0.0.0.0:" + api, "[::]:" + api, "[::ffff:127.0.0.1]:" + api,
+	for _, to := range []string{"10.77.0.1:7421", "169.254.169.254:80", "0.0.0.0:" + api, "[::]:" + api,
+		"[::ffff:127.0.0.1]:" + api,
 		"127.1:" + api, "n1.a1:22", "head.a1.aero:22", "a1:22", "192.0.2.1:80", "2130706433:" + api, "localhost.:" + api} {
 		got := s.by("-W", to, "m1@gw")
 		if strings.HasPrefix(got.Out, "SSH-2.0") || strings.HasPrefix(got.Out, "HTTP/") || got.Code == 0 {
@@ -185,7 +187,8 @@ func (s site) webDoor() {
 	opened := strings.TrimSpace(s.alice.Run("open", "a1"))
 	curl := func(args ...string) string {
 		s.Helper()
-		base := []string{"-sS", "-m", "30", "--cacert", ca, "--resolve", app.Host + ":127.0.0.1", "-o", "/dev/null", "-w", "%{http_code}"}
+		base := []string{"-sS", "-m", "30", "--cacert", ca, "--resolve", app.Host + ":127.0.0.1", "-o", "/dev/null", "-w",
+			"%{http_code}"}
 		out, err := exec.Command("curl", append(base, args...)...).Output()
 		if err != nil {
 			s.Fatalf("curl %v: %v", args, err)
@@ -198,17 +201,20 @@ func (s site) webDoor() {
 		s.Fatalf("alice's own browser: %s, and nothing listens at her app yet", got)
 	}
 	for what, args := range map[string][]string{
-		"no cookie":                          {},
-		"the code of her address once more":  {"-L", opened},
-		"a cookie of mallory's making":       {"-H", "Cookie: __Host-muster=AAAAAAAAAAAAAAAAAAAAAA"},
-		"a header that names her":            {"-H", "X-Muster-User: alice"},
-		"mallory's token":                    {"-H", "Authorization: Bearer " + s.mallory.Token},
-		"a page of another site":             {"-b", jar, "-H", "Origin: https://evil.example", "-X", "POST"},
-		"a page without an origin":           {"-b", jar, "-H", "Origin: null", "-X", "POST"},
-		"a page of mallory's own app":        {"-b", jar, "-H", "Origin: https://app--m1--bio.localhost:" + app.Port(), "-X", "POST"},
-		"another host's name, her cookie":    {"-b", jar, "-H", "Host: app--m1--bio.localhost:" + app.Port()},
-		"her cookie at the name with a dot":  {"-b", jar, "-H", "Host: app--a1--aero.localhost.:" + app.Port(), "-H", "Origin: https://evil.example", "-X", "POST"},
-		"a web socket from a page elsewhere": {"-b", jar, "-H", "Origin: https://evil.example", "-H", "Connection: Upgrade", "-H", "Upgrade: websocket"},
+		"no cookie":                         {},
+		"the code of her address once more": {"-L", opened},
+		"a cookie of mallory's making":      {"-H", "Cookie: __Host-muster=AAAAAAAAAAAAAAAAAAAAAA"},
+		"a header that names her":           {"-H", "X-Muster-User: alice"},
+		"mallory's token":                   {"-H", "Authorization: Bearer " + s.mallory.Token},
+		"a page of another site":            {"-b", jar, "-H", "Origin: https://evil.example", "-X", "POST"},
+		"a page without an origin":          {"-b", jar, "-H", "Origin: null", "-X", "POST"},
+		"a page of mallory's own app": {"-b", jar, "-H", "Origin: https://app--m1--bio.localhost:" + app.Port(), "-X",
+			"POST"},
+		"another host's name, her cookie": {"-b", jar, "-H", "Host: app--m1--bio.localhost:" + app.Port()},
+		"her cookie at the name with a dot": {"-b", jar, "-H", "Host: app--a1--aero.localhost.:" + app.Port(), "-H",
+			"Origin: https://evil.example", "-X", "POST"},
+		"a web socket from a page elsewhere": {"-b", jar, "-H", "Origin: https://evil.example", "-H", "Connection: Upgrade", "-H",
+			"Upgrade: websocket"},
 	} {
 		if got := curl(append(args, app.String())...); got[0] != '4' && what != "the code of her address once more" {
 			s.Errorf("%s: %s", what, got)
@@ -294,7 +300,8 @@ func (s site) flood(from string, many int) (held int) {
 		s.Fatal(err)
 	}
 	c := exec.Command(self)
-	c.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d", floodVariable, strings.TrimPrefix(s.controller.URL, "http://"), from, many))
+	c.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d", floodVariable, strings.TrimPrefix(s.controller.URL, "http://"), from,
+		many))
 	in, err := c.StdinPipe()
 	if err != nil {
 		s.Fatal(err)
@@ -344,7 +351,8 @@ func TestMain(m *testing.M) {
 // bottomlessTree makes what the deepest path is too short for, and then ends the cluster's life as a lease would.
 func (s site) bottomlessTree() {
 	s.Helper()
-	s.mallory.Run("ssh", "m1", "--", `perl -e 'for(1..25000){mkdir "d"; chdir "d"} mkdir "x" x 255; symlink "/", "root"'; mkfifo pipe; true`)
+	s.mallory.Run("ssh", "m1", "--",
+		`perl -e 'for(1..25000){mkdir "d"; chdir "d"} mkdir "x" x 255; symlink "/", "root"'; mkfifo pipe; true`)
 	s.mallory.Run("pause", "m1", "--wait")
 	descriptors := 0
 	watched, done := make(chan struct{}), make(chan struct{})

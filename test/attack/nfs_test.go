@@ -32,7 +32,9 @@ func TestTheServerOfHomeUnderAttack(t *testing.T) {
 	}
 	s := newSite(t, "--local-hypervisor")
 	hypervisor := regexp.MustCompile(`\S+-hv +vm +available `)
-	s.Eventually(2*time.Minute, "the hypervisor is available", func() bool { return hypervisor.MatchString(s.Run("machines", "list")) })
+	s.Eventually(2*time.Minute, "the hypervisor is available", func() bool {
+		return hypervisor.MatchString(s.Run("machines", "list"))
+	})
 	s.alice.Run("ssh", "a1", "--", "umask 077; echo the secret of alice > secret")
 	s.mallory.Run("create", "-f", s.File("m2.yaml", "name: m2\nisolation: vm\nnodes: 1\n"))
 	var m2 struct {
@@ -41,7 +43,9 @@ func TestTheServerOfHomeUnderAttack(t *testing.T) {
 	}
 	s.Eventually(3*time.Minute, "the head of m2 runs", func() bool {
 		s.mallory.Get(&m2, "get", "m2")
-		return slices.ContainsFunc(m2.Nodes, func(n struct{ Name, Phase, Address string }) bool { return n.Name == "head" && n.Phase == "ready" })
+		return slices.ContainsFunc(m2.Nodes, func(n struct{ Name, Phase, Address string }) bool {
+			return n.Name == "head" && n.Phase == "ready"
+		})
 	})
 	var head, guest netip.Addr
 	for _, n := range m2.Nodes {
@@ -75,7 +79,9 @@ func TestTheServerOfHomeUnderAttack(t *testing.T) {
 	root, mallory := nfsclient.Who{}, nfsclient.Who{UID: 10002, GID: 10002}
 	for what, open := range map[string]func() (*nfsclient.Client, error){
 		"a process without root of the guest": func() (*nfsclient.Client, error) { return as(guest, false, mallory) },
-		"an address that is no node's":        func() (*nfsclient.Client, error) { return as(netip.MustParseAddr("10.77.0.1"), true, root) },
+		"an address that is no node's": func() (*nfsclient.Client, error) {
+			return as(netip.MustParseAddr("10.77.0.1"), true, root)
+		},
 	} {
 		c, err := open()
 		if err != nil {
@@ -111,7 +117,8 @@ func TestTheServerOfHomeUnderAttack(t *testing.T) {
 	for n := range uint32(20_000) {
 		sweep = append(sweep, n)
 	}
-	for _, pattern := range []string{"/etc/shadow", "/", s.Data, s.Data + "/*", s.Data + "/local/clusters/*/*", s.Data + "/local/clusters/*/home/*/*"} {
+	for _, pattern := range []string{"/etc/shadow", "/", s.Data, s.Data + "/*", s.Data + "/local/clusters/*/*",
+		s.Data + "/local/clusters/*/home/*/*"} {
 		paths, _ := filepath.Glob(pattern)
 		for _, path := range paths {
 			var st unix.Stat_t
@@ -139,10 +146,12 @@ func TestTheServerOfHomeUnderAttack(t *testing.T) {
 				if a.FSID != own.FSID {
 					t.Errorf("as %d, inode %d is of another file system: %+v", who.UID, inode, a)
 				}
-				if names, err := c.ReadDir(forged); err == nil && (slices.Contains(names, "etc") || slices.Contains(names, "secret")) {
+				if names, err := c.ReadDir(forged); err == nil &&
+					(slices.Contains(names, "etc") || slices.Contains(names, "secret")) {
 					t.Errorf("as %d, inode %d lists %q", who.UID, inode, names)
 				}
-				if text, err := c.Read(forged, 0, 200); err == nil && (bytes.Contains(text, []byte("the secret of alice")) || bytes.Contains(text, []byte("root:"))) {
+				if text, err := c.Read(forged, 0, 200); err == nil &&
+					(bytes.Contains(text, []byte("the secret of alice")) || bytes.Contains(text, []byte("root:"))) {
 					t.Errorf("as %d, inode %d says %q", who.UID, inode, text)
 				}
 			}

@@ -68,7 +68,8 @@ func TestAMachinesScriptIsGivenToNobodyElse(t *testing.T) {
 		if r := s.powerOn(); !strings.Contains(r.Text, theToken+token) {
 			t.Errorf("the machine itself got %d %s%s", r.Status, r.Text, r.Error)
 		}
-		if said := s.log.String(); !strings.Contains(said, "somebody asks in the name of a machine") || !strings.Contains(said, thiefMAC) {
+		if said := s.log.String(); !strings.Contains(said, "somebody asks in the name of a machine") ||
+			!strings.Contains(said, thiefMAC) {
 			t.Errorf("nobody is told who the thief is:\n%s", said)
 		}
 	})
@@ -95,7 +96,8 @@ func TestATokenThatWasStolenOpensNothingElsewhere(t *testing.T) {
 						t.Errorf("step %s from %s is believed", step, source)
 					}
 				}
-				steal := Act{Do: "join", URL: door, Source: source, Join: protocol.JoinRequest{Node: "id-" + victimName, Boot: number, Token: token},
+				steal := Act{Do: "join", URL: door, Source: source,
+					Join:     protocol.JoinRequest{Node: "id-" + victimName, Boot: number, Token: token},
 					Findings: &protocol.Findings{Done: true, Facts: []byte(`{"cpus":1}`)}}
 				if r := s.as(s.thief, 0, steal); r.Status == http.StatusOK {
 					t.Errorf("the thief joined from %s: %+v", source, r)
@@ -135,10 +137,13 @@ func TestNobodysPacketsTakeALease(t *testing.T) {
 		"request of the thief's own": dhcp(dhcpv4.MessageTypeRequest, victimMAC, wants(thiefAt)),
 		"request of the victim's":    dhcp(dhcpv4.MessageTypeRequest, thiefMAC, wants(victimAt)),
 		"inform":                     dhcp(dhcpv4.MessageTypeInform, victimMAC, client),
-		"decline, as relayed":        dhcp(dhcpv4.MessageTypeDecline, victimMAC, wants(victimAt), toUs(), dhcpv4.WithGatewayIP([]byte{10, 78, 1, 77})),
-		"request, as relayed":        dhcp(dhcpv4.MessageTypeRequest, "52:54:00:00:00:55", wants("10.78.1.5"), dhcpv4.WithGatewayIP([]byte{10, 78, 1, 77})),
-		"decline of the thief's":     dhcp(dhcpv4.MessageTypeDecline, thiefMAC, wants(thiefAt), toUs()),
-		"release of the thief's":     dhcp(dhcpv4.MessageTypeRelease, thiefMAC, dhcpv4.WithClientIP([]byte{10, 78, 1, 77}), toUs()),
+		"decline, as relayed": dhcp(dhcpv4.MessageTypeDecline, victimMAC, wants(victimAt), toUs(),
+			dhcpv4.WithGatewayIP([]byte{10, 78, 1, 77})),
+		"request, as relayed": dhcp(dhcpv4.MessageTypeRequest, "52:54:00:00:00:55", wants("10.78.1.5"),
+			dhcpv4.WithGatewayIP([]byte{10, 78, 1, 77})),
+		"decline of the thief's": dhcp(dhcpv4.MessageTypeDecline, thiefMAC, wants(thiefAt), toUs()),
+		"release of the thief's": dhcp(dhcpv4.MessageTypeRelease, thiefMAC, dhcpv4.WithClientIP([]byte{10, 78, 1, 77}),
+			toUs()),
 	}
 	for name, data := range packets {
 		s.as(s.thief, Nobody, Act{Do: "udp", To: "10.78.0.1:67", Data: data})
@@ -154,13 +159,15 @@ func TestNobodysPacketsTakeALease(t *testing.T) {
 	}
 	// Root who forges the victim's MAC too: also then an enrolled machine keeps what it has.
 	for _, name := range []string{"decline", "release", "request of the thief's own"} {
-		s.as(s.thief, 0, Act{Do: "frame", Device: "eth0", Data: frame(victimMAC, "0.0.0.0", 68, "255.255.255.255", packets[name])})
+		s.as(s.thief, 0, Act{Do: "frame", Device: "eth0",
+			Data: frame(victimMAC, "0.0.0.0", 68, "255.255.255.255", packets[name])})
 		s.settle()
 		if a, b := s.leaseAt(victimAt), s.leaseAt(thiefAt); a != victimMAC || b != thiefMAC {
 			t.Fatalf("after a forged %s %s is of %q, %s of %q", name, victimAt, a, thiefAt, b)
 		}
 	}
-	if said := s.log.String(); !strings.Contains(said, "a DHCP packet is not believed") || !strings.Contains(said, "it keeps it") {
+	if said := s.log.String(); !strings.Contains(said, "a DHCP packet is not believed") ||
+		!strings.Contains(said, "it keeps it") {
 		t.Errorf("nobody is told:\n%s", said)
 	}
 }
@@ -176,7 +183,8 @@ func (s *site) settle() {
 	in(s.T, s.marker, "ip", "link", "set", "eth0", "address", mac)
 	want := fmt.Sprintf("10.78.1.%d", 20+s.mark)
 	s.until("the queue is empty", func() bool {
-		s.as(s.marker, 0, Act{Do: "udp", Local: 68, Device: "eth0", To: "255.255.255.255:67", Data: dhcp(dhcpv4.MessageTypeRequest, mac, wants(want))})
+		s.as(s.marker, 0, Act{Do: "udp", Local: 68, Device: "eth0", To: "255.255.255.255:67",
+			Data: dhcp(dhcpv4.MessageTypeRequest, mac, wants(want))})
 		time.Sleep(20 * time.Millisecond)
 		return s.leaseAt(want) == mac
 	})
@@ -213,7 +221,8 @@ func TestAMachineThatMayHaveNoMoreScriptsDoesNotRunWhatIsOnItsDisk(t *testing.T)
 		r = s.as(s.victim, 0, script(victimMAC, ""))
 		time.Sleep(20 * time.Millisecond)
 	}
-	if strings.Contains(r.Text, theToken) || strings.Contains(r.Text, "sanboot") || !strings.Contains(r.Text, "sleep") || !strings.Contains(r.Text, "chain") {
+	if strings.Contains(r.Text, theToken) || strings.Contains(r.Text, "sanboot") || !strings.Contains(r.Text, "sleep") ||
+		!strings.Contains(r.Text, "chain") {
 		t.Errorf("%d %s", r.Status, r.Text)
 	}
 }
@@ -254,7 +263,8 @@ func TestAFloodOfUnknownMachinesLeavesAddresses(t *testing.T) {
 	// A machine that was enrolled since then, and has no address yet.
 	const newMAC = "52:54:00:00:00:03"
 	s.update(func(ctx context.Context, tx *core.Tx) error {
-		return machine.Add(ctx, tx, inventory.Machine{ID: "id-r3", Name: "r3", Substrate: "metal", Network: "boot", MACs: []string{newMAC}})
+		return machine.Add(ctx, tx, inventory.Machine{ID: "id-r3", Name: "r3", Substrate: "metal", Network: "boot",
+			MACs: []string{newMAC}})
 	})
 	fresh := s.host("m3n0", newMAC)
 	has := func() (at string) {
@@ -298,7 +308,8 @@ func TestAnAddressIsNotLearntFromAMachineThatIsInUse(t *testing.T) {
 				if mac := s.leaseAt(victimAt); mac != victimMAC {
 					t.Fatalf("%s is of %s", victimAt, mac)
 				}
-				s.as(s.thief, 0, Act{Do: "join", URL: door, Source: thiefAt, Join: protocol.JoinRequest{Node: "id-" + thiefName, Boot: own, Token: ownToken}})
+				s.as(s.thief, 0, Act{Do: "join", URL: door, Source: thiefAt,
+					Join: protocol.JoinRequest{Node: "id-" + thiefName, Boot: own, Token: ownToken}})
 			}
 			// The victim's agent goes on meanwhile.
 			renew := Act{Do: "join", URL: door, Join: protocol.JoinRequest{Node: "id-" + victimName, Boot: number, Token: token}}
@@ -382,7 +393,8 @@ func TestFindingsCountOnlyWithTheKeyOfTheirBoot(t *testing.T) {
 			path = protocol.HostingPath + "?after=-1"
 		}
 		say := func(ns, certificate, key string) Result {
-			return s.as(ns, 0, Act{Do: "known", URL: door, Certificate: certificate, Key: key, Path: path, Findings: &protocol.Findings{Done: true, Facts: []byte(`{"cpus":1}`)}})
+			return s.as(ns, 0, Act{Do: "known", URL: door, Certificate: certificate, Key: key, Path: path,
+				Findings: &protocol.Findings{Done: true, Facts: []byte(`{"cpus":1}`)}})
 		}
 		forged, key := s.certificate("id-"+victimName, number)
 		if r := say(s.thief, forged, key); r.Then != http.StatusGone || r.Status != http.StatusGone {

@@ -100,7 +100,8 @@ type image struct{}
 
 func (image) Inspector() (string, error) { return "sha256:1d", nil }
 func (image) BootFiles(digest string) (monitor.BootFiles, error) {
-	return monitor.BootFiles{Root: protocol.Blob{Digest: digest}, Agent: protocol.Blob{Digest: "sha256:a"}, Kernel: "sha256:ce", Drivers: "none"}, nil
+	return monitor.BootFiles{Root: protocol.Blob{Digest: digest}, Agent: protocol.Blob{Digest: "sha256:a"}, Kernel: "sha256:ce",
+		Drivers: "none"}, nil
 }
 func (image) Blob(string) (netboot.Blob, error) { return nil, os.ErrNotExist }
 
@@ -151,7 +152,8 @@ func newSite(t *testing.T, mode inventory.Mode, kind string, change func(*invent
 		t.Fatal(err)
 	}
 	for port, mac := range map[string]string{"m1n0": victimMAC, "m2n0": thiefMAC} {
-		if err := driver.Put(t.Context(), switches.Port{Name: port, MACs: []net.HardwareAddr{hardware(mac)}}, switches.Common); err != nil {
+		if err := driver.Put(t.Context(), switches.Port{Name: port, MACs: []net.HardwareAddr{hardware(mac)}},
+			switches.Common); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -196,7 +198,8 @@ func (s *site) open() {
 			if s.network.Mode != inventory.ModeOwn {
 				continue
 			}
-			if err := network.PutLeases(ctx, tx, "boot", []network.Lease{{Network: "boot", Address: netip.MustParseAddr(at[1]), MAC: at[0]}}, nil); err != nil {
+			if err := network.PutLeases(ctx, tx, "boot",
+				[]network.Lease{{Network: "boot", Address: netip.MustParseAddr(at[1]), MAC: at[0]}}, nil); err != nil {
 				return err
 			}
 		}
@@ -217,13 +220,15 @@ func (s *site) open() {
 	}
 	watch := monitor.New(s.boots.DB, authority, "test", log)
 	watch.Schedulers, watch.Substrates = drivers.Schedulers(), drivers.Substrates()
-	agents := &http.Server{Handler: watch.HandlerOn("boot"), ConnContext: onlink.WithCaller, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	agents := &http.Server{Handler: watch.HandlerOn("boot"), ConnContext: onlink.WithCaller,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = agents.Serve(tls.NewListener(listener, config)) })
 	running.Go(func() { _ = watch.Run(ctx) })
 	running.Go(func() {
-		err := netboot.Serve(ctx, netboot.Config{Network: s.network, Link: link, House: s.boots, Blobs: image{}, Init: []byte("init"), Firmware: []string{"/usr/lib/ipxe"}, Log: log})
+		err := netboot.Serve(ctx, netboot.Config{Network: s.network, Link: link, House: s.boots, Blobs: image{},
+			Init: []byte("init"), Firmware: []string{"/usr/lib/ipxe"}, Log: log})
 		if err != nil {
 			s.Error(err)
 		}
@@ -251,7 +256,9 @@ func (s *site) until(what string, is func() bool) {
 
 func (s *site) update(f func(context.Context, *core.Tx) error) {
 	s.Helper()
-	if err := s.boots.DB.Update(context.Background(), func(tx *core.Tx) error { return f(context.Background(), tx) }); err != nil {
+	if err := s.boots.DB.Update(context.Background(), func(tx *core.Tx) error {
+		return f(context.Background(), tx)
+	}); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -270,7 +277,8 @@ func (s *site) begin(machineID string, duty protocol.Duty) (number int64, token 
 		}
 		number = m.Boot
 		file := protocol.Boot{Node: id, Name: machineID, Boot: number, Duty: duty}
-		begun, err := machine.BeginBoot(ctx, tx, machine.Boot{MachineID: id, Subject: id, Number: number, Image: "sha256:1d", File: file, Erase: duty == protocol.Inspect})
+		begun, err := machine.BeginBoot(ctx, tx, machine.Boot{MachineID: id, Subject: id, Number: number, Image: "sha256:1d",
+			File: file, Erase: duty == protocol.Inspect})
 		if err == nil && !begun {
 			err = errors.New("the boot has not begun")
 		}
@@ -322,7 +330,8 @@ func proofOf(token string) string {
 }
 
 func progress(mac, step, token, source string) Act {
-	return Act{Do: "http", Method: "POST", URL: boots + "/boot/v1/progress", Body: `{"mac":"` + mac + `","step":"` + step + `"}`, Authorization: proofOf(token), Source: source}
+	return Act{Do: "http", Method: "POST", URL: boots + "/boot/v1/progress", Body: `{"mac":"` + mac + `","step":"` + step + `"}`,
+		Authorization: proofOf(token), Source: source}
 }
 
 func hardware(text string) net.HardwareAddr {

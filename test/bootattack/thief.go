@@ -92,7 +92,8 @@ func As(ns string, uid int, acts ...Act) ([]Result, error) {
 	c := exec.Command(path)
 	c.Env, c.Dir, c.Stdin, c.Stdout, c.Stderr = []string{Variable + "=1"}, "/", bytes.NewReader(in), &out, &said
 	if uid != 0 {
-		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid), Groups: []uint32{}}}
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid),
+			Groups: []uint32{}}}
 	}
 	if err := netns.Do(ns, c.Start); err != nil {
 		return nil, err
@@ -201,7 +202,8 @@ func (a Act) join() (r Result, err error) {
 		return r, err
 	}
 	base := strings.TrimSuffix(a.URL, "/")
-	if r.Status, r.Text, err = a.ask(a.client(&tls.Config{InsecureSkipVerify: true}), http.MethodPost, base+"/agent/v1/join", body); err != nil || r.Status != http.StatusOK {
+	if r.Status, r.Text, err = a.ask(a.client(&tls.Config{InsecureSkipVerify: true}), http.MethodPost, base+"/agent/v1/join",
+		body); err != nil || r.Status != http.StatusOK {
 		return r, err
 	}
 	var reply protocol.JoinReply

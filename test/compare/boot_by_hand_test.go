@@ -48,9 +48,10 @@ func (y testbed) learn(t *testing.T, file string) *byHand {
 
 // awaitPlan asks for a machine's plan as its first stage does, until there is one.
 func awaitPlan(ctx context.Context, namespace, mac string) (plan protocol.Plan) {
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-		return netns.Dial(ctx, namespace, network, address)
-	}}}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return netns.Dial(ctx, namespace, network, address)
+		}}}
 	for plan.Root.Digest == "" && ctx.Err() == nil {
 		response, err := client.Get("http://10.78.0.1:8069" + protocol.PlanPath + "?mac=" + mac)
 		if err == nil {
@@ -77,7 +78,8 @@ func (h *byHand) takeCommand(rack string) []string {
 		monitor := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "socket,id=monitor") })
 		args = slices.Delete(args, monitor-1, monitor+3) // -chardev socket -mon …
 		for i := range args {
-			args[i] = regexp.MustCompile(`tap,id=nic0,fd=\d+`).ReplaceAllString(args[i], "tap,id=nic0,ifname=tap0,script=no,downscript=no")
+			args[i] = regexp.MustCompile(`tap,id=nic0,fd=\d+`).
+				ReplaceAllString(args[i], "tap,id=nic0,ifname=tap0,script=no,downscript=no")
 			args[i] = regexp.MustCompile(regexp.QuoteMeta(rack)+`/[^,]*/`).ReplaceAllString(args[i], h.dir+"/")
 		}
 		return args
@@ -90,14 +92,17 @@ func (h *byHand) takeCommand(rack string) []string {
 func (h *byHand) lay(y testbed, plan protocol.Plan, line string) {
 	h.Helper()
 	for _, args := range []string{
-		"ip link del srv", "ip link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0", "ip addr add 10.78.0.1/16 dev br0", "ip addr add fd78::1/64 dev br0 nodad",
+		"ip link del srv", "ip link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+		"ip addr add 10.78.0.1/16 dev br0", "ip addr add fd78::1/64 dev br0 nodad",
 		"ip link set br0 up", "ip tuntap add dev tap0 mode tap vnet_hdr", "ip link set tap0 master br0 up",
 	} {
 		h.run("server", strings.Fields(args)...)
 	}
 	h.address = regexp.MustCompile(`muster\.address=(\S+)/`).FindStringSubmatch(line)[1]
 	line = strings.Replace(line, ":8069", ":8080", 1)
-	h.file("boot.ipxe", fmt.Appendf(nil, "#!ipxe\nkernel --name kernel http://10.78.0.1:8080/vmlinuz %s\ninitrd --name initrd http://10.78.0.1:8080/initramfs\nboot\n", line))
+	h.file("boot.ipxe", fmt.Appendf(nil,
+		"#!ipxe\nkernel --name kernel http://10.78.0.1:8080/vmlinuz %s\ninitrd --name initrd "+
+			"http://10.78.0.1:8080/initramfs\nboot\n", line))
 
 	manifest, err := images.ReadManifest(y.image)
 	if err != nil || manifest.Digest != plan.Root.Digest {
@@ -135,9 +140,12 @@ func (h *byHand) lay(y testbed, plan protocol.Plan, line string) {
 func (h *byHand) boot() float64 {
 	h.Helper()
 	nginx := h.bench.command("server", "/usr/sbin/nginx", "-c", h.file("nginx.conf", fmt.Appendf(nil, nginxConf, h.dir)))
-	dnsmasq := h.bench.command("server", "dnsmasq", "--no-daemon", "--conf-file=/dev/null", "--user=root", "--port=0", "--interface=br0", "--except-interface=lo",
-		"--bind-interfaces", "--dhcp-authoritative", "--no-ping", "--leasefile-ro", "--dhcp-range=10.78.0.0,static,1h", "--dhcp-host="+h.mac+","+h.address,
-		"--dhcp-option=encap:175,176,1b", "--enable-ra", "--dhcp-range=fd78::,ra-only", "--dhcp-boot=http://10.78.0.1:8080/boot.ipxe")
+	dnsmasq := h.bench.command("server", "dnsmasq", "--no-daemon", "--conf-file=/dev/null", "--user=root", "--port=0",
+		"--interface=br0", "--except-interface=lo",
+		"--bind-interfaces", "--dhcp-authoritative", "--no-ping", "--leasefile-ro", "--dhcp-range=10.78.0.0,static,1h",
+		"--dhcp-host="+h.mac+","+h.address,
+		"--dhcp-option=encap:175,176,1b", "--enable-ra", "--dhcp-range=fd78::,ra-only",
+		"--dhcp-boot=http://10.78.0.1:8080/boot.ipxe")
 	return h.with(nginx, ":8080", func() float64 { return h.with(dnsmasq, ":67", h.machine) })
 }
 

@@ -27,7 +27,8 @@ func TestCompareBoot(t *testing.T) {
 		theirs = append(theirs, hand.boot())
 		fmt.Printf("create to agent %.2f s, by hand %.2f s\n", ours[len(ours)-1], theirs[len(theirs)-1])
 	}
-	results.add(row{what: "boot overhead, create to agent", unit: "s", peer: "by hand", ours: ours, theirs: theirs, bound: "at most 1.15"})
+	results.add(row{what: "boot overhead, create to agent", unit: "s", peer: "by hand", ours: ours, theirs: theirs,
+		bound: "at most 1.15"})
 	path := filepath.Join(rig.Root(t), "build", "compare-boot.md")
 	if err := os.WriteFile(path, []byte(results.markdown()), 0o644); err != nil {
 		t.Fatal(err)
@@ -53,7 +54,8 @@ type testbed struct {
 func newTestbed(t *testing.T) testbed {
 	image := rig.Image(t)
 	r := rig.New(t, "")
-	r.Run("images", "import", filepath.Join(filepath.Dir(filepath.Dir(image)), "inspector", "latest"), "--name", "inspector", "--data", r.Data)
+	r.Run("images", "import", filepath.Join(filepath.Dir(filepath.Dir(image)), "inspector", "latest"), "--name", "inspector",
+		"--data", r.Data)
 	r.Site = r.File("site.yaml", bootSite)
 	r.Start()
 	csv := filepath.Join(t.TempDir(), "rack.csv")

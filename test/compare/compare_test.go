@@ -46,13 +46,16 @@ type table struct{ rows []row }
 
 func (t *table) add(r row) {
 	t.rows = append(t.rows, r)
-	fmt.Printf("%-34s %8s   muster %-24s %s %-24s ratio %.3f   %s\n", r.what, r.unit, r.ours, r.peer, r.theirs, r.ours.median()/r.theirs.median(), r.bound)
+	fmt.Printf("%-34s %8s   muster %-24s %s %-24s ratio %.3f   %s\n", r.what, r.unit, r.ours, r.peer, r.theirs,
+		r.ours.median()/r.theirs.median(), r.bound)
 }
 
 func (t *table) markdown() string {
-	text := "| what | unit | n | Muster: median (range) | peer | peer: median (range) | ratio | wanted |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n"
+	text := "| what | unit | n | Muster: median (range) | peer | peer: median (range) | ratio | wanted |\n| --- | --- | --- | " +
+		"--- | --- | --- | --- | --- |\n"
 	for _, r := range t.rows {
-		text += fmt.Sprintf("| %s | %s | %d | %s | %s | %s | %.3f | %s |\n", r.what, r.unit, len(r.ours), r.ours, r.peer, r.theirs, r.ours.median()/r.theirs.median(), r.bound)
+		text += fmt.Sprintf("| %s | %s | %d | %s | %s | %s | %.3f | %s |\n", r.what, r.unit, len(r.ours), r.ours, r.peer,
+			r.theirs, r.ours.median()/r.theirs.median(), r.bound)
 	}
 	return text
 }
@@ -143,14 +146,16 @@ func (c *cost) add(seconds, cpu float64, programs map[string]int) {
 	for _, n := range programs {
 		count += n
 	}
-	c.seconds, c.cpu, c.programs, c.last = append(c.seconds, seconds), append(c.cpu, cpu), append(c.programs, float64(count)), programs
+	c.seconds, c.cpu, c.programs, c.last = append(c.seconds, seconds), append(c.cpu, cpu), append(c.programs, float64(count)),
+		programs
 }
 
 // startByHand is one start by hand, measured when its nodes are idle.
 func startByHand(t *testing.T, watch *rig.Programs, image string, nodes int) (seconds, cpu float64, programs map[string]int) {
 	t.Helper()
 	c := exec.Command(filepath.Join(rig.Root(t), "test/baseline/by-hand.sh"), strconv.Itoa(nodes))
-	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "HOLD=1", "IMAGE=" + filepath.Join(image, "root.squashfs"), "WORK=" + t.TempDir()}
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "HOLD=1", "IMAGE=" + filepath.Join(image, "root.squashfs"),
+		"WORK=" + t.TempDir()}
 	c.Stderr = os.Stderr
 	hold, err := c.StdinPipe()
 	if err != nil {

@@ -59,10 +59,12 @@ func carriers() []carrier {
 		}},
 		{"sftp", func(w way, config, source string) []string {
 			command := "put -r " + source + " in/\n"
-			return []string{"sh", "-c", fmt.Sprintf("printf %%s %s | sftp -q -b - %s %s", quoted(command), strings.Join(options(w, config), " "), w.host)}
+			return []string{"sh", "-c", fmt.Sprintf("printf %%s %s | sftp -q -b - %s %s", quoted(command),
+				strings.Join(options(w, config), " "), w.host)}
 		}},
 		{"rsync", func(w way, config, source string) []string {
-			return []string{"rsync", "-a", "--whole-file", "-e", strings.Join(append([]string{"ssh"}, options(w, config)...), " "), source, w.host + ":in/"}
+			return []string{"rsync", "-a", "--whole-file", "-e", strings.Join(append([]string{"ssh"}, options(w, config)...),
+				" "), source, w.host + ":in/"}
 		}},
 	}
 }
@@ -137,8 +139,10 @@ func TestCompareGatewayBulk(t *testing.T) {
 	for _, c := range carriers() {
 		carry := r.carry(c, bulk)
 		large := inTurns(5, func(w way) float64 { return bulkBytes / 1e6 / carry(w) }, r.gateway, r.proxyJump, r.straight)
-		results.add(row{what: "gateway, one file of 442 MB, " + c.name, unit: "MB/s", peer: "ProxyJump", ours: large["gateway"], theirs: large["ProxyJump"], bound: "at least 0.9"})
-		results.add(row{what: "the same", unit: "MB/s", peer: "straight", ours: large["gateway"], theirs: large["straight"], bound: ""})
+		results.add(row{what: "gateway, one file of 442 MB, " + c.name, unit: "MB/s", peer: "ProxyJump", ours: large["gateway"],
+			theirs: large["ProxyJump"], bound: "at least 0.9"})
+		results.add(row{what: "the same", unit: "MB/s", peer: "straight", ours: large["gateway"], theirs: large["straight"],
+			bound: ""})
 	}
 	login := inTurns(15, func(w way) float64 {
 		argv := []string{"ssh", "-F", r.config, w.host, "true"}
@@ -147,8 +151,10 @@ func TestCompareGatewayBulk(t *testing.T) {
 		}
 		return float64(r.run(w, argv...).Milliseconds())
 	}, r.gateway, r.straight, r.proxyJump)
-	results.add(row{what: "gateway, ssh … true", unit: "ms", peer: "straight", ours: login["gateway"], theirs: login["straight"], bound: ""})
-	results.add(row{what: "the same", unit: "ms", peer: "ProxyJump", ours: login["gateway"], theirs: login["ProxyJump"], bound: ""})
+	results.add(row{what: "gateway, ssh … true", unit: "ms", peer: "straight", ours: login["gateway"], theirs: login["straight"],
+		bound: ""})
+	results.add(row{what: "the same", unit: "ms", peer: "ProxyJump", ours: login["gateway"], theirs: login["ProxyJump"],
+		bound: ""})
 	keep(t, results, "compare-gateway-bulk.md")
 }
 
@@ -159,10 +165,13 @@ func TestCompareGatewayTree(t *testing.T) {
 	tree := treeOf(t)
 	for _, c := range carriers() {
 		small := inTurns(7, r.carry(c, tree), r.gateway, r.straight, r.plainRelay)
-		results.add(row{what: "gateway, 5,000 files, " + c.name, unit: "s", peer: "straight", ours: small["gateway"], theirs: small["straight"], bound: "at most 1.10"})
-		results.add(row{what: "the same", unit: "s", peer: "a plain relay", ours: small["gateway"], theirs: small["plain relay"], bound: ""})
+		results.add(row{what: "gateway, 5,000 files, " + c.name, unit: "s", peer: "straight", ours: small["gateway"],
+			theirs: small["straight"], bound: "at most 1.10"})
+		results.add(row{what: "the same", unit: "s", peer: "a plain relay", ours: small["gateway"], theirs: small["plain relay"],
+			bound: ""})
 		far := inTurns(1, r.carry(c, tree), r.proxyJump)
-		results.add(row{what: "the same", unit: "s", peer: "ProxyJump", ours: small["gateway"], theirs: far["ProxyJump"], bound: ""})
+		results.add(row{what: "the same", unit: "s", peer: "ProxyJump", ours: small["gateway"], theirs: far["ProxyJump"],
+			bound: ""})
 	}
 	keep(t, results, "compare-gateway-tree.md")
 }
@@ -271,8 +280,10 @@ func clientConfig(r *rig.Rig, relayHost, relayPort string) string {
 	host, port := gatewayOf(r)
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "Host relay\nHostName %s\nPort %s\n", relayHost, relayPort)
-	fmt.Fprintf(&text, "Host gw\nHostName %s\nPort %s\nHost *\nUser admin\nIdentityFile %s\nIdentitiesOnly yes\nIdentityAgent none\n", host, port, key)
-	fmt.Fprintf(&text, "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\nGlobalKnownHostsFile /dev/null\nBatchMode yes\nLogLevel ERROR\n")
+	fmt.Fprintf(&text, "Host gw\nHostName %s\nPort %s\nHost *\nUser admin\nIdentityFile %s\nIdentitiesOnly "+
+		"yes\nIdentityAgent none\n", host, port, key)
+	fmt.Fprintf(&text, "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\nGlobalKnownHostsFile /dev/null\nBatchMode "+
+		"yes\nLogLevel ERROR\n")
 	config := filepath.Join(dir, "config")
 	if err := os.WriteFile(config, text.Bytes(), 0o600); err != nil {
 		r.Fatal(err)

@@ -241,7 +241,9 @@ func compareHomeServed(r *rig.Rig, results *table, plain string) {
 	}
 	r.Eventually(3*time.Minute, "the head serves", func() bool {
 		r.Get(&c, "get", "served")
-		return slices.ContainsFunc(c.Nodes, func(n struct{ Name, Phase, Address string }) bool { return n.Name == "head" && n.Phase == "ready" })
+		return slices.ContainsFunc(c.Nodes, func(n struct{ Name, Phase, Address string }) bool {
+			return n.Name == "head" && n.Phase == "ready"
+		})
 	})
 	r.Eventually(10*time.Minute, "the guest is idle", func() bool {
 		r.Get(&c, "get", "served")

@@ -73,14 +73,16 @@ func serveBoots(dir string) error {
 	}
 	defer db.Close()
 	n := inventory.Network{
-		Name: "rack", Namespace: filepath.Join(dir, "server"), Interface: "srv", Address: netip.MustParsePrefix("10.78.0.1/16"), Mode: inventory.ModeOwn,
+		Name: "rack", Namespace: filepath.Join(dir, "server"), Interface: "srv", Address: netip.MustParsePrefix("10.78.0.1/16"),
+		Mode:  inventory.ModeOwn,
 		First: netip.MustParseAddr("10.78.1.0"), Last: netip.MustParseAddr("10.78.255.250"), Unknown: inventory.UnknownEnrol,
 	}
 	if err := db.Update(ctx, func(tx *core.Tx) error { return network.Put(ctx, tx, n) }); err != nil {
 		return err
 	}
 	return netboot.Serve(ctx, netboot.Config{
-		Network: n, House: &monitor.Boots{DB: db}, Blobs: folder(dir), Firmware: []string{dir}, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Network: n, House: &monitor.Boots{DB: db}, Blobs: folder(dir), Firmware: []string{dir},
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 }
 
@@ -110,7 +112,8 @@ func newBench(t *testing.T) *bench {
 		t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
 	}
 	b.run("server", "ip", "link", "add", "srv", "type", "veth", "peer", "name", "cli", "netns", filepath.Join(b.dir, "client"))
-	for _, c := range []struct{ end, card, address string }{{"server", "srv", "10.78.0.1/16"}, {"client", "cli", "10.78.0.2/16"}} {
+	for _, c := range []struct{ end, card, address string }{{"server", "srv", "10.78.0.1/16"},
+		{"client", "cli", "10.78.0.2/16"}} {
 		b.run(c.end, "ip", "addr", "add", c.address, "dev", c.card)
 		b.run(c.end, "ip", "link", "set", c.card, "up")
 	}
@@ -145,7 +148,8 @@ func (b *bench) with(server *exec.Cmd, socket string, measure func() float64) fl
 		_ = server.Process.Signal(syscall.SIGTERM)
 		<-ended
 	}()
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(b.run("server", "ss", "-Hlntup"), socket); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(b.run("server", "ss", "-Hlntup"),
+		socket); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			b.Fatalf("%v does not listen on %s:\n%s", server.Args, socket, said)
 		}
@@ -223,10 +227,12 @@ func compareHTTP(b *bench, results *table) {
 	}
 	var ours, theirs samples
 	for range 5 {
-		theirs = append(theirs, b.with(b.command("server", "/usr/sbin/nginx", "-c", conf), ":8080", read("http://10.78.0.1:8080/"+digest)))
+		theirs = append(theirs, b.with(b.command("server", "/usr/sbin/nginx", "-c", conf), ":8080",
+			read("http://10.78.0.1:8080/"+digest)))
 		ours = append(ours, b.with(b.muster(), ":8069", read("http://10.78.0.1:8069/boot/v1/blob/"+digest)))
 	}
-	results.add(row{what: "HTTP, 64 readers of 300 MB", unit: "GB/s", peer: "nginx", ours: ours, theirs: theirs, bound: "at least 0.9"})
+	results.add(row{what: "HTTP, 64 readers of 300 MB", unit: "GB/s", peer: "nginx", ours: ours, theirs: theirs,
+		bound: "at least 0.9"})
 }
 
 const keaConf = `{ "Dhcp4": {
@@ -238,13 +244,15 @@ const keaConf = `{ "Dhcp4": {
   "loggers": [ { "name": "kea-dhcp4", "severity": "ERROR", "output_options": [ { "output": "stdout" } ] } ]
 } }`
 
-// compareDHCP counts the leases that are given: of those that are asked for faster than either server can, and when a room full of
+// compareDHCP counts the leases that are given: of those that are asked for faster than either server can, and when a room full
+// of
 // machines is switched on at once. Ours are durable on disk when they are told; Kea's are in a file that is not synced.
 func compareDHCP(b *bench, results *table) {
 	// perfdhcp ends with 3 when answers were lost, which is the point of it.
 	leases := func(args ...string) func() float64 {
 		return func() float64 {
-			out, err := b.command("client", append([]string{"perfdhcp", "-4", "-l", "cli"}, append(args, "10.78.0.1")...)...).CombinedOutput()
+			out, err := b.command("client", append([]string{"perfdhcp", "-4", "-l", "cli"}, append(args, "10.78.0.1")...)...).
+				CombinedOutput()
 			found := regexp.MustCompile(`Rate: ([0-9.]+) 4-way exchanges/second`).FindSubmatch(out)
 			if found == nil {
 				b.Fatalf("perfdhcp: %v\n%s", err, out)
@@ -276,7 +284,8 @@ func compareDHCP(b *bench, results *table) {
 			threaded = append(threaded, b.with(kea(true), ":67", leases(load.args...)))
 		}
 		results.add(row{what: load.what, unit: "1/s", peer: "Kea memfile", ours: ours, theirs: theirs, bound: "at least 1"})
-		results.add(row{what: load.what, unit: "1/s", peer: "Kea memfile, threads", ours: ours, theirs: threaded, bound: "at least 1"})
+		results.add(row{what: load.what, unit: "1/s", peer: "Kea memfile, threads", ours: ours, theirs: threaded,
+			bound: "at least 1"})
 	}
 }
 
@@ -304,7 +313,8 @@ func compareTFTP(b *bench, results *table) {
 	}
 	var ours, theirs samples
 	for range 9 {
-		theirs = append(theirs, b.with(b.command("server", "in.tftpd", "-L", "-a", "10.78.0.1:69", "-s", b.dir), "10.78.0.1:69", read))
+		theirs = append(theirs, b.with(b.command("server", "in.tftpd", "-L", "-a", "10.78.0.1:69", "-s", b.dir), "10.78.0.1:69",
+			read))
 		ours = append(ours, b.with(b.muster(), "10.78.0.1%srv:69", read))
 	}
 	results.add(row{what: "TFTP, blksize 1428", unit: "MB/s", peer: "tftpd-hpa", ours: ours, theirs: theirs, bound: "at least 1"})

@@ -42,7 +42,8 @@ func TestCompareGatewaySessions(t *testing.T) {
 	host, port := gatewayOf(r)
 	open := func(i int) (*ssh.Client, io.WriteCloser, io.Reader, error) {
 		client, err := ssh.Dial("tcp", net.JoinHostPort(host, port), &ssh.ClientConfig{
-			User: "cfd", Auth: []ssh.AuthMethod{ssh.PublicKeys(signers[i%len(signers)])}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: time.Minute,
+			User: "cfd", Auth: []ssh.AuthMethod{ssh.PublicKeys(signers[i%len(signers)])},
+			HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: time.Minute,
 		})
 		if err != nil {
 			return nil, nil, nil, err
@@ -108,7 +109,8 @@ func TestCompareGatewaySessions(t *testing.T) {
 	t.Logf("all answered within %.2f s", time.Since(begin).Seconds())
 	ours, theirs := memory(t, controller.Process.Pid)-oursBefore, daemons(t, head, "sshd")-theirsBefore
 	results := &table{}
-	results.add(row{what: fmt.Sprintf("memory of a session, of %d", sessionsHeld), unit: "KiB", peer: "sshd of the head", ours: samples{ours / sessionsHeld}, theirs: samples{theirs / sessionsHeld}})
+	results.add(row{what: fmt.Sprintf("memory of a session, of %d", sessionsHeld), unit: "KiB", peer: "sshd of the head",
+		ours: samples{ours / sessionsHeld}, theirs: samples{theirs / sessionsHeld}})
 	for _, c := range append(clients, first) {
 		_ = c.Close()
 	}

@@ -214,6 +214,7 @@ func works(r *rig.Rig, name string, nodes int) {
 	got := r.Muster("ssh", name, "--", "srun -N"+n+" hostname | sort -u | wc -l")
 	if strings.TrimSpace(got.Out) != n {
 		r.Errorf("a job ran on %s of %s nodes: %s\n%s\n%s\n%s", strings.TrimSpace(got.Out), n, got.Err,
-			r.Muster("ssh", name, "--", "sinfo -N -l; hostname -I").Out, r.Muster("describe", name).Out, r.Muster("events", name).Out)
+			r.Muster("ssh", name, "--", "sinfo -N -l; hostname -I").Out, r.Muster("describe", name).Out, r.Muster("events", name).
+				Out)
 	}
 }

@@ -205,7 +205,8 @@ func (w *walk) submit(c *owned) {
 	if c == nil || c.Phase != "ready" && c.Phase != "degraded" {
 		return
 	}
-	got := w.Muster("ssh", c.Name, "--", fmt.Sprintf("sbatch -N%d -o /dev/null --wrap 'sleep %d'", 1+w.rnd.IntN(2), w.rnd.IntN(4)))
+	got := w.Muster("ssh", c.Name, "--", fmt.Sprintf("sbatch -N%d -o /dev/null --wrap 'sleep %d'", 1+w.rnd.IntN(2),
+		w.rnd.IntN(4)))
 	w.Logf("sbatch on %s: exit %d %s", c.Name, got.Code, strings.TrimSpace(got.Out+got.Err))
 	w.done["sbatch"]++
 }
@@ -306,7 +307,8 @@ func (w *walk) end() {
 	w.Eventually(2*time.Minute, "every cluster is gone and every machine is free again", func() bool {
 		var status struct{ Alarms []struct{ Name string } }
 		w.Get(&status, "status")
-		return len(w.list()) == 0 && strings.Count(w.Run("machines", "list"), "available") == walkMachines && len(status.Alarms) == 0
+		return len(w.list()) == 0 && strings.Count(w.Run("machines", "list"), "available") == walkMachines &&
+			len(status.Alarms) == 0
 	})
 	w.Until("every snapshot is gone", func() bool {
 		var list struct{ Items []json.RawMessage }

@@ -34,7 +34,8 @@ func TestASlowNodeIsReplacedLikeADeadOne(t *testing.T) {
 		r.Run("scale", "fast", nodes, "--wait")
 	}
 	r.Get(&c, "get", "fast")
-	if events := r.Run("events", "fast"); !regexp.MustCompile(`n4 .*ready.* passed \d+ checks and its acceptance in .*memory bandwidth [0-9.]+ GB/s, compute .*, round trip to the head`).MatchString(events) {
+	if events := r.Run("events", "fast"); !regexp.MustCompile(
+		`n4 .*ready.* passed \d+ checks and its acceptance in .*memory bandwidth [0-9.]+ GB/s, compute .*, round trip to the head`).MatchString(events) {
 		t.Errorf("no acceptance in\n%s", events)
 	}
 

@@ -78,7 +78,8 @@ func TestACentresOwnBatchSystemIsBehindTheSameDoor(t *testing.T) {
 	if err := os.WriteFile(keys, []byte("# arc\narc.example.org "+h.inside("cat /run/centre/host_key.pub")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	register := []string{"clusters", "register", "arc", "--login", h.address, "--host-key", keys, "--as", "same", "--project", "default=main", "--wait"}
+	register := []string{"clusters", "register", "arc", "--login", h.address, "--host-key", keys, "--as", "same", "--project",
+		"default=main", "--wait"}
 	wants := func(got rig.Result, code int, words ...string) {
 		t.Helper()
 		for _, word := range words {
@@ -115,7 +116,8 @@ func TestACentresOwnBatchSystemIsBehindTheSameDoor(t *testing.T) {
 
 	r.Run("users", "add", "bea")
 	r.Run("projects", "add", "bio", "--owner", "bea")
-	r.Run("clusters", "register", "closed", "--login", h.address, "--host-key", keys, "--as", "same", "--project", "bio", "--wait")
+	r.Run("clusters", "register", "closed", "--login", h.address, "--host-key", keys, "--as", "same", "--project", "bio",
+		"--wait")
 	wants(d.do("ssh", "closed@gw", "id -un"), 255, `admin has no cluster "closed"`)
 
 	h.stop()

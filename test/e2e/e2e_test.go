@@ -43,7 +43,8 @@ func TestFromAFileToAnMPIJobAndBackToNothing(t *testing.T) {
 	t.Run("it is listed and described", func(t *testing.T) {
 		r := r.In(t)
 		for _, c := range []struct{ args, want string }{
-			{"list", `hello +ready`}, {"describe hello", `n3 +ready`}, {"events hello", `create 1 head \+ 3 nodes`}, {"machines list", `local-4 .*in-use`},
+			{"list", `hello +ready`}, {"describe hello", `n3 +ready`}, {"events hello", `create 1 head \+ 3 nodes`},
+			{"machines list", `local-4 .*in-use`},
 		} {
 			if out := r.Run(strings.Fields(c.args)...); !regexp.MustCompile(c.want).MatchString(out) {
 				t.Errorf("muster %s: no %q in\n%s", c.args, c.want, out)
@@ -68,7 +69,8 @@ func TestFromAFileToAnMPIJobAndBackToNothing(t *testing.T) {
 	})
 	t.Run("MPI crosses the cluster's network", func(t *testing.T) {
 		r := r.In(t)
-		for _, job := range []string{"srun --mpi=pmix -N2 -n2 mpi-pingpong", "sbatch --wait -N2 -n2 -o pingpong.out --wrap 'mpirun mpi-pingpong' >/dev/null; cat pingpong.out"} {
+		for _, job := range []string{"srun --mpi=pmix -N2 -n2 mpi-pingpong",
+			"sbatch --wait -N2 -n2 -o pingpong.out --wrap 'mpirun mpi-pingpong' >/dev/null; cat pingpong.out"} {
 			out := r.Run("ssh", "hello", "--", job)
 			if !regexp.MustCompile(`(?i)latency.* [0-9.]+`).MatchString(out) {
 				t.Errorf("%s:\n%s", job, out)
@@ -82,8 +84,10 @@ func TestFromAFileToAnMPIJobAndBackToNothing(t *testing.T) {
 			t.Fatalf("%v %s", err, out)
 		}
 		plain := func() string {
-			c := exec.Command("ssh", "-F", "/dev/null", "-i", key, "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
-				"-o", "BatchMode=yes", "-o", "LogLevel=ERROR", "-o", "ProxyCommand="+r.Binary+" tunnel hello", "admin@hello", "hostname")
+			c := exec.Command("ssh", "-F", "/dev/null", "-i", key, "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=no",
+				"-o", "UserKnownHostsFile=/dev/null",
+				"-o", "BatchMode=yes", "-o", "LogLevel=ERROR", "-o", "ProxyCommand="+r.Binary+" tunnel hello", "admin@hello",
+				"hostname")
 			c.Env = append(os.Environ(), "MUSTER_DATA="+r.Data)
 			out, _ := c.Output()
 			return string(out)
@@ -114,7 +118,9 @@ func TestFromAFileToAnMPIJobAndBackToNothing(t *testing.T) {
 	// A job that must not notice anything: it counts on n1 while the cluster changes around it.
 	r.Run("ssh", "hello", "--", "sbatch -w n1 -J witness -o witness.out --wrap 'echo begin; sleep 3600'")
 	witness := func() string {
-		return strings.TrimSpace(r.Run("ssh", "hello", "--", "squeue -h -n witness -o '%T %N %r'; scontrol show job $(squeue -h -n witness -o %i) | grep -o 'Restarts=[0-9]*\\|StartTime=[^ ]*'"))
+		return strings.TrimSpace(r.Run("ssh", "hello", "--",
+			"squeue -h -n witness -o '%T %N %r'; scontrol show job $(squeue -h -n witness -o %i) | grep -o "+
+				"'Restarts=[0-9]*\\|StartTime=[^ ]*'"))
 	}
 	r.Until("the witness runs", func() bool { return strings.HasPrefix(witness(), "RUNNING") })
 	before := witness()
@@ -176,7 +182,8 @@ func TestFromAFileToAnMPIJobAndBackToNothing(t *testing.T) {
 		if got := r.Muster("apply", "-f", changed); got.Code != 0 {
 			t.Error(got)
 		}
-		if got := r.Muster("apply", "-f", r.File("never.yaml", "name: hello\nnodes: 4\nhead: {class: local}\n")); got.Code != 2 || !strings.Contains(got.Err, "head.class") {
+		if got := r.Muster("apply", "-f", r.File("never.yaml", "name: hello\nnodes: 4\nhead: {class: local}\n")); got.Code != 2 ||
+			!strings.Contains(got.Err, "head.class") {
 			t.Error(got)
 		}
 	})
@@ -185,7 +192,9 @@ func TestFromAFileToAnMPIJobAndBackToNothing(t *testing.T) {
 		if got := r.Muster("create", "-f", file); got.Code != 5 {
 			t.Error(got)
 		}
-		if got := r.Muster("create", "-f", r.File("big.yaml", "name: big\nnodes: 64\n")); got.Code != 3 || !strings.Contains(got.Err, "big.yaml:2:8") || !strings.Contains(got.Err, "65 asked") && !strings.Contains(got.Err, "64 asked") {
+		if got := r.Muster("create", "-f", r.File("big.yaml", "name: big\nnodes: 64\n")); got.Code != 3 ||
+			!strings.Contains(got.Err, "big.yaml:2:8") || !strings.Contains(got.Err, "65 asked") &&
+			!strings.Contains(got.Err, "64 asked") {
 			t.Error(got)
 		}
 		if got := r.Muster("describe", "nobody"); got.Code != 6 {
@@ -256,7 +265,8 @@ func TestEveryBadFileIsRefusedWithItsPlaceAndMakesNothing(t *testing.T) {
 	for _, file := range files {
 		for _, verb := range []string{"validate", "create"} {
 			got := r.Muster(verb, "-f", file)
-			if place := regexp.MustCompile(regexp.QuoteMeta(filepath.Base(file)) + `:\d+:\d+: `); got.Code != 2 || !place.MatchString(got.Err) {
+			if place := regexp.MustCompile(regexp.QuoteMeta(filepath.Base(file)) + `:\d+:\d+: `); got.Code != 2 ||
+				!place.MatchString(got.Err) {
 				t.Errorf("%s %s: exit %d\n%s", verb, filepath.Base(file), got.Code, got.Err)
 			}
 		}

@@ -50,7 +50,9 @@ queues:
 		seq := lastEvent(r)
 		start := time.Now()
 		slurm("sbatch -N3 -p cpu -o three.out --wrap 'srun hostname | sort'")
-		r.Eventually(jobWithin, "the job has run", func() bool { return slurm("cat three.out 2>/dev/null || true") == "cpu1\ncpu2\ncpu3\n" })
+		r.Eventually(jobWithin, "the job has run", func() bool {
+			return slurm("cat three.out 2>/dev/null || true") == "cpu1\ncpu2\ncpu3\n"
+		})
 		took := time.Since(start)
 		r.Until("the nodes are gone", gone)
 		t.Log(phases(eventsAfter(r, seq), start, took))
@@ -69,10 +71,12 @@ queues:
 	t.Run("jobs that no node would help are told of and cost nothing", func(t *testing.T) {
 		r := r.In(t)
 		r.Until("the nodes are gone", gone)
-		slurm("sbatch -N5 -J big -p cpu --wrap hostname; sbatch -H -J held -p cpu --wrap hostname; sbatch -b now+1hour -J later -p cpu --wrap hostname")
+		slurm("sbatch -N5 -J big -p cpu --wrap hostname; sbatch -H -J held -p cpu --wrap hostname; sbatch -b now+1hour -J " +
+			"later -p cpu --wrap hostname")
 		r.Until("describe says why they wait", func() bool {
 			out := r.Run("describe", "grow")
-			return strings.Contains(out, "it asks for 5 nodes, and queue cpu may have 4") && strings.Contains(out, "Slurm says JobHeldUser") && strings.Contains(out, "Slurm says BeginTime")
+			return strings.Contains(out, "it asks for 5 nodes, and queue cpu may have 4") &&
+				strings.Contains(out, "Slurm says JobHeldUser") && strings.Contains(out, "Slurm says BeginTime")
 		})
 		if !gone() {
 			t.Error("nodes came for jobs that cannot run")
@@ -82,17 +86,22 @@ queues:
 	t.Run("the next class does when the first is exhausted, and the controller may die meanwhile", func(t *testing.T) {
 		whole, r := r, r.In(t)
 		slurm("sbatch -N4 -p cpu -o four.out --wrap 'srun hostname | sort; sleep 8'")
-		r.Eventually(jobWithin, "the queue grows", func() bool { return strings.Contains(r.Run("events", "grow"), "queue cpu grows from 0 to 4 nodes") })
+		r.Eventually(jobWithin, "the queue grows", func() bool {
+			return strings.Contains(r.Run("events", "grow"), "queue cpu grows from 0 to 4 nodes")
+		})
 		controller.Kill()
 		controller = whole.Start()
-		r.Eventually(2*jobWithin, "the job has run", func() bool { return slurm("cat four.out 2>/dev/null || true") == "cpu1\ncpu2\ncpu3\ncpu4\n" })
+		r.Eventually(2*jobWithin, "the job has run", func() bool {
+			return slurm("cat four.out 2>/dev/null || true") == "cpu1\ncpu2\ncpu3\ncpu4\n"
+		})
 		if out := r.Run("describe", "grow"); !strings.Contains(out, "cpu (slow)") {
 			t.Errorf("the last node is of no other class:\n%s", out)
 		}
 		slurm("sbatch -N1 -p cpu --exclusive -J next --wrap hostname")
 		r.Until("a job is told that the queue is full", func() bool {
 			out := r.Run("describe", "grow")
-			return strings.Contains(out, "queue cpu has all that it may have") || !strings.Contains(slurm("squeue -h -o %j"), "next")
+			return strings.Contains(out, "queue cpu has all that it may have") ||
+				!strings.Contains(slurm("squeue -h -o %j"), "next")
 		})
 		controller.Kill()
 		controller = whole.Start()
@@ -120,7 +129,8 @@ func phases(events []event, start time.Time, took time.Duration) string {
 	text := fmt.Sprintf("run after %.1f s:", took.Seconds())
 	for _, e := range events {
 		if e.Cluster == "grow" && (e.Node == "cpu1" || e.Node == "") {
-			text += fmt.Sprintf("\n  %+6.2f s  %s %s %s", e.At.Sub(start).Seconds(), e.Node, e.Phase, strings.SplitN(e.Text, ":", 2)[0])
+			text += fmt.Sprintf("\n  %+6.2f s  %s %s %s", e.At.Sub(start).Seconds(), e.Node, e.Phase,
+				strings.SplitN(e.Text, ":", 2)[0])
 		}
 	}
 	return text
@@ -137,7 +147,8 @@ func TestLeasesBeginAndEndByThemselves(t *testing.T) {
 
 	r.Run("create", "-f", file("course", "{start: +40s, for: 1h, on_end: delete}", 3))
 	long := file("long", "{for: 1d}", 1)
-	if got := r.Muster("create", "-f", long); got.Code != 3 || !strings.Contains(got.Err, "cluster course would lack") || !strings.Contains(got.Err, "fits from") {
+	if got := r.Muster("create", "-f", long); got.Code != 3 || !strings.Contains(got.Err, "cluster course would lack") ||
+		!strings.Contains(got.Err, "fits from") {
 		t.Errorf("%+v", got)
 	}
 	var plan struct {
@@ -151,7 +162,8 @@ func TestLeasesBeginAndEndByThemselves(t *testing.T) {
 	start := time.Now()
 	r.Run("create", "-f", file("goes", "{for: 10s, on_end: delete}", 1), "--wait")
 	r.Run("create", "-f", file("stays", "{for: 10s, on_end: pause}", 1), "--wait")
-	if got := r.Muster("extend", "stays", "--for", "1h"); got.Code != 3 || !strings.Contains(got.Err, "course") || !strings.Contains(got.Err, "muster extend stays --until") {
+	if got := r.Muster("extend", "stays", "--for", "1h"); got.Code != 3 || !strings.Contains(got.Err, "course") ||
+		!strings.Contains(got.Err, "muster extend stays --until") {
 		t.Errorf("%+v", got)
 	}
 	calendar, described := r.Run("calendar", "--to", "+2h"), r.Run("describe", "stays")
@@ -178,7 +190,9 @@ func TestLeasesBeginAndEndByThemselves(t *testing.T) {
 	if got := r.Muster("resume", "stays"); got.Code != 5 || !strings.Contains(got.Err, "muster extend stays") {
 		t.Errorf("%+v", got)
 	}
-	r.Until("what was reserved has come", func() bool { return r.Muster("ssh", "course", "--", "sinfo -h -o %T").Out == "idle\n" })
+	r.Until("what was reserved has come", func() bool {
+		return r.Muster("ssh", "course", "--", "sinfo -h -o %T").Out == "idle\n"
+	})
 	for _, name := range []string{"course", "stays"} {
 		r.Run("delete", name, "--wait")
 	}

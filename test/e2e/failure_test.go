@@ -91,7 +91,8 @@ func TestANodeThatIsLostIsReplacedUnderItsName(t *testing.T) {
 		n.Thaw()
 	}
 	r.Until("the alarm is over and the cluster is ready", func() bool {
-		return !strings.Contains(r.Muster("status").Out, "lost at once") && strings.Contains(r.Run("describe", "hello"), "head and 4 nodes ready")
+		return !strings.Contains(r.Muster("status").Out, "lost at once") &&
+			strings.Contains(r.Run("describe", "hello"), "head and 4 nodes ready")
 	})
 	lostNone(r, seq, "all nodes hung at once")
 
@@ -152,12 +153,14 @@ func lostNone(r *rig.Rig, seq int64, though string) {
 func theHeadIsLost(r *rig.Rig) {
 	r.Helper()
 	lost := r.Node("hello", "head")
-	r.Run("ssh", "hello", "--", "sbatch -w n1 -o outlives --wrap 'touch began; while [ ! -e ~/enough-again ]; do sleep 0.2; done; echo well on $(hostname), ${SLURM_RESTART_COUNT:-0}'")
+	r.Run("ssh", "hello", "--", "sbatch -w n1 -o outlives --wrap 'touch began; while [ ! -e ~/enough-again ]; do sleep 0.2; "+
+		"done; echo well on $(hostname), ${SLURM_RESTART_COUNT:-0}'")
 	r.Until("the job runs", func() bool { return strings.Contains(r.Run("ssh", "hello", "--", "ls"), "began") })
 	seq, struck := lastEvent(r), time.Now()
 	lost.Freeze()
 	r.Eventually(2*time.Minute, "there is another head, and all is well", func() bool {
-		return find(eventsAfter(r, seq), "head", "ready").Seq > 0 && strings.Contains(r.Run("describe", "hello"), "head and 4 nodes ready")
+		return find(eventsAfter(r, seq), "head", "ready").
+			Seq > 0 && strings.Contains(r.Run("describe", "hello"), "head and 4 nodes ready")
 	})
 	events := eventsAfter(r, seq)
 	r.Logf("the head hangs: %s", byPhase(events, "head", struck, time.Since(struck)))
@@ -183,7 +186,8 @@ type witness struct {
 func newWitness(r *rig.Rig, cluster, nodes string) *witness {
 	r.Helper()
 	w := &witness{r, exec.Command(r.Binary, "ssh", cluster, "--",
-		"srun -l -N2 -w "+nodes+" sh -c 'touch ~/witness-$(hostname); while [ ! -e ~/enough ]; do sleep 0.2; done; echo untouched'"), &strings.Builder{}, make(chan error, 1)}
+		"srun -l -N2 -w "+nodes+" sh -c 'touch ~/witness-$(hostname); while [ ! -e ~/enough ]; do sleep 0.2; done; echo "+
+			"untouched'"), &strings.Builder{}, make(chan error, 1)}
 	w.srun.Env = append(os.Environ(), "MUSTER_DATA="+r.Data)
 	w.srun.Stdout, w.srun.Stderr = w.out, w.out
 	if err := w.srun.Start(); err != nil {
@@ -294,5 +298,6 @@ func byPhase(events []event, node string, struck time.Time, took time.Duration) 
 		steps = append(steps, fmt.Sprintf("%s +%.2f s", e.Phase, e.At.Sub(last).Seconds()))
 		last = e.At
 	}
-	return fmt.Sprintf("idle in Slurm after %.1f s: %s, idle +%.2f s", took.Seconds(), strings.Join(steps, ", "), took.Seconds()-last.Sub(struck).Seconds())
+	return fmt.Sprintf("idle in Slurm after %.1f s: %s, idle +%.2f s", took.Seconds(), strings.Join(steps, ", "),
+		took.Seconds()-last.Sub(struck).Seconds())
 }

@@ -47,8 +47,10 @@ func newDoor(r *rig.Rig) door {
 	if err != nil {
 		r.Fatalf("no gateway in %s: %v", text, err)
 	}
-	lines := []string{"Host gw", "HostName " + host, "Port " + port, "StrictHostKeyChecking no", "Host *", "IdentityFile " + filepath.Join(d.dir, "id"), "IdentitiesOnly yes", "IdentityAgent none",
-		"UserKnownHostsFile " + filepath.Join(d.dir, "known_hosts"), "GlobalKnownHostsFile /dev/null", "BatchMode yes", "LogLevel ERROR", "StrictHostKeyChecking no", "User admin"}
+	lines := []string{"Host gw", "HostName " + host, "Port " + port, "StrictHostKeyChecking no", "Host *",
+		"IdentityFile " + filepath.Join(d.dir, "id"), "IdentitiesOnly yes", "IdentityAgent none",
+		"UserKnownHostsFile " + filepath.Join(d.dir, "known_hosts"), "GlobalKnownHostsFile /dev/null", "BatchMode yes",
+		"LogLevel ERROR", "StrictHostKeyChecking no", "User admin"}
 	if err := os.WriteFile(d.config, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		r.Fatal(err)
 	}
@@ -71,7 +73,8 @@ func (d door) with(old, changed string) door {
 // key makes a key.
 func (d door) key(name string) {
 	d.Helper()
-	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(d.dir, name)).CombinedOutput(); err != nil {
+	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(d.dir, name)).
+		CombinedOutput(); err != nil {
 		d.Fatalf("ssh-keygen: %v %s", err, out)
 	}
 }
@@ -109,7 +112,8 @@ func TestPeopleComeThroughTheGatewayWithPlainSSH(t *testing.T) {
 
 	t.Run("commands have their output, their errors and their exit codes", func(t *testing.T) {
 		d := door{r.In(t), d.config, d.dir}
-		d.expect(rig.Result{Out: "admin\nhead\n", Err: "oops\n", Code: 7}, "ssh", "cfd@gw", "id -un; hostname; echo oops >&2; exit 7")
+		d.expect(rig.Result{Out: "admin\nhead\n", Err: "oops\n", Code: 7}, "ssh", "cfd@gw",
+			"id -un; hostname; echo oops >&2; exit 7")
 		d.expect(rig.Result{Out: "admin\n"}, "ssh", "admin+default/cfd@gw", "id -un")
 		d.expect(rig.Result{Out: "n1\n"}, "ssh", "cfd.default@gw", "srun -N1 -w n1 hostname")
 	})
@@ -124,9 +128,11 @@ func TestPeopleComeThroughTheGatewayWithPlainSSH(t *testing.T) {
 	t.Run("many sessions go over one connection", func(t *testing.T) {
 		d := door{r.In(t), d.config, d.dir}
 		socket := filepath.Join(d.dir, "master")
-		d.expect(rig.Result{}, "ssh", "-o", "ControlPath="+socket, "-o", "ControlMaster=yes", "-o", "ControlPersist=30", "cfd@gw", "true")
+		d.expect(rig.Result{}, "ssh", "-o", "ControlPath="+socket, "-o", "ControlMaster=yes", "-o", "ControlPersist=30", "cfd@gw",
+			"true")
 		for _, code := range []int{0, 3} {
-			d.expect(rig.Result{Out: "head\n", Code: code}, "ssh", "-o", "ControlPath="+socket, "nobody@gw", fmt.Sprintf("hostname; exit %d", code))
+			d.expect(rig.Result{Out: "head\n", Code: code}, "ssh", "-o", "ControlPath="+socket, "nobody@gw",
+				fmt.Sprintf("hostname; exit %d", code))
 		}
 		d.do("ssh", "-o", "ControlPath="+socket, "-O", "exit", "gw")
 	})
@@ -137,12 +143,15 @@ func TestPeopleComeThroughTheGatewayWithPlainSSH(t *testing.T) {
 				t.Errorf("%s: %+v", host, got)
 			}
 		}
-		for host, why := range map[string]string{"10.77.0.1": "is no node of cfd", "127.0.0.1.example": "is no node of cfd", "192.0.2.1": "is no node of cfd"} {
-			if got := d.do("ssh", "-o", "LogLevel=INFO", "-W", host+":80", "cfd@gw"); got.Code == 0 || !strings.Contains(got.Err, why) {
+		for host, why := range map[string]string{"10.77.0.1": "is no node of cfd", "127.0.0.1.example": "is no node of cfd",
+			"192.0.2.1": "is no node of cfd"} {
+			if got := d.do("ssh", "-o", "LogLevel=INFO", "-W", host+":80", "cfd@gw"); got.Code == 0 ||
+				!strings.Contains(got.Err, why) {
 				t.Errorf("%s: %+v", host, got)
 			}
 		}
-		if got := d.do("ssh", "-o", "LogLevel=INFO", "-W", "localhost:80", "gw"); got.Code == 0 || !strings.Contains(got.Err, "has no cluster") {
+		if got := d.do("ssh", "-o", "LogLevel=INFO", "-W", "localhost:80", "gw"); got.Code == 0 ||
+			!strings.Contains(got.Err, "has no cluster") {
 			t.Error(got)
 		}
 		if got := d.do("ssh", "-R", "0:localhost:22", "-o", "ExitOnForwardFailure=yes", "cfd@gw", "true"); got.Code != 255 {
@@ -155,7 +164,8 @@ func TestPeopleComeThroughTheGatewayWithPlainSSH(t *testing.T) {
 		d.expect(rig.Result{Out: "n2\n"}, "ssh", "-J", "gw", "n2.cfd", "hostname")
 		d.expect(rig.Result{Out: "head\n"}, "ssh", "-J", "gw", "cfd", "hostname")
 		d.expect(rig.Result{Out: "n1\n"}, "ssh", "-J", "cfd@gw", "n1.cfd.default.muster", "hostname")
-		if got := d.do("ssh", "-o", "LogLevel=INFO", "-W", "n9.cfd:22", "gw"); got.Code != 255 || !strings.Contains(got.Err, `has no node "n9"`) {
+		if got := d.do("ssh", "-o", "LogLevel=INFO", "-W", "n9.cfd:22", "gw"); got.Code != 255 ||
+			!strings.Contains(got.Err, `has no node "n9"`) {
 			t.Error(got)
 		}
 	})
@@ -166,14 +176,16 @@ func TestPeopleComeThroughTheGatewayWithPlainSSH(t *testing.T) {
 			t.Fatal(config)
 		}
 		trusted := d.File("known_hosts", known)
-		d.config = d.File("config", strings.ReplaceAll(config, "~/.ssh/muster_known_hosts", trusted)+"Host *\nIdentityFile "+filepath.Join(d.dir, "id")+"\nIdentityAgent none\nBatchMode yes\nLogLevel ERROR\n")
+		d.config = d.File("config", strings.ReplaceAll(config, "~/.ssh/muster_known_hosts", trusted)+"Host *\nIdentityFile "+
+			filepath.Join(d.dir, "id")+"\nIdentityAgent none\nBatchMode yes\nLogLevel ERROR\n")
 		d.expect(rig.Result{Out: "head\n"}, "ssh", "cfd@muster", "hostname")
 		d.expect(rig.Result{Out: "n2\n"}, "ssh", "n2.cfd.muster", "hostname")
 		d.expect(rig.Result{Out: "head\n"}, "ssh", "cfd.default.muster", "hostname")
 		if err := os.WriteFile(trusted, []byte(strings.Replace(known, "*.muster", "*.other", 1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := d.do("ssh", "n2.cfd.muster", "hostname"); got.Code != 255 || !strings.Contains(got.Err, "Host key verification failed") {
+		if got := d.do("ssh", "n2.cfd.muster", "hostname"); got.Code != 255 ||
+			!strings.Contains(got.Err, "Host key verification failed") {
 			t.Error(got)
 		}
 		if out := d.Run("sessions", "list", "--all"); !strings.Contains(out, "default/cfd") || !strings.Contains(out, "jump") {
@@ -182,14 +194,17 @@ func TestPeopleComeThroughTheGatewayWithPlainSSH(t *testing.T) {
 	})
 	t.Run("who cannot be let through is told why", func(t *testing.T) {
 		d := door{r.In(t), d.config, d.dir}
-		if got := d.do("ssh", "nosuch@gw", "true"); got.Code != 255 || !strings.Contains(got.Err, `has no cluster "nosuch" to log in to; you can log in to default/cfd`) {
+		if got := d.do("ssh", "nosuch@gw", "true"); got.Code != 255 ||
+			!strings.Contains(got.Err, `has no cluster "nosuch" to log in to; you can log in to default/cfd`) {
 			t.Error(got)
 		}
-		if got := d.do("ssh", "bob+cfd@gw", "true"); got.Code != 255 || !strings.Contains(got.Err, "this key is admin's, not bob's") {
+		if got := d.do("ssh", "bob+cfd@gw", "true"); got.Code != 255 ||
+			!strings.Contains(got.Err, "this key is admin's, not bob's") {
 			t.Error(got)
 		}
 		d.key("other")
-		if got := d.with("/id", "/other").do("ssh", "cfd@gw", "true"); got.Code != 255 || !strings.Contains(got.Err, "Permission denied") {
+		if got := d.with("/id", "/other").do("ssh", "cfd@gw", "true"); got.Code != 255 ||
+			!strings.Contains(got.Err, "Permission denied") {
 			t.Error(got)
 		}
 	})
@@ -200,11 +215,13 @@ func TestPeopleComeThroughTheGatewayWithPlainSSH(t *testing.T) {
 	t.Run("a paused cluster says so, or comes back", func(t *testing.T) {
 		d := door{r.In(t), d.config, d.dir}
 		d.Run("pause", "cfd", "--wait")
-		if got := d.do("ssh", "cfd@gw", "true"); got.Code != 255 || !strings.Contains(got.Err, "cluster cfd is paused since") || !strings.Contains(got.Err, "muster resume default/cfd --wait") {
+		if got := d.do("ssh", "cfd@gw", "true"); got.Code != 255 || !strings.Contains(got.Err, "cluster cfd is paused since") ||
+			!strings.Contains(got.Err, "muster resume default/cfd --wait") {
 			t.Error(got)
 		}
 		d.Run("apply", "-f", d.File("cfd.yaml", "name: cfd\nnodes: 2\naccess: {on_login: resume}\n"))
-		if got := d.do("ssh", "cfd@gw", "hostname; exit 4"); got.Code != 4 || got.Out != "head\n" || !strings.Contains(got.Err, "cfd was paused and comes back") {
+		if got := d.do("ssh", "cfd@gw", "hostname; exit 4"); got.Code != 4 || got.Out != "head\n" ||
+			!strings.Contains(got.Err, "cfd was paused and comes back") {
 			t.Error(got)
 		}
 	})
@@ -236,7 +253,8 @@ func (d door) carryFiles() {
 		},
 		"rsync": func() {
 			for _, args := range [][]string{{source, "cfd@gw:file"}, {"cfd@gw:file", back}} {
-				if out, err := exec.Command("rsync", append([]string{"-e", "ssh -F " + d.config}, args...)...).CombinedOutput(); err != nil {
+				if out, err := exec.Command("rsync", append([]string{"-e", "ssh -F " + d.config}, args...)...).
+					CombinedOutput(); err != nil {
 					d.Errorf("rsync: %v %s", err, out)
 				}
 			}
@@ -277,7 +295,8 @@ func (d door) resize() {
 	if err != nil {
 		d.Fatal(err)
 	}
-	c := exec.Command("ssh", "-F", d.config, "-tt", "cfd@gw", `echo it has $(stty size); trap 'echo now $(stty size); exit 9' WINCH; while sleep 0.1; do :; done`)
+	c := exec.Command("ssh", "-F", d.config, "-tt", "cfd@gw",
+		`echo it has $(stty size); trap 'echo now $(stty size); exit 9' WINCH; while sleep 0.1; do :; done`)
 	c.Stdin, c.Stdout, c.Stderr = inner, inner, inner
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := c.Start(); err != nil {
@@ -329,7 +348,8 @@ func (d door) revoke() {
 	d.Run("keys", "delete", keys.Items[0].Fingerprint)
 	_ = c.Wait()
 	took := time.Since(began)
-	if took > 5*time.Second || c.ProcessState.ExitCode() != 255 || !strings.Contains(errs.String(), "this session ends: your key or your login is no longer valid") {
+	if took > 5*time.Second || c.ProcessState.ExitCode() != 255 ||
+		!strings.Contains(errs.String(), "this session ends: your key or your login is no longer valid") {
 		d.Errorf("after %s: exit code %d, %s", took, c.ProcessState.ExitCode(), errs.String())
 	}
 	d.Logf("a session ended %.1f s after its key", took.Seconds())

@@ -30,7 +30,8 @@ type laptop struct {
 
 func newLaptop(r *rig.Rig, controller string) *laptop {
 	home := r.TempDir()
-	return &laptop{r, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "MUSTER_URL=" + controller, "MUSTER_DATA=" + filepath.Join(home, "none")}}
+	return &laptop{r, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "MUSTER_URL=" + controller,
+		"MUSTER_DATA=" + filepath.Join(home, "none")}}
 }
 
 // agent starts an ssh-agent.
@@ -115,10 +116,12 @@ classes:
 		mine.agent()
 		out, err := mine.login(aCode, typed("alice"))
 		spoken.WriteString(out)
-		if err != nil || !strings.Contains(out, "you are alice until") || !strings.Contains(out, "in the ssh-agent") || !strings.Contains(out, "in no project yet") {
+		if err != nil || !strings.Contains(out, "you are alice until") || !strings.Contains(out, "in the ssh-agent") ||
+			!strings.Contains(out, "in no project yet") {
 			t.Fatal(out, err)
 		}
-		if out, err := mine.run(r.Binary, "whoami"); err != nil || !strings.Contains(out, "alice") || !strings.Contains(out, "good for") {
+		if out, err := mine.run(r.Binary, "whoami"); err != nil || !strings.Contains(out, "alice") ||
+			!strings.Contains(out, "good for") {
 			t.Error(out, err)
 		}
 		keys, err := mine.run("ssh-add", "-L")
@@ -127,7 +130,8 @@ classes:
 		}
 		shown := exec.Command("ssh-keygen", "-L", "-f", "-")
 		shown.Stdin = strings.NewReader(keys)
-		if out, err := shown.CombinedOutput(); err != nil || !strings.Contains(string(out), "alice") || !strings.Contains(string(out), `Key ID: "t`) || strings.Contains(string(out), "agent-forwarding") {
+		if out, err := shown.CombinedOutput(); err != nil || !strings.Contains(string(out), "alice") ||
+			!strings.Contains(string(out), `Key ID: "t`) || strings.Contains(string(out), "agent-forwarding") {
 			t.Errorf("%s %v", out, err)
 		}
 		for path, mode := range filesBelow(t, mine.env) {
@@ -140,7 +144,8 @@ classes:
 		r := r.In(t)
 		r.Run("projects", "grant", "aero", "alice", "member")
 		r.Run("create", "cfd", "--nodes", "1", "--wait")
-		gateway := []string{"-F", "/dev/null", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR", "-o", "BatchMode=yes", "-p", gatewayPort(r), "cfd@127.0.0.1"}
+		gateway := []string{"-F", "/dev/null", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o",
+			"LogLevel=ERROR", "-o", "BatchMode=yes", "-p", gatewayPort(r), "cfd@127.0.0.1"}
 		r.Until("alice has an account", func() bool {
 			out, err := mine.run("ssh", append(gateway, "whoami; exit 7")...)
 			var exit *exec.ExitError
@@ -201,7 +206,8 @@ classes:
 			t.Error(about, err)
 		}
 		if again, err := mine.login(anOpen, func(address string) {
-			if response, err := http.Get(p.Browse("alice", address).String()); err != nil || response.StatusCode != http.StatusOK {
+			if response, err := http.Get(p.Browse("alice", address).String()); err != nil ||
+				response.StatusCode != http.StatusOK {
 				t.Error(err)
 			}
 		}, "--browser", "--key-file", file); err != nil {
@@ -210,7 +216,8 @@ classes:
 		if out, _ := mine.run(r.Binary, "tokens", "list"); strings.Count(out, "login from") != 1 {
 			t.Error("the earlier login goes on:", out)
 		}
-		if out, err := mine.login(anOpen, func(string) {}, "--browser", "--key-file", r.File("foreign", "a key")); err == nil || !strings.Contains(out, "is there already") {
+		if out, err := mine.login(anOpen, func(string) {}, "--browser", "--key-file", r.File("foreign", "a key")); err == nil ||
+			!strings.Contains(out, "is there already") {
 			t.Error(out, err)
 		}
 		token := tokenOf(t, mine.env)
@@ -252,8 +259,10 @@ classes:
 	t.Run("codes and ID tokens are taken once, and with their verifier only", func(t *testing.T) {
 		back, nonce := fmt.Sprintf("http://127.0.0.1:%d/callback", p.Port), "n-1"
 		code := func(verifier string) string {
-			client := oauth2.Config{ClientID: rig.Client, Scopes: []string{"openid"}, RedirectURL: back, Endpoint: oauth2.Endpoint{AuthURL: p.Issuer + "/auth"}}
-			to := p.Browse("eve", client.AuthCodeURL("s", oauth2.S256ChallengeOption(verifier), oauth2.SetAuthURLParam("nonce", nonce)))
+			client := oauth2.Config{ClientID: rig.Client, Scopes: []string{"openid"}, RedirectURL: back,
+				Endpoint: oauth2.Endpoint{AuthURL: p.Issuer + "/auth"}}
+			to := p.Browse("eve", client.AuthCodeURL("s", oauth2.S256ChallengeOption(verifier),
+				oauth2.SetAuthURLParam("nonce", nonce)))
 			return to.Query().Get("code")
 		}
 		verifier := oauth2.GenerateVerifier()
@@ -274,17 +283,20 @@ classes:
 		if got := ask(t, c.URL, "POST", "/v1/login", "", good); got.status != http.StatusCreated {
 			t.Fatal(got)
 		}
-		if got := ask(t, c.URL, "POST", "/v1/login", "", good); got.status != http.StatusUnauthorized || !strings.Contains(got.text, "it was used") {
+		if got := ask(t, c.URL, "POST", "/v1/login", "", good); got.status != http.StatusUnauthorized ||
+			!strings.Contains(got.text, "it was used") {
 			t.Error("a code twice:", got)
 		}
 		device := p.Post(t.Context(), "/device_authorization/", url.Values{"scope": {"openid"}})
 		p.Type("eve", device["user_code"].(string))
-		answer := p.Post(t.Context(), "/token", url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:device_code"}, "device_code": {device["device_code"].(string)}})
+		answer := p.Post(t.Context(), "/token", url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:device_code"},
+			"device_code": {device["device_code"].(string)}})
 		given, _ := json.Marshal(map[string]any{"id_token": answer["id_token"]})
 		if got := ask(t, c.URL, "POST", "/v1/login", "", string(given)); got.status != http.StatusCreated {
 			t.Fatal(got)
 		}
-		if got := ask(t, c.URL, "POST", "/v1/login", "", string(given)); got.status != http.StatusUnauthorized || !strings.Contains(got.text, "already") {
+		if got := ask(t, c.URL, "POST", "/v1/login", "", string(given)); got.status != http.StatusUnauthorized ||
+			!strings.Contains(got.text, "already") {
 			t.Error("an ID token twice:", got)
 		}
 	})

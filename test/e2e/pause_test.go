@@ -14,8 +14,10 @@ import (
 // scan is the head's SSH host key as a stranger sees it, who knows no authority.
 func scan(r *rig.Rig, name string) string {
 	r.Helper()
-	c := exec.Command("ssh", "-F", "/dev/null", "-v", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "GlobalKnownHostsFile=/dev/null",
-		"-o", "HostKeyAlgorithms=ssh-ed25519", "-o", "PreferredAuthentications=none", "-o", "ProxyCommand="+r.Binary+" tunnel "+name, "nobody@"+name)
+	c := exec.Command("ssh", "-F", "/dev/null", "-v", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o",
+		"UserKnownHostsFile=/dev/null", "-o", "GlobalKnownHostsFile=/dev/null",
+		"-o", "HostKeyAlgorithms=ssh-ed25519", "-o", "PreferredAuthentications=none", "-o", "ProxyCommand="+r.Binary+" tunnel "+
+			name, "nobody@"+name)
 	c.Env = append(os.Environ(), "MUSTER_DATA="+r.Data)
 	out, _ := c.CombinedOutput() // nobody is let in
 	for line := range strings.Lines(string(out)) {
@@ -38,7 +40,8 @@ func TestAClusterIsPausedWhileAnotherUsesItsMachinesAndComesBack(t *testing.T) {
 	key := scan(r, "cfd")
 
 	r.Run("ssh", "cfd", "--", "echo precious > file")
-	r.Run("ssh", "cfd", "--", "sbatch -N2 -w n1,n2 -J runs -o runs.out --wrap 'echo begins; sleep 10; echo ends after $SLURM_RESTART_COUNT'")
+	r.Run("ssh", "cfd", "--", "sbatch -N2 -w n1,n2 -J runs -o runs.out --wrap 'echo begins; sleep 10; echo ends after "+
+		"$SLURM_RESTART_COUNT'")
 	r.Run("ssh", "cfd", "--", "sbatch -w n1 --exclusive -J waits -o waits.out --wrap 'echo ran on $(hostname)'")
 	jobs := func() string { return r.Run("ssh", "cfd", "--", "squeue -h -S i -o '%i %j %T'") }
 	r.Until("one job runs and one waits", func() bool { return jobs() == "1 runs RUNNING\n2 waits PENDING\n" })
@@ -49,10 +52,12 @@ func TestAClusterIsPausedWhileAnotherUsesItsMachinesAndComesBack(t *testing.T) {
 	if out := r.Run("tasks", "list", "cfd"); !strings.Contains(out, " root ") || !strings.Contains(out, " ok ") {
 		t.Errorf("the hook is no task:\n%s", out)
 	}
-	if out := r.Run("events", "cfd"); !strings.Contains(out, "head") || !strings.Contains(out, "the image has no /etc/muster/checkpoint") {
+	if out := r.Run("events", "cfd"); !strings.Contains(out, "head") ||
+		!strings.Contains(out, "the image has no /etc/muster/checkpoint") {
 		t.Errorf("no word of the hook in\n%s", out)
 	}
-	for args, want := range map[string]string{"list": "paused", "describe cfd": "of /home and state", "machines list": "local-4"} {
+	for args, want := range map[string]string{"list": "paused", "describe cfd": "of /home and state",
+		"machines list": "local-4"} {
 		if out := r.Run(strings.Fields(args)...); !strings.Contains(out, want) {
 			t.Errorf("muster %s: no %q in\n%s", args, want, out)
 		}
@@ -60,7 +65,8 @@ func TestAClusterIsPausedWhileAnotherUsesItsMachinesAndComesBack(t *testing.T) {
 	if out := r.Run("machines", "list"); strings.Count(out, "available") != 4 {
 		t.Errorf("machines of a paused cluster:\n%s", out)
 	}
-	if got := r.Muster("ssh", "cfd"); got.Code != 5 || !strings.Contains(got.Err, "is paused since") || !strings.Contains(got.Err, "muster resume cfd") {
+	if got := r.Muster("ssh", "cfd"); got.Code != 5 || !strings.Contains(got.Err, "is paused since") ||
+		!strings.Contains(got.Err, "muster resume cfd") {
 		t.Error(got)
 	}
 
@@ -133,7 +139,8 @@ func TestAClusterIsPausedWhileAnotherUsesItsMachinesAndComesBack(t *testing.T) {
 			controller = whole.Start()
 			r.Run("resume", "cfd", "--wait")
 			want := fmt.Sprintf("file %d\n", i)
-			if out := r.Run("ssh", "cfd", "--", fmt.Sprintf("srun -N3 hostname >/dev/null && cat file && echo file %d > file", i+1)); out != want && i > 0 || scan(r, "cfd") != key {
+			if out := r.Run("ssh", "cfd", "--", fmt.Sprintf("srun -N3 hostname >/dev/null && cat file && echo file %d > file",
+				i+1)); out != want && i > 0 || scan(r, "cfd") != key {
 				t.Errorf("after round %d: %q", i, out)
 			}
 		}
@@ -145,7 +152,9 @@ func TestAClusterIsPausedWhileAnotherUsesItsMachinesAndComesBack(t *testing.T) {
 		r.Run("pause", "cfd", "--wait")
 		r.Run("snapshot", "cfd", "--name", "s1", "--wait")
 		r.Run("create", "copy", "--from-snapshot", "s1", "--wait")
-		if out := r.Run("ssh", "copy", "--", "cat file; squeue -h -o %j; srun -N3 hostname >/dev/null; scontrol show config | grep -o 'ClusterName.*= .*' | cut -d= -f2"); out != "saved\nlater\n copy\n" {
+		if out := r.Run("ssh", "copy", "--",
+			"cat file; squeue -h -o %j; srun -N3 hostname >/dev/null; scontrol show config | grep -o 'ClusterName.*= .*' | "+
+				"cut -d= -f2"); out != "saved\nlater\n copy\n" {
 			t.Errorf("%q", out)
 		}
 		if scan(r, "copy") == key {

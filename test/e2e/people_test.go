@@ -93,7 +93,8 @@ func TestTwoProjectsShareASiteAndNothingElse(t *testing.T) {
 	t.Run("nobody sees the other's", func(t *testing.T) {
 		mia, r := mia.In(t), r.In(t)
 		for _, verb := range []string{"list", "events", "projects", "quota", "cost", "audit", "calendar", "snapshots list"} {
-			if out := mia.Run(strings.Fields(verb)...); strings.Contains(out, "lab") || strings.Contains(out, "bio") || strings.Contains(out, "bert") {
+			if out := mia.Run(strings.Fields(verb)...); strings.Contains(out, "lab") || strings.Contains(out, "bio") ||
+				strings.Contains(out, "bert") {
 				t.Errorf("muster %s:\n%s", verb, out)
 			}
 		}
@@ -101,7 +102,8 @@ func TestTwoProjectsShareASiteAndNothingElse(t *testing.T) {
 			"get lab": {Code: 6}, "ssh bio/lab -- id": {Code: 6}, "delete bio/lab": {Code: 6}, "projects members bio": {Code: 6},
 			"machines list": {Code: 1, Err: "mia may not list machines (it takes an operator of the site)"},
 			"users list":    {Code: 1, Err: "it takes an operator"}, "status": {Code: 1, Err: "it takes an operator"},
-			"projects grant aero bea owner": {Code: 1, Err: "mia may not give a person a role in a project (it takes a project's owner"},
+			"projects grant aero bea owner": {Code: 1,
+				Err: "mia may not give a person a role in a project (it takes a project's owner"},
 		} {
 			if got := mia.Muster(strings.Fields(line)...); got.Code != want.Code || !strings.Contains(got.Err, want.Err) {
 				t.Errorf("muster %s: %+v", line, got)
@@ -110,7 +112,8 @@ func TestTwoProjectsShareASiteAndNothingElse(t *testing.T) {
 		if out := r.Run("list"); !strings.Contains(out, "cfd   aero") || !strings.Contains(out, "lab   bio") {
 			t.Error(out)
 		}
-		if got := r.Muster("ssh", "lab", "--", "id"); got.Code != 1 || !strings.Contains(got.Err, "it takes a project's owner or member") {
+		if got := r.Muster("ssh", "lab", "--", "id"); got.Code != 1 ||
+			!strings.Contains(got.Err, "it takes a project's owner or member") {
 			t.Errorf("an operator gets in without being in the project: %+v", got)
 		}
 	})
@@ -135,17 +138,21 @@ func TestTwoProjectsShareASiteAndNothingElse(t *testing.T) {
 		}
 		for _, a := range addresses {
 			if network, ok := a.(*net.IPNet); ok && network.IP.To4() != nil {
-				out := from.Inside(fmt.Sprintf("curl -sS -m 3 http://%s/healthz 2>&1", net.JoinHostPort(network.IP.String(), port)))
+				out := from.Inside(fmt.Sprintf("curl -sS -m 3 http://%s/healthz 2>&1",
+					net.JoinHostPort(network.IP.String(), port)))
 				if !strings.Contains(out, "curl: (") {
 					t.Errorf("cfd's root reaches the controller at %s: %s", network.IP, out)
 				}
 			}
 		}
-		if out := olga.In(t).Run("ssh", "cfd", "--", "ls /run/muster/controllers 2>&1; true"); !strings.Contains(out, "Permission denied") {
+		if out := olga.In(t).Run("ssh", "cfd", "--", "ls /run/muster/controllers 2>&1; true"); !strings.Contains(out,
+			"Permission denied") {
 			t.Errorf("a user sees the agents' sockets: %s", out)
 		}
-		out := from.Inside("curl -sSk -m 3 --unix-socket /run/muster/controllers/*.sock https://controller/v1/clusters 2>&1; true")
-		if t.Logf("the agents' socket says: %s", out); !strings.Contains(out, "certificate required") && !strings.Contains(out, "404") && !strings.Contains(out, "401") {
+		out := from.Inside("curl -sSk -m 3 --unix-socket /run/muster/controllers/*.sock https://controller/v1/clusters " +
+			"2>&1; true")
+		if t.Logf("the agents' socket says: %s", out); !strings.Contains(out, "certificate required") &&
+			!strings.Contains(out, "404") && !strings.Contains(out, "401") {
 			t.Errorf("the agents' socket answers anybody: %s", out)
 		}
 	})
@@ -156,7 +163,8 @@ func TestTwoProjectsShareASiteAndNothingElse(t *testing.T) {
 	}
 	mia.Run("keys", "add", key+".pub")
 	opens := func() bool { // by olga's tunnel, so that it is the key alone which opens
-		c := exec.Command("ssh", "-F", "/dev/null", "-i", key, "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+		c := exec.Command("ssh", "-F", "/dev/null", "-i", key, "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=no", "-o",
+			"UserKnownHostsFile=/dev/null",
 			"-o", "BatchMode=yes", "-o", "LogLevel=ERROR", "-o", "ProxyCommand="+r.Binary+" tunnel cfd", "mia@cfd", "id -un")
 		c.Env = append(os.Environ(), "MUSTER_DATA="+r.Data, "MUSTER_URL=", "MUSTER_TOKEN="+olga.Token)
 		out, _ := c.Output()
@@ -168,7 +176,8 @@ func TestTwoProjectsShareASiteAndNothingElse(t *testing.T) {
 		olga, mia := olga.In(t), mia.In(t)
 		session := stays(mia, "cfd")
 		loop, job := fmt.Sprintf("sleep 4242.%d", os.Getpid()), fmt.Sprintf("sleep 4243.%d", os.Getpid())
-		mia.Run("ssh", "cfd", "--", "setsid nohup sh -c 'trap \"\" TERM HUP; while :; do "+loop+"; done' >/dev/null 2>&1 </dev/null & sbatch -o none --wrap='"+job+"'")
+		mia.Run("ssh", "cfd", "--", "setsid nohup sh -c 'trap \"\" TERM HUP; while :; do "+loop+
+			"; done' >/dev/null 2>&1 </dev/null & sbatch -o none --wrap='"+job+"'")
 		olga.Until("the loop and the job run", func() bool { return runs(loop) && runs(job) })
 		olga.Run("projects", "revoke", "aero", "mia")
 		ends(olga, "the membership has ended", session)

@@ -25,7 +25,8 @@ func TestNodesLieWhereTheirQueueAsksAndSlurmKnowsTheirSwitch(t *testing.T) {
 		fmt.Fprintf(&text, "machine=local-%d\nlldp.eth0.chassis.local=%s\nlldp.eth0.chassis.name=%s\n", i, leaf, leaf)
 	}
 	r.Run("fabric", "cables", "import", "eth0", r.File("eth0.txt", text.String()))
-	if out := r.Run("fabric", "cables", "list"); !regexp.MustCompile(`eth0 +wide +0 +4 +local-4,local-5,local-6,local-7`).MatchString(out) {
+	if out := r.Run("fabric", "cables", "list"); !regexp.MustCompile(`eth0 +wide +0 +4 +local-4,local-5,local-6,local-7`).
+		MatchString(out) {
 		t.Error(out)
 	}
 
@@ -34,18 +35,21 @@ func TestNodesLieWhereTheirQueueAsksAndSlurmKnowsTheirSwitch(t *testing.T) {
 		t.Error(one)
 	}
 	file := r.File("lay.yaml", "name: lay\nqueues: [{name: cpu, nodes: 5, placement: compact}]\n")
-	if out := r.Run("plan", "-f", file); !strings.Contains(out, "cpu: 5 nodes on 2 leaves (wide 4, near 1), at most 2 hops apart") {
+	if out := r.Run("plan", "-f", file); !strings.Contains(out,
+		"cpu: 5 nodes on 2 leaves (wide 4, near 1), at most 2 hops apart") {
 		t.Error(out)
 	}
 	r.Run("create", "-f", file, "--wait")
-	if out := r.Run("describe", "lay"); !regexp.MustCompile(`cpu5 +cpu +ready .*local-\d +wide`).MatchString(out) || strings.Count(out, " wide ") != 4 {
+	if out := r.Run("describe", "lay"); !regexp.MustCompile(`cpu5 +cpu +ready .*local-\d +wide`).
+		MatchString(out) || strings.Count(out, " wide ") != 4 {
 		t.Error(out)
 	}
 	for command, want := range map[string]string{
 		`srun -N4 --constraint="[switch_near|switch_wide]" hostname | sort | xargs`:    "cpu2 cpu3 cpu4 cpu5\n",
 		`srun -N2 --constraint=switch_near hostname 2>&1 | grep -c "is not available"`: "1\n",
 		`srun -N5 hostname | sort | xargs`:                                             "cpu1 cpu2 cpu3 cpu4 cpu5\n",
-		`grep -h Nodes= /etc/slurm/topology.conf | sort | xargs`:                       "SwitchName=near Nodes=cpu1 SwitchName=wide Nodes=cpu2,cpu3,cpu4,cpu5\n",
+		`grep -h Nodes= /etc/slurm/topology.conf | sort | xargs`: "SwitchName=near Nodes=cpu1 " +
+			"SwitchName=wide Nodes=cpu2,cpu3,cpu4,cpu5\n",
 	} {
 		if out := r.Run("ssh", "lay", "--", command); out != want {
 			t.Errorf("%s: %q, not %q", command, out, want)

@@ -43,17 +43,23 @@ func TestAPlainClusterHasAllThatItsUserWouldOtherwiseSetUp(t *testing.T) {
 
 	for _, step := range []struct{ name, command, want string }{
 		{"machines", "cat /etc/muster/hostfile | grep -c slots=", `^3\n$`},
-		{"an operating system, the same on all", "for n in head n1 n2 n3; do ssh $n sha256sum /etc/os-release; done | sort -u | wc -l", `^1\n$`},
+		{"an operating system, the same on all",
+			"for n in head n1 n2 n3; do ssh $n sha256sum /etc/os-release; done | sort -u | wc -l", `^1\n$`},
 		{"a private network", "for n in head n1 n2 n3; do ping -c1 -W5 $n >/dev/null && echo reached; done", `^(reached\n){4}$`},
 		{"host names", "for n in head n1 n2 n3; do ssh $n hostname; done", `^head\nn1\nn2\nn3\n$`},
-		{"/etc/hosts", "for n in head n1 n2 n3; do ssh $n getent hosts head n1 n2 n3; done | sort -u | awk '{print $2}' | xargs", `^head n1 n2 n3\n$`},
+		{"/etc/hosts", "for n in head n1 n2 n3; do ssh $n getent hosts head n1 n2 n3; done | sort -u | awk '{print $2}' | xargs",
+			`^head n1 n2 n3\n$`},
 		{"accounts", "for n in head n1 n2 n3; do ssh $n id; done | sort -u | wc -l", `^1\n$`},
-		{"keys between nodes", "ssh n1 ssh n2 ssh n3 ssh head hostname; ssh n3 'echo ${SSH_AUTH_SOCK:-no agent}'", `^head\nno agent\n$`},
-		{"known hosts", "ssh -o StrictHostKeyChecking=yes n2 true && ls ~/.ssh/known_hosts 2>/dev/null || echo nobody was asked", `^nobody was asked\n$`},
+		{"keys between nodes", "ssh n1 ssh n2 ssh n3 ssh head hostname; ssh n3 'echo ${SSH_AUTH_SOCK:-no agent}'",
+			`^head\nno agent\n$`},
+		{"known hosts", "ssh -o StrictHostKeyChecking=yes n2 true && ls ~/.ssh/known_hosts 2>/dev/null || echo nobody was asked",
+			`^nobody was asked\n$`},
 		{"shared storage", "ssh n1 'echo shared > ~/file' && ssh n2 cat file && ssh n3 cat file", `^shared\nshared\n$`},
-		{"a firewall", "ssh n1 iperf3 -s -1 -p 45678 >/dev/null & for i in $(seq 100); do ssh n2 iperf3 -c n1 -p 45678 -n 1K >/dev/null 2>&1 && echo open && break; sleep 0.2; done; wait", `^open\n$`},
+		{"a firewall", "ssh n1 iperf3 -s -1 -p 45678 >/dev/null & for i in $(seq 100); do ssh n2 iperf3 -c n1 -p 45678 -n 1K " +
+			">/dev/null 2>&1 && echo open && break; sleep 0.2; done; wait", `^open\n$`},
 		{"an MPI", "cd /tmp && for n in head n1 n2 n3; do ssh $n mpirun --version; done | sort -u | grep -c 'Open MPI'", `^1\n$`},
-		{"MPI aware of the nodes", "ompi_info --param orte all --level 9 --parsable | grep -m1 'orte_default_hostfile:value:'", `:/etc/muster/hostfile\n$`},
+		{"MPI aware of the nodes", "ompi_info --param orte all --level 9 --parsable | grep -m1 'orte_default_hostfile:value:'",
+			`:/etc/muster/hostfile\n$`},
 		{"a resource manager", "for n in head n1 n2 n3; do ssh $n pgrep -l 'munged|slurm' || echo none; done", `^(none\n){4}$`},
 	} {
 		t.Run(step.name, func(t *testing.T) {
@@ -64,7 +70,8 @@ func TestAPlainClusterHasAllThatItsUserWouldOtherwiseSetUp(t *testing.T) {
 	}
 
 	t.Run("a queue that grows with its jobs is refused", func(t *testing.T) {
-		got := r.In(t).Muster("create", "-f", r.File("elastic.yaml", "name: elastic\nsoftware: {scheduler: none}\nqueues: [{name: cpu, min: 1, max: 2}]\n"))
+		got := r.In(t).Muster("create", "-f",
+			r.File("elastic.yaml", "name: elastic\nsoftware: {scheduler: none}\nqueues: [{name: cpu, min: 1, max: 2}]\n"))
 		if got.Code != 2 || !strings.Contains(got.Err, "needs a scheduler") {
 			t.Error(got)
 		}

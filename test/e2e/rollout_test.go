@@ -40,10 +40,12 @@ func variant(r *rig.Rig, name, file string) {
 // job submits a batch job that ends when ~/NAME is there, waits until it runs, and returns what must not change of it.
 func job(r *rig.Rig, node, name string) (standing func() string) {
 	r.Helper()
-	r.Run("ssh", "hello", "--", "sbatch -w "+node+" -J "+name+" -o "+name+".out --wrap 'while ! test -e "+name+"; do sleep 0.2; done; srun hostname && echo ended'")
+	r.Run("ssh", "hello", "--", "sbatch -w "+node+" -J "+name+" -o "+name+".out --wrap 'while ! test -e "+name+
+		"; do sleep 0.2; done; srun hostname && echo ended'")
 	standing = func() string {
 		r.Helper()
-		return r.Run("ssh", "hello", "--", "scontrol show job $(squeue -h -t all -n "+name+" -o %i) | grep -oE '(Restarts|StartTime|JobState)=[^ ]*'")
+		return r.Run("ssh", "hello", "--", "scontrol show job $(squeue -h -t all -n "+name+
+			" -o %i) | grep -oE '(Restarts|StartTime|JobState)=[^ ]*'")
 	}
 	r.Until(name+" runs", func() bool { return strings.Contains(standing(), "RUNNING") })
 	return standing
@@ -64,7 +66,8 @@ func TestAnotherImageIsRolledOutUnderRunningJobs(t *testing.T) {
 
 	r.Until("the controller knows of the witness", func() bool { return strings.Contains(r.Run("plan", "-f", next), "job") })
 	plan := r.Run("plan", "-f", next)
-	for _, want := range []string{`image +debian12-hpc +→ +next +rolling`, `n1 +boots anew +1 +now +image next`, `n2 +boots anew +2 +after wave 1`, `n3 +boots anew +3 +after wave 2, once 1 job has ended`, `head +boots anew +4 +last`} {
+	for _, want := range []string{`image +debian12-hpc +→ +next +rolling`, `n1 +boots anew +1 +now +image next`,
+		`n2 +boots anew +2 +after wave 1`, `n3 +boots anew +3 +after wave 2, once 1 job has ended`, `head +boots anew +4 +last`} {
 		if !regexp.MustCompile(want).MatchString(plan) {
 			t.Errorf("no %q in\n%s", want, plan)
 		}
@@ -133,13 +136,15 @@ func TestARolloutOfAnImageWithoutSlurmStopsAndGoesBack(t *testing.T) {
 	witness := job(r, "n2", "witness")
 	began := witness()
 	got := r.Muster("apply", "-f", r.File("bad.yaml", "name: hello\nnodes: 2\nimage: inspector\n"), "--wait")
-	if got.Code != 1 || !strings.Contains(got.Err, "n1 did not come up with image inspector") || !strings.Contains(got.Err, "`muster rollout back hello` goes back") {
+	if got.Code != 1 || !strings.Contains(got.Err, "n1 did not come up with image inspector") ||
+		!strings.Contains(got.Err, "`muster rollout back hello` goes back") {
 		t.Errorf("exit %d\n%s", got.Code, got.Err)
 	}
 	r.Until("the cluster works on the old image", func() bool {
 		var now cluster
 		r.Get(&now, "get", "hello")
-		return now.Phase == "degraded" && strings.HasPrefix(now.Reason, "rollout stopped: ") && strings.Contains(now.Reason, "head and 2 nodes ready")
+		return now.Phase == "degraded" && strings.HasPrefix(now.Reason, "rollout stopped: ") &&
+			strings.Contains(now.Reason, "head and 2 nodes ready")
 	})
 	if out := r.Run("ssh", "hello", "--", "srun -w n1 hostname"); out != "n1\n" {
 		t.Errorf("%q", out)
@@ -165,14 +170,17 @@ func TestAQueueThatGoesLetsItsJobsEnd(t *testing.T) {
 	controller := r.Start()
 	r.Run("machines", "add", "--local", "4", "--wait")
 	one := r.File("one.yaml", "name: hello\nqueues:\n  - {name: main, nodes: 1}\n")
-	r.Run("create", "-f", r.File("two.yaml", "name: hello\nqueues:\n  - {name: main, nodes: 1}\n  - {name: debug, nodes: 1}\n"), "--wait")
-	r.Run("ssh", "hello", "--", "sbatch -p debug -J witness -o witness.out --wrap 'while ! test -e witness; do sleep 0.2; done; srun hostname && echo ended'")
+	r.Run("create", "-f", r.File("two.yaml", "name: hello\nqueues:\n  - {name: main, nodes: 1}\n  - {name: debug, nodes: 1}\n"),
+		"--wait")
+	r.Run("ssh", "hello", "--", "sbatch -p debug -J witness -o witness.out --wrap 'while ! test -e witness; do sleep 0.2; "+
+		"done; srun hostname && echo ended'")
 	running := func() bool {
 		return strings.Contains(r.Run("ssh", "hello", "--", "squeue -h -n witness -o '%T %P'"), "RUNNING debug")
 	}
 	r.Until("the witness runs", running)
 	r.Until("the plan knows of the job", func() bool { // from the head's next report on
-		return regexp.MustCompile(`debug1 +goes +1 +now, once 1 job has ended +queue debug goes`).MatchString(r.Run("plan", "-f", one))
+		return regexp.MustCompile(`debug1 +goes +1 +now, once 1 job has ended +queue debug goes`).
+			MatchString(r.Run("plan", "-f", one))
 	})
 	r.Run("apply", "-f", one)
 	r.Until("the queue takes no new jobs", func() bool {

@@ -58,7 +58,10 @@ func TestEverySecretIsRotatedUnderARunningJob(t *testing.T) {
 	hangs := r.Node("cfd", "n2")
 	hangs.Freeze()
 	r.Run("secrets", "rotate", "all", "--announce", "0s", "--keep", "0s")
-	r.Until("it waits for the node that hangs", func() bool { _, waits := rotating(r); return strings.Contains(waits, "default/cfd n2") })
+	r.Until("it waits for the node that hangs", func() bool {
+		_, waits := rotating(r)
+		return strings.Contains(waits, "default/cfd n2")
+	})
 	if names, _ := rotating(r); !strings.Contains(names, "agents-ca") {
 		t.Errorf("a node that hangs was left behind: %q is being rotated", names)
 	}
@@ -121,7 +124,8 @@ func TestEverySecretIsRotatedUnderARunningJob(t *testing.T) {
 		files = append(files, text...)
 	}
 	for what, secret := range map[string][]byte{
-		"munge's key": raw, "munge's key in base64": bytes.TrimSpace(secret), "a private key": []byte("PRIVATE KEY"), "the site's key": bytes.TrimSpace(key[bytes.LastIndexByte(bytes.TrimSpace(key), '\n')+1:]),
+		"munge's key": raw, "munge's key in base64": bytes.TrimSpace(secret), "a private key": []byte("PRIVATE KEY"),
+		"the site's key": bytes.TrimSpace(key[bytes.LastIndexByte(bytes.TrimSpace(key), '\n')+1:]),
 	} {
 		if bytes.Contains(files, secret) {
 			t.Errorf("%s is in the database's files", what)

@@ -22,12 +22,15 @@ func TestAJobGoesOnAfterItsClusterHasSlept(t *testing.T) {
 	r.Start()
 	r.Run("machines", "add", "--local", "1", "--wait")
 	hypervisor := regexp.MustCompile(`(\S+-hv) +vm +available .* 0 of \d+ cores, .*, 0 guests`)
-	r.Eventually(2*time.Minute, "the hypervisor is available", func() bool { return hypervisor.MatchString(r.Run("machines", "list")) })
+	r.Eventually(2*time.Minute, "the hypervisor is available", func() bool {
+		return hypervisor.MatchString(r.Run("machines", "list"))
+	})
 	r.Run("create", "-f", filepath.Join(rig.Root(t), "examples/vm.yaml"), "--wait")
 
 	// Each rank counts on its own node and tells of it, and of the time there, in the common file.
 	rank := "for ((i = 1; ; i++)); do [ -e stop ] && exit; echo $(hostname) $i $(date +%s); sleep 1; done"
-	r.Run("ssh", "vm", "--", "printf '%s\n' '#!/bin/bash' '"+rank+"' > rank && chmod +x rank && sbatch -N2 -t 20 -o counts.out --wrap 'srun -N2 ./rank; srun -N2 hostname && echo over'")
+	r.Run("ssh", "vm", "--", "printf '%s\n' '#!/bin/bash' '"+rank+
+		"' > rank && chmod +x rank && sbatch -N2 -t 20 -o counts.out --wrap 'srun -N2 ./rank; srun -N2 hostname && echo over'")
 	counts := func() (counts, clocks map[string]int) {
 		counts, clocks = map[string]int{}, map[string]int{}
 		for line := range strings.Lines(r.Run("ssh", "vm", "--", "cat counts.out 2>/dev/null || true")) {
@@ -49,7 +52,8 @@ func TestAJobGoesOnAfterItsClusterHasSlept(t *testing.T) {
 	start := time.Now()
 	t.Log(r.Run("pause", "vm", "--on-jobs", "keep", "--wait"))
 	t.Logf("asleep after %.1f s", time.Since(start).Seconds())
-	if out := r.Run("describe", "vm"); len(regexp.MustCompile(`(?m)^n\d +main +pending .* sleeps: what it has in memory takes`).FindAllString(out, -1)) != 2 {
+	if out := r.Run("describe", "vm"); len(
+		regexp.MustCompile(`(?m)^n\d +main +pending .* sleeps: what it has in memory takes`).FindAllString(out, -1)) != 2 {
 		t.Errorf("its nodes do not sleep:\n%s", out)
 	}
 	memories, err := filepath.Glob(filepath.Join(r.Data, "guests/guests/*/*/memory"))

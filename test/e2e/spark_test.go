@@ -24,7 +24,8 @@ func TestSparkRunsOnAPlainCluster(t *testing.T) {
 	r.Run("create", "-f", filepath.Join(examples, "spark.yaml"), "--wait")
 
 	install := exec.Command(filepath.Join(examples, "spark.sh"), "install", "spark")
-	install.Env = append(os.Environ(), "MUSTER_DATA="+r.Data, "SPARK_FILES="+files, "PATH="+filepath.Dir(r.Binary)+":"+os.Getenv("PATH"))
+	install.Env = append(os.Environ(), "MUSTER_DATA="+r.Data, "SPARK_FILES="+files, "PATH="+filepath.Dir(r.Binary)+":"+
+		os.Getenv("PATH"))
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -34,7 +35,8 @@ func TestSparkRunsOnAPlainCluster(t *testing.T) {
 	}
 	got := r.Muster("ssh", "spark", "--", "./spark.sh count")
 	t.Log(got.Out)
-	for _, want := range []string{"counted [0-9]+ on n1\n", "counted [0-9]+ on n2\n", "counted [0-9]+ on n3\n", "counted 6000000 in all\n"} {
+	for _, want := range []string{"counted [0-9]+ on n1\n", "counted [0-9]+ on n2\n", "counted [0-9]+ on n3\n",
+		"counted 6000000 in all\n"} {
 		if !regexp.MustCompile(want).MatchString(got.Out) {
 			t.Errorf("no %q in\n%s%s", want, got.Out, got.Err)
 		}

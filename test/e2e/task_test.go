@@ -34,10 +34,12 @@ func TestProgramsAreRunFromOutside(t *testing.T) {
 	if out := r.Run("run", "hello", "--nodes", "2", "--", "hostname"); out != "n1\nn2\n" && out != "n2\nn1\n" {
 		t.Errorf("hostname on two nodes: %q", out)
 	}
-	if got := r.Muster("run", "hello", "--", "sh", "-c", "echo out; echo err >&2; exit 37"); got.Code != 37 || got.Out != "out\nerr\n" {
+	if got := r.Muster("run", "hello", "--", "sh", "-c", "echo out; echo err >&2; exit 37"); got.Code != 37 ||
+		got.Out != "out\nerr\n" {
 		t.Errorf("%+v", got)
 	}
-	if out := r.Run("run", "hello", "--ranks", "2", "--nodes", "2", "--", "mpi-pingpong"); !regexp.MustCompile(`(?i)latency.* [0-9.]+`).MatchString(out) {
+	if out := r.Run("run", "hello", "--ranks", "2", "--nodes", "2", "--",
+		"mpi-pingpong"); !regexp.MustCompile(`(?i)latency.* [0-9.]+`).MatchString(out) {
 		t.Errorf("MPI: %s", out)
 	}
 	if out := r.Run("run", "hello", "--", "head", "-c", "2000000", "/dev/zero"); len(out) != 2000000 {
@@ -57,22 +59,26 @@ func TestProgramsAreRunFromOutside(t *testing.T) {
 		t.Errorf("it ran as\n%s", out)
 	}
 	for _, c := range []struct{ args, want string }{
-		{"--nodes 3 -- true", "has 2 nodes at most"}, {"--on n7 -- true", "no compute node"}, {"--limit 8d -- true", "from 1s to 7d"}, {"--nodes 2 --ranks 1 -- true", "too few"},
+		{"--nodes 3 -- true", "has 2 nodes at most"}, {"--on n7 -- true", "no compute node"},
+		{"--limit 8d -- true", "from 1s to 7d"}, {"--nodes 2 --ranks 1 -- true", "too few"},
 	} {
-		if got := r.Muster(append([]string{"run", "hello"}, strings.Fields(c.args)...)...); got.Code != 2 || !strings.Contains(got.Err, c.want) {
+		if got := r.Muster(append([]string{"run", "hello"}, strings.Fields(c.args)...)...); got.Code != 2 ||
+			!strings.Contains(got.Err, c.want) {
 			t.Errorf("run %s: %+v", c.args, got)
 		}
 	}
 
 	t.Run("one that passes its limit is ended", func(t *testing.T) {
 		r := r.In(t)
-		if got := r.Muster("run", "hello", "--limit", "1s", "--", "sleep", "600"); got.Code != 1 || !strings.Contains(got.Err, "at its time limit") {
+		if got := r.Muster("run", "hello", "--limit", "1s", "--", "sleep", "600"); got.Code != 1 ||
+			!strings.Contains(got.Err, "at its time limit") {
 			t.Errorf("%+v", got)
 		}
 	})
 	t.Run("one goes on while the controller is away, and is cancelled by it when it is back", func(t *testing.T) {
 		r := r.In(t)
-		first := strings.TrimSpace(r.Run("run", "hello", "--detach", "--on", "n1", "--", "sh", "-c", "echo begun; until [ -e go ]; do sleep 0.1; done; echo ended"))
+		first := strings.TrimSpace(r.Run("run", "hello", "--detach", "--on", "n1", "--", "sh", "-c",
+			"echo begun; until [ -e go ]; do sleep 0.1; done; echo ended"))
 		second := strings.TrimSpace(r.Run("run", "hello", "--detach", "--on", "n2", "--", "sleep", "600"))
 		r.Until("both run", func() bool {
 			return strings.Count(r.Run("tasks", "list", "hello"), " running ") == 2
@@ -86,7 +92,8 @@ func TestProgramsAreRunFromOutside(t *testing.T) {
 		}
 		r.Eventually(time.Minute, "the other is cancelled", func() bool {
 			var told task
-			return json.Unmarshal([]byte(r.Run("tasks", "get", second, "-o", "json")), &told) == nil && told.Outcome == "cancelled"
+			return json.Unmarshal([]byte(r.Run("tasks", "get", second, "-o", "json")), &told) == nil &&
+				told.Outcome == "cancelled"
 		})
 		r.Until("no job and no folder is left in the cluster", func() bool {
 			return r.Run("ssh", "hello", "--", "squeue -h; ls -A .muster/tasks") == ""

@@ -47,7 +47,8 @@ func TestTheMeterIsExactAndWhatIsObservedHoldsNoSecret(t *testing.T) {
 	r.Run("create", "-f", r.File("cfd.yaml", "name: cfd\nnodes: 2\n"), "--wait")
 	secrets := secretsOf(r, "cfd")
 
-	if got := r.Muster("scale", "cfd", "4"); got.Code != 4 || !strings.Contains(got.Err, "project aero: 3 of 4 nodes in use, 2 more asked") {
+	if got := r.Muster("scale", "cfd", "4"); got.Code != 4 ||
+		!strings.Contains(got.Err, "project aero: 3 of 4 nodes in use, 2 more asked") {
 		t.Error(got)
 	}
 	lost := r.Node("cfd", "n2")
@@ -74,7 +75,8 @@ func TestTheMeterIsExactAndWhatIsObservedHoldsNoSecret(t *testing.T) {
 		month := []string{"cost", "--project", "aero", "--from", time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)}
 		var statement apiv1.Statement
 		r.Get(&statement, month...)
-		if lines := statement.Lines; len(lines) != 3 || lines[0].Class != "service" || lines[1].Queue != "main" || lines[1].Nodes != 5 || lines[2].Kind != "home" {
+		if lines := statement.Lines; len(lines) != 3 || lines[0].Class != "service" || lines[1].Queue != "main" ||
+			lines[1].Nodes != 5 || lines[2].Kind != "home" {
 			t.Errorf("a line for the heads, one for the queue with its five nodes, one for /home: %+v", lines)
 		}
 		table, err := csv.NewReader(strings.NewReader(r.Run(append(month, "-o", "csv")...))).ReadAll()
@@ -109,7 +111,8 @@ func TestTheMeterIsExactAndWhatIsObservedHoldsNoSecret(t *testing.T) {
 				told = append(told, e.Text)
 			}
 		}
-		if len(told) != 2 || !strings.Contains(told[0], "most of its budget") || !regexp.MustCompile(`^it has used its budget: .* EUR of 5\.00 EUR \(1\d\d %\)$`).MatchString(told[1]) {
+		if len(told) != 2 || !strings.Contains(told[0], "most of its budget") ||
+			!regexp.MustCompile(`^it has used its budget: .* EUR of 5\.00 EUR \(1\d\d %\)$`).MatchString(told[1]) {
 			t.Errorf("told: %q", told)
 		}
 		if got := r.Muster("resume", "short"); got.Code != 4 || !strings.Contains(got.Err, "raise budget.limit") {
@@ -170,7 +173,8 @@ func secretsOf(r *rig.Rig, cluster string) (all []secret) {
 	}
 	defer func() { _ = db.Close() }()
 	var root, munge string
-	if err := db.QueryRow(`SELECT value, munge_key FROM secret, cluster WHERE secret.name = 'root' AND cluster.id = $1`, c.ID).Scan(&root, &munge); err != nil {
+	if err := db.QueryRow(`SELECT value, munge_key FROM secret, cluster WHERE secret.name = 'root' AND cluster.id = $1`, c.ID).
+		Scan(&root, &munge); err != nil {
 		r.Fatal(err)
 	}
 	add("the root of all keys, sealed", root)
@@ -239,7 +243,8 @@ func scrape(r *rig.Rig, url string) string {
 		r.Errorf("metrics without a token: %d", status)
 	}
 	status, text := ask("Bearer " + strings.TrimSpace(string(token)))
-	for _, line := range []string{"\nmuster_ready 1\n", "\nmuster_entities{kind=\"node\",phase=\"ready\"} 3\n", "\nmuster_project_nodes{project=\"aero\"} 3\n"} {
+	for _, line := range []string{"\nmuster_ready 1\n", "\nmuster_entities{kind=\"node\",phase=\"ready\"} 3\n",
+		"\nmuster_project_nodes{project=\"aero\"} 3\n"} {
 		if status != http.StatusOK || !strings.Contains(text, line) {
 			r.Errorf("metrics (%d) without %q", status, line)
 		}

@@ -27,7 +27,9 @@ func TestAClusterOfVirtualMachines(t *testing.T) {
 	controller := r.Start()
 	r.Run("machines", "add", "--local", "1", "--wait")
 	hypervisor := regexp.MustCompile(`(\S+-hv) +vm +available .* 0 of \d+ cores, .*, 0 guests`)
-	r.Eventually(2*time.Minute, "the hypervisor is available", func() bool { return hypervisor.MatchString(r.Run("machines", "list")) })
+	r.Eventually(2*time.Minute, "the hypervisor is available", func() bool {
+		return hypervisor.MatchString(r.Run("machines", "list"))
+	})
 	r.Run("create", "-f", filepath.Join(rig.Root(t), "examples/vm.yaml"), "--wait")
 
 	t.Run("nodes are guests, and what they hold is shown", func(t *testing.T) {
@@ -62,7 +64,8 @@ func TestAClusterOfVirtualMachines(t *testing.T) {
 		if address == nil {
 			t.Fatal("where does the controller listen? ", controller.URL)
 		}
-		try := "for p in 22 53 80 111 443 2049 5432 7422 8069 " + address[1] + " 7421; do (echo > /dev/tcp/10.77.0.1/$p) 2>/dev/null && echo $p; done; true"
+		try := "for p in 22 53 80 111 443 2049 5432 7422 8069 " + address[1] +
+			" 7421; do (echo > /dev/tcp/10.77.0.1/$p) 2>/dev/null && echo $p; done; true"
 		if out := r.Run("ssh", "vm", "--", "srun -N1 bash -c '"+try+"'"); out != "7421\n" {
 			t.Errorf("a guest finds open at its gateway: %q", out)
 		}
@@ -105,7 +108,8 @@ func sockets(t *testing.T, namespace string) string {
 					continue
 				}
 				var a, b, c, d, port int
-				if n, _ := fmt.Sscanf(fields[1], "%02X%02X%02X%02X:%04X", &a, &b, &c, &d, &port); n == 5 && kind == "tcp" { // in the host's order
+				// in the host's order
+				if n, _ := fmt.Sscanf(fields[1], "%02X%02X%02X%02X:%04X", &a, &b, &c, &d, &port); n == 5 && kind == "tcp" {
 					found = append(found, fmt.Sprintf("%s %d.%d.%d.%d:%d", kind, d, c, b, a, port))
 					continue
 				}

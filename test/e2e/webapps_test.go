@@ -78,7 +78,8 @@ func browser(r *rig.Rig) (*http.Client, *tls.Config) {
 		r.Fatal("muster open --ca prints no certificate")
 	}
 	jar, _ := cookiejar.New(nil)
-	return &http.Client{Jar: jar, Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: trust, DialContext: dialHere}}, trust
+	return &http.Client{Jar: jar, Timeout: time.Minute,
+		Transport: &http.Transport{TLSClientConfig: trust, DialContext: dialHere}}, trust
 }
 
 func dialHere(ctx context.Context, network, address string) (net.Conn, error) {
@@ -118,7 +119,8 @@ func webSocket(r *rig.Rig, b *http.Client, trust *tls.Config, app *url.URL, orig
 	r.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	request, _ := http.NewRequest(http.MethodGet, app.String()+"ws", http.NoBody)
-	for name, value := range map[string]string{"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version": "13", "Origin": origin} {
+	for name, value := range map[string]string{"Upgrade": "websocket", "Connection": "Upgrade",
+		"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version": "13", "Origin": origin} {
 		request.Header.Set(name, value)
 	}
 	for _, cookie := range b.Jar.Cookies(app) {
@@ -186,19 +188,22 @@ func TestAWebAppIsOpenedByItsTenantAloneAndClosedWithinSeconds(t *testing.T) {
 
 	t.Run("strangers and other tenants stay outside", func(t *testing.T) {
 		r := r.In(t)
-		if status, text := page(r, b, address.String()); status != http.StatusUnauthorized || !strings.Contains(text, "muster open aero/cfd app") {
+		if status, text := page(r, b, address.String()); status != http.StatusUnauthorized ||
+			!strings.Contains(text, "muster open aero/cfd app") {
 			t.Error(status, text)
 		}
 		if got := as(r, controller, tokens["mallory"], "open", "aero/cfd", "app"); got.Code != 6 {
 			t.Error("another tenant:", got)
 		}
-		if got := r.Muster("open", "aero/cfd", "app"); got.Code == 0 || !strings.Contains(got.Err, "takes a project's owner or member") {
+		if got := r.Muster("open", "aero/cfd", "app"); got.Code == 0 ||
+			!strings.Contains(got.Err, "takes a project's owner or member") {
 			t.Error("an operator who is no member:", got)
 		}
 	})
 	t.Run("what does not listen yet says so", func(t *testing.T) {
 		r := r.In(t)
-		if status, text := page(r, b, opened()); status != http.StatusBadGateway || !strings.Contains(text, "Nothing listens on port 8888 of node head") {
+		if status, text := page(r, b, opened()); status != http.StatusBadGateway ||
+			!strings.Contains(text, "Nothing listens on port 8888 of node head") {
 			t.Error(status, text)
 		}
 	})
@@ -219,7 +224,8 @@ func TestAWebAppIsOpenedByItsTenantAloneAndClosedWithinSeconds(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &seen); err != nil {
 			t.Fatal(err)
 		}
-		if seen["X-Muster-User"] != "alice" || seen["Cookie"] != "" || seen["X-Forwarded-Proto"] != "https" || seen["Host"] != address.Host || seen["path"] != "/a%2f..//b?c=%7E" {
+		if seen["X-Muster-User"] != "alice" || seen["Cookie"] != "" || seen["X-Forwarded-Proto"] != "https" ||
+			seen["Host"] != address.Host || seen["path"] != "/a%2f..//b?c=%7E" {
 			t.Error(text)
 		}
 	})
@@ -245,10 +251,12 @@ func TestAWebAppIsOpenedByItsTenantAloneAndClosedWithinSeconds(t *testing.T) {
 	})
 	t.Run("WebSockets are for the app's own pages", func(t *testing.T) {
 		r := r.In(t)
-		if _, status, _ := webSocket(r, b, trust, address, "https://app--cfd--bio.localhost:"+address.Port()); status != http.StatusForbidden {
+		if _, status, _ := webSocket(r, b, trust, address, "https://app--cfd--bio.localhost:"+
+			address.Port()); status != http.StatusForbidden {
 			t.Error("another app's page:", status)
 		}
-		if _, status, echo := webSocket(r, b, trust, address, strings.TrimSuffix(address.String(), "/")); status != http.StatusSwitchingProtocols || echo != "over the door" {
+		if _, status, echo := webSocket(r, b, trust, address,
+			strings.TrimSuffix(address.String(), "/")); status != http.StatusSwitchingProtocols || echo != "over the door" {
 			t.Error(status, echo)
 		}
 	})
@@ -274,7 +282,10 @@ func TestAWebAppIsOpenedByItsTenantAloneAndClosedWithinSeconds(t *testing.T) {
 			return r.As(tokens["alice"]).Muster("ssh", "aero/cfd", "--", "true").Code == 0
 		})
 		start(r)
-		r.Until("the app answers again", func() bool { status, _ := page(r, b, address.String()); return status == http.StatusOK })
+		r.Until("the app answers again", func() bool {
+			status, _ := page(r, b, address.String())
+			return status == http.StatusOK
+		})
 	})
 	t.Run("the audit log says who opened it", func(t *testing.T) {
 		r := r.In(t)
@@ -295,7 +306,8 @@ func TestAWebAppIsOpenedByItsTenantAloneAndClosedWithinSeconds(t *testing.T) {
 	t.Run("a paused cluster says so", func(t *testing.T) {
 		r := r.In(t)
 		r.Run("pause", "aero/cfd", "--wait")
-		if status, text := page(r, b, address.String()); status != http.StatusServiceUnavailable || !strings.Contains(text, "Cluster cfd is paused") {
+		if status, text := page(r, b, address.String()); status != http.StatusServiceUnavailable ||
+			!strings.Contains(text, "Cluster cfd is paused") {
 			t.Error(status, text)
 		}
 		if got := as(r, controller, tokens["alice"], "open", "cfd"); got.Code != 5 {

@@ -27,7 +27,8 @@ func TestAFabricIsKeptFromTheCommandLine(t *testing.T) {
 	if again := r.Muster("fabric", "add", "ib0", "--manager", "0x1"); again.Code != 5 || !strings.Contains(again.Err, "exists") {
 		t.Errorf("a second one of the name: exit %d\n%s", again.Code, again.Err)
 	}
-	if wrong := r.Muster("fabric", "add", "ib1", "--driver", "sm", "--manager", "0x1"); wrong.Code != 2 || !strings.Contains(wrong.Err, "there are opensm, ufm") {
+	if wrong := r.Muster("fabric", "add", "ib1", "--driver", "sm", "--manager", "0x1"); wrong.Code != 2 ||
+		!strings.Contains(wrong.Err, "there are opensm, ufm") {
 		t.Errorf("an unknown driver: exit %d\n%s", wrong.Code, wrong.Err)
 	}
 	storage := fabrictest.HostPort(1)
@@ -43,7 +44,8 @@ func TestAFabricIsKeptFromTheCommandLine(t *testing.T) {
 		}
 		return false
 	})
-	t.Logf("a partition of the site's own was read back %s after it was asked for; %s", time.Since(began).Round(time.Millisecond), f.Reason)
+	t.Logf("a partition of the site's own was read back %s after it was asked for; %s", time.Since(began).Round(time.Millisecond),
+		f.Reason)
 	if said := r.Muster("fabric", "diff", "ib0"); !strings.Contains(said.Out+said.Err, "no port differs") {
 		t.Errorf("%+v", said)
 	}
@@ -81,7 +83,8 @@ func TestClustersHaveKeysOfTheirOwn(t *testing.T) {
 	clusters := map[string]apiv1.Cluster{}
 	for _, name := range []string{"air", "ice"} {
 		began := time.Now()
-		r.Run("create", "-f", r.File(name+".yaml", "name: "+name+"\nnodes: 1\nsoftware: {scheduler: none}\n"), "--wait", "--timeout", "2m")
+		r.Run("create", "-f", r.File(name+".yaml", "name: "+name+"\nnodes: 1\nsoftware: {scheduler: none}\n"), "--wait",
+			"--timeout", "2m")
 		t.Logf("cluster %s was ready after %s", name, time.Since(began).Round(time.Millisecond))
 		var c apiv1.Cluster
 		r.Get(&c, "get", name)
@@ -147,10 +150,12 @@ func withFabric(t *testing.T) (*rig.Rig, *ibsim.Simulator) {
 		t.Fatal(err)
 	}
 	t.Cleanup(simulator.Stop)
-	manager := opensmtest.New(t, simulator, folder, 0, 14, opensm.Render(fabric.Intent{Managers: []fabric.GUID{fabrictest.HostPort(0)}}))
+	manager := opensmtest.New(t, simulator, folder, 0, 14,
+		opensm.Render(fabric.Intent{Managers: []fabric.GUID{fabrictest.HostPort(0)}}))
 	manager.Start(t)
 	t.Setenv("PATH", opensmtest.Programs(t, folder, manager.Environment))
-	// What the managers' files are called and how they are signalled is root's to say; the signal by a file of root's in signal.d.
+	// What the managers' files are called and how they are signalled is root's to say; the signal by a file of root's in
+	// signal.d.
 	r.Site = r.File("site.yaml", fmt.Sprintf(`
 site: home
 defaults: {project: default, image: debian12-hpc, class: local, head_class: service}
@@ -160,7 +165,8 @@ classes:
 fabrics: {ib0: {partitions: %q, log: %q}}
 `, manager.File, manager.Logs))
 	signals := filepath.Join(r.Data, "signal.d")
-	if err := errors.Join(os.MkdirAll(signals, 0o700), os.WriteFile(filepath.Join(signals, "reload"), []byte(manager.Signal+"\n"), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(signals, 0o700), os.WriteFile(filepath.Join(signals, "reload"), []byte(manager.Signal+"\n"),
+		0o600)); err != nil {
 		t.Fatal(err)
 	}
 	r.Start()

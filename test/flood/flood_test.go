@@ -280,13 +280,16 @@ func TestTheStreamsOfOneTokenAreCounted(t *testing.T) {
 	defer cancel()
 	c := exec.CommandContext(ctx, s.Binary, "events", "-w")
 	c.Env = append(os.Environ(), "MUSTER_URL="+s.controller.URL, "MUSTER_TOKEN="+s.user.Token)
-	if out, _ := c.CombinedOutput(); !strings.Contains(string(out), "ada has 100 event streams open") || !strings.Contains(string(out), "trying again") {
+	if out, _ := c.CombinedOutput(); !strings.Contains(string(out), "ada has 100 event streams open") ||
+		!strings.Contains(string(out), "trying again") {
 		t.Errorf("the command line says %q", out)
 	}
 	for _, body := range open {
 		_ = body.Close()
 	}
-	s.Eventually(20*time.Second, "places are given back", func() bool { return s.metric(`muster_api_streams{operation="list-events"}`) == 0 })
+	s.Eventually(20*time.Second, "places are given back", func() bool {
+		return s.metric(`muster_api_streams{operation="list-events"}`) == 0
+	})
 	s.Run("delete", "hello", "--wait")
 	s.NothingLeft()
 }

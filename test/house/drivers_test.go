@@ -41,8 +41,9 @@ var leave = map[string]struct {
 	names []string
 	why   string
 }{
-	"internal/drivers/all.go":          {nil, "the list"},
-	"internal/spec/types.go":           {[]string{"local", "metal", "vm", "slurm"}, "published values of isolation and software.scheduler"},
+	"internal/drivers/all.go": {nil, "the list"},
+	"internal/spec/types.go": {[]string{"local", "metal", "vm", "slurm"},
+		"published values of isolation and software.scheduler"},
 	"internal/spec/rules.go":           {[]string{"local", "metal", "none"}, "what a file may say, told without a site"},
 	"internal/spec/resolve.go":         {[]string{"local", "metal", "vm"}, "the same: what a file means that does not say it"},
 	"internal/door/centre/ask.go":      {[]string{"slurm"}, "asks batch systems that others run"},
@@ -68,7 +69,8 @@ func TestNobodyKnowsADriverByItsName(t *testing.T) {
 				continue
 			}
 			for f := range house.product() {
-				if strings.HasPrefix(f.path, home) || !strings.HasPrefix(f.path, "internal/") && !strings.HasPrefix(f.path, "cmd/") {
+				if strings.HasPrefix(f.path, home) || !strings.HasPrefix(f.path, "internal/") &&
+					!strings.HasPrefix(f.path, "cmd/") {
 					continue
 				}
 				for _, at := range house.named(f, name, constants) {
@@ -200,7 +202,8 @@ func (h *tree) named(f file, name string, constants map[string]string) (at []tok
 			}
 		case *ast.BasicLit:
 			text, word := textOf(n), slices.Contains(words, name)
-			if text == name && !word || strings.HasPrefix(text, name+":/") || text == name+":" && !slices.Contains(words[:2], name) {
+			if text == name && !word || strings.HasPrefix(text, name+":/") || text == name+":" &&
+				!slices.Contains(words[:2], name) {
 				at = append(at, n.Pos())
 			}
 		}
@@ -219,7 +222,8 @@ func textOf(e ast.Expr) string {
 	return text
 }
 
-// TestNoDriverImportsAnother: what two of them share stands beside them, in a package of its own. A driver's folder is one in which
+// TestNoDriverImportsAnother: what two of them share stands beside them, in a package of its own. A driver's folder is one in
+// which
 // something is declared by a Factory. Tests may have two at work together.
 func TestNoDriverImportsAnother(t *testing.T) {
 	house := house(t)

@@ -21,7 +21,8 @@ func drawing(t *testing.T) map[string][]string {
 	t.Helper()
 	page := house(t).page(t, "docs/architecture.md")
 	above := map[string][]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `((?:cmd|internal)/[a-z0-9/-]+|images)` \\|.*\\| ?([^|]*)\\|$").FindAllStringSubmatch(page, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `((?:cmd|internal)/[a-z0-9/-]+|images)` \\|.*\\| ?([^|]*)\\|$").
+		FindAllStringSubmatch(page, -1) {
 		name := row[1]
 		if above[name] != nil {
 			t.Errorf("docs/architecture.md has two rows of %s", name)
@@ -61,7 +62,8 @@ func TestImportsFollowTheDrawing(t *testing.T) {
 		}
 		for _, imported := range p.Imports {
 			imported, ours := strings.CutPrefix(imported, "muster/")
-			if ours && !slices.Contains(allowed, imported) && !strings.HasPrefix(imported, name+"/") && !strings.HasPrefix(imported, kit) {
+			if ours && !slices.Contains(allowed, imported) && !strings.HasPrefix(imported, name+"/") &&
+				!strings.HasPrefix(imported, kit) {
 				t.Errorf("%s imports %s: that arrow is not in the drawing", name, imported)
 			}
 		}
@@ -139,7 +141,8 @@ func TestFilesStaySmall(t *testing.T) {
 func TestTheTreeSpeaksOfItselfAlone(t *testing.T) {
 	// The path of the tree on this machine, hosts of package registries, and marks that nobody will find again.
 	house := house(t)
-	bad := regexp.MustCompile(regexp.QuoteMeta(house.root) + `\b|\b(proxy|registry|deb|files)\.[a-z]+\.org\b|\bpypi\.|\b(TODO|FIXME|XXX)\b`)
+	bad := regexp.MustCompile(regexp.QuoteMeta(house.root) +
+		`\b|\b(proxy|registry|deb|files)\.[a-z]+\.org\b|\bpypi\.|\b(TODO|FIXME|XXX)\b`)
 	for _, f := range house.files {
 		if strings.HasPrefix(f.path, "test/house/") || f.path == "go.sum" {
 			continue

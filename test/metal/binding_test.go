@@ -48,8 +48,10 @@ func TestTasksOnAMachineAreBoundToItsCores(t *testing.T) {
 		t.Errorf("two jobs with mpirun on one machine have the cores %v", out)
 	}
 	for _, bind := range []string{"cores", "none", "cores", "none"} {
-		t.Logf("STREAM, --cpu-bind=%s: %s", bind, slurm(fmt.Sprintf("OMP_NUM_THREADS=1 srun -n2 --cpu-bind=%s stream-triad 4000000", bind)))
-		t.Logf("HPL, --cpu-bind=%s: %s", bind, slurm(fmt.Sprintf("OMP_NUM_THREADS=1 OPENBLAS_CORETYPE=Prescott hpl 500 1 2 srun -n2 --cpu-bind=%s", bind)))
+		t.Logf("STREAM, --cpu-bind=%s: %s", bind,
+			slurm(fmt.Sprintf("OMP_NUM_THREADS=1 srun -n2 --cpu-bind=%s stream-triad 4000000", bind)))
+		t.Logf("HPL, --cpu-bind=%s: %s", bind,
+			slurm(fmt.Sprintf("OMP_NUM_THREADS=1 OPENBLAS_CORETYPE=Prescott hpl 500 1 2 srun -n2 --cpu-bind=%s", bind)))
 	}
 	y.Run("delete", "bound", "--wait", "--timeout", "5m")
 }

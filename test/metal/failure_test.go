@@ -27,7 +27,8 @@ func TestAMachineThatFallsSilentIsSwitchedOffAndReplaced(t *testing.T) {
 	y := newTestbed(t, 3, "--power", "ipmi")
 	y.inspected(3)
 	y.Run("create", "-f", y.File("lost.yaml", "name: lost\nisolation: metal\nnodes: 2\n"), "--wait", "--timeout", "5m")
-	y.Run("ssh", "lost", "--", "sbatch -w n1 -o untouched --wrap 'touch began; while [ ! -e ~/enough ]; do sleep 1; done; echo untouched, ${SLURM_RESTART_COUNT:-0}'")
+	y.Run("ssh", "lost", "--", "sbatch -w n1 -o untouched --wrap 'touch began; while [ ! -e ~/enough ]; do sleep 1; done; "+
+		"echo untouched, ${SLURM_RESTART_COUNT:-0}'")
 	y.Until("a job runs on n1", func() bool { return strings.Contains(y.Run("ssh", "lost", "--", "ls"), "began") })
 
 	for _, fault := range []string{"hang", "unplug"} {
@@ -57,7 +58,9 @@ func TestAMachineThatFallsSilentIsSwitchedOffAndReplaced(t *testing.T) {
 		y.Eventually(5*time.Minute, "the job of n2 was queued again and finishes", func() bool {
 			return strings.Contains(y.Run("ssh", "lost", "--", "cat "+out), "done on n2")
 		})
-		y.Eventually(8*time.Minute, broken+" is healthy again and back in the pool", func() bool { return y.machine(broken).Phase == "available" })
+		y.Eventually(8*time.Minute, broken+" is healthy again and back in the pool", func() bool {
+			return y.machine(broken).Phase == "available"
+		})
 	}
 
 	y.Run("ssh", "lost", "--", "touch enough")
@@ -68,7 +71,8 @@ func TestAMachineThatFallsSilentIsSwitchedOffAndReplaced(t *testing.T) {
 	y.Run("rack", "kill", machine)
 	y.Eventually(5*time.Minute, "n1 is ready again, as the same node", func() bool {
 		now, phase, on := y.node("lost", "n1")
-		return now == id && on == machine && phase == "ready" && strings.Contains(y.Run("events", "lost"), "boots again as the same node")
+		return now == id && on == machine && phase == "ready" &&
+			strings.Contains(y.Run("events", "lost"), "boots again as the same node")
 	})
 	y.Run("delete", "lost", "--wait", "--timeout", "5m")
 	y.allOff(3)

@@ -198,7 +198,8 @@ func TestAnUnknownMachineIsOfferedAndEnrolled(t *testing.T) {
 		return len(unknown.Items) == 1 && unknown.Items[0].Facts.CPUs > 0
 	})
 	y.Until("it switches itself off", func() bool { return y.power("rack-2") == "off" })
-	y.Run("machines", "add", "found", "--mac", unknown.Items[0].MAC, "--port", "m2n0", "--power", "wol", "--wait", "--timeout", "5m")
+	y.Run("machines", "add", "found", "--mac", unknown.Items[0].MAC, "--port", "m2n0", "--power", "wol", "--wait", "--timeout",
+		"5m")
 	if m := y.machine("found"); m.Phase != "available" {
 		t.Errorf("%+v", m)
 	}
@@ -209,12 +210,14 @@ func TestARootOnDiskOutlivesAPowerCut(t *testing.T) {
 	slow(t)
 	y := newTestbed(t, 1, "--power", "redfish", "--firmware", "uefi")
 	y.inspected(1)
-	y.Run("create", "-f", y.File("disk.yaml", "name: disk\nisolation: metal\nboot: disk\nnodes: 1\n"), "--wait", "--timeout", "5m")
+	y.Run("create", "-f", y.File("disk.yaml", "name: disk\nisolation: metal\nboot: disk\nnodes: 1\n"), "--wait", "--timeout",
+		"5m")
 	y.Run("ssh", "disk", "--", "srun -N1 sh -c 'echo kept > /var/tmp/kept; sync'")
 	y.Run("rack", "off", "rack-1")
 	y.Run("rack", "on", "rack-1")
 	y.Eventually(4*time.Minute, "the node is back", func() bool {
-		return strings.Contains(y.Run("events", "disk"), "boots again as the same node") && strings.Contains(y.Run("describe", "disk"), "head and 1 node")
+		return strings.Contains(y.Run("events", "disk"), "boots again as the same node") &&
+			strings.Contains(y.Run("describe", "disk"), "head and 1 node")
 	})
 	if out := y.Run("ssh", "disk", "--", "srun -N1 cat /var/tmp/kept"); out != "kept\n" {
 		t.Errorf("after the power cut: %q", out)

@@ -38,7 +38,8 @@ func hypervisors(t *testing.T, site string, machines int) (y *testbed, tell func
 	return y, func(what string) { t.Logf("%6.1f s: %s", time.Since(began).Seconds(), what) }
 }
 
-// TestAMachineOfTheRackTurnsIntoAHypervisorAndBack places a guest on a machine, which boots for it, waits until the guest's agent is
+// TestAMachineOfTheRackTurnsIntoAHypervisorAndBack places a guest on a machine, which boots for it, waits until the guest's agent
+// is
 // heard over the cluster's network, and takes it away again.
 func TestAMachineOfTheRackTurnsIntoAHypervisorAndBack(t *testing.T) {
 	y, tell := hypervisors(t, onePool, 1)
@@ -68,7 +69,8 @@ func TestAMachineOfTheRackTurnsIntoAHypervisorAndBack(t *testing.T) {
 	tell("its guest is gone")
 	y.allOff(1)
 	tell("off, inspected and erased")
-	for _, said := range []string{"becomes a hypervisor, for 1 guest", "is a hypervisor", "was without guests for 10s", "was switched off and seen off", "is a whole machine again"} {
+	for _, said := range []string{"becomes a hypervisor, for 1 guest", "is a hypervisor", "was without guests for 10s",
+		"was switched off and seen off", "is a whole machine again"} {
 		y.Until("told that it "+said, func() bool { return strings.Contains(y.Run("events"), said) })
 	}
 	if m := y.machine("rack-1"); m.Release == nil || !m.Release.Clean {

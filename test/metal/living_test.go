@@ -34,7 +34,8 @@ func TestAClusterOfMachinesGrowsRollsPausesAndResumes(t *testing.T) {
 	})
 
 	y.Run("apply", "-f", file("queues: [{name: cpu, class: metal, nodes: 2}]\n"), "--wait", "--timeout", "5m")
-	slurm("sbatch -w cpu2 -o witness.out --wrap 'touch began; while [ ! -e ~/enough ]; do sleep 1; done; echo ended, ${SLURM_RESTART_COUNT:-0}'")
+	slurm("sbatch -w cpu2 -o witness.out --wrap 'touch began; while [ ! -e ~/enough ]; do sleep 1; done; echo ended, " +
+		"${SLURM_RESTART_COUNT:-0}'")
 	y.Until("a job runs", func() bool { return strings.Contains(slurm("ls"), "began") })
 	onDisk := file("boot: disk\nqueues: [{name: cpu, class: metal, nodes: 2}]\n")
 	y.Run("apply", "-f", onDisk)
@@ -47,14 +48,18 @@ func TestAClusterOfMachinesGrowsRollsPausesAndResumes(t *testing.T) {
 		t.Errorf("partitions for roots on disks, and the witness: %q", got)
 	}
 
-	slurm("echo precious > file; sbatch -N2 -o long.out --wrap 'echo begun; [ \"${SLURM_RESTART_COUNT:-0}\" -gt 0 ] || sleep 3600; echo done'")
+	slurm("echo precious > file; sbatch -N2 -o long.out --wrap 'echo begun; [ \"${SLURM_RESTART_COUNT:-0}\" -gt 0 ] || sleep " +
+		"3600; echo done'")
 	y.Until("it runs", printed("long.out", "begun\n"))
 	y.Run("pause", "live", "--wait", "--timeout", "5m")
 	y.Eventually(5*time.Minute, "the machines are back, and off", func() bool {
-		return y.machine("rack-1").Phase+y.machine("rack-2").Phase+y.machine("rack-3").Phase == strings.Repeat("available", 3) && !strings.Contains(fmt.Sprint(y.rack()), " on}")
+		return y.machine("rack-1").Phase+y.machine("rack-2").Phase+y.machine("rack-3").Phase == strings.Repeat("available", 3) &&
+			!strings.Contains(fmt.Sprint(y.rack()), " on}")
 	})
 	y.Run("resume", "live", "--wait", "--timeout", "6m")
-	y.Eventually(6*time.Minute, "the job has run", func() bool { return strings.HasSuffix(slurm("cat long.out file"), "done\nprecious\n") })
+	y.Eventually(6*time.Minute, "the job has run", func() bool {
+		return strings.HasSuffix(slurm("cat long.out file"), "done\nprecious\n")
+	})
 	y.Run("delete", "live", "--wait", "--timeout", "5m")
 	y.allOff(3)
 }

@@ -140,7 +140,8 @@ func (y *testbed) inspected(machines int) {
 	for i := range machines {
 		name := fmt.Sprintf("rack-%d", i+1)
 		m := y.machine(name)
-		if m.Phase != "available" || m.Facts.CPUs == 0 || m.Facts.MemoryMiB < 500 || len(m.Facts.Disks) == 0 || m.Facts.System.Serial != name {
+		if m.Phase != "available" || m.Facts.CPUs == 0 || m.Facts.MemoryMiB < 500 || len(m.Facts.Disks) == 0 ||
+			m.Facts.System.Serial != name {
 			y.Fatalf("after its inspection: %+v", m)
 		}
 		if got := y.power(name); got != "off" {
@@ -186,7 +187,8 @@ func TestMachinesOfARackBecomeAClusterAndComeBackClean(t *testing.T) {
 	if out := y.Run("ssh", "metal", "--", job); strings.TrimSpace(out) != "sum 3 of 2 ranks" {
 		t.Errorf("%s:\n%s", job, out)
 	}
-	if out := y.Run("ssh", "metal", "--", "srun -N2 sh -c 'echo $(hostname) > ~/on-$(hostname)'; cat ~/on-*"); len(strings.Fields(out)) != 2 {
+	if out := y.Run("ssh", "metal", "--",
+		"srun -N2 sh -c 'echo $(hostname) > ~/on-$(hostname)'; cat ~/on-*"); len(strings.Fields(out)) != 2 {
 		t.Errorf("/home is not shared: %q", out)
 	}
 	y.Run("ssh", "metal", "--", "srun -N1 -w n1 sh -c 'ls /dev/vda'")
@@ -197,7 +199,8 @@ func TestMachinesOfARackBecomeAClusterAndComeBackClean(t *testing.T) {
 	for i := range 3 {
 		name := fmt.Sprintf("rack-%d", i+1)
 		m := y.machine(name)
-		if m.Phase != "available" || m.Release == nil || !m.Release.Clean || len(m.Release.Disks) != 1 || !m.Release.Disks[0].OK || m.Release.Disks[0].Verified == "" {
+		if m.Phase != "available" || m.Release == nil || !m.Release.Clean || len(m.Release.Disks) != 1 ||
+			!m.Release.Disks[0].OK || m.Release.Disks[0].Verified == "" {
 			t.Errorf("after its release: %+v, %+v", m, m.Release)
 		}
 		if got := y.power(name); got != "off" {

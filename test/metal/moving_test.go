@@ -19,7 +19,8 @@ classes:
   - {name: parts, select: ["substrate = metal"], hypervisor: true, vm: {cpus: 1, memory: 1300MiB}}
 `
 
-// witness is a job that counts in its own memory, and says so in /home. A second start, of it or of its node, would be there too. Each
+// witness is a job that counts in its own memory, and says so in /home. A second start, of it or of its node, would be there too.
+// Each
 // line is at the head when its file is closed.
 const witness = `sbatch --parsable --wrap 'say() { echo "$@" >> counted; }; say began on $(cat /proc/sys/kernel/random/boot_id); while sleep 1; do i=$((i+1)); say $i; done'`
 
@@ -59,7 +60,8 @@ type guest struct {
 	}
 }
 
-// TestADrainedMachinesGuestMovesAndItsJobGoesOn has two machines of the rack as hypervisors and a guest on one, in which a job counts.
+// TestADrainedMachinesGuestMovesAndItsJobGoesOn has two machines of the rack as hypervisors and a guest on one, in which a job
+// counts.
 // The host is drained, and its guest goes to the other, which is another machine with another kernel, while the job counts on.
 func TestADrainedMachinesGuestMovesAndItsJobGoesOn(t *testing.T) {
 	y, tell := hypervisors(t, twoHosts, 2)
@@ -125,7 +127,8 @@ func TestADrainedMachinesGuestMovesAndItsJobGoesOn(t *testing.T) {
 	if got := strings.TrimSpace(inside()); got != boot {
 		t.Errorf("%s had boot %s, and has boot %s", node.Name, boot, got)
 	}
-	if got := strings.Fields(slurm("squeue -h -o '%A %T'; scontrol show job " + job + " | grep -o 'Restarts=[0-9]*'")); strings.Join(got, " ") != job+" RUNNING Restarts=0" {
+	if got := strings.Fields(slurm("squeue -h -o '%A %T'; scontrol show job " + job +
+		" | grep -o 'Restarts=[0-9]*'")); strings.Join(got, " ") != job+" RUNNING Restarts=0" {
 		t.Errorf("of job %s Slurm says %v", job, got)
 	}
 	if out := slurm("srun --overlap --jobid " + job + " hostname"); strings.TrimSpace(out) != node.Name {
@@ -160,7 +163,8 @@ func TestADrainedMachinesGuestMovesAndItsJobGoesOn(t *testing.T) {
 	y.Run("machines", "inspect", to) // else it would be an idle hypervisor for long
 	eventually(15*time.Minute, "both machines are whole and free", func() bool {
 		events := y.Run("events")
-		return y.machine(from).Phase == "available" && y.machine(to).Phase == "available" && strings.Count(events, "is a whole machine again") == 2
+		return y.machine(from).Phase == "available" && y.machine(to).
+			Phase == "available" && strings.Count(events, "is a whole machine again") == 2
 	})
 	y.allOff(2)
 	tell("both machines are whole, free and off")

@@ -38,7 +38,8 @@ const frameMark = "from-another-cluster:"
 // listen hears all ports until the test ends.
 func (y *testbed) listen(t *testing.T, ports ...string) *capture {
 	t.Helper()
-	c := &capture{names: map[int]string{}, done: make(chan struct{}), from: map[string]map[string]int{}, marks: map[string]map[string]bool{}}
+	c := &capture{names: map[int]string{}, done: make(chan struct{}), from: map[string]map[string]int{},
+		marks: map[string]map[string]bool{}}
 	err := netns.Do(y.namespace(), func() (err error) {
 		const all = unix.ETH_P_ALL&0xff<<8 | unix.ETH_P_ALL>>8
 		for _, p := range ports {
@@ -131,7 +132,8 @@ func (y *testbed) segments() map[string]switches.Segment {
 	return all
 }
 
-// possess takes a machine's place at its port: what it sends the switch takes for the machine's, and all of it is a tenant's root's.
+// possess takes a machine's place at its port: what it sends the switch takes for the machine's, and all of it is a tenant's
+// root's.
 func (y *testbed) possess(port string) *os.File {
 	y.Helper()
 	var file *os.File
@@ -154,7 +156,8 @@ func (y *testbed) possess(port string) *os.File {
 	return file
 }
 
-// TestClustersOfMachinesExchangeNoFrame hears at every port of the rack's switch, from before two clusters are made until after they
+// TestClustersOfMachinesExchangeNoFrame hears at every port of the rack's switch, from before two clusters are made until after
+// they
 // are gone, and in between sends from a machine's port all that root on it could.
 func TestClustersOfMachinesExchangeNoFrame(t *testing.T) {
 	slow(t)
@@ -201,7 +204,8 @@ func TestClustersOfMachinesExchangeNoFrame(t *testing.T) {
 	for _, p := range ports {
 		clusters[p] = int(where[p])
 	}
-	if where[red[0]] != where[red[1]] || where[blue[0]] != where[blue[1]] || where[red[0]] == where[blue[0]] || where[red[0]] < 1 || where[blue[0]] < 1 {
+	if where[red[0]] != where[red[1]] || where[blue[0]] != where[blue[1]] || where[red[0]] == where[blue[0]] ||
+		where[red[0]] < 1 || where[blue[0]] < 1 {
 		t.Fatal("clusters are not in segments of their own")
 	}
 	if wrong := heard.strays(clusters, macs); len(wrong) > 0 {
@@ -264,15 +268,19 @@ func (c *capture) all(port string) (marks []string) {
 // tryEverything sends towards all machines, and towards the nodes of another segment, whatever might get through.
 func (y *testbed) tryEverything(as *os.File, macs map[string]string, segment int) {
 	own := net.HardwareAddr{0x52, 0x54, 0, 0, 0, 0x99}
-	everybody, group, all6 := net.HardwareAddr{255, 255, 255, 255, 255, 255}, net.HardwareAddr{1, 0, 0x5e, 0, 0, 1}, net.HardwareAddr{0x33, 0x33, 0, 0, 0, 1}
+	everybody, group, all6 := net.HardwareAddr{255, 255, 255, 255, 255, 255}, net.HardwareAddr{1, 0, 0x5e, 0, 0, 1},
+		net.HardwareAddr{0x33, 0x33, 0, 0, 0, 1}
 	send := func(what string, to, from net.HardwareAddr, kind uint16, payload ...byte) {
 		header := make([]byte, 10) // of virtio-net
-		frame := slices.Concat(header, to, from, binary.BigEndian.AppendUint16(nil, kind), payload, []byte(frameMark+what+"."), make([]byte, 60))
+		frame := slices.Concat(header, to, from, binary.BigEndian.AppendUint16(nil, kind), payload, []byte(frameMark+what+"."),
+			make([]byte, 60))
 		_, _ = as.Write(frame) // a port without a carrier takes none
 	}
 	arp := slices.Concat([]byte{0, 1, 8, 0, 6, 4, 0, 1}, own, []byte{10, 78, 0, 99}, make([]byte, 6), []byte{10, 78, 0, 12})
-	discovery := slices.Concat([]byte{0x60, 0, 0, 0, 0, 28, 58, 255, 0xfe, 0x80}, make([]byte, 13), []byte{0x99, 0xff, 2}, make([]byte, 13), []byte{1, 135, 0, 0, 0}, make([]byte, 20))
-	victims := []net.HardwareAddr{{2, 0x4d, byte(segment >> 8), byte(segment), 0, 2}, {2, 0x4d, byte(segment >> 8), byte(segment), 0, 3}, {2, 0x4d, byte(segment >> 8), byte(segment), 0, 1}}
+	discovery := slices.Concat([]byte{0x60, 0, 0, 0, 0, 28, 58, 255, 0xfe, 0x80}, make([]byte, 13), []byte{0x99, 0xff, 2},
+		make([]byte, 13), []byte{1, 135, 0, 0, 0}, make([]byte, 20))
+	victims := []net.HardwareAddr{{2, 0x4d, byte(segment >> 8), byte(segment), 0, 2},
+		{2, 0x4d, byte(segment >> 8), byte(segment), 0, 3}, {2, 0x4d, byte(segment >> 8), byte(segment), 0, 1}}
 	for text := range macs {
 		mac, err := net.ParseMAC(text)
 		if err != nil {

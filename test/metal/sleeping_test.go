@@ -6,8 +6,10 @@ import (
 	"time"
 )
 
-// TestAGuestOfAMachineOfTheRackSleepsAndItsJobGoesOn pauses a cluster whose node is a guest of a machine of the rack. Its memory goes to that
-// machine's disk, the machine stays a hypervisor for longer than an idle one does, and the job counts on when the cluster is back.
+// TestAGuestOfAMachineOfTheRackSleepsAndItsJobGoesOn pauses a cluster whose node is a guest of a machine of the rack. Its memory
+// goes to that
+// machine's disk, the machine stays a hypervisor for longer than an idle one does, and the job counts on when the cluster is
+// back.
 func TestAGuestOfAMachineOfTheRackSleepsAndItsJobGoesOn(t *testing.T) {
 	y, tell := hypervisors(t, strings.Replace(twoHosts, "hypervisor_idle: 2h", "hypervisor_idle: 10s", 1), 1)
 	slurm := func(command string) string { return y.Run("ssh", "sleeping", "--", command) }
@@ -40,11 +42,16 @@ func TestAGuestOfAMachineOfTheRackSleepsAndItsJobGoesOn(t *testing.T) {
 	t.Log(y.Run("resume", "sleeping"))
 	until("ready")
 	boot, before := counted()
-	y.Eventually(5*time.Minute, "the job counts on", func() bool { time.Sleep(time.Second); _, n := counted(); return n >= before+5 })
+	y.Eventually(5*time.Minute, "the job counts on", func() bool {
+		time.Sleep(time.Second)
+		_, n := counted()
+		return n >= before+5
+	})
 	if got := strings.TrimSpace(y.Run("ssh", "sleeping:cpu1", "--", "cat /proc/sys/kernel/random/boot_id")); got != boot {
 		t.Errorf("cpu1 had boot %s, and has boot %s", boot, got)
 	}
-	if got := strings.Fields(slurm("squeue -h -o '%A %T'; scontrol show job " + job + " | grep -o 'Restarts=[0-9]*'")); strings.Join(got, " ") != job+" RUNNING Restarts=0" {
+	if got := strings.Fields(slurm("squeue -h -o '%A %T'; scontrol show job " + job +
+		" | grep -o 'Restarts=[0-9]*'")); strings.Join(got, " ") != job+" RUNNING Restarts=0" {
 		t.Errorf("of job %s Slurm says %v", job, got)
 	}
 	t.Log("\n" + y.Run("events"))

@@ -89,7 +89,8 @@ func (y *testbed) robbed(t *testing.T, name string) {
 			refused++
 		}
 		now := y.machine(name)
-		return strings.Contains(now.Reason, "first stage") || strings.Contains(now.Reason, "has its") && strings.Contains(now.Reason, "kernel") || now.Phase == "available"
+		return strings.Contains(now.Reason, "first stage") || strings.Contains(now.Reason, "has its") &&
+			strings.Contains(now.Reason, "kernel") || now.Phase == "available"
 	})
 	if refused == 0 {
 		t.Error("the intruder was never told that the script is not for him")

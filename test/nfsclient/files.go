@@ -189,9 +189,10 @@ func (c *Client) introduce() error {
 	}
 	var id, verifier uint64
 	name := fmt.Sprintf("nfsclient %s %d", c.conn.LocalAddr(), c.Who.UID)
-	err := c.Compound(Op{code: opSetClient, args: encode(uint64(1), name, 0x40000000, "tcp", "0.0.0.0.0.0", 1), result: func(r *reader) {
-		id, verifier = r.long(), r.long()
-	}})
+	err := c.Compound(Op{code: opSetClient, args: encode(uint64(1), name, 0x40000000, "tcp", "0.0.0.0.0.0", 1),
+		result: func(r *reader) {
+			id, verifier = r.long(), r.long()
+		}})
 	if err == nil {
 		err = c.Compound(Op{code: opConfirm, args: encode(id, verifier)})
 	}

@@ -67,7 +67,8 @@ func Start(t testing.TB, namespace string, ports ...string) (database, dir strin
 	}
 	run("ovs-vsctl", "--db="+database, "--timeout=20", "--no-wait", "init")
 	start("ovs-vswitchd", database, "--pidfile", "--log-file="+filepath.Join(dir, "ovs.log"), "-vconsole:off")
-	args := []string{"ovs-vsctl", "--db=" + database, "--timeout=20", "add-br", Bridge, "--", "set", "Bridge", Bridge, "datapath_type=netdev"}
+	args := []string{"ovs-vsctl", "--db=" + database, "--timeout=20", "add-br", Bridge, "--", "set", "Bridge", Bridge,
+		"datapath_type=netdev"}
 	for _, port := range ports {
 		args = append(args, "--", "add-port", Bridge, port)
 	}

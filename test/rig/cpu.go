@@ -33,7 +33,8 @@ func CPUOfProcess(pid int) (time.Duration, error) {
 		return 0, err
 	}
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:])) // from the third on, proc_pid_stat(5)
-	const first, tick = 14 - 3, 10 * time.Millisecond                                   // utime, stime, cutime, cstime; USER_HZ is 100
+	// utime, stime, cutime, cstime; USER_HZ is 100
+	const first, tick = 14 - 3, 10 * time.Millisecond
 	var ticks time.Duration
 	for _, field := range fields[first : first+4] {
 		n, err := strconv.Atoi(field)

@@ -87,7 +87,8 @@ func processes(mark, data string) []string {
 		}
 		group, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
 		command, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		ours := bytes.Contains(group, []byte(mark)) || bytes.Contains(command, []byte(data)) && !bytes.Contains(command, []byte("\x00serve\x00"))
+		ours := bytes.Contains(group, []byte(mark)) || bytes.Contains(command, []byte(data)) &&
+			!bytes.Contains(command, []byte("\x00serve\x00"))
 		if ours {
 			all = append(all, filepath.Base(dir)+" "+strings.ReplaceAll(string(command), "\x00", " "))
 		}

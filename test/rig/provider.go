@@ -80,17 +80,27 @@ func NewProvider(t testing.TB, people ...string) *Provider {
 	admin := p.session("admin", "password") // as the package's tables have it
 	key, certificate := newKey(t)
 	yes := true
-	p.ask(admin, "POST", "/api/mod/plugin/", map[string]any{"module": "oidc", "name": "oidc", "display_name": "oidc", "enabled": yes, "parameters": map[string]any{
-		"iss": p.Issuer, "jwt-type": "ecdsa", "jwt-key-size": "256", "key": key, "cert": certificate, "subject-type": "public", "allowed-scope": []string{"openid"},
-		"code-duration": 600, "refresh-token-duration": 3600, "access-token-duration": 3600, "allow-non-oidc": false,
-		"auth-type-code-enabled": yes, "auth-type-device-enabled": yes, "device-authorization-expiration": 600, "device-authorization-interval": 1,
-		"pkce-allowed": yes, "pkce-method-plain-allowed": false, "pkce-required": yes, "pkce-required-public-client": yes,
-		"name-claim": "mandatory", "claims": []map[string]any{{"name": "preferred_username", "user-property": "username", "type": "string", "mandatory": yes}},
-	}})
-	p.ask(admin, "POST", "/api/client/", map[string]any{"client_id": Client, "name": "Muster", "confidential": false, "enabled": yes, "scope": []string{},
-		"authorization_type": []string{"code", "device_authorization"}, "redirect_uri": []string{fmt.Sprintf("http://127.0.0.1:%d/callback", p.Port)}})
+	p.ask(admin, "POST", "/api/mod/plugin/", map[string]any{"module": "oidc", "name": "oidc", "display_name": "oidc",
+		"enabled": yes, "parameters": map[string]any{
+			"iss": p.Issuer, "jwt-type": "ecdsa", "jwt-key-size": "256", "key": key, "cert": certificate,
+			"subject-type":  "public",
+			"allowed-scope": []string{"openid"},
+			"code-duration": 600, "refresh-token-duration": 3600, "access-token-duration": 3600, "allow-non-oidc": false,
+			"auth-type-code-enabled": yes, "auth-type-device-enabled": yes, "device-authorization-expiration": 600,
+			"device-authorization-interval": 1,
+			"pkce-allowed":                  yes, "pkce-method-plain-allowed": false, "pkce-required": yes,
+			"pkce-required-public-client": yes,
+			"name-claim":                  "mandatory",
+			"claims": []map[string]any{{"name": "preferred_username", "user-property": "username",
+				"type": "string", "mandatory": yes}},
+		}})
+	p.ask(admin, "POST", "/api/client/", map[string]any{"client_id": Client, "name": "Muster", "confidential": false,
+		"enabled": yes, "scope": []string{},
+		"authorization_type": []string{"code", "device_authorization"},
+		"redirect_uri":       []string{fmt.Sprintf("http://127.0.0.1:%d/callback", p.Port)}})
 	for _, name := range people {
-		p.ask(admin, "POST", "/api/user/", map[string]any{"username": name, "name": "The real " + name, "password": name, "enabled": yes, "scope": []string{"openid"}})
+		p.ask(admin, "POST", "/api/user/", map[string]any{"username": name, "name": "The real " + name, "password": name,
+			"enabled": yes, "scope": []string{"openid"}})
 	}
 	return p
 }
@@ -181,7 +191,8 @@ func newKey(t testing.TB) (private, public string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: shown}))
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: shown}))
 }
 
 // session is a browser in which somebody has typed their name and password.
@@ -191,7 +202,9 @@ func (p *Provider) session(name, password string) *http.Client {
 	if err != nil {
 		p.Fatal(err)
 	}
-	browser := &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	browser := &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	p.ask(browser, "POST", "/api/auth/", map[string]any{"username": name, "password": password})
 	return browser
 }
@@ -237,7 +250,8 @@ func (p *Provider) visit(name, address string) *url.URL {
 // Type has somebody type the code that a device shows.
 func (p *Provider) Type(name, code string) {
 	p.Helper()
-	if to := p.visit(name, p.Issuer+"/device?g_continue&code="+url.QueryEscape(code)); to.Query().Get("prompt") != "deviceComplete" {
+	if to := p.visit(name, p.Issuer+"/device?g_continue&code="+url.QueryEscape(code)); to.Query().
+		Get("prompt") != "deviceComplete" {
 		p.Fatalf("%s typed %s and came to %s", name, code, to)
 	}
 }

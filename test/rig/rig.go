@@ -111,7 +111,8 @@ func build(t testing.TB) string {
 	}
 	defer release()
 	first, binary, overlay := filepath.Join(dir, "muster-init"), filepath.Join(dir, "muster"), filepath.Join(dir, "overlay.json")
-	text, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, "internal/boot/initramfs/built/muster-init"): first}})
+	text, err := json.Marshal(map[string]map[string]string{
+		"Replace": {filepath.Join(root, "internal/boot/initramfs/built/muster-init"): first}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,8 @@ func (r *Rig) Start() *Controller {
 	}
 	_ = os.Remove(filepath.Join(r.Data, "controller.json"))
 	c := &Controller{rig: r, Log: log.Name(), done: make(chan struct{})}
-	c.Cmd = exec.Command(r.Binary, append([]string{"serve", "--data", r.Data, "--listen", "127.0.0.1:0", "--config", r.Site}, r.Flags...)...)
+	c.Cmd = exec.Command(r.Binary, append([]string{"serve", "--data", r.Data, "--listen", "127.0.0.1:0", "--config", r.Site},
+		r.Flags...)...)
 	c.Env = append(os.Environ(), "MUSTER_DB="+r.DB)
 	c.Stdout, c.Stderr = log, log
 	if err := c.Cmd.Start(); err != nil {

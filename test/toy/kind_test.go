@@ -72,7 +72,8 @@ func TestAToyKindLivesByItsLine(t *testing.T) {
 			for _, e := range events {
 				told = append(told, e.Type+" "+e.Node+" "+string(e.Phase)+": "+e.Text)
 			}
-			for _, want := range []string{"ticket.phase t1 closed: done: a fan is loud", "ticket.phase t2 failed: it says nothing"} {
+			for _, want := range []string{"ticket.phase t1 closed: done: a fan is loud",
+				"ticket.phase t2 failed: it says nothing"} {
 				if !slices.Contains(told, want) {
 					t.Errorf("no event %q among %q", want, told)
 				}
@@ -81,8 +82,10 @@ func TestAToyKindLivesByItsLine(t *testing.T) {
 		})
 		registry, answer := prometheus.NewPedanticRegistry(), httptest.NewRecorder()
 		registry.MustRegister(monitor.NewMetrics(db))
-		promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		for _, line := range []string{`muster_entities{kind="ticket",phase="failed"} 1`, `muster_entities{kind="ticket",phase="pending"} 0`} {
+		promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).
+			ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		for _, line := range []string{`muster_entities{kind="ticket",phase="failed"} 1`,
+			`muster_entities{kind="ticket",phase="pending"} 0`} {
 			if !strings.Contains(answer.Body.String(), line+"\n") {
 				t.Errorf("there is no line %s", line)
 			}

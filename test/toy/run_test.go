@@ -62,7 +62,8 @@ func TestAClusterOnTheToyIsRunByAController(t *testing.T) {
 	}
 	c.token = strings.TrimSpace(string(token))
 
-	if _, _, err := apiv1.AddMachines.Call(ctx, c, apiv1.AddMachinesInput{Body: apiv1.AddMachinesBody{Substrate: "pool", Count: 3}}); err != nil {
+	if _, _, err := apiv1.AddMachines.Call(ctx, c,
+		apiv1.AddMachinesInput{Body: apiv1.AddMachinesBody{Substrate: "pool", Count: 3}}); err != nil {
 		t.Fatal(err)
 	}
 	const file = "name: c\nnodes: 2\nsoftware: {scheduler: none}\n"
@@ -112,7 +113,8 @@ func await(t *testing.T, what string, look func() (seen string, is bool)) {
 type client struct{ url, token string }
 
 func (c client) Do(ctx context.Context, ask apiv1.Ask) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, ask.Operation.Method, c.url+ask.Path+"?"+ask.Query.Encode(), bytes.NewReader(ask.Body))
+	r, err := http.NewRequestWithContext(ctx, ask.Operation.Method, c.url+ask.Path+"?"+ask.Query.Encode(),
+		bytes.NewReader(ask.Body))
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +141,8 @@ func addImage(t *testing.T, at string) {
 	hex := strings.Repeat("0a", 32)
 	file := func(name string) *store.File { return &store.File{File: name, Digest: "sha256:" + hex} }
 	text, err := json.Marshal(store.Manifest{
-		Format: store.Format, Name: "linux", Arch: "amd64", Digest: "sha256:" + hex, Kernel: file(store.KernelFile), Drivers: file(store.DriversFile),
+		Format: store.Format, Name: "linux", Arch: "amd64", Digest: "sha256:" + hex, Kernel: file(store.KernelFile),
+		Drivers: file(store.DriversFile),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -93,7 +93,8 @@ func TestAClusterOnTheToyIsAdmittedByWhatTheToyCan(t *testing.T) {
 		{"two nodes and a head", true, spec.Cluster{Name: "c", Nodes: 2}, ""},
 		{"an image without a kernel", false, spec.Cluster{Name: "c", Nodes: 2}, "image-cannot-boot"},
 		{"more nodes than there are", true, spec.Cluster{Name: "c", Nodes: 3}, "no-capacity"},
-		{"a pause that would lose the head", true, spec.Cluster{Name: "c", Nodes: 2, Lease: &spec.Lease{For: "1h", OnEnd: spec.OnEndPause}}, "head-on-metal"},
+		{"a pause that would lose the head", true,
+			spec.Cluster{Name: "c", Nodes: 2, Lease: &spec.Lease{For: "1h", OnEnd: spec.OnEndPause}}, "head-on-metal"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			a := admission.Admission{Catalogue: catalogue, Images: images{c.boots}, Substrates: all()}

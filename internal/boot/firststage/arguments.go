@@ -43,7 +43,8 @@ func parseArguments(line string) (arguments, error) {
 		}
 	}
 	if a.server == nil || a.mac == nil {
-		return arguments{}, errors.New("kernel command line: muster.server= and muster.mac= are needed; the boot script of Muster's controller writes them")
+		return arguments{}, errors.New(
+			"kernel command line: muster.server= and muster.mac= are needed; the boot script of Muster's controller writes them")
 	}
 	return a, nil
 }

@@ -5,14 +5,16 @@ import (
 	"testing"
 )
 
-const goodLine = "initrd=initrd quiet muster.server=http://10.78.0.1:8069 muster.mac=52:54:00:00:00:01 muster.address=10.78.0.11/16 muster.token=abc console=ttyS0"
+const goodLine = "initrd=initrd quiet muster.server=http://10.78.0.1:8069 muster.mac=52:54:00:00:00:01 " +
+	"muster.address=10.78.0.11/16 muster.token=abc console=ttyS0"
 
 func TestArgumentsAreReadFromTheKernelsCommandLine(t *testing.T) {
 	a, err := parseArguments(goodLine + "\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.server.String() != "http://10.78.0.1:8069" || a.mac.String() != "52:54:00:00:00:01" || a.address.String() != "10.78.0.11/16" || a.token != "abc" {
+	if a.server.String() != "http://10.78.0.1:8069" || a.mac.String() != "52:54:00:00:00:01" ||
+		a.address.String() != "10.78.0.11/16" || a.token != "abc" {
 		t.Errorf("%+v", a)
 	}
 }
@@ -29,7 +31,8 @@ func TestArgumentsThatAreWrongAreRefusedByName(t *testing.T) {
 		{"10.78.0.11/16", "10.78.0.11", "muster.address"},
 		{"10.78.0.11/16", "fd78::1/64", "muster.address"},
 	} {
-		if _, err := parseArguments(strings.Replace(goodLine, c.old, c.new, 1)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := parseArguments(strings.Replace(goodLine, c.old, c.new, 1)); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s for %s: got %v, want an error about %s", c.new, c.old, err, c.want)
 		}
 	}
@@ -48,7 +51,8 @@ func FuzzArguments(f *testing.F) {
 	f.Add("muster.mac== =x muster.server")
 	f.Fuzz(func(t *testing.T, line string) {
 		a, err := parseArguments(line)
-		if err == nil && (a.server.Scheme != "http" || a.server.Host == "" || len(a.mac) != 6 || a.address.IsValid() && !a.address.Addr().Is4()) {
+		if err == nil && (a.server.Scheme != "http" || a.server.Host == "" || len(a.mac) != 6 || a.address.IsValid() &&
+			!a.address.Addr().Is4()) {
 			t.Errorf("%q is read as %+v", line, a)
 		}
 	})

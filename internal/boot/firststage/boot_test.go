@@ -126,7 +126,8 @@ func (m *machine) smallRoot() protocol.Blob {
 		}
 	}
 	m.write(filepath.Join(root, "etc/marker"), []byte("of the image"))
-	if said, err := exec.Command("mksquashfs", root, out, "-noappend", "-no-progress", "-quiet", "-comp", "zstd").CombinedOutput(); err != nil {
+	if said, err := exec.Command("mksquashfs", root, out, "-noappend", "-no-progress", "-quiet", "-comp", "zstd").
+		CombinedOutput(); err != nil {
 		m.Fatalf("mksquashfs: %v\n%s", err, said)
 	}
 	return m.blob(out)
@@ -137,7 +138,8 @@ func (m *machine) rootWithExt4(image string) protocol.Blob {
 	m.Helper()
 	paths := []string{
 		"bin", "sbin", "lib", "lib64", "usr/lib64", "usr/sbin/mke2fs", "usr/sbin/mkfs.ext4", "etc/mke2fs.conf",
-		"usr/lib/modules/*/modules.dep", "usr/lib/modules/*/modules.softdep", "usr/lib/modules/*/kernel/fs/ext4", "usr/lib/modules/*/kernel/fs/jbd2",
+		"usr/lib/modules/*/modules.dep", "usr/lib/modules/*/modules.softdep", "usr/lib/modules/*/kernel/fs/ext4",
+		"usr/lib/modules/*/kernel/fs/jbd2",
 		"usr/lib/modules/*/kernel/fs/mbcache.ko", "usr/lib/modules/*/kernel/lib", "usr/lib/modules/*/kernel/crypto",
 		"usr/lib/modules/*/kernel/arch/x86/crypto/crc*",
 	}
@@ -145,7 +147,8 @@ func (m *machine) rootWithExt4(image string) protocol.Blob {
 		paths = append(paths, "usr/lib/*/lib"+library+".so.*")
 	}
 	paths = append(paths, "usr/lib/*/ld-linux-*")
-	args := append([]string{"-no-progress", "-quiet", "-dest", filepath.Join(m.dir, "root"), filepath.Join(image, "root.squashfs")}, paths...)
+	args := append([]string{"-no-progress", "-quiet", "-dest", filepath.Join(m.dir, "root"),
+		filepath.Join(image, "root.squashfs")}, paths...)
 	if said, err := exec.Command("unsquashfs", args...).CombinedOutput(); err != nil {
 		m.Fatalf("unsquashfs: %v\n%s", err, said)
 	}
@@ -193,7 +196,8 @@ func (m *machine) boot(arguments string) string {
 	start := time.Now()
 	line := "console=ttyS0 quiet panic=-1 muster.server=http://10.0.2.2:" + port + " muster.mac=" + testMAC + " " + arguments
 	qemu := exec.CommandContext(ctx, "qemu-system-x86_64", append([]string{
-		"-M", "q35", "-accel", "tcg", "-cpu", "qemu64", "-smp", "1", "-m", "512", "-nodefaults", "-display", "none", "-vga", "none",
+		"-M", "q35", "-accel", "tcg", "-cpu", "qemu64", "-smp", "1", "-m", "512", "-nodefaults", "-display", "none", "-vga",
+		"none",
 		"-serial", "stdio", "-no-reboot", "-kernel", m.kernel, "-initrd", m.initramfs, "-append", line,
 		"-netdev", "user,id=n0", "-device", "virtio-net-pci,netdev=n0,romfile=,mac=" + testMAC,
 	}, m.more...)...)
@@ -294,7 +298,8 @@ func TestAMachineBootsIntoTheAgent(t *testing.T) {
 		kinds = append(kinds, f[2]+" on "+f[1])
 	}
 	slices.Sort(kinds)
-	if want := []string{"devtmpfs on /dev", "overlay on /", "proc on /proc", "sysfs on /sys", "tmpfs on /run"}; !slices.Equal(kinds, want) {
+	if want := []string{"devtmpfs on /dev", "overlay on /", "proc on /proc", "sysfs on /sys",
+		"tmpfs on /run"}; !slices.Equal(kinds, want) {
 		t.Errorf("mounts %q, want %q", kinds, want)
 	}
 	if got := m.stepNames(); got != "init root" {
@@ -370,7 +375,8 @@ func TestARootOnDiskStays(t *testing.T) {
 	if console, stay := boot(); stay != "" || !strings.Contains(console, "writing the root of n1 to vda") {
 		t.Errorf("first boot: the file was there: %q", stay)
 	}
-	if console, stay := boot(); stay != "from the boot before" || strings.Contains(console, "root image: ") || !strings.Contains(console, "vda holds this node's root") {
+	if console, stay := boot(); stay != "from the boot before" || strings.Contains(console, "root image: ") ||
+		!strings.Contains(console, "vda holds this node's root") {
 		t.Errorf("second boot: the file is %q", stay)
 	}
 	m.damage(disk, rootStart+m.plan.Root.Size/2)

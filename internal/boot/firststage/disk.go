@@ -39,7 +39,8 @@ func (h *hardware) disks() []disk {
 	var all []disk
 	for _, dir := range found {
 		d := disk{name: filepath.Base(dir), bytes: number(dir, "size") * 512, sector: number(dir, "queue/logical_block_size")}
-		if wholeDisk().MatchString(d.name) && number(dir, "removable") == 0 && number(dir, "ro") == 0 && d.bytes > 0 && d.sector >= 512 {
+		if wholeDisk().MatchString(d.name) && number(dir, "removable") == 0 && number(dir, "ro") == 0 && d.bytes > 0 &&
+			d.sector >= 512 {
 			all = append(all, d)
 		}
 	}
@@ -98,7 +99,8 @@ func (h *hardware) awaitDisk(ctx context.Context, want label) (d disk, ours bool
 		case suitable >= 0 && time.Since(changed) >= settled:
 			return now[suitable], false, nil
 		case time.Since(start) > diskWait:
-			return disk{}, false, fmt.Errorf("no disk for the root: it needs %s, and there are: %s", size(want.room()), describe(now))
+			return disk{}, false, fmt.Errorf("no disk for the root: it needs %s, and there are: %s", size(want.room()),
+				describe(now))
 		}
 		if err := clock.Sleep(ctx, 100*time.Millisecond); err != nil {
 			return disk{}, false, err

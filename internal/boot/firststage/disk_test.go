@@ -29,7 +29,8 @@ func sysfs(t *testing.T, files map[string]string) *hardware {
 
 func TestFixedDisksAreListedNVMeFirstThenByNumber(t *testing.T) {
 	files := map[string]string{}
-	for _, name := range []string{"sdb", "sda", "sdaa", "nvme1n1", "nvme0n1", "nvme0c0n1", "vda", "loop0", "sr0", "dm-0", "md0", "zram0"} {
+	for _, name := range []string{"sdb", "sda", "sdaa", "nvme1n1", "nvme0n1", "nvme0c0n1", "vda", "loop0", "sr0", "dm-0", "md0",
+		"zram0"} {
 		files["block/"+name+"/size"] = "4194304"
 		files["block/"+name+"/removable"] = "0"
 		files["block/"+name+"/ro"] = "0"
@@ -53,11 +54,13 @@ func TestFixedDisksAreListedNVMeFirstThenByNumber(t *testing.T) {
 }
 
 func TestTheNICIsFoundByItsMAC(t *testing.T) {
-	h := sysfs(t, map[string]string{"class/net/lo/address": "00:00:00:00:00:00", "class/net/eth0/address": "52:54:00:00:00:02", "class/net/eth1/address": "52:54:00:00:00:01"})
+	h := sysfs(t, map[string]string{"class/net/lo/address": "00:00:00:00:00:00", "class/net/eth0/address": "52:54:00:00:00:02",
+		"class/net/eth1/address": "52:54:00:00:00:01"})
 	if name, _ := h.findNIC([]byte{0x52, 0x54, 0, 0, 0, 1}); name != "eth1" {
 		t.Errorf("found %q", name)
 	}
-	if name, others := h.findNIC([]byte{1, 2, 3, 4, 5, 6}); name != "" || strings.Join(others, ", ") != "eth0 52:54:00:00:00:02, eth1 52:54:00:00:00:01" {
+	if name, others := h.findNIC([]byte{1, 2, 3, 4, 5, 6}); name != "" ||
+		strings.Join(others, ", ") != "eth0 52:54:00:00:00:02, eth1 52:54:00:00:00:01" {
 		t.Errorf("found %q; there are %q", name, others)
 	}
 }

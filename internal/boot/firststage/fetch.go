@@ -41,7 +41,8 @@ func (s *server) fetchOnce(ctx context.Context, what string, b protocol.Blob, w 
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	now := time.Now()
-	t := transfer{w: w, sum: sha256.New(), size: b.Size, progress: progress{console: s.console, what: what, size: b.Size, start: now, news: often{every: 2 * time.Second, last: now}}}
+	t := transfer{w: w, sum: sha256.New(), size: b.Size, progress: progress{console: s.console, what: what, size: b.Size,
+		start: now, news: often{every: 2 * time.Second, last: now}}}
 	if s.signs > 0 {
 		t.progress.signs = often{every: s.signs, last: now}
 		t.progress.tell = func(words string) { s.progress(ctx, protocol.StepInit, words) }
@@ -150,7 +151,8 @@ func firstByte(contentRange string) int64 {
 	return n
 }
 
-// progress shows a transfer on the console, every two seconds and at its end. The controller hears of it less often: for it that is a
+// progress shows a transfer on the console, every two seconds and at its end. The controller hears of it less often: for it that
+// is a
 // sign of life of a boot whose files take long, since many boots at once share a network.
 type progress struct {
 	console console
@@ -174,5 +176,6 @@ func (p *progress) at(got int64) {
 
 func (p *progress) end(got int64) {
 	took := time.Since(p.start)
-	p.console.say("%s: %s in %.1f s, %.0f MB/s, as its digest says", p.what, size(got), took.Seconds(), float64(got)/1e6/max(took.Seconds(), 0.001))
+	p.console.say("%s: %s in %.1f s, %.0f MB/s, as its digest says", p.what, size(got), took.Seconds(),
+		float64(got)/1e6/max(took.Seconds(), 0.001))
 }

@@ -47,7 +47,8 @@ func TestAFileIsFetchedWholeOrNotAtAll(t *testing.T) {
 		"digest":  {Digest: "../../etc/passwd", Size: 1},
 		"size":    {Digest: blob.Digest, Size: -1},
 	} {
-		if err := f.Fetch(t.Context(), "kernel", b, filepath.Join(dir, "bad")); err == nil || !strings.Contains(err.Error(), what) {
+		if err := f.Fetch(t.Context(), "kernel", b, filepath.Join(dir, "bad")); err == nil ||
+			!strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

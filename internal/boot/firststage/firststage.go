@@ -103,7 +103,8 @@ func (b *boot) run(ctx context.Context) error {
 
 // rootByNetwork fetches what the kernel's command line leads to, and lays the root's layers. The plan it returns has the
 // boot's token in it.
-func (b *boot) rootByNetwork(ctx context.Context, h *hardware, line string) (plan protocol.Plan, network protocol.BootNetwork, err error) {
+func (b *boot) rootByNetwork(ctx context.Context, h *hardware, line string) (plan protocol.Plan, network protocol.BootNetwork,
+	err error) {
 	args, err := parseArguments(line)
 	if err != nil {
 		return plan, network, err

@@ -74,7 +74,8 @@ func writeImage(ctx context.Context, s *server, f *os.File, image protocol.Blob)
 	if err := s.fetch(ctx, "root image", image, io.NewOffsetWriter(f, rootStart)); err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), dropCache(f), verify("root image on the disk", image, io.NewSectionReader(f, rootStart, image.Size)))
+	return errors.Join(f.Sync(), dropCache(f),
+		verify("root image on the disk", image, io.NewSectionReader(f, rootStart, image.Size)))
 }
 
 // dropCache makes the next read one from the disk.

@@ -67,7 +67,8 @@ func rootInMemory(ctx context.Context, s *server, plan protocol.Plan) error {
 		return err
 	}
 	if need := plan.Root.Size + plan.Agent.Size + spare; available < need {
-		return fmt.Errorf("this machine has too little memory: %s are free, and the image needs %s; use a smaller image, more memory, or boot: disk", size(available), size(need))
+		return fmt.Errorf("this machine has too little memory: %s are free, and the image needs %s; use a smaller image, more "+
+			"memory, or boot: disk", size(available), size(need))
 	}
 	// In whole pages, and not more than asked for.
 	if err := mount("tmpfs", imageDir, "tmpfs", 0, "size="+strconv.FormatInt(plan.Root.Size+1<<20, 10)); err != nil {

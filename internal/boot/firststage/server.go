@@ -49,7 +49,8 @@ const (
 func newServer(a arguments, c console) *server {
 	dialer := net.Dialer{Timeout: 5 * time.Second}
 	s := &server{
-		base: a.server, mac: a.mac, token: a.token, started: kernelStart(), console: c, pause: clock.Sleep, nothingFor: time.Minute,
+		base: a.server, mac: a.mac, token: a.token, started: kernelStart(), console: c, pause: clock.Sleep,
+		nothingFor: time.Minute,
 		http: &http.Client{
 			Transport: &http.Transport{
 				DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -124,7 +125,8 @@ func (s *server) plan(ctx context.Context) (protocol.Plan, error) {
 	err := s.again(ctx, "plan", func() (bool, error) {
 		within, cancel := context.WithTimeout(ctx, 2*answerWait)
 		defer cancel()
-		request, err := http.NewRequestWithContext(within, http.MethodGet, s.url(protocol.PlanPath)+"?mac="+url.QueryEscape(s.mac.String()), nil)
+		request, err := http.NewRequestWithContext(within, http.MethodGet, s.url(protocol.PlanPath)+"?mac="+
+			url.QueryEscape(s.mac.String()), nil)
 		if err != nil {
 			return false, final{err}
 		}
@@ -220,7 +222,8 @@ func (s *server) progress(ctx context.Context, step protocol.BootStep, detail st
 }
 
 func (s *server) post(ctx context.Context, step protocol.BootStep, detail string) error {
-	text, err := json.Marshal(protocol.BootProgress{MAC: s.mac.String(), Step: step, Detail: detail[:min(len(detail), 500)], Took: time.Since(s.started)})
+	text, err := json.Marshal(protocol.BootProgress{MAC: s.mac.String(), Step: step, Detail: detail[:min(len(detail), 500)],
+		Took: time.Since(s.started)})
 	if err != nil {
 		return err
 	}

@@ -79,7 +79,9 @@ func TestABlobArrivesWholeWhateverTheServerDoes(t *testing.T) {
 			w.Header().Set("Transfer-Encoding", "chunked")
 			send(w, whole[from(r):min(from(r)+2<<20, len(whole))], from(r))
 		},
-		"sends more than there is": func(w http.ResponseWriter, r *http.Request) { send(w, append(bytes.Clone(whole), "more"...), 0) },
+		"sends more than there is": func(w http.ResponseWriter, r *http.Request) {
+			send(w, append(bytes.Clone(whole), "more"...), 0)
+		},
 		"is busy at first": func(w http.ResponseWriter, r *http.Request) {
 			if requests < 4 {
 				http.Error(w, "later", http.StatusServiceUnavailable)
@@ -154,7 +156,8 @@ func TestTheControllerHearsHowFarATransferIs(t *testing.T) {
 			t.Errorf("every %s: %+v", signs, told)
 		}
 		for _, p := range told {
-			if p.Step != protocol.StepInit || !strings.HasPrefix(p.Detail, "root image: ") || !strings.HasSuffix(p.Detail, " of 3 MiB") {
+			if p.Step != protocol.StepInit || !strings.HasPrefix(p.Detail, "root image: ") ||
+				!strings.HasSuffix(p.Detail, " of 3 MiB") {
 				t.Errorf("%+v", p)
 			}
 		}
@@ -190,7 +193,8 @@ func TestAFullDiskIsNotTheNetworksFault(t *testing.T) {
 	whole, blob := content(1 << 20)
 	requests := 0
 	s, _ := machineAt(t, func(w http.ResponseWriter, r *http.Request) { requests++; _, _ = w.Write(whole) })
-	if err := s.fetch(t.Context(), "root image", blob, fullDisk{}); err == nil || !strings.Contains(err.Error(), "no space") || requests != 1 {
+	if err := s.fetch(t.Context(), "root image", blob, fullDisk{}); err == nil || !strings.Contains(err.Error(), "no space") ||
+		requests != 1 {
 		t.Errorf("after %d requests: %v", requests, err)
 	}
 }
@@ -209,7 +213,10 @@ func TestATransferThatStandsStillIsCut(t *testing.T) {
 
 func TestPausesGrowAndBeginAnewWithProgress(t *testing.T) {
 	var waited []time.Duration
-	s := &server{console: console{io.Discard}, pause: func(_ context.Context, d time.Duration) error { waited = append(waited, d); return nil }}
+	s := &server{console: console{io.Discard}, pause: func(_ context.Context, d time.Duration) error {
+		waited = append(waited, d)
+		return nil
+	}}
 	tries := 0
 	err := s.again(t.Context(), "x", func() (bool, error) {
 		if tries++; tries == 10 {
@@ -328,7 +335,8 @@ func TestProgressCarriesTheProofAndNotTheToken(t *testing.T) {
 	if authorization != "Boot "+hex.EncodeToString(sum[:]) {
 		t.Errorf("authorization %q", authorization)
 	}
-	if got.Step != protocol.StepProblem || got.MAC != "52:54:00:00:00:01" || len(got.Detail) != 500 || got.Took <= 0 || said.Len() > 0 {
+	if got.Step != protocol.StepProblem || got.MAC != "52:54:00:00:00:01" || len(got.Detail) != 500 || got.Took <= 0 ||
+		said.Len() > 0 {
 		t.Errorf("progress %+v, console %q", got, said)
 	}
 }

@@ -77,7 +77,8 @@ func Accept(ctx context.Context, squashfs string, m Manifest, report func(Verdic
 func promised(programs []string) Check {
 	return Check{
 		Name: "every promised program is there",
-		Run:  `bad=; for p in ` + strings.Join(programs, " ") + `; do command -v $p >/dev/null || bad="$bad $p"; done; test -z "$bad" || { echo "missing:$bad" >&2; exit 1; }`,
+		Run: `bad=; for p in ` + strings.Join(programs, " ") +
+			`; do command -v $p >/dev/null || bad="$bad $p"; done; test -z "$bad" || { echo "missing:$bad" >&2; exit 1; }`,
 	}
 }
 

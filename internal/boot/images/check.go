@@ -11,9 +11,10 @@ import (
 
 // Check is one command that proves an image, run inside it.
 type Check struct {
-	Name   string `json:"name" yaml:"name"`               // a claim: "munge signs and reads"
-	Run    string `json:"run" yaml:"run"`                 // for sh -c; must exit 0
-	Expect string `json:"expect,omitempty" yaml:"expect"` // regular expression that standard output must match, ^ and $ at line ends
+	Name string `json:"name" yaml:"name"` // a claim: "munge signs and reads"
+	Run  string `json:"run" yaml:"run"`   // for sh -c; must exit 0
+	// regular expression that standard output must match, ^ and $ at line ends
+	Expect string `json:"expect,omitempty" yaml:"expect"`
 	Within string `json:"within,omitempty" yaml:"within"` // the time it may take; default 30s
 }
 

@@ -32,7 +32,8 @@ func withModules(t *testing.T, modules ...string) string {
 }
 
 func TestADriverIsThereIfAllItsModulesAre(t *testing.T) {
-	root := withModules(t, "kernel/drivers/net/mlx5_core.ko.xz", "kernel/drivers/infiniband/mlx5_ib.ko.xz", "updates/dkms/nvidia.ko")
+	root := withModules(t, "kernel/drivers/net/mlx5_core.ko.xz", "kernel/drivers/infiniband/mlx5_ib.ko.xz",
+		"updates/dkms/nvidia.ko")
 	there, err := carried(root)
 	if err != nil || !slices.Equal(there, []string{"mlx5"}) {
 		t.Errorf("carried: %v %v", there, err)
@@ -41,7 +42,8 @@ func TestADriverIsThereIfAllItsModulesAre(t *testing.T) {
 		t.Error(err)
 	}
 	err = findDrivers(root, []string{"mlx5", "nvidia"})
-	if want := "the image lacks drivers that its recipe promises: nvidia (modules nvidia, nvidia_uvm)"; err == nil || err.Error() != want {
+	if want := "the image lacks drivers that its recipe promises: nvidia (modules nvidia, nvidia_uvm)"; err == nil ||
+		err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	if there, err := carried(t.TempDir()); err != nil || there == nil || len(there) != 0 {

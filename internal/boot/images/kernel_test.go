@@ -42,7 +42,8 @@ func module(firmware ...string) []byte {
 		return put(name, kind, uint64(0), uint64(0), at, size, uint32(0), uint32(0), uint64(1), uint64(0))
 	}
 	return slices.Concat(
-		put([]byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00"), uint16(1), uint16(62), uint32(1), uint64(0), uint64(0),
+		put([]byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00"), uint16(1), uint16(62), uint32(1), uint64(0),
+			uint64(0),
 			namesAt+uint64(len(names)), uint32(0), uint16(64), uint16(0), uint16(0), uint16(64), uint16(3), uint16(2)),
 		info, names, make([]byte, 64), section(1, 1, infoAt, uint64(len(info))), section(10, 3, namesAt, uint64(len(names))))
 }
@@ -163,7 +164,8 @@ func TestAStoreGivesEachFileByItsDigestAndMissesDamage(t *testing.T) {
 	}
 	s := openStore(t)
 	i := mustImport(t, s, folder, "")
-	for digest, size := range map[string]int64{m.Digest: m.Size, m.Kernel.Digest: m.Kernel.Size, m.Drivers.Digest: m.Drivers.Size} {
+	for digest, size := range map[string]int64{m.Digest: m.Size, m.Kernel.Digest: m.Kernel.Size,
+		m.Drivers.Digest: m.Drivers.Size} {
 		blob, err := s.Blob(digest)
 		if err != nil {
 			t.Error(err)
@@ -174,7 +176,8 @@ func TestAStoreGivesEachFileByItsDigestAndMissesDamage(t *testing.T) {
 		}
 		blob.Close()
 	}
-	for _, digest := range []string{"", "sha256:..", "../../etc/passwd", "sha256:" + strings.Repeat("0", 64), digestHex(m.Digest)} {
+	for _, digest := range []string{"", "sha256:..", "../../etc/passwd", "sha256:" + strings.Repeat("0", 64),
+		digestHex(m.Digest)} {
 		if _, err := s.Blob(digest); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("Blob(%q): %v", digest, err)
 		}
@@ -222,7 +225,8 @@ func TestABareRootWithAKernelIsImportedWithIt(t *testing.T) {
 	if got := unpacked(t, filepath.Join(i.Dir, DriversFile)); !slices.Equal(got, firstStageFiles) {
 		t.Errorf("drivers %q, want %q", got, firstStageFiles)
 	}
-	if i := mustImport(t, openStore(t), squash(t, map[string][]byte{"etc/x": nil}, nil), "bare"); i.Kernel != nil || i.Drivers != nil {
+	if i := mustImport(t, openStore(t), squash(t, map[string][]byte{"etc/x": nil}, nil), "bare"); i.Kernel != nil ||
+		i.Drivers != nil {
 		t.Errorf("a root without a kernel has %+v", i.Kernel)
 	}
 }
@@ -264,10 +268,12 @@ func TestKernelsThatCannotBootAreRefused(t *testing.T) {
 		without      string
 		want         string
 	}{
-		"two kernels":             {files: map[string]string{"boot/vmlinuz-7": "x"}, want: "more than one kernel"},
-		"no list of its modules":  {without: "modules.dep", want: "depmod"},
-		"no module for its root":  {files: map[string]string{"usr/lib/modules/" + kernelVersion + "/modules.dep": "a.ko:\n"}, want: "squashfs"},
-		"a kernel that is a link": {without: "vmlinuz", links: map[string]string{"boot/vmlinuz-" + kernelVersion: "/etc/hostname"}, want: "escapes"},
+		"two kernels":            {files: map[string]string{"boot/vmlinuz-7": "x"}, want: "more than one kernel"},
+		"no list of its modules": {without: "modules.dep", want: "depmod"},
+		"no module for its root": {files: map[string]string{"usr/lib/modules/" + kernelVersion + "/modules.dep": "a.ko:\n"},
+			want: "squashfs"},
+		"a kernel that is a link": {without: "vmlinuz",
+			links: map[string]string{"boot/vmlinuz-" + kernelVersion: "/etc/hostname"}, want: "escapes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := kernelFiles()
@@ -280,7 +286,8 @@ func TestKernelsThatCannotBootAreRefused(t *testing.T) {
 				files[path] = []byte(text)
 			}
 			s := openStore(t)
-			if i, err := s.Import(t.Context(), squash(t, files, c.links), "demo"); err == nil || !strings.Contains(err.Error(), c.want) {
+			if i, err := s.Import(t.Context(), squash(t, files, c.links), "demo"); err == nil ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %+v, %v, want an error about %s", i.Kernel, err, c.want)
 			}
 			wantEntries(t, s.dir, ".lock")
@@ -316,7 +323,8 @@ func TestManifestsWhoseFilesEscapeAreRefused(t *testing.T) {
 
 func TestRecipesNameKernelsByPackage(t *testing.T) {
 	text := strings.Replace(tinyRecipe, "setup:", "kernel: \"a; b\"\nsetup:", 1)
-	if _, err := LoadRecipe(fstest.MapFS{"tiny/recipe.yaml": {Data: []byte(text)}}, "tiny"); err == nil || !strings.Contains(err.Error(), "kernel") {
+	if _, err := LoadRecipe(fstest.MapFS{"tiny/recipe.yaml": {Data: []byte(text)}}, "tiny"); err == nil ||
+		!strings.Contains(err.Error(), "kernel") {
 		t.Errorf("got %v", err)
 	}
 }

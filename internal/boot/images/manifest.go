@@ -85,7 +85,8 @@ func (m Manifest) validate() error {
 	}
 	for _, f := range m.bootFiles() {
 		if f.File != KernelFile && f.File != DriversFile || !digestForm.MatchString(f.Digest) {
-			return fmt.Errorf("%w: file %q with digest %q; it may be %s or %s, with sha256: and 64 hex digits", ErrCorrupt, f.File, f.Digest, KernelFile, DriversFile)
+			return fmt.Errorf("%w: file %q with digest %q; it may be %s or %s, with sha256: and 64 hex digits", ErrCorrupt,
+				f.File, f.Digest, KernelFile, DriversFile)
 		}
 	}
 	if err := checkPrograms(m.Programs); err != nil {

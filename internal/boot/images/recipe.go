@@ -22,7 +22,8 @@ type Recipe struct {
 	Epoch   time.Time `yaml:"epoch"` // no file of the image is dated later, or the digest would tell the build time
 
 	Debian Debian `yaml:"debian"`
-	// Kernel names the package that brings one, as linux-image-$arch, with this machine's architecture. Without it the image is for nodes that share their
+	// Kernel names the package that brings one, as linux-image-$arch, with this machine's architecture. Without it the image is
+	// for nodes that share their
 	// host's kernel. Modules that no server needs are left out.
 	Kernel string `yaml:"kernel"`
 

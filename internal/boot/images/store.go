@@ -205,7 +205,8 @@ func verify(ctx context.Context, dir string, m Manifest) error {
 
 func (f File) matches(digest string, size int64) error {
 	if digest != f.Digest || size != f.Size {
-		return fmt.Errorf("%w: the manifest says that %s is %s, %d bytes; it is %s, %d bytes", ErrCorrupt, f.File, f.Digest, f.Size, digest, size)
+		return fmt.Errorf("%w: the manifest says that %s is %s, %d bytes; it is %s, %d bytes", ErrCorrupt, f.File, f.Digest,
+			f.Size, digest, size)
 	}
 	return nil
 }

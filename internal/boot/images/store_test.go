@@ -90,7 +90,8 @@ func TestTheSameImageUnderTwoNamesIsOneByDigest(t *testing.T) {
 func TestRefsThatAreNotNamesAreRefused(t *testing.T) {
 	s := openStore(t)
 	dir := imageFolder(t, "demo", "one")
-	for _, name := range []string{"..", ".", "a/b", "../up", "/abs", "Upper", "a..b", "-a", ".hidden", "a b", strings.Repeat("a", 65)} {
+	for _, name := range []string{"..", ".", "a/b", "../up", "/abs", "Upper", "a..b", "-a", ".hidden", "a b",
+		strings.Repeat("a", 65)} {
 		if _, err := s.Import(t.Context(), dir, name); !errors.Is(err, ErrName) {
 			t.Errorf("Import as %q: %v", name, err)
 		}
@@ -419,7 +420,8 @@ func rootTar(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	status := "Package: tiny\nStatus: install ok installed\nVersion: 1.0-2\n\nPackage: gone\nStatus: deinstall ok config-files\nVersion: 3\n"
+	status := "Package: tiny\nStatus: install ok installed\nVersion: 1.0-2\n\nPackage: gone\nStatus: deinstall ok " +
+		"config-files\nVersion: 3\n"
 	for _, dir := range []string{"var/", "var/lib/", "var/lib/dpkg/"} {
 		w.WriteHeader(&tar.Header{Name: dir, Typeflag: tar.TypeDir, Mode: 0o755, Format: tar.FormatUSTAR})
 	}

@@ -49,7 +49,8 @@ func Archive() ([]byte, error) {
 // Pack makes an archive of the program that a kernel starts first. The same program gives the same bytes.
 func Pack(program []byte) ([]byte, error) {
 	var packed bytes.Buffer
-	packer, err := zstd.NewWriter(&packed, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window))
+	packer, err := zstd.NewWriter(&packed, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(window))
 	if err != nil {
 		return nil, fmt.Errorf("first stage: %w", err)
 	}

@@ -16,7 +16,8 @@ import (
 // newc is one record: number, mode, links, device, name, content. Owner and time are zero.
 func newc(number, mode, links, size, major, minor, nameSize, name, content string) string {
 	zero := "00000000"
-	return "070701" + number + mode + zero + zero + links + zero + size + zero + zero + major + minor + nameSize + zero + name + content
+	return "070701" + number + mode + zero + zero + links + zero + size + zero + zero + major + minor + nameSize + zero + name +
+		content
 }
 
 func TestAnArchiveIsWhatTheKernelReads(t *testing.T) {

@@ -67,7 +67,9 @@ func Read(folder fs.FS) (*Tree, error) {
 func (t *Tree) dep(line string) {
 	file, deps, found := strings.Cut(line, ":")
 	if found && safe(file) {
-		t.modules[Name(file)] = module{path: file, deps: slices.DeleteFunc(strings.Fields(deps), func(d string) bool { return !safe(d) })}
+		t.modules[Name(file)] = module{path: file, deps: slices.DeleteFunc(strings.Fields(deps), func(d string) bool {
+			return !safe(d)
+		})}
 	}
 }
 
@@ -211,6 +213,7 @@ func (t *Tree) Cut(names ...string) (lists map[string][]byte, files []string) {
 		fmt.Fprintln(&built, t.builtin[name])
 	}
 	return map[string][]byte{
-		"modules.dep": dep.Bytes(), "modules.alias": []byte(strings.Join(aliases, "")), "modules.softdep": soft.Bytes(), "modules.builtin": built.Bytes(),
+		"modules.dep": dep.Bytes(), "modules.alias": []byte(strings.Join(aliases, "")), "modules.softdep": soft.Bytes(),
+		"modules.builtin": built.Bytes(),
 	}, files
 }

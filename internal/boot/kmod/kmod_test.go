@@ -71,7 +71,8 @@ func TestWhatAModuleNeedsComesBeforeIt(t *testing.T) {
 	tree := tree(t)
 	for name, want := range map[string][]string{
 		"core": {"kernel/lib/psample.ko", "kernel/lib/mlxfw.ko", "kernel/net/mlx5/core.ko"},
-		"ext4": {"kernel/crypto/crc32c_generic.ko", "kernel/arch/crc32c-intel.ko.xz", "kernel/lib/crc16.ko", "kernel/fs/jbd2.ko", "kernel/fs/ext4.ko"},
+		"ext4": {"kernel/crypto/crc32c_generic.ko", "kernel/arch/crc32c-intel.ko.xz", "kernel/lib/crc16.ko", "kernel/fs/jbd2.ko",
+			"kernel/fs/ext4.ko"},
 		"none": nil,
 	} {
 		if got := tree.Order(name); !slices.Equal(got, want) {

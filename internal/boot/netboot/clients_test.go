@@ -44,7 +44,8 @@ func TestAStockClientGetsRenewsAndReleasesItsLease(t *testing.T) {
 
 	run(t, ns, append(args, "-d", "eth0")...)
 	eventually(t, 20*time.Second, "dhclient is bound", reason("BOUND"))
-	if got := output(t, in(ns, "ip", "-o", "-4", "addr", "show", "dev", "eth0")); !strings.Contains(got, house.leaseOf(clientMAC).String()+"/16") {
+	if got := output(t, in(ns, "ip", "-o", "-4", "addr", "show", "dev", "eth0")); !strings.Contains(got,
+		house.leaseOf(clientMAC).String()+"/16") {
 		t.Fatalf("eth0 has %q, not the lease %s", got, house.leaseOf(clientMAC))
 	}
 	eventually(t, 20*time.Second, "dhclient has renewed by unicast", reason("RENEW"))
@@ -60,7 +61,8 @@ func TestAStockClientGetsRenewsAndReleasesItsLease(t *testing.T) {
 func TestAnUnknownClientHearsNothing(t *testing.T) {
 	s := newSegment(t)
 	s.serve(inventory.ModeOwn, newHouse(), newFolder(t), nil)
-	said, err := in(s.host(clientMAC), program(t, "busybox"), "udhcpc", "-f", "-n", "-q", "-t", "2", "-T", "1", "-s", "/bin/true", "-i", "eth0").CombinedOutput()
+	said, err := in(s.host(clientMAC), program(t, "busybox"), "udhcpc", "-f", "-n", "-q", "-t", "2", "-T", "1", "-s", "/bin/true",
+		"-i", "eth0").CombinedOutput()
 	if err == nil || !strings.Contains(string(said), "no lease, failing") {
 		t.Fatalf("%v: %s", err, said)
 	}
@@ -87,9 +89,12 @@ func TestStockClientsFetchFiles(t *testing.T) {
 		want []byte
 	}{
 		{"tftp-hpa", []string{program(t, "tftp"), "-m", "binary", "10.78.0.1", "-c", "get", "snponly.efi", out}, want},
-		{"curl, TFTP with blksize and tsize", []string{curl, "-sS", "--tftp-blksize", "1428", "-o", out, "tftp://10.78.0.1/snponly.efi"}, want},
-		{"curl, TFTP without options", []string{curl, "-sS", "--tftp-no-options", "-o", out, "tftp://10.78.0.1//snponly.efi"}, want},
-		{"busybox, TFTP", []string{program(t, "busybox"), "tftp", "-g", "-b", "1000", "-r", "snponly.efi", "-l", out, "10.78.0.1"}, want},
+		{"curl, TFTP with blksize and tsize", []string{curl, "-sS", "--tftp-blksize", "1428", "-o", out,
+			"tftp://10.78.0.1/snponly.efi"}, want},
+		{"curl, TFTP without options", []string{curl, "-sS", "--tftp-no-options", "-o", out, "tftp://10.78.0.1//snponly.efi"},
+			want},
+		{"busybox, TFTP", []string{program(t, "busybox"), "tftp", "-g", "-b", "1000", "-r", "snponly.efi", "-l", out,
+			"10.78.0.1"}, want},
 		{"curl, firmware by HTTP", []string{curl, "-sSf", "-o", out, base + "firmware/snponly.efi"}, want},
 		{"curl, a blob", []string{curl, "-sSf", "-o", out, base + "blob/" + digest}, content},
 		{"curl, a part", []string{curl, "-sSf", "-r", "1000000-", "-o", out, base + "blob/" + digest}, content[1000000:]},
@@ -110,7 +115,8 @@ func (s *segment) siteServer(options string) daemon {
 	s.t.Helper()
 	ns := s.host("52:54:00:00:02:02")
 	output(s.t, in(ns, "ip", "addr", "add", "10.78.0.2/16", "dev", "eth0"))
-	return run(s.t, ns, program(s.t, "dnsmasq"), "--keep-in-foreground", "--log-facility=-", "--conf-file=/dev/null", "--user=root", "--port=0", "--pid-file=",
+	return run(s.t, ns, program(s.t, "dnsmasq"), "--keep-in-foreground", "--log-facility=-", "--conf-file=/dev/null",
+		"--user=root", "--port=0", "--pid-file=",
 		"--interface=eth0", "--bind-interfaces", "--no-ping", "--log-dhcp", "--dhcp-range=10.78.2.10,10.78.2.90,1h",
 		"--dhcp-leasefile="+s.t.TempDir()+"/leases", "--dhcp-optsfile="+options)
 }

@@ -83,7 +83,8 @@ func (s *server) hear(q *dhcpQueues, who *senders, f frame) {
 		s.Telemetry.Lease(s.Network.Name, "limited")
 	default:
 		s.Telemetry.Lease(s.Network.Name, "forged")
-		s.tell(f.sender.String(), "a DHCP packet is not believed", "mac", r.mac.String(), "from", f.sender.String(), "kind", r.kind.String(), "why", why)
+		s.tell(f.sender.String(), "a DHCP packet is not believed", "mac", r.mac.String(), "from", f.sender.String(), "kind",
+			r.kind.String(), "why", why)
 	}
 }
 

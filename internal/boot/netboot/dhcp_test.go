@@ -22,8 +22,9 @@ func newServer(t testing.TB, mode inventory.Mode, house House) *server {
 	t.Helper()
 	return &server{
 		Config: Config{
-			Network: inventory.Network{Name: "rack", Address: netip.MustParsePrefix("10.78.0.1/16"), Mode: mode, Gateway: netip.MustParseAddr("10.78.0.254")},
-			House:   house, HTTPPort: DefaultHTTPPort, Log: slog.New(slog.DiscardHandler),
+			Network: inventory.Network{Name: "rack", Address: netip.MustParsePrefix("10.78.0.1/16"), Mode: mode,
+				Gateway: netip.MustParseAddr("10.78.0.254")},
+			House: house, HTTPPort: DefaultHTTPPort, Log: slog.New(slog.DiscardHandler),
 		},
 		notes: make(chan protocol.BootProgress, noteQueue), mtu: 1500, hardware: hardware("52:54:00:ff:00:01"),
 	}
@@ -42,7 +43,8 @@ func ip(text string) net.IP { return net.ParseIP(text).To4() }
 // ask is a packet of the machine that all of these tests are about.
 func ask(t testing.TB, kind dhcpv4.MessageType, modifiers ...dhcpv4.Modifier) datagram {
 	t.Helper()
-	p, err := dhcpv4.New(append([]dhcpv4.Modifier{dhcpv4.WithHwAddr(hardware(bootMAC)), dhcpv4.WithMessageType(kind)}, modifiers...)...)
+	p, err := dhcpv4.New(append([]dhcpv4.Modifier{dhcpv4.WithHwAddr(hardware(bootMAC)), dhcpv4.WithMessageType(kind)},
+		modifiers...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,13 +107,15 @@ func TestTheServerAnswersAsRFC2131Says(t *testing.T) {
 	}{
 		{"discover", ask(t, discover), false, offer, "10.78.0.10", everybody, 0},
 		{"discover, with a wish", ask(t, discover, wants("10.78.3.3")), false, offer, "10.78.3.3", everybody, 0},
-		{"discover, with a wish of another network", ask(t, discover, wants("192.168.1.1")), false, offer, "10.78.0.10", everybody, 0},
+		{"discover, with a wish of another network", ask(t, discover, wants("192.168.1.1")), false, offer, "10.78.0.10",
+			everybody, 0},
 		{"discover, relayed", ask(t, discover, relayed), false, offer, "10.78.0.10", relay, 0},
 		{"discover of a stranger", ask(t, discover), true, silence, "", "", 0},
 		{"selecting us", ask(t, request3, ours, wants("10.78.0.10")), false, ack, "10.78.0.10", everybody, 1},
 		{"selecting another server", ask(t, request3, others, wants("10.78.0.10")), false, silence, "", "", 0},
 		{"selecting what is taken", ask(t, request3, ours, wants("10.78.0.20")), false, nak, "0.0.0.0", everybody, 0},
-		{"selecting what is taken, relayed", ask(t, request3, ours, wants("10.78.0.20"), relayed), false, nak, "0.0.0.0", relay, 0},
+		{"selecting what is taken, relayed", ask(t, request3, ours, wants("10.78.0.20"), relayed), false, nak, "0.0.0.0", relay,
+			0},
 		{"selecting nothing", ask(t, request3, ours), false, silence, "", "", 0},
 		{"rebooting", ask(t, request3, wants("10.78.0.10")), false, ack, "10.78.0.10", everybody, 1},
 		{"rebooting in another network", ask(t, request3, wants("192.168.1.1")), false, nak, "0.0.0.0", everybody, 0},
@@ -169,7 +173,8 @@ func TestALeaseSaysWhatTheNetworkIsLike(t *testing.T) {
 	if lasts < leaseFor-time.Minute || lasts > leaseFor || t1 >= t2 || t2 >= lasts {
 		t.Errorf("times are %s, %s, %s", lasts, t1, t2)
 	}
-	if !slices.Equal(got.Options.Get(dhcpv4.OptionClientIdentifier), []byte{1, 2, 3}) || !slices.Equal(got.Options.Get(dhcpv4.OptionRelayAgentInformation), []byte{1, 2, 'p', '1'}) {
+	if !slices.Equal(got.Options.Get(dhcpv4.OptionClientIdentifier), []byte{1, 2, 3}) ||
+		!slices.Equal(got.Options.Get(dhcpv4.OptionRelayAgentInformation), []byte{1, 2, 'p', '1'}) {
 		t.Errorf("what is to be echoed is not: %s", got.Summary())
 	}
 	if got.BootFileName != "" || got.Options.Get(dhcpv4.OptionEtherboot) != nil {
@@ -190,7 +195,8 @@ func TestAddressesAreGivenBackAndSetAside(t *testing.T) {
 		{"release, to another server", ask(t, dhcpv4.MessageTypeRelease, dhcpv4.WithClientIP(ip("10.78.0.10"))), true},
 		{"release", ask(t, dhcpv4.MessageTypeRelease, server, dhcpv4.WithClientIP(ip("10.78.0.10"))), false},
 		{"decline, without an address", ask(t, dhcpv4.MessageTypeDecline, server), true},
-		{"decline", ask(t, dhcpv4.MessageTypeDecline, server, dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(ip("10.78.0.10")))), false},
+		{"decline", ask(t, dhcpv4.MessageTypeDecline, server, dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(ip("10.78.0.10")))),
+			false},
 	} {
 		house.leases[bootMAC] = mine
 		if got, _ := give(t, s.lease, c.packet); got != nil {
@@ -220,10 +226,12 @@ func TestAHouseThatCannotAnswerMakesSilence(t *testing.T) {
 
 // Clients as they present themselves, in packets of this machine's firmware and of the standards.
 var (
-	biosPXE  = []dhcpv4.Modifier{text(60, "PXEClient:Arch:00000:UNDI:002001"), option(93, 0, 0), option(97, append([]byte{0}, make([]byte, 16)...)...)}
+	biosPXE = []dhcpv4.Modifier{text(60, "PXEClient:Arch:00000:UNDI:002001"), option(93, 0, 0),
+		option(97, append([]byte{0}, make([]byte, 16)...)...)}
 	uefiPXE  = []dhcpv4.Modifier{text(60, "PXEClient:Arch:00007:UNDI:003016"), option(93, 0, 7)}
 	uefiHTTP = []dhcpv4.Modifier{text(60, "HTTPClient:Arch:00016:UNDI:003016"), option(93, 0, 16)}
-	ipxeBIOS = []dhcpv4.Modifier{text(60, "PXEClient:Arch:00000:UNDI:002001"), option(93, 0, 0), text(77, "iPXE"), option(175, 0x13, 1, 1, 0x18, 1, 1)}
+	ipxeBIOS = []dhcpv4.Modifier{text(60, "PXEClient:Arch:00000:UNDI:002001"), option(93, 0, 0), text(77, "iPXE"),
+		option(175, 0x13, 1, 1, 0x18, 1, 1)}
 )
 
 func TestEveryArchitectureIsToldItsFile(t *testing.T) {
@@ -243,7 +251,8 @@ func TestEveryArchitectureIsToldItsFile(t *testing.T) {
 		{"UEFI, 32 bits", []dhcpv4.Modifier{text(60, "PXEClient"), option(93, 0, 6)}, "", ""},
 		{"iPXE", ipxeBIOS, script, ""},
 		{"iPXE that says only its name", []dhcpv4.Modifier{text(77, "\x04iPXE")}, script, ""},
-		{"iPXE without HTTP", []dhcpv4.Modifier{text(60, "PXEClient"), option(93, 0, 0), text(77, "iPXE"), option(175, 0x18, 1, 1)}, "undionly.kpxe", ""},
+		{"iPXE without HTTP", []dhcpv4.Modifier{text(60, "PXEClient"), option(93, 0, 0), text(77, "iPXE"),
+			option(175, 0x18, 1, 1)}, "undionly.kpxe", ""},
 		{"a running system", []dhcpv4.Modifier{text(60, "dhcpcd-9.4.1")}, "", ""},
 		{"options that are none", []dhcpv4.Modifier{text(60, "PXEClient"), option(93, 1), option(175, 200)}, "undionly.kpxe", ""},
 	} {
@@ -252,7 +261,8 @@ func TestEveryArchitectureIsToldItsFile(t *testing.T) {
 			if got == nil || got.BootFileName != c.file || got.ClassIdentifier() != c.class {
 				t.Errorf("own: %v", got.Summary())
 			}
-			if noProxy := got.Options.Get(dhcpv4.OptionEtherboot); (c.file == script) != slices.Equal(noProxy, []byte{176, 1, 1}) {
+			if noProxy := got.Options.Get(dhcpv4.OptionEtherboot); (c.file == script) != slices.Equal(noProxy,
+				[]byte{176, 1, 1}) {
 				t.Errorf("own: option 175 is %v", noProxy)
 			}
 			got, to := give(t, newServer(t, inventory.ModeProxy, newHouse(bootMAC)).proxyOffer, ask(t, discover, c.client...))
@@ -262,7 +272,8 @@ func TestEveryArchitectureIsToldItsFile(t *testing.T) {
 				}
 				return
 			}
-			if got == nil || got.BootFileName != c.file || !got.YourIPAddr.IsUnspecified() || got.Options.Has(dhcpv4.OptionIPAddressLeaseTime) || to.String() != "255.255.255.255:68" {
+			if got == nil || got.BootFileName != c.file || !got.YourIPAddr.IsUnspecified() ||
+				got.Options.Has(dhcpv4.OptionIPAddressLeaseTime) || to.String() != "255.255.255.255:68" {
 				t.Errorf("proxy: %v", got)
 			}
 		})

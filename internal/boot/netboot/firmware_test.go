@@ -29,7 +29,8 @@ func (s *segment) boot(m machine) func() string {
 	s.run("ip", "link", "set", "tap0", "master", "br0", "up")
 	console := s.t.TempDir() + "/console"
 	args := []string{
-		program(s.t, "qemu-system-x86_64"), "-M", "q35,graphics=off", "-accel", "tcg", "-cpu", "qemu64", "-m", "512", "-nodefaults",
+		program(s.t, "qemu-system-x86_64"), "-M", "q35,graphics=off", "-accel", "tcg", "-cpu", "qemu64", "-m", "512",
+		"-nodefaults",
 		"-display", "none", "-vga", "none", "-serial", "file:" + console, "-device", "virtio-rng-pci", "-no-reboot",
 		"-netdev", "tap,id=n0,ifname=tap0,script=no,downscript=no", "-device", m.device + ",netdev=n0,bootindex=1,mac=" + bootMAC,
 	}
@@ -67,7 +68,8 @@ func TestAMachineBootsItsKernel(t *testing.T) {
 }
 
 // byHTTP keeps a UEFI from everything but HTTP boot over IPv4.
-var byHTTP = []string{"-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=n", "-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=n", "-fw_cfg", "name=opt/org.tianocore/IPv6Support,string=n"}
+var byHTTP = []string{"-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=n", "-fw_cfg",
+	"name=opt/org.tianocore/IPv6PXESupport,string=n", "-fw_cfg", "name=opt/org.tianocore/IPv6Support,string=n"}
 
 // Every other kind of firmware that there is, with our own addresses and with those of the site's server.
 func TestEveryFirmwareBootsItsKernel(t *testing.T) {
@@ -178,7 +180,8 @@ func bootSector() []byte {
 
 // A machine that has nothing to boot from the network goes on to its own disk, and a UEFI to its next boot option.
 func TestAMachineWithNothingToBootGoesOnToItsDisk(t *testing.T) {
-	disk := []string{"-drive", "if=none,id=d0,format=raw,file=" + fileOf(t, "%s", bootSector()), "-device", "virtio-blk-pci,drive=d0,bootindex=2"}
+	disk := []string{"-drive", "if=none,id=d0,format=raw,file=" + fileOf(t, "%s", bootSector()), "-device",
+		"virtio-blk-pci,drive=d0,bootindex=2"}
 	for _, c := range []struct {
 		machine
 		wants string
@@ -194,7 +197,9 @@ func TestAMachineWithNothingToBootGoesOnToItsDisk(t *testing.T) {
 			house.known[bootMAC] = false
 			s.serve(inventory.ModeOwn, house, newFolder(t), nil)
 			console := s.boot(c.machine)
-			eventually(t, 90*time.Second, "the console says "+c.wants, func() bool { return strings.Contains(console(), c.wants) })
+			eventually(t, 90*time.Second, "the console says "+c.wants, func() bool {
+				return strings.Contains(console(), c.wants)
+			})
 			if steps := house.steps(bootMAC); slices.Contains(steps, protocol.StepScript) {
 				t.Errorf("steps %v: nothing was booted", steps)
 			}

@@ -44,7 +44,8 @@ func listenFrames(card *net.Interface, port uint16) (*frames, error) {
 	if err != nil {
 		return nil, err
 	}
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0) // hears nothing before it is bound
+	// hears nothing before it is bound
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,8 @@ func attach(fd int, filter []bpf.RawInstruction) error {
 	for i, in := range filter {
 		program[i] = unix.SockFilter{Code: in.Op, Jt: in.Jt, Jf: in.Jf, K: in.K}
 	}
-	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
+	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
 }
 
 // deaf makes a UDP socket hear nothing: it keeps the port, and answers are sent by it.
@@ -124,7 +126,8 @@ type frame struct {
 // parseUDP reads an IPv4 packet with a whole UDP packet in it. What it returns is a copy.
 func parseUDP(packet []byte) (d datagram, sound bool) {
 	const least, udpHeader = 20, 8
-	if len(packet) < least+udpHeader || packet[0]>>4 != 4 || packet[9] != unix.IPPROTO_UDP || binary.BigEndian.Uint16(packet[6:])&0x3fff != 0 {
+	if len(packet) < least+udpHeader || packet[0]>>4 != 4 || packet[9] != unix.IPPROTO_UDP ||
+		binary.BigEndian.Uint16(packet[6:])&0x3fff != 0 {
 		return d, false
 	}
 	header, total := int(packet[0]&15)*4, int(binary.BigEndian.Uint16(packet[2:]))

@@ -21,7 +21,8 @@ func dhcpSeeds(t testing.TB) [][]byte {
 	var seeds [][]byte
 	for kind := range dhcpv4.MessageType(9) {
 		for _, client := range [][]dhcpv4.Modifier{nil, biosPXE, uefiPXE, uefiHTTP, ipxeBIOS} {
-			modifiers := append([]dhcpv4.Modifier{dhcpv4.WithOption(dhcpv4.OptServerIdentifier(ip("10.78.0.1"))), dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(ip("10.78.0.10")))}, client...)
+			modifiers := append([]dhcpv4.Modifier{dhcpv4.WithOption(dhcpv4.OptServerIdentifier(ip("10.78.0.1"))),
+				dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(ip("10.78.0.10")))}, client...)
 			seeds = append(seeds, ask(t, kind, modifiers...).data)
 		}
 	}
@@ -45,7 +46,8 @@ func FuzzDHCP(f *testing.F) {
 			if got == nil {
 				continue
 			}
-			if got.ClientHWAddr.String() != bootMAC || got.OpCode != dhcpv4.OpcodeBootReply || !to.IsValid() || len(got.ToBytes()) > 1472 {
+			if got.ClientHWAddr.String() != bootMAC || got.OpCode != dhcpv4.OpcodeBootReply || !to.IsValid() ||
+				len(got.ToBytes()) > 1472 {
 				t.Errorf("to %s: %s", to, got.Summary())
 			}
 		}
@@ -69,7 +71,8 @@ func FuzzUDP(f *testing.F) {
 
 // FuzzTFTP: whatever is asked for, no path leaves the folders, no block is longer than a frame, no transfer is kept waiting.
 func FuzzTFTP(f *testing.F) {
-	for _, seed := range [][]byte{rrq("snponly.efi"), rrq("../../etc/passwd", "blksize", "1428"), rrq("undionly.kpxe", "tsize", "0", "windowsize", "8", "timeout", "1"), {0, 2, 'a', 0, 'b', 0}, {0, 4, 0, 1}} {
+	for _, seed := range [][]byte{rrq("snponly.efi"), rrq("../../etc/passwd", "blksize", "1428"),
+		rrq("undionly.kpxe", "tsize", "0", "windowsize", "8", "timeout", "1"), {0, 2, 'a', 0, 'b', 0}, {0, 4, 0, 1}} {
 		f.Add(seed)
 	}
 	folder := firmware{f.TempDir()}
@@ -78,7 +81,8 @@ func FuzzTFTP(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if r.block < 8 || r.block > 1468 || r.window < 1 || r.window > tftpWindow || r.wait < time.Second || r.wait > tftpLongest*time.Second {
+		if r.block < 8 || r.block > 1468 || r.window < 1 || r.window > tftpWindow || r.wait < time.Second ||
+			r.wait > tftpLongest*time.Second {
 			t.Errorf("%+v", r)
 		}
 		if file, _, err := folder.open(r.name); err == nil {
@@ -103,7 +107,8 @@ func FuzzTFTPAcknowledgement(f *testing.F) {
 // httpSeeds are requests as machines send them.
 func httpSeeds() []string {
 	post := func(path, body string) string {
-		return "POST " + path + " HTTP/1.1\r\nHost: a\r\nAuthorization: Boot " + proofOfToken + "\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
+		return "POST " + path + " HTTP/1.1\r\nHost: a\r\nAuthorization: Boot " + proofOfToken + "\r\nContent-Length: " +
+			strconv.Itoa(len(body)) + "\r\n\r\n" + body
 	}
 	return []string{
 		"GET /boot/v1/script?mac=" + bootMAC + " HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -145,7 +150,8 @@ func FuzzHTTP(f *testing.F) {
 
 // FuzzMAC: what is read is one machine's, and reads the same again.
 func FuzzMAC(f *testing.F) {
-	for _, seed := range []string{bootMAC, "52-54-00-00-00-01", "5254.0000.0001", "FF:ff:ff:ff:ff:ff", "00:00:00:00:00:00", "52:54:00:00:00:01:02:03"} {
+	for _, seed := range []string{bootMAC, "52-54-00-00-00-01", "5254.0000.0001", "FF:ff:ff:ff:ff:ff", "00:00:00:00:00:00",
+		"52:54:00:00:00:01:02:03"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

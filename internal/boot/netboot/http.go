@@ -123,7 +123,8 @@ func (s *server) admitted(ctx context.Context, mac net.HardwareAddr) error {
 	who := onlink.CallerIn(ctx)
 	err := s.House.Admit(ctx, s.Network.Name, mac, who)
 	if errors.Is(err, onlink.ErrUnknownMachine) {
-		s.tell(who.Sender.String(), "somebody asks in the name of a machine, and is refused", "mac", mac.String(), "address", who.Address, "from", who.Sender.String(), "why", err)
+		s.tell(who.Sender.String(), "somebody asks in the name of a machine, and is refused", "mac", mac.String(), "address",
+			who.Address, "from", who.Sender.String(), "why", err)
 	}
 	return err
 }

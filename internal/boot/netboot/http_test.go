@@ -78,7 +78,8 @@ func TestTheScriptLeavesOutWhatThereIsNot(t *testing.T) {
 }
 
 func TestArgumentsCannotSayAnythingToIPXE(t *testing.T) {
-	for _, arguments := range []string{"a || shell", "a\x00b", "${net0/mac}", "a && b", `a "b`, "ünicode", strings.Repeat("a", 2048)} {
+	for _, arguments := range []string{"a || shell", "a\x00b", "${net0/mac}", "a && b", `a "b`, "ünicode",
+		strings.Repeat("a", 2048)} {
 		house := newHouse(bootMAC)
 		house.boot = Boot{Kernel: "sha256:ce", Arguments: arguments}
 		log := &bytes.Buffer{}
@@ -94,7 +95,8 @@ func TestArgumentsCannotSayAnythingToIPXE(t *testing.T) {
 	// A new line is only white space, as everywhere between arguments.
 	house := newHouse(bootMAC)
 	house.boot = Boot{Kernel: "sha256:ce", Arguments: "quiet\nshell"}
-	if text := get(newServer(t, inventory.ModeOwn, house), scriptPath+"?mac="+bootMAC).Body.String(); !strings.Contains(text, "quiet shell ||") {
+	if text := get(newServer(t, inventory.ModeOwn, house), scriptPath+"?mac="+bootMAC).
+		Body.String(); !strings.Contains(text, "quiet shell ||") {
 		t.Error(text)
 	}
 }
@@ -164,11 +166,13 @@ func TestRequestsAreAnsweredByWhatTheyAre(t *testing.T) {
 
 func TestWhatMachinesSayIsKeptShortAndPrintable(t *testing.T) {
 	house := newHouse(bootMAC)
-	body, err := json.Marshal(protocol.BootProgress{MAC: strings.ToUpper(bootMAC), Step: protocol.StepProblem, Detail: "a\x1b[31m\u202e" + strings.Repeat("é", 400)})
+	body, err := json.Marshal(protocol.BootProgress{MAC: strings.ToUpper(bootMAC), Step: protocol.StepProblem,
+		Detail: "a\x1b[31m\u202e" + strings.Repeat("é", 400)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := do(newServer(t, inventory.ModeOwn, house), http.MethodPost, protocol.ProgressPath, string(body)); w.Code != http.StatusNoContent {
+	if w := do(newServer(t, inventory.ModeOwn, house), http.MethodPost, protocol.ProgressPath,
+		string(body)); w.Code != http.StatusNoContent {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
 	got := house.seen[0]
@@ -183,10 +187,12 @@ func TestBlobsAreSentInPartsAndForEver(t *testing.T) {
 	content := bytes.Repeat([]byte("muster"), 1<<19) // 3 MB: more than one piece
 	digest := blobs.add(t, content)
 	whole := get(s, protocol.BlobPath+digest)
-	if !bytes.Equal(whole.Body.Bytes(), content) || whole.Header().Get("ETag") != `"`+digest+`"` || !strings.Contains(whole.Header().Get("Cache-Control"), "immutable") {
+	if !bytes.Equal(whole.Body.Bytes(), content) || whole.Header().Get("ETag") != `"`+digest+`"` ||
+		!strings.Contains(whole.Header().Get("Cache-Control"), "immutable") {
 		t.Errorf("%d bytes with %v", whole.Body.Len(), whole.Header())
 	}
-	if part := get(s, protocol.BlobPath+digest, "Range", "bytes=1000000-"); part.Code != http.StatusPartialContent || !bytes.Equal(part.Body.Bytes(), content[1000000:]) {
+	if part := get(s, protocol.BlobPath+digest, "Range", "bytes=1000000-"); part.Code != http.StatusPartialContent ||
+		!bytes.Equal(part.Body.Bytes(), content[1000000:]) {
 		t.Errorf("a part: %d, %d bytes", part.Code, part.Body.Len())
 	}
 	if part := get(s, protocol.BlobPath+digest, "Range", "bytes=9000000-"); part.Code != http.StatusRequestedRangeNotSatisfiable {

@@ -111,11 +111,13 @@ func (s *server) ask(r request) (Ask, bool) {
 func (s *server) answer(r request, ask Ask, g Granted) *dhcpv4.DHCPv4 {
 	switch {
 	case ask.Decline && errors.Is(g.Err, ErrKept):
-		s.tell(r.mac.String(), "an enrolled machine says that another host has its address; it keeps it: find the other one, and change its address",
+		s.tell(r.mac.String(), "an enrolled machine says that another host has its address; it keeps it: find the other one, "+
+			"and change its address",
 			"address", ask.Want, "mac", r.mac.String())
 		return nil
 	case ask.Decline:
-		s.tell(r.mac.String(), "another host has an address of a machine; it is set aside", "address", ask.Want, "mac", r.mac.String())
+		s.tell(r.mac.String(), "another host has an address of a machine; it is set aside", "address", ask.Want, "mac",
+			r.mac.String())
 		return nil
 	case errors.Is(g.Err, ErrFull):
 		s.Log.Warn("no address is free", "network", s.Network.Name, "mac", r.mac.String())
@@ -176,7 +178,8 @@ func (s *server) release(ctx context.Context, r request) {
 	if asAddr(r.ServerIdentifier()) != s.address() || !r.current().IsValid() {
 		return
 	}
-	if err := s.House.Release(ctx, s.Network.Name, r.mac, r.current()); err != nil && !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrKept) {
+	if err := s.House.Release(ctx, s.Network.Name, r.mac, r.current()); err != nil && !errors.Is(err, ErrUnknown) &&
+		!errors.Is(err, ErrKept) {
 		s.trouble("cannot release an address", err, "mac", r.mac.String())
 	}
 }

@@ -72,7 +72,8 @@ func advertise(frame []byte, card net.HardwareAddr) []byte {
 	const least = ethernetHeader + ipv6Header + 8
 	if len(frame) < least || len(card) != 6 || !isMachine(frame[6:12]) ||
 		binary.BigEndian.Uint16(frame[12:]) != etherTypeIPv6 || frame[ethernetHeader]>>4 != 6 ||
-		frame[ethernetHeader+6] != protocolICMPv6 || frame[ethernetHeader+7] != hopLimit || frame[ethernetHeader+ipv6Header] != solicitation {
+		frame[ethernetHeader+6] != protocolICMPv6 || frame[ethernetHeader+7] != hopLimit ||
+		frame[ethernetHeader+ipv6Header] != solicitation {
 		return nil
 	}
 	to := [16]byte{0xff, 0x02, 15: 1} // all nodes
@@ -100,7 +101,8 @@ func advertise(frame []byte, card net.HardwareAddr) []byte {
 
 // linkLocal is the address that a card gives itself (RFC 4291, appendix A).
 func linkLocal(card net.HardwareAddr) [16]byte {
-	return [16]byte{0: 0xfe, 1: 0x80, 8: card[0] ^ 2, 9: card[1], 10: card[2], 11: 0xff, 12: 0xfe, 13: card[3], 14: card[4], 15: card[5]}
+	return [16]byte{0: 0xfe, 1: 0x80, 8: card[0] ^ 2, 9: card[1], 10: card[2], 11: 0xff, 12: 0xfe, 13: card[3], 14: card[4],
+		15: card[5]}
 }
 
 // checksum is that of ICMPv6 (RFC 4443, section 2.3; RFC 8200, section 8.1), with its field still zero. The message has an

@@ -73,10 +73,12 @@ type House interface {
 	Release(ctx context.Context, network string, mac net.HardwareAddr, address netip.Addr) error
 	// Held lists the leases of enrolled machines, so that nobody else is sent what is for them.
 	Held(ctx context.Context, network string) ([]Lease, error)
-	// Admit says whether a caller is the machine of a MAC: an onlink.ErrUnknownMachine, or ErrUnknown. Before it says so of an enrolled
+	// Admit says whether a caller is the machine of a MAC: an onlink.ErrUnknownMachine, or ErrUnknown. Before it says so of an
+	// enrolled
 	// machine, what is sent to the caller's address goes to that machine and nowhere else.
 	Admit(ctx context.Context, network string, mac net.HardwareAddr, who onlink.Caller) error
-	// Boot says what the machine boots: ErrUnknown, ErrNothing, ErrWait. It hands out the token, so it is asked only for the script
+	// Boot says what the machine boots: ErrUnknown, ErrNothing, ErrWait. It hands out the token, so it is asked only for the
+	// script
 	// that the machine runs; the second time for one boot is told apart by the House (a firmware may repeat itself).
 	Boot(ctx context.Context, network string, mac net.HardwareAddr) (Boot, error)
 	// Plan is what the init makes of it: ErrUnknown, ErrNothing.

@@ -133,7 +133,8 @@ func (s *server) commandLine(mac net.HardwareAddr, b Boot) (string, error) {
 		}
 	}
 	if len(line) >= commandLineLimit {
-		return "", fmt.Errorf("kernel arguments: the command line has %d bytes, and a kernel takes %d", len(line), commandLineLimit-1)
+		return "", fmt.Errorf("kernel arguments: the command line has %d bytes, and a kernel takes %d", len(line),
+			commandLineLimit-1)
 	}
 	return line, nil
 }

@@ -9,7 +9,8 @@ import (
 
 // A packet is of the NIC that its frame comes from, or was sent on by a relay that the network names.
 func TestAPacketIsBelievedOfItsSenderAlone(t *testing.T) {
-	victim, thief, relay := net.HardwareAddr{0x52, 0x54, 0, 0, 0, 1}, net.HardwareAddr{0x52, 0x54, 0, 0, 0, 2}, net.HardwareAddr{0x52, 0x54, 0, 0, 0, 9}
+	victim, thief, relay := net.HardwareAddr{0x52, 0x54, 0, 0, 0, 1}, net.HardwareAddr{0x52, 0x54, 0, 0, 0, 2},
+		net.HardwareAddr{0x52, 0x54, 0, 0, 0, 9}
 	packet := func(by string) request {
 		p, err := dhcpv4.New(dhcpv4.WithHwAddr(victim), dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest))
 		if err != nil {

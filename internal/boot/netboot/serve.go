@@ -115,7 +115,8 @@ func open(c Config) (*server, error) {
 		return nil, err
 	}
 	for _, name := range s.firmware.missing() {
-		c.Log.Warn("a boot file is missing: machines that need it will not boot", "network", c.Network.Name, "file", name, "folders", c.Firmware)
+		c.Log.Warn("a boot file is missing: machines that need it will not boot", "network", c.Network.Name, "file", name,
+			"folders", c.Firmware)
 	}
 	return s, nil
 }

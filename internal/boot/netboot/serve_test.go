@@ -27,7 +27,8 @@ func TestServingEndsAndLeavesNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- Serve(ctx, Config{Network: s.network(inventory.ModeProxy), House: newHouse(), Blobs: newFolder(t), Log: quiet()})
+			ended <- Serve(ctx, Config{Network: s.network(inventory.ModeProxy), House: newHouse(), Blobs: newFolder(t),
+				Log: quiet()})
 		}()
 		eventually(t, 5*time.Second, "all sockets are open", func() bool {
 			return len(strings.Fields(s.run("ss", "-Hlntu"))) > 0 && strings.Contains(s.run("ss", "-Hlnt"), ":8069")
@@ -68,10 +69,14 @@ func TestASocketThatCannotBeOpenedIsNamed(t *testing.T) {
 			c.Network.First, c.Network.Last = netip.MustParseAddr("10.79.0.2"), netip.MustParseAddr("10.79.0.3")
 			return c
 		}, "listen on UDP 10.79.0.1:69 of br0: "},
-		{"no such namespace", func(c Config) Config { c.Network.Namespace = "/nonexistent"; return c }, "network namespace /nonexistent: "},
+		{"no such namespace", func(c Config) Config {
+			c.Network.Namespace = "/nonexistent"
+			return c
+		}, "network namespace /nonexistent: "},
 		{"a network that makes no sense", func(c Config) Config { c.Network.Mode = "on"; return c }, "mode: "},
 	} {
-		if err := Serve(t.Context(), wrong.make(c)); err == nil || !strings.Contains(err.Error(), "boot services of network rack: "+wrong.says) {
+		if err := Serve(t.Context(), wrong.make(c)); err == nil ||
+			!strings.Contains(err.Error(), "boot services of network rack: "+wrong.says) {
 			t.Errorf("%s: %v", wrong.name, err)
 		}
 	}
@@ -86,7 +91,8 @@ func TestServingEndsWithItsInterface(t *testing.T) {
 	s := newSegment(t)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Serve(t.Context(), Config{Network: s.network(inventory.ModeOwn), House: newHouse(), Blobs: newFolder(t), Log: quiet()})
+		ended <- Serve(t.Context(), Config{Network: s.network(inventory.ModeOwn), House: newHouse(), Blobs: newFolder(t),
+			Log: quiet()})
 	}()
 	eventually(t, 5*time.Second, "the services are open", func() bool { return strings.Contains(s.run("ss", "-Hlnt"), ":8069") })
 	s.run("ip", "link", "del", "br0")
@@ -124,14 +130,17 @@ func TestAStormOfPacketsStopsNothing(t *testing.T) {
 	s := newSegment(t)
 	house, blobs := newHouse(bootMAC, clientMAC), newFolder(t)
 	house.boot = Boot{Kernel: blobs.add(t, make([]byte, 1<<20)), Token: "one-time"}
-	start(t, Config{Network: s.network(inventory.ModeOwn), House: house, Blobs: blobs, Init: make([]byte, 1<<20), Firmware: []string{"/usr/lib/ipxe"}, Log: quiet()})
+	start(t, Config{Network: s.network(inventory.ModeOwn), House: house, Blobs: blobs, Init: make([]byte, 1<<20),
+		Firmware: []string{"/usr/lib/ipxe"}, Log: quiet()})
 	ns := s.host(clientMAC)
 	output(t, in(ns, "ip", "addr", "add", "10.78.1.1/16", "dev", "eth0"))
 	lease := func() {
-		output(t, in(ns, program(t, "busybox"), "udhcpc", "-f", "-n", "-q", "-t", "10", "-T", "1", "-s", "/bin/true", "-i", "eth0"))
+		output(t, in(ns, program(t, "busybox"), "udhcpc", "-f", "-n", "-q", "-t", "10", "-T", "1", "-s", "/bin/true", "-i",
+			"eth0"))
 	}
 	script := func() {
-		if text := output(t, in(ns, program(t, "curl"), "-sSf", "http://10.78.0.1:8069"+scriptPath+"?mac="+clientMAC)); !strings.Contains(text, "muster.token=one-time") {
+		if text := output(t, in(ns, program(t, "curl"), "-sSf", "http://10.78.0.1:8069"+scriptPath+"?mac="+
+			clientMAC)); !strings.Contains(text, "muster.token=one-time") {
 			t.Errorf("the script is %q", text)
 		}
 	}
@@ -141,7 +150,8 @@ func TestAStormOfPacketsStopsNothing(t *testing.T) {
 	before := heap()
 	random := rand.New(rand.NewPCG(1, 2))
 	dhcp, http := dhcpSeeds(t), httpSeeds()
-	tftp := [][]byte{rrq("snponly.efi"), rrq("ipxe.efi", "blksize", "1428", "tsize", "0", "windowsize", "16"), {0, 2, 'a', 0, 'b', 0}, {0, 4, 0, 1}}
+	tftp := [][]byte{rrq("snponly.efi"), rrq("ipxe.efi", "blksize", "1428", "tsize", "0", "windowsize", "16"),
+		{0, 2, 'a', 0, 'b', 0}, {0, 4, 0, 1}}
 	begin := time.Now()
 	storm(t, ns, "10.78.0.1:67", each, func() []byte { return mutate(random, dhcp[random.IntN(len(dhcp))]) })
 	storm(t, ns, "10.78.0.1:69", each, func() []byte { return mutate(random, tftp[random.IntN(len(tftp))]) })
@@ -151,7 +161,9 @@ func TestAStormOfPacketsStopsNothing(t *testing.T) {
 	lease()
 	script()
 
-	eventually(t, 20*time.Second, "the transfers that nobody acknowledged have ended", func() bool { return strings.Count(s.run("ss", "-Hnu"), "\n") == 0 })
+	eventually(t, 20*time.Second, "the transfers that nobody acknowledged have ended", func() bool {
+		return strings.Count(s.run("ss", "-Hnu"), "\n") == 0
+	})
 	house.mu.Lock()
 	house.seen, house.proofs, house.enrolled = nil, nil, nil
 	house.mu.Unlock()

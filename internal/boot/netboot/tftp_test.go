@@ -28,10 +28,13 @@ func TestTFTPRequestsAreReadAsTheRFCsSay(t *testing.T) {
 		{name: "plain", packet: rrq("a"), want: readRequest{name: "a", block: 512, window: 1, wait: time.Second}},
 		{name: "path", packet: rrq("//a/b"), want: readRequest{name: "a/b", block: 512, window: 1, wait: time.Second}},
 		{name: "all options", packet: rrq("a", "BLKSIZE", "1428", "tsize", "0", "windowsize", "4", "timeout", "3"),
-			want: readRequest{name: "a", block: 1428, window: 4, wait: 3 * time.Second, size: true, granted: []string{"blksize", "1428", "windowsize", "4", "timeout", "3"}}},
+			want: readRequest{name: "a", block: 1428, window: 4, wait: 3 * time.Second, size: true,
+				granted: []string{"blksize", "1428", "windowsize", "4", "timeout", "3"}}},
 		{name: "too much", packet: rrq("a", "blksize", "65464", "windowsize", "65535"),
-			want: readRequest{name: "a", block: 1468, window: tftpWindow, wait: time.Second, granted: []string{"blksize", "1468", "windowsize", "16"}}},
-		{name: "nonsense", packet: rrq("a", "blksize", "7", "windowsize", "0", "timeout", "255", "tsize", "x", "multicast", "", "blksize"),
+			want: readRequest{name: "a", block: 1468, window: tftpWindow, wait: time.Second,
+				granted: []string{"blksize", "1468", "windowsize", "16"}}},
+		{name: "nonsense", packet: rrq("a", "blksize", "7", "windowsize", "0", "timeout", "255", "tsize", "x", "multicast", "",
+			"blksize"),
 			want: readRequest{name: "a", block: 512, window: 1, wait: time.Second}},
 		{name: "write", packet: []byte("\x00\x02a\x00octet\x00"), problem: tftpIllegal},
 		{name: "text", packet: []byte("\x00\x01a\x00netascii\x00"), problem: tftpIllegal},
@@ -43,10 +46,12 @@ func TestTFTPRequestsAreReadAsTheRFCsSay(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := parseReadRequest(c.packet, 1500)
 			problem := tftpProblem{}
-			if told := errors.As(err, &problem); told != (c.problem != 0) || problem.code != c.problem || (err != nil && !told) != c.silent {
+			if told := errors.As(err, &problem); told != (c.problem != 0) || problem.code != c.problem ||
+				(err != nil && !told) != c.silent {
 				t.Fatalf("the error is %v", err)
 			}
-			if err == nil && (got.name != c.want.name || got.block != c.want.block || got.window != c.want.window || got.wait != c.want.wait || got.size != c.want.size || !slices.Equal(got.granted, c.want.granted)) {
+			if err == nil && (got.name != c.want.name || got.block != c.want.block || got.window != c.want.window ||
+				got.wait != c.want.wait || got.size != c.want.size || !slices.Equal(got.granted, c.want.granted)) {
 				t.Errorf("%+v", got)
 			}
 		})

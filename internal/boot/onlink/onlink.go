@@ -73,7 +73,8 @@ func (l *Link) Listen(address string) (net.Listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var err error
 		outer := raw.Control(func(fd uintptr) {
-			err = errors.Join(unix.BindToDevice(int(fd), l.card), unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_SAVE_SYN, tcpSaveSYN))
+			err = errors.Join(unix.BindToDevice(int(fd), l.card), unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_SAVE_SYN,
+				tcpSaveSYN))
 		})
 		return errors.Join(outer, err)
 	}}

@@ -57,7 +57,9 @@ func TestABoxTellsNothingAndOpensWhereItBelongs(t *testing.T) {
 			t.Errorf("%s: the error tells it", what)
 		}
 	}
-	if _, err := loaded(t, sealing.Text(line(2))).Open(t.Context(), "cluster.munge_key c1", box); !errors.Is(err, sealing.ErrNoKey) || !strings.Contains(err.Error(), first) {
+	if _, err := loaded(t, sealing.Text(line(2))).
+		Open(t.Context(), "cluster.munge_key c1", box); !errors.Is(err, sealing.ErrNoKey) ||
+		!strings.Contains(err.Error(), first) {
 		t.Error(err)
 	}
 }
@@ -162,7 +164,8 @@ func TestAProgramSaysTheKey(t *testing.T) {
 	if err := os.Chmod(path, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := sealing.Command(path).Load(t.Context()); err == nil || !strings.Contains(err.Error(), "changed by others than root") {
+	if err := sealing.Command(path).Load(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "changed by others than root") {
 		t.Error(err)
 	}
 	for _, wrong := range []string{"key", dir, filepath.Join(dir, "none"), dir + "/../key"} {

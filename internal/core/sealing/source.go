@@ -65,7 +65,8 @@ func (f file) read(context.Context) (string, error) {
 	return string(text), nil
 }
 
-const about = "# The key that the secrets in this site's database are sealed with. Without it they are lost: keep a copy, but not\n" +
+const about = "# The key that the secrets in this site's database are sealed with. Without it they are lost: keep a copy, " +
+	"but not\n" +
 	"# where the backups of the database are. See muster secrets list, and docs/secrets.md.\n"
 
 // Create makes the controller's own file with a first key; controllers that start together agree on one. Of another source it

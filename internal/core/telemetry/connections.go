@@ -11,9 +11,11 @@ type connectionMeters struct {
 func newConnectionMeters() connectionMeters {
 	return connectionMeters{
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "muster_connections",
-			Help: "Connections that are open, by door: api, control, metrics, agents, host, guests, web, ssh."}, []string{"door"}),
+			Help: "Connections that are open, by door: api, control, metrics, agents, host, guests, web, ssh."},
+			[]string{"door"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "muster_limited_total",
-			Help: "Connections that had to go, or requests that were refused, by the limit that was reached: address, door, doors (all of a kind together), person, all."}, []string{"door", "limit"}),
+			Help: "Connections that had to go, or requests that were refused, by the limit that was reached: address, door, " +
+				"doors (all of a kind together), person, all."}, []string{"door", "limit"}),
 	}
 }
 

@@ -12,10 +12,13 @@ type doors struct {
 func newDoors() doors {
 	return doors{
 		handshakes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "muster_gateway_handshakes_total",
-			Help: "SSH connections that came to the gateway: let in, no key (nobody's), too slow, made room (while many knocked), broken."}, []string{"result"}),
-		sessions: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "muster_gateway_sessions", Help: "Sessions through the SSH gateway that are open, by the kind of place."}, []string{"kind"}),
+			Help: "SSH connections that came to the gateway: let in, no key (nobody's), too slow, made room (while many " +
+				"knocked), broken."}, []string{"result"}),
+		sessions: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "muster_gateway_sessions",
+			Help: "Sessions through the SSH gateway that are open, by the kind of place."}, []string{"kind"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "muster_gateway_bytes_total",
-			Help: "Bytes of SSH connections through the gateway, counted when a session ends: received from people, sent to them."}, []string{"mode"}),
+			Help: "Bytes of SSH connections through the gateway, counted when a session ends: received from people, sent " +
+				"to them."}, []string{"mode"}),
 	}
 }
 

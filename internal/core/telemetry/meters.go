@@ -53,37 +53,53 @@ func newMeters() meters {
 	return meters{
 		stays: histogram("phase_seconds", "How long clusters, nodes and machines were in a phase, observed when they leave it.",
 			phaseBounds, "kind", "phase"),
-		failures: counter("failures_total", "Clusters that became degraded, nodes that failed and machines that were quarantined, by the phase they were in and the cause.",
+		failures: counter("failures_total",
+			"Clusters that became degraded, nodes that failed and machines that were quarantined, by the phase they were in "+
+				"and the cause.",
 			"kind", "phase", "cause"),
-		steps: counter("engine_steps_total", "Handlers that have run, by what came of it: advanced, waits, retries, late (the phase's deadline had passed), fenced (another controller had the row), lost (it could not be written).",
+		steps: counter("engine_steps_total",
+			"Handlers that have run, by what came of it: advanced, waits, retries, late (the phase's deadline had passed), "+
+				"fenced (another controller had the row), lost (it could not be written).",
 			"kind", "phase", "result"),
-		stepSeconds:  histogram("engine_step_seconds", "How long a handler ran, its commit included.", callBounds, "kind"),
-		callSeconds:  histogram("driver_call_seconds", "How long calls of the drivers took that make nodes and look at machines.", callBounds, "driver", "call"),
+		stepSeconds: histogram("engine_step_seconds", "How long a handler ran, its commit included.", callBounds, "kind"),
+		callSeconds: histogram("driver_call_seconds", "How long calls of the drivers took that make nodes and look at machines.",
+			callBounds, "driver", "call"),
 		callFailures: counter("driver_failures_total", "Calls of drivers that failed.", "driver", "call"),
-		boots:        histogram("boot_step_seconds", "How long what boots took to each step, since the step before.", phaseBounds, "substrate", "step"),
+		boots: histogram("boot_step_seconds", "How long what boots took to each step, since the step before.", phaseBounds,
+			"substrate", "step"),
 
-		requests:       counter("api_requests_total", "Answered requests of the API, by operation and HTTP status.", "operation", "status"),
-		requestSeconds: histogram("api_request_seconds", "How long the API took to answer; watches and tunnels are left out.", callBounds, "operation"),
-		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "muster_api_streams", Help: "Watches and tunnels that are open."},
+		requests: counter("api_requests_total", "Answered requests of the API, by operation and HTTP status.", "operation",
+			"status"),
+		requestSeconds: histogram("api_request_seconds", "How long the API took to answer; watches and tunnels are left out.",
+			callBounds, "operation"),
+		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "muster_api_streams",
+			Help: "Watches and tunnels that are open."},
 			[]string{"operation"}),
 
-		agents:       counter("agent_requests_total", "Answered calls of the nodes' agents, by HTTP status.", "call", "status"),
-		agentSeconds: histogram("agent_request_seconds", "How long it took to answer an agent; for config this is a long poll.", callBounds, "call"),
+		agents: counter("agent_requests_total", "Answered calls of the nodes' agents, by HTTP status.", "call", "status"),
+		agentSeconds: histogram("agent_request_seconds", "How long it took to answer an agent; for config this is a long poll.",
+			callBounds, "call"),
 
-		transactions: histogram("store_transaction_seconds", "How long transactions took, from their begin to the end of their commit.", dbBounds, "mode"),
-		rows:         counter("store_rows_total", "Rows that transactions have read.", "mode"),
-		retries:      counter("store_retries_total", "Transactions that lost against a concurrent one and were run again.", "mode"),
-		dbFailures:   counter("store_failures_total", "Transactions that the database failed.", "mode"),
+		transactions: histogram("store_transaction_seconds",
+			"How long transactions took, from their begin to the end of their commit.", dbBounds, "mode"),
+		rows: counter("store_rows_total", "Rows that transactions have read.", "mode"),
+		retries: counter("store_retries_total", "Transactions that lost against a concurrent one and were run again.",
+			"mode"),
+		dbFailures: counter("store_failures_total", "Transactions that the database failed.", "mode"),
 
-		leases:    counter("netboot_leases_total", "Answers to machines that ask for an address: offered, granted, unknown, taken, full, declined, failed.", "network", "result"),
-		sent:      counter("netboot_sent_bytes_total", "Bytes of files sent to machines that boot.", "network", "protocol"),
-		transfers: counter("netboot_transfers_total", "Files sent to machines that boot: done, or broken before their end.", "network", "protocol", "result"),
+		leases: counter("netboot_leases_total",
+			"Answers to machines that ask for an address: offered, granted, unknown, taken, full, declined, failed.", "network",
+			"result"),
+		sent: counter("netboot_sent_bytes_total", "Bytes of files sent to machines that boot.", "network", "protocol"),
+		transfers: counter("netboot_transfers_total", "Files sent to machines that boot: done, or broken before their end.",
+			"network", "protocol", "result"),
 	}
 }
 
 func (m meters) all() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.stays, m.failures, m.steps, m.stepSeconds, m.callSeconds, m.callFailures, m.boots, m.requests, m.requestSeconds, m.streams,
+		m.stays, m.failures, m.steps, m.stepSeconds, m.callSeconds, m.callFailures, m.boots, m.requests, m.requestSeconds,
+		m.streams,
 		m.agents, m.agentSeconds, m.transactions, m.rows, m.retries, m.dbFailures, m.leases, m.sent, m.transfers,
 	}
 }

@@ -19,10 +19,13 @@ import (
 func told() *telemetry.Telemetry {
 	t := telemetry.New("1.2.3")
 	ctx, began := context.Background(), time.Now()
-	t.Step(ctx, telemetry.Step{Kind: "node", From: "booting", To: "joining", Result: telemetry.Advanced, Stayed: 3 * time.Second, Began: began})
-	t.Step(ctx, telemetry.Step{Kind: "node", From: "joining", To: "failed", Result: telemetry.Late, Cause: "deadline", Stayed: time.Minute, Began: began})
+	t.Step(ctx, telemetry.Step{Kind: "node", From: "booting", To: "joining", Result: telemetry.Advanced, Stayed: 3 * time.Second,
+		Began: began})
+	t.Step(ctx, telemetry.Step{Kind: "node", From: "joining", To: "failed", Result: telemetry.Late, Cause: "deadline",
+		Stayed: time.Minute, Began: began})
 	t.Step(ctx, telemetry.Step{Kind: "node", From: "ready", To: "ready", Result: telemetry.Waits, Began: began})
-	t.Step(ctx, telemetry.Step{Kind: "node", From: "ready", To: "failed", Result: telemetry.Fenced, Cause: "stopped", Began: began})
+	t.Step(ctx, telemetry.Step{Kind: "node", From: "ready", To: "failed", Result: telemetry.Fenced, Cause: "stopped",
+		Began: began})
 	t.Request(ctx, telemetry.Request{Operation: "list-clusters", Status: 200, Began: began})
 	t.Request(ctx, telemetry.Request{Operation: "list-events", Status: 200, Began: began, Stream: true})
 	t.Stream("list-events")()
@@ -79,7 +82,8 @@ func TestWhatIsToldIsCounted(t *testing.T) {
 		}
 	}
 	for _, line := range []string{ // a commit that did not stand moved nothing; a watch's length is no latency
-		`muster_phase_seconds_count{kind="node",phase="ready"}`, `cause="stopped"`, `muster_api_request_seconds_count{operation="list-events"}`,
+		`muster_phase_seconds_count{kind="node",phase="ready"}`, `cause="stopped"`,
+		`muster_api_request_seconds_count{operation="list-events"}`,
 	} {
 		if strings.Contains(answer.Body.String(), line) {
 			t.Errorf("counted: %s", line)
@@ -113,14 +117,16 @@ func TestLinesCarryTheirRequest(t *testing.T) {
 	log.InfoContext(telemetry.WithRequest(context.Background(), id), "one")
 	log.Info("two")
 	lines := strings.Split(text.String(), "\n")
-	if !strings.Contains(lines[0], "request="+id) || !strings.Contains(lines[0], "kind=node") || strings.Contains(lines[1], "request=") {
+	if !strings.Contains(lines[0], "request="+id) || !strings.Contains(lines[0], "kind=node") ||
+		strings.Contains(lines[1], "request=") {
 		t.Errorf("got %q", lines)
 	}
 }
 
 // BenchmarkStep is what a step of the engine pays for being told of, without traces and with them.
 func BenchmarkStep(b *testing.B) {
-	step := telemetry.Step{Kind: "node", From: "booting", To: "joining", Result: telemetry.Advanced, Stayed: time.Second, Began: time.Now(), Cluster: "cfd", Node: "n1", Op: "c1/1"}
+	step := telemetry.Step{Kind: "node", From: "booting", To: "joining", Result: telemetry.Advanced, Stayed: time.Second,
+		Began: time.Now(), Cluster: "cfd", Node: "n1", Op: "c1/1"}
 	run := func(b *testing.B, t *telemetry.Telemetry) {
 		for b.Loop() {
 			ctx := t.Trail(context.Background())

@@ -50,7 +50,8 @@ func newExporter(to string, failed func(error)) (*exporter, error) {
 	}
 	u, err := url.Parse(to)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
-		return nil, fmt.Errorf("traces: give the URL of an OTLP/HTTP receiver, such as http://localhost:4318, or the path of a file")
+		return nil, fmt.Errorf("traces: give the URL of an OTLP/HTTP receiver, such as http://localhost:4318, or the path " +
+			"of a file")
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = tracesPath
@@ -60,7 +61,9 @@ func newExporter(to string, failed func(error)) (*exporter, error) {
 		return nil, err
 	}
 	client := &http.Client{Timeout: sendWithin}
-	return &exporter{send: func(ctx context.Context, text []byte) error { return post(ctx, client, u.String(), headers, text) }, close: func() error { return nil }, failed: failed}, nil
+	return &exporter{send: func(ctx context.Context, text []byte) error {
+		return post(ctx, client, u.String(), headers, text)
+	}, close: func() error { return nil }, failed: failed}, nil
 }
 
 // headersVariable is OpenTelemetry's own: "name=value,…", for receivers that want to know who sends.
@@ -175,8 +178,10 @@ func encode(spans []sdk.ReadOnlySpan) traces {
 	all := scopeSpans{Scope: scope{spans[0].InstrumentationScope().Name}}
 	for _, s := range spans {
 		one := span{
-			TraceID: s.SpanContext().TraceID().String(), SpanID: s.SpanContext().SpanID().String(), Name: s.Name(), Kind: int(s.SpanKind()),
-			Start: strconv.FormatInt(s.StartTime().UnixNano(), 10), End: strconv.FormatInt(s.EndTime().UnixNano(), 10), Attributes: keyValues(s.Attributes()),
+			TraceID: s.SpanContext().TraceID().String(), SpanID: s.SpanContext().SpanID().
+					String(), Name: s.Name(), Kind: int(s.SpanKind()),
+			Start: strconv.FormatInt(s.StartTime().UnixNano(), 10), End: strconv.FormatInt(s.EndTime().UnixNano(), 10),
+			Attributes: keyValues(s.Attributes()),
 		}
 		if s.SpanKind() == trace.SpanKindUnspecified {
 			one.Kind = int(trace.SpanKindInternal)

@@ -29,13 +29,15 @@ type Telemetry struct {
 
 // New makes the telemetry of a controller of a version; without traces until OpenTraces.
 func New(version string) *Telemetry {
-	t := &Telemetry{registry: prometheus.NewRegistry(), meters: newMeters(), doors: newDoors(), connectionMeters: newConnectionMeters()}
+	t := &Telemetry{registry: prometheus.NewRegistry(), meters: newMeters(), doors: newDoors(),
+		connectionMeters: newConnectionMeters()}
 	t.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	t.registry.MustRegister(t.meters.all()...)
 	t.registry.MustRegister(t.doors.all()...)
 	t.registry.MustRegister(t.connectionMeters.all()...)
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "muster_build_info", Help: "Always 1; the label says which version this controller is.", ConstLabels: prometheus.Labels{"version": version},
+		Name: "muster_build_info", Help: "Always 1; the label says which version this controller is.",
+		ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
 	t.registry.MustRegister(build)

@@ -83,7 +83,8 @@ func (t *Telemetry) OpenTraces(to, service, version string, failed func(error)) 
 		sdk.WithIDGenerator(requestIDs{}),
 		sdk.WithSampler(sdk.AlwaysSample()),
 		sdk.WithResource(resource.NewSchemaless(
-			attribute.String("service.name", "muster"), attribute.String("service.instance.id", service), attribute.String("service.version", version),
+			attribute.String("service.name", "muster"), attribute.String("service.instance.id", service),
+			attribute.String("service.version", version),
 		)),
 	)
 	t.tracer, t.flush = provider.Tracer("muster"), provider.Shutdown
@@ -146,7 +147,8 @@ func (t *Telemetry) stepSpan(ctx context.Context, s Step) {
 	if at, ok := spanOf(s.Request); ok {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, at)
 	}
-	attributes := texts("cluster", s.Cluster, "node", s.Node, "machine", s.Machine, "op", s.Op, "from", s.From, "to", s.To, "result", s.Result, "cause", s.Cause)
+	attributes := texts("cluster", s.Cluster, "node", s.Node, "machine", s.Machine, "op", s.Op, "from", s.From, "to", s.To,
+		"result", s.Result, "cause", s.Cause)
 	attributes = append(attributes, attribute.Int64("muster.fence", s.Fence))
 	t.span(ctx, trace.SpanKindInternal, s.Kind+" "+s.From, s.Began, s.Err, calls, trace.WithAttributes(attributes...))
 }
@@ -160,7 +162,8 @@ func (t *Telemetry) requestSpan(ctx context.Context, r Request) {
 		calls = trail.calls
 	}
 	options := []trace.SpanStartOption{
-		trace.WithAttributes(texts("identity", r.Identity, "cluster", r.Cluster, "op", r.Op)...), trace.WithAttributes(attribute.Int("http.response.status_code", r.Status)),
+		trace.WithAttributes(texts("identity", r.Identity, "cluster", r.Cluster, "op", r.Op)...),
+		trace.WithAttributes(attribute.Int("http.response.status_code", r.Status)),
 	}
 	if r.Caller.at.IsValid() {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: r.Caller.at}))
@@ -173,7 +176,8 @@ func (t *Telemetry) requestSpan(ctx context.Context, r Request) {
 }
 
 // span writes one with those of its calls below it.
-func (t *Telemetry) span(ctx context.Context, kind trace.SpanKind, name string, began time.Time, err error, calls []called, options ...trace.SpanStartOption) {
+func (t *Telemetry) span(ctx context.Context, kind trace.SpanKind, name string, began time.Time, err error, calls []called,
+	options ...trace.SpanStartOption) {
 	ctx, whole := t.tracer.Start(ctx, name, append(options, trace.WithTimestamp(began), trace.WithSpanKind(kind))...)
 	for _, c := range calls {
 		_, part := t.tracer.Start(ctx, c.name, trace.WithTimestamp(c.began))

@@ -67,11 +67,13 @@ func happen(t *telemetry.Telemetry) {
 	})
 	ctx = t.Trail(context.Background())
 	t.Call(ctx, "local", "ensure")(nil)
-	t.Step(ctx, telemetry.Step{Kind: "node", From: "booting", To: "booting", Result: telemetry.Waits, Began: began, Request: request, Fence: 7})
+	t.Step(ctx, telemetry.Step{Kind: "node", From: "booting", To: "booting", Result: telemetry.Waits, Began: began,
+		Request: request, Fence: 7})
 	ctx = t.Trail(context.Background())
 	t.Call(ctx, "local", "observe")(nil)
 	t.Step(ctx, telemetry.Step{Kind: "node", From: "ready", To: "ready", Result: telemetry.Waits, Began: began})
-	t.Step(t.Trail(context.Background()), telemetry.Step{Kind: "machine", From: "inspecting", To: "inspecting", Result: telemetry.Retries, Began: began, Err: errors.New("no power")})
+	t.Step(t.Trail(context.Background()), telemetry.Step{Kind: "machine", From: "inspecting", To: "inspecting",
+		Result: telemetry.Retries, Began: began, Err: errors.New("no power")})
 }
 
 func TestARequestAndItsStepsAreOneTrace(t *testing.T) {
@@ -93,13 +95,15 @@ func TestARequestAndItsStepsAreOneTrace(t *testing.T) {
 		t.Errorf("the file is for others, too: %v %v", info.Mode(), err)
 	}
 	spans := read(t, file)
-	root, admission, step, ensure, machine := spans["create-cluster"], spans["admission"], spans["node booting"], spans["local ensure"], spans["machine inspecting"]
+	root, admission, step, ensure, machine := spans["create-cluster"], spans["admission"], spans["node booting"],
+		spans["local ensure"], spans["machine inspecting"]
 	for _, s := range []seen{root, admission, step, ensure} {
 		if s.TraceID != request || s.StartTimeUnixNano == "" || s.EndTimeUnixNano < s.StartTimeUnixNano {
 			t.Errorf("not in the request's trace: %+v", s)
 		}
 	}
-	if root.ParentSpanID != "" || admission.ParentSpanID != root.SpanID || step.ParentSpanID != root.SpanID || ensure.ParentSpanID != step.SpanID {
+	if root.ParentSpanID != "" || admission.ParentSpanID != root.SpanID || step.ParentSpanID != root.SpanID ||
+		ensure.ParentSpanID != step.SpanID {
 		t.Errorf("hang wrong: %+v %+v %+v %+v", root, admission, step, ensure)
 	}
 	const server = 2
@@ -132,7 +136,8 @@ func TestAReceiverGetsTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := <-got
-	if r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/json" || r.Header.Get("Authorization") != "Bearer secret" || r.Header.Get("X-Site") != "home" {
+	if r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/json" ||
+		r.Header.Get("Authorization") != "Bearer secret" || r.Header.Get("X-Site") != "home" {
 		t.Errorf("got %s %v", r.URL.Path, r.Header)
 	}
 	if len(read(t, &body)) != 5 {
@@ -167,7 +172,8 @@ func TestWhereTracesGoMustMakeSense(t *testing.T) {
 		}
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "secret")
-	if err := telemetry.New("").OpenTraces("http://x", "", "", nil); err == nil || strings.Contains(strings.ReplaceAll(err.Error(), "OTEL_EXPORTER", ""), "secret") {
+	if err := telemetry.New("").OpenTraces("http://x", "", "", nil); err == nil ||
+		strings.Contains(strings.ReplaceAll(err.Error(), "OTEL_EXPORTER", ""), "secret") {
 		t.Errorf("headers: %v", err)
 	}
 }

@@ -28,7 +28,8 @@ func TestTheMatrix(t *testing.T) {
 		access.Browse: {"operator": everybody, "owner": everybody, "member": everybody, "viewer": everybody, "nobody": everybody},
 		access.Survey: {"operator": everybody, "owner": {}, "member": {}, "viewer": {}, "nobody": {}},
 		access.Run:    {"operator": everybody, "owner": {}, "member": {}, "viewer": {}, "nobody": {}},
-		access.See:    {"operator": {no, yes, yes}, "owner": {no, yes, no}, "member": {no, yes, no}, "viewer": {no, yes, no}, "nobody": {}},
+		access.See: {"operator": {no, yes, yes}, "owner": {no, yes, no}, "member": {no, yes, no}, "viewer": {no, yes, no},
+			"nobody": {}},
 		access.Own:    {"operator": {no, yes, yes}, "owner": {no, yes, no}, "member": {no, yes, no}, "viewer": {}, "nobody": {}},
 		access.Enter:  {"operator": {}, "owner": {no, yes, no}, "member": {no, yes, no}, "viewer": {}, "nobody": {}},
 		access.Govern: {"operator": {no, yes, yes}, "owner": {no, yes, no}, "member": {}, "viewer": {}, "nobody": {}},
@@ -36,7 +37,8 @@ func TestTheMatrix(t *testing.T) {
 	if len(wanted) != len(access.Rules()) {
 		t.Fatalf("%d actions are spelt out, there are %d", len(wanted), len(access.Rules()))
 	}
-	changes := map[access.Action]bool{access.Keep: true, access.Run: true, access.Own: true, access.Enter: true, access.Govern: true}
+	changes := map[access.Action]bool{access.Keep: true, access.Run: true, access.Own: true, access.Enter: true,
+		access.Govern: true}
 	wide := map[access.Action]bool{access.Keep: true, access.Survey: true, access.Run: true}
 	for action, rows := range wanted {
 		for role, want := range rows {
@@ -88,7 +90,8 @@ func TestWhatAReferenceMeans(t *testing.T) {
 		operator bool
 		want     string
 	}{
-		{"cfd", false, "a/cfd b/cfd"}, {"b/cfd", false, "b/cfd"}, {"lab", false, "b/lab"}, {"c/cfd", false, ""}, {"own", false, ""}, {"a/lab", false, ""}, {"x", false, ""},
+		{"cfd", false, "a/cfd b/cfd"}, {"b/cfd", false, "b/cfd"}, {"lab", false, "b/lab"}, {"c/cfd", false, ""},
+		{"own", false, ""}, {"a/lab", false, ""}, {"x", false, ""},
 		{"cfd", true, "a/cfd b/cfd"}, {"c/cfd", true, "c/cfd"}, {"own", true, "c/own"},
 	} {
 		got := access.Choose(access.Caller{Operator: c.operator, Roles: roles}, c.ref, all, of)

@@ -149,7 +149,8 @@ func Why(c centres.Centre, account string, err error) string {
 	case errors.Is(err, errStranger):
 		return clean(text, 300)
 	case errors.As(err, &handshake) && strings.Contains(text, "unable to authenticate"):
-		return fmt.Sprintf("%s does not let account %s in: does its sshd trust what `muster clusters ca` prints, and is there such an account?", c.Login, account)
+		return fmt.Sprintf("%s does not let account %s in: does its sshd trust what `muster clusters ca` prints, and is there "+
+			"such an account?", c.Login, account)
 	case errors.As(err, &handshake) && strings.Contains(text, "no common algorithm for host key") && c.HostCA != "":
 		return c.Login + " shows no host certificate: register its host key instead"
 	case errors.As(err, &handshake) && strings.Contains(text, "no common algorithm for host key"):

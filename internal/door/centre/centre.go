@@ -109,7 +109,8 @@ func hostKeys(c centres.Centre) (ssh.HostKeyCallback, []string, error) {
 
 // certificates are the kinds of host certificate that are taken.
 func certificates() []string {
-	return []string{ssh.CertAlgoED25519v01, ssh.CertAlgoECDSA256v01, ssh.CertAlgoECDSA384v01, ssh.CertAlgoECDSA521v01, ssh.CertAlgoRSASHA512v01, ssh.CertAlgoRSASHA256v01}
+	return []string{ssh.CertAlgoED25519v01, ssh.CertAlgoECDSA256v01, ssh.CertAlgoECDSA384v01, ssh.CertAlgoECDSA521v01,
+		ssh.CertAlgoRSASHA512v01, ssh.CertAlgoRSASHA256v01}
 }
 
 func same(a, b ssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marshal()) }
@@ -148,7 +149,8 @@ func Check(c centres.Centre) (centres.Centre, error) {
 	c.Login = net.JoinHostPort(host, port)
 	c.HostKeys = slices.DeleteFunc(slices.Clone(c.HostKeys), func(text string) bool { return text == "" })
 	if (c.HostCA == "") == (len(c.HostKeys) == 0) {
-		return c, errors.New("either the authority of its host keys is needed, or the keys themselves: who answers must be proved")
+		return c, errors.New("either the authority of its host keys is needed, or the keys themselves: who answers must " +
+			"be proved")
 	}
 	for i, text := range append(slices.Clone(c.HostKeys), c.HostCA) {
 		if text == "" {

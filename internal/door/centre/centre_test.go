@@ -28,7 +28,8 @@ func TestAsWhomOneGoes(t *testing.T) {
 		account, person string
 		want            string
 	}{
-		{centres.SameAccount, "", "mia", "mia"}, {centres.SharedAccount, "hpc_bio", "mia", "hpc_bio"}, {centres.ListedAccount, "", "mia", "m.smith"}, {centres.ListedAccount, "", "max", ""},
+		{centres.SameAccount, "", "mia", "mia"}, {centres.SharedAccount, "hpc_bio", "mia", "hpc_bio"},
+		{centres.ListedAccount, "", "mia", "m.smith"}, {centres.ListedAccount, "", "max", ""},
 	} {
 		if got := centre.Account(c, centres.Project{Rule: one.rule, Account: one.account}, one.person); got != one.want {
 			t.Errorf("%+v: %q", one, got)
@@ -40,14 +41,17 @@ const aKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFB
 
 func TestWhatIsSaidOfACentreIsChecked(t *testing.T) {
 	good := func() centres.Centre {
-		return centres.Centre{Login: "arc.example.org", HostKeys: []string{"arc.example.org " + aKey + " root@arc"}, Probe: "muster",
-			Projects: []centres.Project{{Project: "aero", Queues: []string{"cpu"}, Rule: centres.SharedAccount, Account: "hpc_aero"}}, Accounts: map[string]string{"mia": "m.smith"}}
+		return centres.Centre{Login: "arc.example.org", HostKeys: []string{"arc.example.org " + aKey + " root@arc"},
+			Probe: "muster",
+			Projects: []centres.Project{{Project: "aero", Queues: []string{"cpu"}, Rule: centres.SharedAccount,
+				Account: "hpc_aero"}}, Accounts: map[string]string{"mia": "m.smith"}}
 	}
 	got, err := centre.Check(good())
 	if err != nil || got.Login != "arc.example.org:22" || got.HostKeys[0] != aKey {
 		t.Errorf("%+v %v", got, err)
 	}
-	for login, want := range map[string]string{"192.0.2.7:2222": "192.0.2.7:2222", "2001:db8::7": "[2001:db8::7]:22", "[2001:db8::7]:2222": "[2001:db8::7]:2222"} {
+	for login, want := range map[string]string{"192.0.2.7:2222": "192.0.2.7:2222", "2001:db8::7": "[2001:db8::7]:22",
+		"[2001:db8::7]:2222": "[2001:db8::7]:2222"} {
 		c := good()
 		c.Login = login
 		if got, err := centre.Check(c); err != nil || got.Login != want {
@@ -120,7 +124,9 @@ func newHost(t *testing.T, a *identity.Authority, answer string) *host {
 
 func (h *host) serve(raw net.Conn) {
 	defer func() { _ = raw.Close() }()
-	checker := &ssh.CertChecker{IsUserAuthority: func(key ssh.PublicKey) bool { return string(key.Marshal()) == string(h.ca.Marshal()) }}
+	checker := &ssh.CertChecker{IsUserAuthority: func(key ssh.PublicKey) bool {
+		return string(key.Marshal()) == string(h.ca.Marshal())
+	}}
 	config := &ssh.ServerConfig{PublicKeyCallback: checker.Authenticate}
 	config.AddHostKey(h.key)
 	conn, channels, requests, err := ssh.NewServerConn(raw, config)
@@ -196,18 +202,24 @@ func TestTheWatcherTellsWhatItSeesAndWhyItSeesNothing(t *testing.T) {
 	}()
 	var all []centres.Centre
 	for unseen := true; unseen; time.Sleep(10 * time.Millisecond) {
-		if err := db.View(t.Context(), func(tx *core.Tx) (err error) { all, err = centres.List(t.Context(), tx); return err }); err != nil {
+		if err := db.View(t.Context(), func(tx *core.Tx) (err error) {
+			all, err = centres.List(t.Context(), tx)
+			return err
+		}); err != nil {
 			t.Fatal(err)
 		}
 		unseen = slices.ContainsFunc(all, func(c centres.Centre) bool { return c.LookedAt.IsZero() })
 	}
 	reasons := map[string]string{
-		"good": "", "certified": "", "uncertified": "shows no host certificate", "stranger": "not the one registered: its key is SHA256:",
-		"foreign": "does not let account muster in: does its sshd trust", "garbled": "not a line of sinfo", "nobody": "connection refused",
+		"good": "", "certified": "", "uncertified": "shows no host certificate",
+		"stranger": "not the one registered: its key is SHA256:",
+		"foreign":  "does not let account muster in: does its sshd trust", "garbled": "not a line of sinfo",
+		"nobody": "connection refused",
 	}
 	for _, c := range all {
 		want := reasons[c.Name]
-		if want == "" && (c.Reason != "" || len(c.Queues) != 1 || c.Queues[0].Free != 5 || c.System != "Slurm 22.05.8" || !c.LostAt.IsZero()) {
+		if want == "" && (c.Reason != "" || len(c.Queues) != 1 || c.Queues[0].Free != 5 || c.System != "Slurm 22.05.8" ||
+			!c.LostAt.IsZero()) {
 			t.Errorf("%+v", c)
 		}
 		if want != "" && (!strings.Contains(c.Reason, want) || c.LostAt.IsZero() || !c.SeenAt.IsZero()) {
@@ -215,7 +227,9 @@ func TestTheWatcherTellsWhatItSeesAndWhyItSeesNothing(t *testing.T) {
 		}
 	}
 
-	target, err := centre.Way(authority, all[slices.IndexFunc(all, func(c centres.Centre) bool { return c.Name == "good" })], "mia", "hpc_aero")
+	target, err := centre.Way(authority, all[slices.IndexFunc(all, func(c centres.Centre) bool {
+		return c.Name == "good"
+	})], "mia", "hpc_aero")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,9 +48,11 @@ func TestAnswersOfBatchSystemsAreRead(t *testing.T) {
 		name, text, system string
 		want               []figures
 	}{
-		{"Slurm", slurmAnswer, "Slurm 22.05.8", []figures{{"cpu", true, "up", [3]int{10, 5, 4}, -1, -1}, {"gpu", false, "inact", [3]int{2, 0, 0}, -1, -1}}},
+		{"Slurm", slurmAnswer, "Slurm 22.05.8", []figures{{"cpu", true, "up", [3]int{10, 5, 4}, -1, -1},
+			{"gpu", false, "inact", [3]int{2, 0, 0}, -1, -1}}},
 		{"Slurm without partitions", "#muster slurm\nslurm 23.11.4\n", "Slurm 23.11.4", nil},
-		{"PBS Pro", recorded(t, "pbspro.txt"), "PBS 19.1.2", []figures{{"workq", true, "up", [3]int{4, 1, 2}, 9, 30}, {"special", false, "stopped", [3]int{1, 1, 0}, 0, 0}}},
+		{"PBS Pro", recorded(t, "pbspro.txt"), "PBS 19.1.2",
+			[]figures{{"workq", true, "up", [3]int{4, 1, 2}, 9, 30}, {"special", false, "stopped", [3]int{1, 1, 0}, 0, 0}}},
 		{"Torque", recorded(t, "torque.txt"), "Torque 6.1.2", []figures{{"batch", true, "up", [3]int{2, 0, 1}, 0, 1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -109,7 +111,8 @@ func FuzzParse(f *testing.F) {
 		}
 		names := map[string]bool{}
 		for _, q := range seen.queues {
-			if names[q.Name] || !queueName.MatchString(q.Name) || q.Free < 0 || q.Used < 0 || q.Free+q.Used > q.Nodes || !word(q.State) {
+			if names[q.Name] || !queueName.MatchString(q.Name) || q.Free < 0 || q.Used < 0 || q.Free+q.Used > q.Nodes ||
+				!word(q.State) {
 				t.Errorf("%+v", q)
 			}
 			names[q.Name] = true

@@ -83,7 +83,8 @@ func (w *Watcher) look(ctx context.Context, c centres.Centre) {
 		}
 		back, err := centres.Seen(ctx, tx, c, seen.system, seen.queues)
 		if back {
-			tx.Log(core.Event{Type: "centre.answers", Text: fmt.Sprintf("centre %s answers: %s, queues: %d", c.Name, seen.system, len(seen.queues))})
+			tx.Log(core.Event{Type: "centre.answers", Text: fmt.Sprintf("centre %s answers: %s, queues: %d", c.Name, seen.system,
+				len(seen.queues))})
 		}
 		return err
 	})

@@ -93,7 +93,8 @@ func (s Clusters) open(ctx context.Context, tx *core.Tx, c cluster.Cluster, pers
 	jump := func(ctx context.Context, node string) (net.Conn, error) {
 		address, ok := addresses[cmp.Or(node, head.Name)]
 		if !ok {
-			return nil, &Refusal{Text: fmt.Sprintf("cluster %s has no node %q", c.Name, node), Hint: "`muster describe " + c.Project + "/" + c.Name + "` lists them"}
+			return nil, &Refusal{Text: fmt.Sprintf("cluster %s has no node %q", c.Name, node), Hint: "`muster describe " +
+				c.Project + "/" + c.Name + "` lists them"}
 		}
 		return s.Dialer.Dial(ctx, c.ID, netip.AddrPortFrom(address, sshPort))
 	}
@@ -130,13 +131,15 @@ func closed(c cluster.Cluster, head node.Node) error {
 		return &Refusal{Text: fmt.Sprintf("cluster %s is being deleted", c.Name)}
 	case c.Phase == cluster.Paused:
 		return &Refusal{
-			Text: fmt.Sprintf("cluster %s is paused since %s", c.Name, c.PhaseAt.UTC().Format("2006-01-02 15:04 MST")),
-			Hint: "`muster resume " + c.Project + "/" + c.Name + " --wait` brings it back", Resume: c.Desired == cluster.ToPause && c.Spec.ResumesOnLogin(), Wait: c.Desired == core.Present,
+			Text:   fmt.Sprintf("cluster %s is paused since %s", c.Name, c.PhaseAt.UTC().Format("2006-01-02 15:04 MST")),
+			Hint:   "`muster resume " + c.Project + "/" + c.Name + " --wait` brings it back",
+			Resume: c.Desired == cluster.ToPause && c.Spec.ResumesOnLogin(), Wait: c.Desired == core.Present,
 		}
 	case c.Desired == cluster.ToPause:
 		return &Refusal{Text: fmt.Sprintf("cluster %s is pausing: %s", c.Name, c.Reason), Hint: events}
 	case head.ID == "" || head.Phase != core.Ready && head.Phase != node.Draining:
-		return &Refusal{Text: fmt.Sprintf("cluster %s cannot be entered now: %s", c.Name, progress(c, head)), Hint: events, Wait: true}
+		return &Refusal{Text: fmt.Sprintf("cluster %s cannot be entered now: %s", c.Name, progress(c, head)), Hint: events,
+			Wait: true}
 	}
 	return nil
 }

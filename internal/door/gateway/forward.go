@@ -31,7 +31,8 @@ func (v *visit) forward(ctx context.Context, opened ssh.NewChannel) {
 		reject(opened, ssh.ConnectionFailed, "a malformed request")
 		return
 	}
-	var err error = &Refusal{Text: fmt.Sprintf("%s:%d is not a port of one of your clusters", printable.Within(to.Host, maxName), to.Port)}
+	var err error = &Refusal{Text: fmt.Sprintf("%s:%d is not a port of one of your clusters", printable.Within(to.Host, maxName),
+		to.Port)}
 	if to.Port == sshPort {
 		var done bool
 		if done, err = v.jump(ctx, opened, to.Host); done {
@@ -52,7 +53,8 @@ func (v *visit) forward(ctx context.Context, opened ssh.NewChannel) {
 		address, ok = e.target.Forward(to.Host)
 	}
 	if !ok {
-		reject(opened, ssh.Prohibited, fmt.Sprintf("%s is no node of %s; ports are forwarded to its own nodes only", printable.Within(to.Host, maxName), e.row.Place))
+		reject(opened, ssh.Prohibited, fmt.Sprintf("%s is no node of %s; ports are forwarded to its own nodes only",
+			printable.Within(to.Host, maxName), e.row.Place))
 		return
 	}
 	to.Host = address
@@ -102,7 +104,8 @@ func splice(opened ssh.NewChannel, e *entrance, inside io.ReadWriteCloser) {
 // jump carries a connection to the sshd of a node. It returns false, and why, if the name means no node that this person
 // may log in to; otherwise it has answered the channel.
 func (v *visit) jump(ctx context.Context, opened ssh.NewChannel, host string) (done bool, err error) {
-	err = &Refusal{Text: fmt.Sprintf("%q is not the name of a node", printable.Within(host, maxName)), Hint: "NODE.CLUSTER or NODE.CLUSTER.PROJECT is"}
+	err = &Refusal{Text: fmt.Sprintf("%q is not the name of a node", printable.Within(host, maxName)),
+		Hint: "NODE.CLUSTER or NODE.CLUSTER.PROJECT is"}
 	if v.refusal != nil {
 		return false, v.refusal
 	}

@@ -37,7 +37,8 @@ type Limits struct {
 
 // UsualLimits are those of a gateway that nobody has told otherwise.
 func UsualLimits() Limits {
-	return Limits{Knocking: 256, Handshake: 20 * time.Second, PerPerson: 100, Channels: 100, KeepAlive: 30 * time.Second, Look: time.Second}
+	return Limits{Knocking: 256, Handshake: 20 * time.Second, PerPerson: 100, Channels: 100, KeepAlive: 30 * time.Second,
+		Look: time.Second}
 }
 
 // Gateway lets people in. Fill the fields, then Serve.
@@ -117,7 +118,8 @@ func (g *Gateway) welcome(ctx context.Context, conn net.Conn, leave func()) {
 
 // handshake finds out who it is, within the time that there is for it. Before they are told that they are in, they have
 // said who it is: a crowd that comes in the next moment puts nobody out who was let in.
-func (g *Gateway) handshake(ctx context.Context, conn net.Conn, leave func()) (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
+func (g *Gateway) handshake(ctx context.Context, conn net.Conn, leave func()) (*ssh.ServerConn, <-chan ssh.NewChannel,
+	<-chan *ssh.Request, error) {
 	if err := conn.SetDeadline(time.Now().Add(g.Limits.Handshake)); err != nil {
 		return nil, nil, nil, err
 	}

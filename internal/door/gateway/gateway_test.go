@@ -47,7 +47,8 @@ func (s onePlace) Places(_ context.Context, _ *core.Tx, projects []string, name 
 		Kind: KindCluster, ID: "c1", Project: "aero", Name: "cfd", Admits: func(string) bool { return true },
 		Open: func(_ context.Context, _ *core.Tx, person string) (Target, error) {
 			return Target{Target: target.Target{
-				Project: "aero", Name: "cfd", Account: person, Dial: s.dial, Host: "head.cfd:22", Known: ssh.InsecureIgnoreHostKey(),
+				Project: "aero", Name: "cfd", Account: person, Dial: s.dial, Host: "head.cfd:22",
+				Known: ssh.InsecureIgnoreHostKey(),
 				Certify: func(key ssh.PublicKey) (string, error) {
 					return s.authority.CertifyUser(string(ssh.MarshalAuthorizedKey(key)), person, person, time.Now(), time.Minute)
 				},
@@ -65,10 +66,13 @@ func newFixture(t *testing.T, change func(*Gateway)) fixture {
 	}
 	s := fixture{T: t, key: newKey(t)}
 	s.update(db, func(ctx context.Context, tx *core.Tx) error {
-		return errors.Join(person.Add(ctx, tx, person.Person{Name: "alice"}), person.AddProject(ctx, tx, person.Project{Name: "aero"}),
-			person.SetMember(ctx, tx, person.Membership{Project: "aero", Person: "alice", Role: access.Member}), s.addKey(ctx, tx))
+		return errors.Join(person.Add(ctx, tx, person.Person{Name: "alice"}),
+			person.AddProject(ctx, tx, person.Project{Name: "aero"}),
+			person.SetMember(ctx, tx, person.Membership{Project: "aero", Person: "alice", Role: access.Member}),
+			s.addKey(ctx, tx))
 	})
-	s.g = &Gateway{Name: "g1", Hosts: []string{"localhost"}, DB: db, Authority: authority, Sources: []Source{onePlace{authority, lowestFree(t, authority)}},
+	s.g = &Gateway{Name: "g1", Hosts: []string{"localhost"}, DB: db, Authority: authority,
+		Sources:    []Source{onePlace{authority, lowestFree(t, authority)}},
 		Recordings: t.TempDir() + "/recordings", Log: slog.New(slog.DiscardHandler), Limits: UsualLimits()}
 	s.g.Limits.Look = 50 * time.Millisecond
 	if change != nil {
@@ -93,7 +97,8 @@ func newFixture(t *testing.T, change func(*Gateway)) fixture {
 
 func (s fixture) addKey(ctx context.Context, tx *core.Tx) error {
 	key := s.key.PublicKey()
-	return person.AddKey(ctx, tx, person.Key{Person: "alice", Fingerprint: ssh.FingerprintSHA256(key), Line: string(ssh.MarshalAuthorizedKey(key))})
+	return person.AddKey(ctx, tx, person.Key{Person: "alice", Fingerprint: ssh.FingerprintSHA256(key),
+		Line: string(ssh.MarshalAuthorizedKey(key))})
 }
 
 func (s fixture) update(db *core.Store, f func(context.Context, *core.Tx) error) {
@@ -176,7 +181,8 @@ func servePlace(conn net.Conn, config *ssh.ServerConfig) {
 
 // come logs in.
 func (s fixture) come(user string, key ssh.Signer) (*ssh.Client, error) {
-	return ssh.Dial("tcp", s.address, &ssh.ClientConfig{User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(key)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: 20 * time.Second})
+	return ssh.Dial("tcp", s.address, &ssh.ClientConfig{User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(key)},
+		HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: 20 * time.Second})
 }
 
 // run runs a command, and returns what it wrote and its exit code.
@@ -236,7 +242,8 @@ func TestASessionIsCarriedAndWrittenDown(t *testing.T) {
 	if len(sessions) != 1 {
 		t.Fatal(sessions)
 	}
-	if got := sessions[0]; got.Person != "alice" || got.What != "exec" || got.Outcome != "closed by the person" || got.Received != int64(len(long)) || got.Sent != int64(len(long)+2*len("told\n")) || got.EndedAt.IsZero() {
+	if got := sessions[0]; got.Person != "alice" || got.What != "exec" || got.Outcome != "closed by the person" ||
+		got.Received != int64(len(long)) || got.Sent != int64(len(long)+2*len("told\n")) || got.EndedAt.IsZero() {
 		t.Errorf("%+v", got)
 	}
 }
@@ -246,7 +253,8 @@ func TestStrangersAndOtherPlacesAreRefused(t *testing.T) {
 	if _, err := s.come("cfd", newKey(t)); err == nil {
 		t.Error("a key that is nobody's is let in")
 	}
-	if _, errs, code := s.run(s.client("nosuch"), "echo", ""); code != 255 || !strings.Contains(errs, "you can log in to aero/cfd") {
+	if _, errs, code := s.run(s.client("nosuch"), "echo", ""); code != 255 ||
+		!strings.Contains(errs, "you can log in to aero/cfd") {
 		t.Error(errs, code)
 	}
 	if _, err := s.client("cfd").Dial("tcp", "192.0.2.1:80"); err == nil {

@@ -82,7 +82,8 @@ func (g *Gateway) firstKey(ctx context.Context) (keys []authority.GatewayKey, er
 		if keys, err = authority.GatewayKeys(ctx, tx); err != nil || len(keys) > 0 {
 			return err
 		}
-		if err := authority.AddGatewayKey(ctx, tx, authority.GatewayKey{Line: line, Private: core.NewSecret([]byte(private))}, 0); err != nil {
+		if err := authority.AddGatewayKey(ctx, tx, authority.GatewayKey{Line: line, Private: core.NewSecret([]byte(private))},
+			0); err != nil {
 			return err
 		}
 		keys, err = authority.GatewayKeys(ctx, tx)
@@ -109,7 +110,8 @@ func (h *hostKeys) due(keys []authority.GatewayKey, authority string, now time.T
 }
 
 // use takes the keys over, with what signs for each of them.
-func (h *hostKeys) use(keys []authority.GatewayKey, plain []ssh.Signer, authority string, now time.Time, certify func(line string) (string, error)) error {
+func (h *hostKeys) use(keys []authority.GatewayKey, plain []ssh.Signer, authority string, now time.Time,
+	certify func(line string) (string, error)) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	text, err := certify(keys[0].Line)

@@ -21,7 +21,8 @@ func TestTheNextHostKeyIsAnnouncedAndProved(t *testing.T) {
 	}
 	s.client("cfd") // the first key is there
 	s.update(s.g.DB, func(ctx context.Context, tx *core.Tx) error {
-		return authority.AddGatewayKey(ctx, tx, authority.GatewayKey{Line: line, Private: core.NewSecret([]byte(private))}, time.Hour)
+		return authority.AddGatewayKey(ctx, tx, authority.GatewayKey{Line: line, Private: core.NewSecret([]byte(private))},
+			time.Hour)
 	})
 	if err := s.g.loadKeys(t.Context()); err != nil {
 		t.Fatal(err)
@@ -30,7 +31,9 @@ func TestTheNextHostKeyIsAnnouncedAndProved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, _, requests, err := ssh.NewClientConn(plain, s.address, &ssh.ClientConfig{User: "cfd", Auth: []ssh.AuthMethod{ssh.PublicKeys(s.key)}, HostKeyCallback: ssh.InsecureIgnoreHostKey()})
+	conn, _, requests, err := ssh.NewClientConn(plain, s.address,
+		&ssh.ClientConfig{User: "cfd", Auth: []ssh.AuthMethod{ssh.PublicKeys(s.key)},
+			HostKeyCallback: ssh.InsecureIgnoreHostKey()})
 	if err != nil {
 		t.Fatal(err)
 	}

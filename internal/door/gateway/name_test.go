@@ -7,8 +7,11 @@ import (
 
 func TestUserNamesSayWhoAndWhere(t *testing.T) {
 	for user, want := range map[string]login{
-		"cfd": {"", "cfd"}, "aero/cfd": {"", "aero/cfd"}, "cfd.aero": {"", "aero/cfd"}, "alice+cfd": {"alice", "cfd"}, "alice+aero/cfd": {"alice", "aero/cfd"},
-		"": {}, "a b": {}, "+cfd": {}, "alice+": {"alice", ""}, "a/b/c": {}, "../etc": {}, strings.Repeat("x", 300): {}, "a+b+c": {"a", ""}, "ä": {},
+		"cfd": {"", "cfd"}, "aero/cfd": {"", "aero/cfd"}, "cfd.aero": {"", "aero/cfd"}, "alice+cfd": {"alice", "cfd"},
+		"alice+aero/cfd": {"alice", "aero/cfd"},
+		"":               {}, "a b": {}, "+cfd": {}, "alice+": {"alice", ""}, "a/b/c": {}, "../etc": {},
+		strings.Repeat("x", 300): {},
+		"a+b+c":                  {"a", ""}, "ä": {},
 	} {
 		if got := parseLogin(user); got != want {
 			t.Errorf("%q: %+v, want %+v", user, got, want)
@@ -19,7 +22,8 @@ func TestUserNamesSayWhoAndWhere(t *testing.T) {
 func TestHostNamesSayWhichNode(t *testing.T) {
 	for host, want := range map[string][]jump{
 		"n3.cfd": {{"n3", "cfd"}, {"", "cfd/n3"}}, "n3.cfd.aero": {{"n3", "aero/cfd"}, {"", "cfd.aero/n3"}}, "cfd": {{"", "cfd"}},
-		"N3.cfd.muster": {{"n3", "cfd"}, {"", "cfd/n3"}}, "cfd.muster.": {{"", "cfd"}}, "": nil, "10.77.0.1:22": nil, "a/b": {{"", "a/b"}},
+		"N3.cfd.muster": {{"n3", "cfd"}, {"", "cfd/n3"}}, "cfd.muster.": {{"", "cfd"}}, "": nil, "10.77.0.1:22": nil,
+		"a/b": {{"", "a/b"}},
 	} {
 		got := parseJump(host)
 		if len(got) != len(want) {

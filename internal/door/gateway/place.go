@@ -93,12 +93,14 @@ func (g *Gateway) find(ctx context.Context, tx *core.Tx, c access.Caller, ref st
 		}
 		return Place{}, unknown(ref, c, all)
 	}
-	return Place{}, &Refusal{Text: fmt.Sprintf("%s may be %s", ref, names(found, " or ")), Hint: "write the project too, as " + found[0].ref() + " or " + found[0].Name + "." + found[0].Project}
+	return Place{}, &Refusal{Text: fmt.Sprintf("%s may be %s", ref, names(found, " or ")), Hint: "write the project too, as " +
+		found[0].ref() + " or " + found[0].Name + "." + found[0].Project}
 }
 
 // unknown says that there is no such place, and what there is. It is the same for those of others.
 func unknown(ref string, c access.Caller, all []Place) *Refusal {
-	r := &Refusal{Text: fmt.Sprintf("%s has no cluster %q to log in to", c.Name, ref), Hint: "you can log in to " + names(all, ", ")}
+	r := &Refusal{Text: fmt.Sprintf("%s has no cluster %q to log in to", c.Name, ref), Hint: "you can log in to " +
+		names(all, ", ")}
 	if len(all) == 0 {
 		r.Hint = "`muster create` makes one; to log in takes the role of a member in its project"
 	}

@@ -47,7 +47,8 @@ func (g *visitors) enter(v *visit) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.all[v.who.caller.Name]) >= g.limit {
-		return &Refusal{Text: fmt.Sprintf("%s has %d connections open, the most that one person may have", v.who.caller.Name, g.limit), Hint: "close some; ssh's ControlMaster carries many sessions over one"}
+		return &Refusal{Text: fmt.Sprintf("%s has %d connections open, the most that one person may have", v.who.caller.Name,
+			g.limit), Hint: "close some; ssh's ControlMaster carries many sessions over one"}
 	}
 	if g.all == nil {
 		g.all = map[string][]*visit{}

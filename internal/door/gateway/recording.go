@@ -101,7 +101,8 @@ func (t *recording) start(path string) error {
 		return err
 	}
 	t.file, t.began = file, time.Now()
-	header, err := json.Marshal(map[string]any{"version": 2, "width": t.now.Columns, "height": t.now.Rows, "timestamp": t.began.Unix()})
+	header, err := json.Marshal(map[string]any{"version": 2, "width": t.now.Columns, "height": t.now.Rows,
+		"timestamp": t.began.Unix()})
 	if err == nil {
 		_, err = file.Write(append(header, '\n'))
 	}
@@ -142,7 +143,8 @@ func (s *relayed) record(ctx context.Context) error {
 	}
 	if err != nil {
 		s.v.g.Log.ErrorContext(ctx, "cannot record a session", "session", s.e.row.ID, "error", err)
-		return &Refusal{Text: "project " + s.e.row.Project + " keeps what terminals show, and the gateway cannot write it", Hint: "an operator finds the reason in its log"}
+		return &Refusal{Text: "project " + s.e.row.Project + " keeps what terminals show, and the gateway cannot write it",
+			Hint: "an operator finds the reason in its log"}
 	}
 	say(s.outside, true, "project "+s.e.row.Project+" keeps what terminals show: this session is recorded as "+s.e.row.ID)
 	return nil

@@ -15,7 +15,8 @@ import (
 
 // asksFor lists what a client may ask of a session. Not in it: agent forwarding and X11.
 func asksFor() []string {
-	return []string{"pty-req", "env", "shell", "exec", "subsystem", "window-change", "signal", "break", "xon-xoff", "eow@openssh.com"}
+	return []string{"pty-req", "env", "shell", "exec", "subsystem", "window-change", "signal", "break", "xon-xoff",
+		"eow@openssh.com"}
 }
 
 // starts says whether a request starts what the session is for, and what that is.

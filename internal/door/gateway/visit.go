@@ -196,7 +196,8 @@ func (v *visit) tellable(ctx context.Context, err error) error {
 // begin writes that somebody is let in, before anything is carried: what is in no row has not been.
 func (v *visit) begin(ctx context.Context, p Place, what string, recorded bool) (*entrance, error) {
 	e := &entrance{row: person.Session{
-		ID: newID("s"), Person: v.who.caller.Name, Credential: v.who.credential(), Gateway: v.g.Name, Kind: p.Kind, PlaceID: p.ID, Place: p.Name,
+		ID: newID("s"), Person: v.who.caller.Name, Credential: v.who.credential(), Gateway: v.g.Name, Kind: p.Kind, PlaceID: p.ID,
+		Place:   p.Name,
 		Project: p.Project, What: what, Remote: v.server.RemoteAddr().String(), Recorded: recorded,
 	}}
 	if what != "" {
@@ -209,7 +210,8 @@ func (v *visit) begin(ctx context.Context, p Place, what string, recorded bool) 
 }
 
 func (v *visit) entry(s person.Session, action, outcome string) person.Entry {
-	return person.Entry{ID: newID("a"), Person: s.Person, Token: v.who.caller.Token, Door: person.SSHDoor, Action: action, Project: s.Project, Object: s.Place, Outcome: outcome,
+	return person.Entry{ID: newID("a"), Person: s.Person, Token: v.who.caller.Token, Door: person.SSHDoor, Action: action,
+		Project: s.Project, Object: s.Place, Outcome: outcome,
 		Remote: s.Remote, Request: s.ID}
 }
 
@@ -298,7 +300,8 @@ func say(channel ssh.Channel, terminal bool, text string) {
 	if terminal {
 		begin, end = "\r\n", "\r\n"
 	}
-	_, _ = channel.Stderr().Write([]byte(begin + "muster: " + printable.Within(text, mostTold) + end)) // who has gone needs no words
+	// who has gone needs no words
+	_, _ = channel.Stderr().Write([]byte(begin + "muster: " + printable.Within(text, mostTold) + end))
 }
 
 // reject refuses a channel with words that the client shows to its user.

@@ -67,7 +67,8 @@ func (g *Gateway) look(ctx context.Context) error {
 		return err
 	}
 	for v, reason := range ends {
-		g.Log.InfoContext(ctx, "a session is ended", "person", v.who.caller.Name, "remote", v.server.RemoteAddr().String(), "why", reason)
+		g.Log.InfoContext(ctx, "a session is ended", "person", v.who.caller.Name, "remote", v.server.RemoteAddr().String(), "why",
+			reason)
 		v.end(reason)
 	}
 	return nil
@@ -167,7 +168,8 @@ func (g *Gateway) housekeep(ctx context.Context) {
 					}
 				}
 			}
-			return errors.Join(person.LoseSessions(ctx, tx, lostAfter), person.ForgetSessions(ctx, tx, keepSessions), authority.ForgetGatewayKeys(ctx, tx))
+			return errors.Join(person.LoseSessions(ctx, tx, lostAfter), person.ForgetSessions(ctx, tx, keepSessions),
+				authority.ForgetGatewayKeys(ctx, tx))
 		})
 		if err := errors.Join(err, g.loadKeys(ctx)); err != nil && ctx.Err() == nil {
 			g.Log.ErrorContext(ctx, "the gateway cannot keep house", "error", err)

@@ -45,7 +45,8 @@ func (g *Gateway) serverConfig(ctx context.Context) *ssh.ServerConfig {
 			MACs:    []string{ssh.HMACSHA256ETM, ssh.HMACSHA512ETM},
 		},
 		PublicKeyAuthAlgorithms: []string{
-			ssh.KeyAlgoED25519, ssh.KeyAlgoSKED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoSKECDSA256,
+			ssh.KeyAlgoED25519, ssh.KeyAlgoSKED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521,
+			ssh.KeyAlgoSKECDSA256,
 			ssh.KeyAlgoRSASHA256, ssh.KeyAlgoRSASHA512,
 		},
 		MaxAuthTries:  10, // an agent may hold several keys

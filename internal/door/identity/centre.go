@@ -16,10 +16,12 @@ func (a *Authority) CentreCA() string { return a.now().lines(SSHCentres) }
 // CertifyGuest signs a key for an account at a centre, for life. The person is the key ID, which the centre's sshd writes
 // to its log: so those who share an account can be told apart there.
 func (a *Authority) CertifyGuest(publicKey, person, account string, now time.Time, life time.Duration) (string, error) {
-	return certifySSH(a.now().signing(SSHCentres).signer, publicKey, ssh.UserCert, person, []string{account}, userRights(), now, life)
+	return certifySSH(a.now().signing(SSHCentres).signer, publicKey, ssh.UserCert, person, []string{account}, userRights(), now,
+		life)
 }
 
 // CertifyProbe is CertifyGuest for the account that asks for queues: it runs commands, and gets no terminal and no forwarding.
 func (a *Authority) CertifyProbe(publicKey, account string, now time.Time, life time.Duration) (string, error) {
-	return certifySSH(a.now().signing(SSHCentres).signer, publicKey, ssh.UserCert, "muster's look at the queues", []string{account}, nil, now, life)
+	return certifySSH(a.now().signing(SSHCentres).signer, publicKey, ssh.UserCert, "muster's look at the queues",
+		[]string{account}, nil, now, life)
 }

@@ -116,7 +116,8 @@ func (a *Authority) ServerTLS(now time.Time) (*tls.Config, error) {
 			return nil, err
 		}
 		return &tls.Config{
-			MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*certificate}, ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: pool,
+			MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*certificate}, ClientAuth: tls.VerifyClientCertIfGiven,
+			ClientCAs:              pool,
 			SessionTicketsDisabled: true, // each connection shows what it is by
 		}, nil
 	}}, nil
@@ -213,7 +214,8 @@ func (a *Authority) CertifyAgent(csrPEM string, who Agent, now time.Time) (certi
 	if err != nil {
 		return "", "", err
 	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), fingerprintOf(csr.RawSubjectPublicKeyInfo), nil
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), fingerprintOf(csr.RawSubjectPublicKeyInfo),
+		nil
 }
 
 // fingerprintOf is the SHA-256 of a public key, as people write it.
@@ -266,17 +268,20 @@ func NewHostKey() (public, private string, err error) {
 
 // CertifyGateway signs a gateway's SSH host key for its names.
 func (a *Authority) CertifyGateway(publicKey string, names []string, now time.Time) (string, error) {
-	return certifySSH(a.now().signing(SSHGateways).signer, publicKey, ssh.HostCert, "gateway "+strings.Join(names, " "), names, nil, now, CertificateLife)
+	return certifySSH(a.now().signing(SSHGateways).signer, publicKey, ssh.HostCert, "gateway "+strings.Join(names, " "), names,
+		nil, now, CertificateLife)
 }
 
 // CertifyHost signs a node's SSH host key for its names.
 func (a *Authority) CertifyHost(publicKey string, names []string, now time.Time) (string, error) {
-	return certifySSH(a.now().signing(SSHHosts).signer, publicKey, ssh.HostCert, "host "+strings.Join(names, " "), names, nil, now, CertificateLife)
+	return certifySSH(a.now().signing(SSHHosts).signer, publicKey, ssh.HostCert, "host "+strings.Join(names, " "), names, nil,
+		now, CertificateLife)
 }
 
 // CertifyUser signs a user's SSH key for one account, for life. Agent forwarding and X11 are not in it.
 func (a *Authority) CertifyUser(publicKey, identity, account string, now time.Time, life time.Duration) (string, error) {
-	return certifySSH(a.now().signing(SSHUsers).signer, publicKey, ssh.UserCert, identity, []string{account}, userRights(), now, life)
+	return certifySSH(a.now().signing(SSHUsers).signer, publicKey, ssh.UserCert, identity, []string{account}, userRights(), now,
+		life)
 }
 
 func userRights() map[string]string {
@@ -293,10 +298,12 @@ func (a *Authority) IsLoginCA(key ssh.PublicKey) bool { return a.now().among(SSH
 // CertifyLogin signs a person's SSH key for as long as their login lasts. The principal is the person, the key ID is the
 // ID of the login's token and nothing else: the certificate is good while that token is, whatever its own end.
 func (a *Authority) CertifyLogin(publicKey, person, tokenID string, now time.Time, life time.Duration) (string, error) {
-	return certifySSH(a.now().signing(SSHLogins).signer, publicKey, ssh.UserCert, tokenID, []string{person}, userRights(), now, life)
+	return certifySSH(a.now().signing(SSHLogins).signer, publicKey, ssh.UserCert, tokenID, []string{person}, userRights(), now,
+		life)
 }
 
-func certifySSH(ca ssh.Signer, publicKey string, kind uint32, id string, principals []string, extensions map[string]string, now time.Time, life time.Duration) (string, error) {
+func certifySSH(ca ssh.Signer, publicKey string, kind uint32, id string, principals []string, extensions map[string]string,
+	now time.Time, life time.Duration) (string, error) {
 	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(publicKey))
 	if err != nil {
 		return "", fmt.Errorf("read the public key: %w", err)

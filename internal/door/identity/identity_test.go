@@ -23,7 +23,8 @@ func open(t *testing.T, root string) *Authority {
 func TestReplicasWithOneRootTrustEachOther(t *testing.T) {
 	root := NewRoot()
 	a, b := open(t, root), open(t, root)
-	if a.AgentsPEM() != b.AgentsPEM() || a.UserCA() != b.UserCA() || a.HostCA() != b.HostCA() || a.Token("n1", 3) != b.Token("n1", 3) {
+	if a.AgentsPEM() != b.AgentsPEM() || a.UserCA() != b.UserCA() || a.HostCA() != b.HostCA() ||
+		a.Token("n1", 3) != b.Token("n1", 3) {
 		t.Fatal("the same root gave two different authorities")
 	}
 	if other := open(t, NewRoot()); other.AgentsPEM() == a.AgentsPEM() || other.UserCA() == a.UserCA() {
@@ -64,7 +65,8 @@ func TestAnAgentsCertificateSaysWhoItIs(t *testing.T) {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(a.AgentsPEM()))
-	if _, err := c.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+	if _, err := c.Verify(x509.VerifyOptions{Roots: pool,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 		t.Fatal(err)
 	}
 	if who, err := AgentOf(c); err != nil || who != (Agent{"nabc", 7, fingerprint}) || fingerprint == "" {
@@ -121,7 +123,8 @@ func TestALoginsCertificateIsNothingToNodes(t *testing.T) {
 	_, certificate := certified(t, func(key string) (string, error) {
 		return a.CertifyLogin(key, "alice", "t-1", time.Now(), time.Hour)
 	})
-	if certificate.KeyId != "t-1" || line(certificate.SignatureKey) != a.LoginCA() || a.LoginCA() == a.UserCA() || a.LoginCA() == a.HostCA() {
+	if certificate.KeyId != "t-1" || line(certificate.SignatureKey) != a.LoginCA() || a.LoginCA() == a.UserCA() ||
+		a.LoginCA() == a.HostCA() {
 		t.Errorf("key ID %q, signed by %s", certificate.KeyId, line(certificate.SignatureKey))
 	}
 	for _, c := range []struct {

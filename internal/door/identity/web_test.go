@@ -25,7 +25,8 @@ func TestTheWebAuthorityIsTheSameEverywhereAndVouchesForItsDomainOnly(t *testing
 	}
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM([]byte(one.PEM()))
-	for host, want := range map[string]bool{"jupyter--cfd--aero.apps.example.org": true, "www.example.org": false, "bank.example": false} {
+	for host, want := range map[string]bool{"jupyter--cfd--aero.apps.example.org": true, "www.example.org": false,
+		"bank.example": false} {
 		made, err := replica.Certify(host, time.Now())
 		if err != nil {
 			t.Fatal(err)

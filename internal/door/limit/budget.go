@@ -42,7 +42,8 @@ func Raise() (int, error) {
 func BudgetOf(files int) Budget {
 	part := func(of, most int) int { return max(16, min(files/of, most)) }
 	return Budget{
-		Files: files, API: part(4, 8192), Agents: part(4, 1<<16), Cluster: part(16, 1024), Web: part(16, 4096), SSH: part(16, 4096),
+		Files: files, API: part(4, 8192), Agents: part(4, 1<<16), Cluster: part(16, 1024), Web: part(16, 4096),
+		SSH:     part(16, 4096),
 		Control: part(64, 256), Metrics: part(64, 64),
 	}
 }
@@ -52,13 +53,15 @@ func (b Budget) Few() string {
 	if b.Files >= fewFiles {
 		return ""
 	}
-	return fmt.Sprintf("this process may have %d file descriptors only, so the API has %d connections and all agents together %d; give it more "+
+	return fmt.Sprintf("this process may have %d file descriptors only, so the API has %d connections and all agents together "+
+		"%d; give it more "+
 		"(LimitNOFILE= of systemd, ulimit -Hn)", b.Files, b.API, b.Agents)
 }
 
 // APILimits are those of users and their programs.
 func (b Budget) APILimits() Limits {
-	return Limits{Door: "api", Total: b.API, Each: 256, Header: 10 * time.Second, Idle: 2 * time.Minute, Body: time.Minute, Stall: 30 * time.Second, Plain: true}
+	return Limits{Door: "api", Total: b.API, Each: 256, Header: 10 * time.Second, Idle: 2 * time.Minute, Body: time.Minute,
+		Stall: 30 * time.Second, Plain: true}
 }
 
 // ControlLimits are those of the socket for the host's administrator.
@@ -77,7 +80,8 @@ func (b Budget) MetricsLimits() Limits {
 
 // AgentsLimits are those of the agents of a network of machines, or of this host. Agents call every 5 s.
 func (b Budget) AgentsLimits(door string) Limits {
-	return Limits{Door: door, Total: b.Agents, Each: 32, Header: 10 * time.Second, Idle: 30 * time.Second, Body: 30 * time.Second, Stall: 30 * time.Second}
+	return Limits{Door: door, Total: b.Agents, Each: 32, Header: 10 * time.Second, Idle: 30 * time.Second, Body: 30 * time.Second,
+		Stall: 30 * time.Second}
 }
 
 // ClusterLimits are those of the agents of one cluster's guests.

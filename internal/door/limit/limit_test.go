@@ -118,7 +118,8 @@ func (s *site) dial(who byte) net.Conn {
 func ask(c net.Conn, path string, headers ...string) int {
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	defer func() { _ = c.SetDeadline(time.Time{}) }()
-	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n", path, strings.Join(append(headers, ""), "\r\n")); err != nil {
+	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n", path,
+		strings.Join(append(headers, ""), "\r\n")); err != nil {
 		return 0
 	}
 	response, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -138,13 +139,16 @@ func closed(c net.Conn, within time.Duration) bool {
 }
 
 func usual() limit.Limits {
-	return limit.Limits{Door: "test", Total: 20, Each: 5, Header: 10 * time.Second, Idle: time.Minute, Body: time.Minute, Stall: time.Minute, Plain: true}
+	return limit.Limits{Door: "test", Total: 20, Each: 5, Header: 10 * time.Second, Idle: time.Minute, Body: time.Minute,
+		Stall: time.Minute, Plain: true}
 }
 
 func ok(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
 
 func TestManyIdleConnectionsKeepNobodyOut(t *testing.T) {
-	for name, who := range map[string]func(int) byte{"of one address": func(int) byte { return 7 }, "of many": func(i int) byte { return byte(i%200 + 1) }, "of this host": func(int) byte { return 0 }} {
+	for name, who := range map[string]func(int) byte{"of one address": func(int) byte { return 7 }, "of many": func(i int) byte {
+		return byte(i%200 + 1)
+	}, "of this host": func(int) byte { return 0 }} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, usual(), ok)
 			var first net.Conn
@@ -234,7 +238,8 @@ func TestWhereAllAreKnownTheNextIsToldSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, _ := io.ReadAll(response.Body)
-	if response.StatusCode != 503 || response.Header.Get("Retry-After") == "" || !strings.Contains(string(text), `"code":"unavailable"`) {
+	if response.StatusCode != 503 || response.Header.Get("Retry-After") == "" ||
+		!strings.Contains(string(text), `"code":"unavailable"`) {
 		t.Error(response.Status, string(text))
 	}
 }
@@ -333,7 +338,8 @@ func TestSharesAreOfAPersonAndOfAll(t *testing.T) {
 			t.Fatal(over)
 		}
 	}
-	if over := enter("ada"); over == nil || !over.Own || over.Error() != "ada has 2 event streams open, which is all that one may have at once (close some)" {
+	if over := enter("ada"); over == nil || !over.Own ||
+		over.Error() != "ada has 2 event streams open, which is all that one may have at once (close some)" {
 		t.Error(over)
 	}
 	if enter("bob") != nil {

@@ -65,7 +65,8 @@ const partings = 32
 
 // Limiter makes a door of a listener.
 func (g *Group) Limiter(l net.Listener, limits Limits) *Limiter {
-	return &Limiter{Listener: l, limits: limits, group: g, all: scope{most: limits.Total}, of: map[string]*scope{}, last: make(chan struct{}, partings)}
+	return &Limiter{Listener: l, limits: limits, group: g, all: scope{most: limits.Total}, of: map[string]*scope{},
+		last: make(chan struct{}, partings)}
 }
 
 // class is what a connection does.
@@ -297,7 +298,8 @@ func Known(ctx context.Context) {
 }
 
 // noRoom is all that a connection is told for which there is no room.
-const noRoom = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nRetry-After: 2\r\nConnection: close\r\n\r\n" +
+const noRoom = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nRetry-After: 2\r\nConnection: " +
+	"close\r\n\r\n" +
 	`{"title":"Service Unavailable","status":503,"code":"unavailable","detail":"the controller has as many connections as it may have, ` +
 	`all of callers that it knows (try again in a moment; an operator sees them in muster_connections)"}` + "\n"
 

@@ -25,7 +25,8 @@ func (g *Limiter) Server(ctx context.Context, h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: g.limits.paced(h), ReadHeaderTimeout: g.limits.Header, IdleTimeout: g.limits.Idle, MaxHeaderBytes: mostHeaders,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: mostStreams, WriteByteTimeout: g.limits.Stall, SendPingTimeout: g.limits.Stall, PingTimeout: g.limits.Header,
+			MaxConcurrentStreams: mostStreams, WriteByteTimeout: g.limits.Stall, SendPingTimeout: g.limits.Stall,
+			PingTimeout: g.limits.Header,
 		},
 		ConnState:   changed,
 		BaseContext: func(net.Listener) context.Context { return ctx },
@@ -115,7 +116,8 @@ func (b *body) Read(into []byte) (int, error) {
 	if err != nil && !b.done {
 		b.done = true
 		if errors.Is(err, io.EOF) {
-			// The server now watches whether the client goes. Its time is the handler's: if the deadline passed, that would look as
+			// The server now watches whether the client goes. Its time is the handler's: if the deadline passed, that would look
+			// as
 			// if the client had gone.
 			_ = b.control.SetReadDeadline(time.Time{})
 		}

@@ -71,9 +71,11 @@ func (s *Share) Enter(who string, reserved bool) (leave func(), over *Over) {
 func (s *Share) full(who string) *Over {
 	switch {
 	case s.of[who] >= s.Each:
-		return &Over{Own: true, After: again, Hint: s.Hint, Text: fmt.Sprintf("%s has %d %s open, which is all that one may have at once", who, s.of[who], s.Kind)}
+		return &Over{Own: true, After: again, Hint: s.Hint,
+			Text: fmt.Sprintf("%s has %d %s open, which is all that one may have at once", who, s.of[who], s.Kind)}
 	case s.all >= s.Total:
-		return &Over{After: again, Hint: "try again in a moment", Text: fmt.Sprintf("all callers together have %d %s open, which is all that this controller has", s.all, s.Kind)}
+		return &Over{After: again, Hint: "try again in a moment",
+			Text: fmt.Sprintf("all callers together have %d %s open, which is all that this controller has", s.all, s.Kind)}
 	}
 	return nil
 }

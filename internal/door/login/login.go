@@ -62,7 +62,8 @@ func Open(settings inventory.Login) (*Provider, error) {
 		return nil, fmt.Errorf("login.secret_file: %w", err)
 	}
 	if about.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("login.secret_file: others than its owner may read %s: `chmod 600` it, and have the provider make another secret: %w", settings.SecretFile, fs.ErrPermission)
+		return nil, fmt.Errorf("login.secret_file: others than its owner may read %s: `chmod 600` it, and have the provider "+
+			"make another secret: %w", settings.SecretFile, fs.ErrPermission)
 	}
 	text, err := os.ReadFile(settings.SecretFile)
 	if err != nil {
@@ -115,10 +116,11 @@ type Site struct {
 	Scopes   []string
 	Auth     string // where browsers go
 	Token    string // where device codes are exchanged; "" with Device
-	Device   string // where device codes are asked for; "": the provider has none, or gives them to those who know the client's secret only
-	Port     int    // that the answer has to come back to; 0: any
-	Create   bool   // who has never been here becomes a new person
-	For      time.Duration
+	// where device codes are asked for; "": the provider has none, or gives them to those who know the client's secret only
+	Device string
+	Port   int  // that the answer has to come back to; 0: any
+	Create bool // who has never been here becomes a new person
+	For    time.Duration
 }
 
 // Site tells it.
@@ -127,7 +129,8 @@ func (p *Provider) Site(ctx context.Context) (Site, error) {
 	if err != nil {
 		return Site{}, err
 	}
-	s := Site{Issuer: p.settings.Issuer, ClientID: p.settings.ClientID, Scopes: p.settings.Scopes, Auth: found.Endpoint().AuthURL, Port: p.settings.Port,
+	s := Site{Issuer: p.settings.Issuer, ClientID: p.settings.ClientID, Scopes: p.settings.Scopes, Auth: found.Endpoint().AuthURL,
+		Port:   p.settings.Port,
 		Create: p.settings.Create, For: p.settings.For}
 	if p.secret == "" && found.Endpoint().DeviceAuthURL != "" {
 		s.Device, s.Token = found.Endpoint().DeviceAuthURL, found.Endpoint().TokenURL
@@ -161,7 +164,8 @@ func (p *Provider) Exchange(ctx context.Context, code Code, now time.Time) (Iden
 	if code.Nonce == "" || code.Verifier == "" {
 		return Identity{}, fmt.Errorf("%w: a code is taken together with its verifier and its nonce", ErrRefused)
 	}
-	client := oauth2.Config{ClientID: p.settings.ClientID, ClientSecret: p.secret, Endpoint: found.Endpoint(), RedirectURL: code.Redirect}
+	client := oauth2.Config{ClientID: p.settings.ClientID, ClientSecret: p.secret, Endpoint: found.Endpoint(),
+		RedirectURL: code.Redirect}
 	client.Endpoint.AuthStyle = p.style(found)
 	answer, err := client.Exchange(oidc.ClientContext(ctx, p.http), code.Code, oauth2.VerifierOption(code.Verifier))
 	if err != nil {
@@ -169,7 +173,8 @@ func (p *Provider) Exchange(ctx context.Context, code Code, now time.Time) (Iden
 	}
 	raw, _ := answer.Extra("id_token").(string)
 	if raw == "" {
-		return Identity{}, errors.New("the provider answers a code without an ID token: is openid one of the client's scopes there?")
+		return Identity{}, errors.New(
+			"the provider answers a code without an ID token: is openid one of the client's scopes there?")
 	}
 	return p.verify(ctx, raw, code.Nonce, now)
 }
@@ -196,7 +201,8 @@ func told(err error) error {
 	case answer.Response != nil && answer.Response.StatusCode >= 500:
 		return fmt.Errorf("exchange the code: the provider answers %s", answer.Response.Status)
 	case answer.ErrorCode == "invalid_client" || answer.ErrorCode == "unauthorized_client":
-		return fmt.Errorf("exchange the code: the provider does not know this client (%s): the site file and the provider must agree about login.client_id and login.secret_file", answer.ErrorCode)
+		return fmt.Errorf("exchange the code: the provider does not know this client (%s): the site file and the provider "+
+			"must agree about login.client_id and login.secret_file", answer.ErrorCode)
 	}
 	return fmt.Errorf("%w: the provider does not take the code: it was used, is too old, or is somebody else's", ErrRefused)
 }
@@ -237,13 +243,15 @@ func (p *Provider) verify(ctx context.Context, raw, nonce string, now time.Time)
 	case token.Nonce != nonce:
 		return Identity{}, fmt.Errorf("%w: the ID token was made for another login", ErrRefused)
 	case claims.Party != "" && claims.Party != p.settings.ClientID:
-		return Identity{}, fmt.Errorf("%w: the ID token was issued to %q, not to %q", ErrRefused, claims.Party, p.settings.ClientID)
+		return Identity{}, fmt.Errorf("%w: the ID token was issued to %q, not to %q", ErrRefused, claims.Party,
+			p.settings.ClientID)
 	case token.Subject == "" || strings.ContainsAny(token.Subject, " \n"):
 		return Identity{}, fmt.Errorf("%w: the ID token has no usable subject", ErrRefused)
 	}
 	sum := sha256.Sum256(payload)
 	name, _ := all[p.settings.NameClaim].(string)
 	return Identity{
-		Subject: p.settings.Issuer + " " + token.Subject, Name: name, FullName: claims.Name, Until: token.Expiry, Hash: hex.EncodeToString(sum[:]),
+		Subject: p.settings.Issuer + " " + token.Subject, Name: name, FullName: claims.Name, Until: token.Expiry,
+		Hash: hex.EncodeToString(sum[:]),
 	}, nil
 }

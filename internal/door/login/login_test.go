@@ -20,7 +20,8 @@ import (
 
 func open(t *testing.T, i *logintest.Issuer) *login.Provider {
 	t.Helper()
-	p, err := login.Open(inventory.Login{Issuer: i.URL, ClientID: "muster", Scopes: []string{"openid"}, NameClaim: "preferred_username", For: time.Hour})
+	p, err := login.Open(inventory.Login{Issuer: i.URL, ClientID: "muster", Scopes: []string{"openid"},
+		NameClaim: "preferred_username", For: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,19 +33,22 @@ func TestAnIDTokenSaysWhoSomebodyIs(t *testing.T) {
 	p := open(t, i)
 	raw := i.Token(i.Claims(map[string]any{"name": "Alice Example"}))
 	who, err := p.Verify(t.Context(), raw, time.Now())
-	if err != nil || who.Subject != i.URL+" s-1" || who.Name != "alice" || who.FullName != "Alice Example" || who.Until.Before(time.Now()) {
+	if err != nil || who.Subject != i.URL+" s-1" || who.Name != "alice" || who.FullName != "Alice Example" ||
+		who.Until.Before(time.Now()) {
 		t.Fatal(who, err)
 	}
 	// The same signed words in JWS's other form are the same proof.
 	parts := strings.Split(raw, ".")
-	other, err := json.Marshal(map[string]any{"payload": parts[1], "protected": parts[0], "signature": parts[2], "header": map[string]string{"x": "y"}})
+	other, err := json.Marshal(map[string]any{"payload": parts[1], "protected": parts[0], "signature": parts[2],
+		"header": map[string]string{"x": "y"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if again, err := p.Verify(t.Context(), string(other), time.Now()); err == nil && again.Hash != who.Hash {
 		t.Error("a token written in another way counts as another one")
 	}
-	if again, err := p.Verify(t.Context(), i.Token(i.Claims(map[string]any{"jti": "2"})), time.Now()); err != nil || again.Hash == who.Hash {
+	if again, err := p.Verify(t.Context(), i.Token(i.Claims(map[string]any{"jti": "2"})), time.Now()); err != nil ||
+		again.Hash == who.Hash {
 		t.Error("another token counts as the same", err)
 	}
 }
@@ -67,18 +71,20 @@ func TestATokenThatProvesNothingIsRefusedWithWords(t *testing.T) {
 		"claims changed":         {parts[0] + "." + base64.RawURLEncoding.EncodeToString(payload) + "." + parts[2], "signature"},
 		"no algorithm":           {i.Unsigned(i.Claims(nil)), "malformed"},
 		"public key as a secret": {i.Confused(i.Claims(nil)), "malformed"},
-		"issued to another":      {i.Token(i.Claims(map[string]any{"aud": []string{"muster", "shop"}, "azp": "shop"})), `issued to "shop"`},
-		"of a browser's login":   {i.Token(i.Claims(map[string]any{"nonce": "n"})), "another login"},
-		"nobody":                 {i.Token(i.Claims(map[string]any{"sub": ""})), "subject"},
-		"two words":              {i.Token(i.Claims(map[string]any{"sub": "a b"})), "subject"},
-		"nothing":                {"", "malformed"},
+		"issued to another": {i.Token(i.Claims(map[string]any{"aud": []string{"muster", "shop"}, "azp": "shop"})),
+			`issued to "shop"`},
+		"of a browser's login": {i.Token(i.Claims(map[string]any{"nonce": "n"})), "another login"},
+		"nobody":               {i.Token(i.Claims(map[string]any{"sub": ""})), "subject"},
+		"two words":            {i.Token(i.Claims(map[string]any{"sub": "a b"})), "subject"},
+		"nothing":              {"", "malformed"},
 	} {
 		_, err := p.Verify(t.Context(), c.raw, time.Now())
 		if !errors.Is(err, login.ErrRefused) || !strings.Contains(err.Error(), c.words) {
 			t.Errorf("%s: %v; %q wanted", name, err, c.words)
 		}
 	}
-	if _, err := p.Exchange(t.Context(), login.Code{Code: "x", Redirect: "http://127.0.0.1/"}, time.Now()); !errors.Is(err, login.ErrRefused) {
+	if _, err := p.Exchange(t.Context(), login.Code{Code: "x", Redirect: "http://127.0.0.1/"}, time.Now()); !errors.Is(err,
+		login.ErrRefused) {
 		t.Error("a code without verifier and nonce:", err)
 	}
 }
@@ -122,7 +128,8 @@ func TestAClientsSecretIsForItsOwnerAndNotForClients(t *testing.T) {
 	if err := os.WriteFile(file, []byte("s3cret\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := login.Open(settings); err == nil || !strings.Contains(err.Error(), "chmod 600") || strings.Contains(err.Error(), "s3cret") {
+	if _, err := login.Open(settings); err == nil || !strings.Contains(err.Error(), "chmod 600") ||
+		strings.Contains(err.Error(), "s3cret") {
 		t.Error(err)
 	}
 	if err := os.Chmod(file, 0o600); err != nil {
@@ -158,17 +165,20 @@ func TestACodeIsExchangedByWhoKnowsTheRest(t *testing.T) {
 			if who, err := p.Exchange(t.Context(), code, time.Now()); err != nil || who.Name != "alice" {
 				t.Fatal(who, err)
 			}
-			if _, err := p.Exchange(t.Context(), code, time.Now()); !errors.Is(err, login.ErrRefused) || !strings.Contains(err.Error(), "it was used") {
+			if _, err := p.Exchange(t.Context(), code, time.Now()); !errors.Is(err, login.ErrRefused) ||
+				!strings.Contains(err.Error(), "it was used") {
 				t.Error("a code twice:", err)
 			}
 			i.Codes.Store("c-2", i.Token(i.Claims(map[string]any{"nonce": "another"})))
 			code.Code = "c-2"
-			if _, err := p.Exchange(t.Context(), code, time.Now()); !errors.Is(err, login.ErrRefused) || !strings.Contains(err.Error(), "another login") {
+			if _, err := p.Exchange(t.Context(), code, time.Now()); !errors.Is(err, login.ErrRefused) ||
+				!strings.Contains(err.Error(), "another login") {
 				t.Error("another nonce:", err)
 			}
 			i.Secret, code.Code = "changed", "c-3" // the site's mistake, not the user's
 			i.Codes.Store("c-3", i.Token(i.Claims(map[string]any{"nonce": "n"})))
-			if _, err := p.Exchange(t.Context(), code, time.Now()); err == nil || errors.Is(err, login.ErrRefused) || strings.Contains(err.Error(), "s3cret") {
+			if _, err := p.Exchange(t.Context(), code, time.Now()); err == nil || errors.Is(err, login.ErrRefused) ||
+				strings.Contains(err.Error(), "s3cret") {
 				t.Error("a wrong secret:", err)
 			}
 		})

@@ -35,8 +35,10 @@ const DefaultDeadline = 30 * 24 * time.Hour
 // Name is how people call a use.
 func Name(use identity.Use) string {
 	return map[identity.Use]string{
-		identity.BootTokens: "boot-tokens", identity.Agents: "agents-ca", identity.SSHUsers: "user-ca", identity.SSHHosts: "host-ca",
-		identity.SSHLogins: "login-ca", identity.SSHGateways: "gateway-ca", identity.SSHCentres: "centre-ca", identity.WebApps: "web-ca",
+		identity.BootTokens: "boot-tokens", identity.Agents: "agents-ca", identity.SSHUsers: "user-ca",
+		identity.SSHHosts:  "host-ca",
+		identity.SSHLogins: "login-ca", identity.SSHGateways: "gateway-ca", identity.SSHCentres: "centre-ca",
+		identity.WebApps: "web-ca",
 	}[use]
 }
 
@@ -101,7 +103,8 @@ func first(ctx context.Context, tx *core.Tx, root string) error {
 		return err
 	}
 	for _, g := range derived {
-		if err := authority.AddGeneration(ctx, tx, authority.Generation{Use: string(g.Use), Number: g.Number, Seed: core.NewSecret(g.Seed)}, true); err != nil {
+		if err := authority.AddGeneration(ctx, tx, authority.Generation{Use: string(g.Use), Number: g.Number,
+			Seed: core.NewSecret(g.Seed)}, true); err != nil {
 			return err
 		}
 	}
@@ -129,7 +132,8 @@ func (k *Keeper) Load(ctx context.Context, tx *core.Tx) error {
 		if err != nil {
 			return err
 		}
-		all = append(all, identity.Generation{Use: identity.Use(row.Use), Number: row.Number, Seed: seed, Signs: !row.SignsAt.IsZero()})
+		all = append(all, identity.Generation{Use: identity.Use(row.Use), Number: row.Number, Seed: seed,
+			Signs: !row.SignsAt.IsZero()})
 	}
 	if err := k.Authority.Set(all); err != nil {
 		return err
@@ -189,7 +193,8 @@ func Begin(ctx context.Context, tx *core.Tx, o Order) error {
 			if newest.Waits != "" {
 				waits += " for " + newest.Waits
 			}
-			return fmt.Errorf("%s %w: generation %d %s; `muster secrets rotate %s --now` ends that at once", Name(use), ErrUnderWay, newest.Number, waits, Name(use))
+			return fmt.Errorf("%s %w: generation %d %s; `muster secrets rotate %s --now` ends that at once", Name(use),
+				ErrUnderWay, newest.Number, waits, Name(use))
 		}
 		announce, keep := times(use)
 		if o.Announce != nil {
@@ -202,7 +207,8 @@ func Begin(ctx context.Context, tx *core.Tx, o Order) error {
 		if deadline == 0 {
 			deadline = DefaultDeadline
 		}
-		g := authority.Generation{Use: string(use), Number: newest.Number + 1, Seed: core.NewSecret(identity.NewSeed()), MadeBy: o.By, Announce: announce, Keep: keep, Deadline: deadline}
+		g := authority.Generation{Use: string(use), Number: newest.Number + 1, Seed: core.NewSecret(identity.NewSeed()),
+			MadeBy: o.By, Announce: announce, Keep: keep, Deadline: deadline}
 		if err := authority.AddGeneration(ctx, tx, g, o.Now); err != nil {
 			return err
 		}
@@ -304,7 +310,8 @@ func take(ctx context.Context, tx *core.Tx, use identity.Use, g authority.Genera
 		tx.Log(core.Event{Type: "secrets.rotated", Text: fmt.Sprintf("%s: generation %d signs from now on", Name(use), g.Number)})
 		return authority.SignGeneration(ctx, tx, g)
 	case retire:
-		tx.Log(core.Event{Type: "secrets.rotated", Text: fmt.Sprintf("%s: what was signed before generation %d is refused from now on", Name(use), g.Number)})
+		tx.Log(core.Event{Type: "secrets.rotated",
+			Text: fmt.Sprintf("%s: what was signed before generation %d is refused from now on", Name(use), g.Number)})
 		if err := authority.ForgetGenerations(ctx, tx, g.Use, g.Number); err != nil {
 			return err
 		}

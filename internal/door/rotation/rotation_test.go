@@ -87,7 +87,8 @@ func TestTheFirstGenerationsAreThoseOfTheRoot(t *testing.T) {
 		update(t, s, func(ctx context.Context, tx *core.Tx) error { _, err := tx.Secret(ctx, "root", root); return err })
 		k, old := keeper(t, s), must(identity.Open(root))(t)
 		a := k.Authority
-		if a.AgentsPEM() != old.AgentsPEM() || a.UserCA() != old.UserCA() || a.HostCA() != old.HostCA() || a.LoginCA() != old.LoginCA() || a.GatewayCA() != old.GatewayCA() ||
+		if a.AgentsPEM() != old.AgentsPEM() || a.UserCA() != old.UserCA() || a.HostCA() != old.HostCA() ||
+			a.LoginCA() != old.LoginCA() || a.GatewayCA() != old.GatewayCA() ||
 			a.CentreCA() != old.CentreCA() || a.Token("n", 1) != old.Token("n", 1) {
 			t.Error("a site that is older than rotation has other keys now")
 		}
@@ -112,7 +113,8 @@ func TestARotationThatWasInterruptedIsContinuedByAnotherController(t *testing.T)
 	kindstest.Each(t, func(t *testing.T, url string) {
 		s := kindstest.Open(t, url)
 		first, second := keeper(t, s), keeper(t, s)
-		was := map[string]string{"users": first.Authority.UserCA(), "agents": first.Authority.AgentsPEM(), "token": first.Authority.Token("n", 1)}
+		was := map[string]string{"users": first.Authority.UserCA(), "agents": first.Authority.AgentsPEM(),
+			"token": first.Authority.Token("n", 1)}
 		begin(t, s, rotation.Order{Uses: identity.Uses()})
 		load(t, second)
 		a := second.Authority
@@ -167,7 +169,8 @@ func TestNobodyIsLeftBehind(t *testing.T) {
 		steps(t, k, func() bool {
 			return k.Authority.Signing(identity.BootTokens) == 2 && strings.Contains(waits(), "default/cfd n1")
 		})
-		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) { // longer than a new one settles
+		// longer than a new one settles
+		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 			if err := k.Step(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -201,15 +204,18 @@ func TestAfterTheDeadlineNobodyIsWaitedFor(t *testing.T) {
 func sleeper(t *testing.T, s *core.Store, url string) {
 	t.Helper()
 	update(t, s, func(ctx context.Context, tx *core.Tx) error {
-		err := machine.Add(ctx, tx, inventory.Machine{ID: "m1", Name: "m1", Substrate: "local", Facts: inventory.Facts{Arch: "amd64", NUMA: []inventory.NUMANode{{CPUs: "0-1"}}}})
+		err := machine.Add(ctx, tx, inventory.Machine{ID: "m1", Name: "m1", Substrate: "local",
+			Facts: inventory.Facts{Arch: "amd64", NUMA: []inventory.NUMANode{{CPUs: "0-1"}}}})
 		if err == nil {
-			err = cluster.Add(ctx, tx, cluster.Cluster{ID: "c1", Project: "default", Name: "cfd", Spec: spec.Cluster{Name: "cfd"}, Image: "sha256:00", Credential: core.NewSecret([]byte("k")), CreatedBy: "admin"})
+			err = cluster.Add(ctx, tx, cluster.Cluster{ID: "c1", Project: "default", Name: "cfd", Spec: spec.Cluster{Name: "cfd"},
+				Image: "sha256:00", Credential: core.NewSecret([]byte("k")), CreatedBy: "admin"})
 		}
 		if err == nil {
 			err = cluster.AddSeat(ctx, tx, "c1", cluster.Seat{Name: "n1", Slot: 3})
 		}
 		if err == nil {
-			err = node.Add(ctx, tx, node.Node{ID: "n1", Cluster: "c1", Name: "n1", Role: protocol.Compute, Queue: "main", Class: "local", MachineID: "m1", Machine: "m1"})
+			err = node.Add(ctx, tx, node.Node{ID: "n1", Cluster: "c1", Name: "n1", Role: protocol.Compute, Queue: "main",
+				Class: "local", MachineID: "m1", Machine: "m1"})
 		}
 		if err != nil {
 			return err
@@ -238,7 +244,8 @@ func TestWhatAStolenAuthoritySignsIsRefusedOnceItIsGone(t *testing.T) {
 
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	der := must(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key))(t)
-	forged, _, err := stolen.CertifyAgent(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), identity.Agent{Node: "n1", Boot: 1}, time.Now())
+	forged, _, err := stolen.CertifyAgent(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})),
+		identity.Agent{Node: "n1", Boot: 1}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +301,8 @@ func TestWhatAStolenAuthoritySignsIsRefusedOnceItIsGone(t *testing.T) {
 		text := must(sign())(t)
 		certificate := must(ssh.ParsePublicKey(must2(ssh.ParseAuthorizedKey([]byte(text)))(t).Marshal()))(t).(*ssh.Certificate)
 		believed := func() bool {
-			return use == identity.SSHHosts && a.IsHostCA(certificate.SignatureKey) || use == identity.SSHLogins && a.IsLoginCA(certificate.SignatureKey)
+			return use == identity.SSHHosts && a.IsHostCA(certificate.SignatureKey) || use == identity.SSHLogins &&
+				a.IsLoginCA(certificate.SignatureKey)
 		}
 		if !believed() {
 			t.Fatalf("%s: the attack does not even work before", use)

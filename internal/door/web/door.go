@@ -57,7 +57,8 @@ type Door struct {
 // New makes a door; Run opens it.
 func New(c Config) *Door {
 	d := &Door{Config: c, open: map[*visit]context.CancelCauseFunc{}}
-	d.requests = limit.Share{Kind: "requests and connections to web apps", Each: eachRequests, Total: cmp.Or(c.Requests, 1000), Door: "web", Meter: c.Meter,
+	d.requests = limit.Share{Kind: "requests and connections to web apps", Each: eachRequests, Total: cmp.Or(c.Requests, 1000),
+		Door: "web", Meter: c.Meter,
 		Hint: "close some windows"}
 	d.proxy = d.newProxy()
 	return d
@@ -150,7 +151,8 @@ func (d *Door) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		if r.Context().Err() == nil {
 			d.Log.ErrorContext(r.Context(), "cannot lead to a web app", "host", r.Host, "error", err)
 		}
-		known = refusal{status: http.StatusInternalServerError, title: "The door does not work now", hint: "Try again in a moment."}
+		known = refusal{status: http.StatusInternalServerError, title: "The door does not work now",
+			hint: "Try again in a moment."}
 	}
 	known.write(w, r)
 }
@@ -164,7 +166,8 @@ func (d *Door) signIn(w http.ResponseWriter, r *http.Request, a asked) {
 	cookie := NewCode()
 	var v *visit
 	err := d.DB.Update(r.Context(), func(tx *core.Tx) error {
-		err := person.UseWebCode(r.Context(), tx, person.HashToken(r.URL.Query().Get("code")), person.HashToken(cookie), cookieLife)
+		err := person.UseWebCode(r.Context(), tx, person.HashToken(r.URL.Query().Get("code")), person.HashToken(cookie),
+			cookieLife)
 		if errors.Is(err, core.ErrNotFound) {
 			return deadCode(a)
 		}
@@ -175,15 +178,17 @@ func (d *Door) signIn(w http.ResponseWriter, r *http.Request, a asked) {
 			return err
 		}
 		return errors.Join(person.TouchToken(r.Context(), tx, v.who.Token), person.Audit(r.Context(), tx, person.Entry{
-			ID: d.NewID("a"), Person: v.who.Name, Token: v.who.Token, Door: person.WebDoor, Action: "open-app", Project: v.cluster.Project,
-			Object: v.cluster.Name + "/" + v.app.Name, Outcome: "opened", Remote: r.RemoteAddr,
+			ID: d.NewID("a"), Person: v.who.Name, Token: v.who.Token, Door: person.WebDoor, Action: "open-app",
+			Project: v.cluster.Project,
+			Object:  v.cluster.Name + "/" + v.app.Name, Outcome: "opened", Remote: r.RemoteAddr,
 		}))
 	})
 	if err != nil {
 		d.refuse(w, r, err)
 		return
 	}
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: cookie, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: int(v.left.Seconds())})
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: cookie, Path: "/", Secure: true, HttpOnly: true,
+		SameSite: http.SameSiteLaxMode, MaxAge: int(v.left.Seconds())})
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "no-referrer") // the code is used up, and still nobody's business
 	http.Redirect(w, r, "/", http.StatusSeeOther)

@@ -33,7 +33,8 @@ func TestACodeSignsOneBrowserInToOneAppOnce(t *testing.T) {
 		t.Error(stranger)
 	}
 	has(t, stranger.text, "muster open aero/cfd jupyter")
-	if missing := s.ask("GET", "nothing--cfd--aero.apps.test", "/lab"); missing.status != stranger.status || strings.ReplaceAll(missing.text, "nothing", "jupyter") != stranger.text {
+	if missing := s.ask("GET", "nothing--cfd--aero.apps.test", "/lab"); missing.status != stranger.status ||
+		strings.ReplaceAll(missing.text, "nothing", "jupyter") != stranger.text {
 		t.Error("a stranger learns which apps there are:", missing)
 	}
 
@@ -45,7 +46,8 @@ func TestACodeSignsOneBrowserInToOneAppOnce(t *testing.T) {
 	if in.status != http.StatusSeeOther || in.header.Get("Location") != "/" || len(in.cookies) != 1 {
 		t.Fatal(in)
 	}
-	if c := in.cookies[0]; !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Domain != "" || c.Path != "/" || c.MaxAge > 3600 {
+	if c := in.cookies[0]; !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Domain != "" || c.Path != "/" ||
+		c.MaxAge > 3600 {
 		t.Errorf("%+v", c)
 	}
 	if got := s.ask("GET", aero, signInPath+"?code="+code); got.status != http.StatusUnauthorized || len(got.cookies) != 0 {
@@ -62,13 +64,15 @@ func TestACodeSignsOneBrowserInToOneAppOnce(t *testing.T) {
 		t.Error("a planted cookie is let pass:", got)
 	}
 	for _, person := range []string{"vera", "mallory"} { // a viewer, and a member of another project
-		if got := s.ask("GET", aero, signInPath+"?code="+s.code(person, "caero")); got.status != http.StatusForbidden || len(got.cookies) != 0 {
+		if got := s.ask("GET", aero, signInPath+"?code="+s.code(person, "caero")); got.status != http.StatusForbidden ||
+			len(got.cookies) != 0 {
 			t.Errorf("%s is let in: %+v", person, got)
 		}
 	}
 	if err := s.db.View(t.Context(), func(tx *core.Tx) error {
 		entries, err := person.Entries(t.Context(), tx, person.EntriesOf{Limit: 10})
-		if len(entries) != 1 || entries[0].Person != "alice" || entries[0].Door != person.WebDoor || entries[0].Project != "aero" || entries[0].Object != "cfd/jupyter" {
+		if len(entries) != 1 || entries[0].Person != "alice" || entries[0].Door != person.WebDoor ||
+			entries[0].Project != "aero" || entries[0].Object != "cfd/jupyter" {
 			t.Errorf("the audit log: %+v", entries)
 		}
 		return err
@@ -86,14 +90,21 @@ func TestPagesOfOtherSitesAndOtherAppsGetNothingDone(t *testing.T) {
 		headers []string
 		want    int
 	}{
-		"its own page":                {"POST", []string{"Sec-Fetch-Site", "same-origin", "Origin", "https://" + aero}, 200},
-		"an address typed in":         {"GET", []string{"Sec-Fetch-Site", "none", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, 200},
-		"a link elsewhere":            {"GET", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, 200},
-		"a form elsewhere":            {"POST", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, 403},
-		"a frame elsewhere":           {"GET", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}, 403},
-		"a script of another app":     {"GET", []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "script"}, 403},
-		"a form of another app":       {"POST", []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, 403},
-		"a WebSocket of another app":  {"GET", []string{"Origin", "https://" + bio, "Connection", "Upgrade", "Upgrade", "websocket"}, 403},
+		"its own page": {"POST", []string{"Sec-Fetch-Site", "same-origin", "Origin", "https://" + aero}, 200},
+		"an address typed in": {"GET", []string{"Sec-Fetch-Site", "none", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest",
+			"document"}, 200},
+		"a link elsewhere": {"GET", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate",
+			"Sec-Fetch-Dest", "document"}, 200},
+		"a form elsewhere": {"POST", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate",
+			"Sec-Fetch-Dest", "document"}, 403},
+		"a frame elsewhere": {"GET", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate",
+			"Sec-Fetch-Dest", "iframe"}, 403},
+		"a script of another app": {"GET", []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "no-cors",
+			"Sec-Fetch-Dest", "script"}, 403},
+		"a form of another app": {"POST", []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate",
+			"Sec-Fetch-Dest", "document"}, 403},
+		"a WebSocket of another app": {"GET", []string{"Origin", "https://" + bio, "Connection", "Upgrade", "Upgrade",
+			"websocket"}, 403},
 		"a WebSocket of its own":      {"GET", []string{"Origin", "https://" + aero}, 200},
 		"an old browser, elsewhere":   {"POST", []string{"Origin", "http://" + aero}, 403},
 		"a page without an origin":    {"POST", []string{"Origin", "null"}, 403},
@@ -115,8 +126,10 @@ func TestTheAppGetsTheRequestAsItWasLessWhatIsOurs(t *testing.T) {
 	cookie := s.signIn("alice", "caero", aero)
 	c := s.raw(aero)
 	const path = "/a/..%2f%2e%2e/..//b/./%c3%a4;x?y;z=%zz&q=%2e"
-	_, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\nCookie: a=1; %s; b=2\r\nCookie: c=3\r\nAuthorization: Bearer muster_secret\r\nX-Muster-User: root\r\nX_Muster_User: root\r\n"+
-		"X-Forwarded-For: 1.2.3.4\r\nX_Forwarded_Proto: gopher\r\nForwarded: for=1.2.3.4\r\nX-Real-IP: 1.2.3.4\r\nConnection: close, X-Muster-User, X-Hop\r\nX-Hop: 1\r\nX-Kept: yes\r\n\r\n",
+	_, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\nCookie: a=1; %s; b=2\r\nCookie: c=3\r\nAuthorization: Bearer "+
+		"muster_secret\r\nX-Muster-User: root\r\nX_Muster_User: root\r\n"+
+		"X-Forwarded-For: 1.2.3.4\r\nX_Forwarded_Proto: gopher\r\nForwarded: for=1.2.3.4\r\nX-Real-IP: 1.2.3.4\r\nConnection: "+
+		"close, X-Muster-User, X-Hop\r\nX-Hop: 1\r\nX-Kept: yes\r\n\r\n",
 		path, aero, cookie)
 	if err != nil {
 		t.Fatal(err)
@@ -130,13 +143,16 @@ func TestTheAppGetsTheRequestAsItWasLessWhatIsOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(body)
-	has(t, text, "GET "+path+" "+aero+"\n", "Cookie: a=1; b=2\r\n", "Cookie: c=3\r\n", "X-Muster-User: alice\r\n", "X-Forwarded-For: 127.0.0.1\r\n", "X-Forwarded-Host: "+aero+"\r\n", "X-Forwarded-Proto: https\r\n", "X-Kept: yes\r\n")
-	for _, secret := range []string{strings.TrimPrefix(cookie, cookieName+"="), "muster_secret", "root", "1.2.3.4", "gopher", "X-Hop", "__Host"} {
+	has(t, text, "GET "+path+" "+aero+"\n", "Cookie: a=1; b=2\r\n", "Cookie: c=3\r\n", "X-Muster-User: alice\r\n",
+		"X-Forwarded-For: 127.0.0.1\r\n", "X-Forwarded-Host: "+aero+"\r\n", "X-Forwarded-Proto: https\r\n", "X-Kept: yes\r\n")
+	for _, secret := range []string{strings.TrimPrefix(cookie, cookieName+"="), "muster_secret", "root", "1.2.3.4", "gopher",
+		"X-Hop", "__Host"} {
 		if strings.Contains(text, secret) {
 			t.Errorf("the app is told %q:\n%s", secret, text)
 		}
 	}
-	if got := s.ask("GET", aero, "/", "Cookie", cookie, "Authorization", "token of-the-app"); !strings.Contains(got.text, "Authorization: token of-the-app") {
+	if got := s.ask("GET", aero, "/", "Cookie", cookie, "Authorization", "token of-the-app"); !strings.Contains(got.text,
+		"Authorization: token of-the-app") {
 		t.Error("the app's own token is kept from it:", got.text)
 	}
 }
@@ -144,7 +160,8 @@ func TestTheAppGetsTheRequestAsItWasLessWhatIsOurs(t *testing.T) {
 func TestAnAppKeepsToItsOwnHost(t *testing.T) {
 	s := newSite(t)
 	s.serves("caero", func(w http.ResponseWriter, _ *http.Request) {
-		for _, line := range []string{"a=1; Domain=apps.test; Path=/", "b=2; path=/x; DOMAIN=.apps.test; HttpOnly", cookieName + "=evil; Secure; Path=/", "=" + cookieName + "=evil", " __host-MUSTER =evil"} {
+		for _, line := range []string{"a=1; Domain=apps.test; Path=/", "b=2; path=/x; DOMAIN=.apps.test; HttpOnly",
+			cookieName + "=evil; Secure; Path=/", "=" + cookieName + "=evil", " __host-MUSTER =evil"} {
 			w.Header().Add("Set-Cookie", line)
 		}
 		w.Header().Set("Clear-Site-Data", `"cookies"`)
@@ -164,7 +181,8 @@ func TestAnAppKeepsToItsOwnHost(t *testing.T) {
 func (s *site) talk(person string) *bufio.Reader {
 	s.Helper()
 	c := s.raw(aero)
-	_, err := fmt.Fprintf(c, "GET /ws HTTP/1.1\r\nHost: %s\r\nCookie: %s\r\nOrigin: https://%s\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n", aero, s.signIn(person, "caero", aero), aero)
+	_, err := fmt.Fprintf(c, "GET /ws HTTP/1.1\r\nHost: %s\r\nCookie: %s\r\nOrigin: https://%s\r\nConnection: "+
+		"Upgrade\r\nUpgrade: echo\r\n\r\n", aero, s.signIn(person, "caero", aero), aero)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -199,8 +217,12 @@ func echoes(w http.ResponseWriter, r *http.Request) {
 
 func TestWhoLosesTheRightToEnterLosesWhatIsOpen(t *testing.T) {
 	for name, lose := range map[string]func(ctx context.Context, tx *core.Tx) error{
-		"a token that is revoked": func(ctx context.Context, tx *core.Tx) error { return person.RemoveToken(ctx, tx, "alice", "t-alice") },
-		"a member who leaves":     func(ctx context.Context, tx *core.Tx) error { return person.RemoveMember(ctx, tx, "aero", "alice") },
+		"a token that is revoked": func(ctx context.Context, tx *core.Tx) error {
+			return person.RemoveToken(ctx, tx, "alice", "t-alice")
+		},
+		"a member who leaves": func(ctx context.Context, tx *core.Tx) error {
+			return person.RemoveMember(ctx, tx, "aero", "alice")
+		},
 		"a member who only looks": func(ctx context.Context, tx *core.Tx) error {
 			return person.SetMember(ctx, tx, person.Membership{Project: "aero", Person: "alice", Role: access.Viewer})
 		},
@@ -208,7 +230,8 @@ func TestWhoLosesTheRightToEnterLosesWhatIsOpen(t *testing.T) {
 			return person.Change(ctx, tx, person.Person{Name: "alice", Disabled: true})
 		},
 		"a file that admits others": func(ctx context.Context, tx *core.Tx) error {
-			return change(ctx, tx, &spec.Access{Users: []string{"bob"}, Apps: []spec.App{{Name: "jupyter", Port: 8888, Node: "head"}}})
+			return change(ctx, tx, &spec.Access{Users: []string{"bob"},
+				Apps: []spec.App{{Name: "jupyter", Port: 8888, Node: "head"}}})
 		},
 		"an app that is no more": func(ctx context.Context, tx *core.Tx) error { return change(ctx, tx, nil) },
 	} {
@@ -322,13 +345,16 @@ func TestWhoSpeaksHTTPIsSentToHTTPSAndWhoSaysNothingHoldsNobodyUp(t *testing.T) 
 		}
 		return response
 	}
-	if got := plain("GET /a%2f?b HTTP/1.1\r\nHost: " + aero + "\r\n\r\n"); got.StatusCode != http.StatusPermanentRedirect || got.Header.Get("Location") != "https://"+aero+"/a%2f?b" {
+	if got := plain("GET /a%2f?b HTTP/1.1\r\nHost: " + aero + "\r\n\r\n"); got.StatusCode != http.StatusPermanentRedirect ||
+		got.Header.Get("Location") != "https://"+aero+"/a%2f?b" {
 		t.Error(got.Status, got.Header)
 	}
-	if got := plain("POST / HTTP/1.1\r\nHost: " + aero + "\r\nContent-Length: 0\r\n\r\n"); got.StatusCode != http.StatusForbidden {
+	if got := plain("POST / HTTP/1.1\r\nHost: " + aero +
+		"\r\nContent-Length: 0\r\n\r\n"); got.StatusCode != http.StatusForbidden {
 		t.Error(got.Status)
 	}
-	if got := plain("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n"); got.StatusCode != http.StatusMisdirectedRequest || got.Header.Get("Location") != "" {
+	if got := plain("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n"); got.StatusCode != http.StatusMisdirectedRequest ||
+		got.Header.Get("Location") != "" {
 		t.Error(got.Status)
 	}
 	if got := s.ask("GET", aero, "/"); got.status != http.StatusUnauthorized {

@@ -48,7 +48,8 @@ func (d *Door) redirect(w http.ResponseWriter, r *http.Request) {
 	case !ours:
 		misdirected(d.Place).write(w, r)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		refusal{status: http.StatusForbidden, title: "Apps are reached by HTTPS only", hint: "Send it to " + d.Place.origin(asked.host) + "."}.write(w, r)
+		refusal{status: http.StatusForbidden, title: "Apps are reached by HTTPS only",
+			hint: "Send it to " + d.Place.origin(asked.host) + "."}.write(w, r)
 	default:
 		w.Header().Set("Connection", "close")
 		http.Redirect(w, r, d.Place.origin(asked.host)+r.URL.RequestURI(), http.StatusPermanentRedirect)

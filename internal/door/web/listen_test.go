@@ -27,7 +27,8 @@ func TestACertificateThatIsReplacedIsReadAgainAndADamagedOneIsNot(t *testing.T) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "*.apps.test"}, NotAfter: began.Add(time.Hour)}
+		template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "*.apps.test"},
+			NotAfter: began.Add(time.Hour)}
 		der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 		if err != nil {
 			t.Fatal(err)
@@ -36,7 +37,8 @@ func TestACertificateThatIsReplacedIsReadAgainAndADamagedOneIsNot(t *testing.T) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		for path, block := range map[string]*pem.Block{key: {Type: "PRIVATE KEY", Bytes: secret}, certificate: {Type: "CERTIFICATE", Bytes: der}} {
+		for path, block := range map[string]*pem.Block{key: {Type: "PRIVATE KEY", Bytes: secret},
+			certificate: {Type: "CERTIFICATE", Bytes: der}} {
 			if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -68,60 +68,75 @@ func tooMany(over *limit.Over) refusal {
 	if over.Own {
 		status = http.StatusTooManyRequests
 	}
-	return refusal{status: status, title: "Too many requests at once", text: over.Text + ".", hint: strings.ToUpper(over.Hint[:1]) + over.Hint[1:] + "."}
+	return refusal{status: status, title: "Too many requests at once", text: over.Text + ".",
+		hint: strings.ToUpper(over.Hint[:1]) + over.Hint[1:] + "."}
 }
 
 // fromElsewhere is told to pages of other sites, and of other apps.
-var fromElsewhere = refusal{status: http.StatusForbidden, title: "Another site's page may not do this", hint: "Open the app by its own address."}
+var fromElsewhere = refusal{status: http.StatusForbidden, title: "Another site's page may not do this",
+	hint: "Open the app by its own address."}
 
 func misdirected(p Place) refusal {
-	return refusal{status: http.StatusMisdirectedRequest, title: "There is no app of this name", text: "Apps are at APP--CLUSTER--PROJECT." + p.Domain + ".",
-		run: "muster open CLUSTER APP", hint: "opens one, and signs your browser in."}
+	return refusal{status: http.StatusMisdirectedRequest, title: "There is no app of this name",
+		text: "Apps are at APP--CLUSTER--PROJECT." + p.Domain + ".",
+		run:  "muster open CLUSTER APP", hint: "opens one, and signs your browser in."}
 }
 
 // notSignedIn is told of apps that are there and of those that are not: strangers learn nothing.
 func notSignedIn(a asked) refusal {
-	return refusal{status: http.StatusUnauthorized, title: "Sign in first", text: "Your browser is not signed in to this app, or no longer. Run this where you use Muster:",
-		run: "muster open " + a.ref + " " + a.app}
+	return refusal{status: http.StatusUnauthorized, title: "Sign in first",
+		text: "Your browser is not signed in to this app, or no longer. Run this where you use Muster:",
+		run:  "muster open " + a.ref + " " + a.app}
 }
 
 func deadCode(a asked) refusal {
-	return refusal{status: http.StatusUnauthorized, title: "This address has been used, or is too old", text: "It signs one browser in, once, within a minute. Get another one:",
-		run: "muster open " + a.ref + " " + a.app}
+	return refusal{status: http.StatusUnauthorized, title: "This address has been used, or is too old",
+		text: "It signs one browser in, once, within a minute. Get another one:",
+		run:  "muster open " + a.ref + " " + a.app}
 }
 
 func notAllowed(c cluster.Cluster) refusal {
-	return refusal{status: http.StatusForbidden, title: "You may not enter cluster " + c.Name, text: "It takes a member or owner of project " + c.Project + ", and one that the cluster's file admits.",
+	return refusal{status: http.StatusForbidden, title: "You may not enter cluster " + c.Name,
+		text: "It takes a member or owner of project " + c.Project + ", and one that the cluster's file admits.",
 		hint: "The project's owner can add you."}
 }
 
 func noSuchApp(c cluster.Cluster, app string) refusal {
-	return refusal{status: http.StatusNotFound, title: fmt.Sprintf("Cluster %s has no app %s", c.Name, app), hint: "Its file names its apps under access.apps."}
+	return refusal{status: http.StatusNotFound, title: fmt.Sprintf("Cluster %s has no app %s", c.Name, app),
+		hint: "Its file names its apps under access.apps."}
 }
 
 func paused(c cluster.Cluster) refusal {
-	return refusal{status: http.StatusServiceUnavailable, title: fmt.Sprintf("Cluster %s is paused", c.Name), text: "It is since " + c.PhaseAt.Format("2006-01-02 15:04 MST") + ". This brings it back:",
-		run: "muster resume " + c.Project + "/" + c.Name + " --wait"}
+	return refusal{status: http.StatusServiceUnavailable, title: fmt.Sprintf("Cluster %s is paused", c.Name),
+		text: "It is since " + c.PhaseAt.Format("2006-01-02 15:04 MST") + ". This brings it back:",
+		run:  "muster resume " + c.Project + "/" + c.Name + " --wait"}
 }
 
 func notReady(c cluster.Cluster, app spec.App, n node.Node) refusal {
-	p := refusal{status: http.StatusServiceUnavailable, title: fmt.Sprintf("Node %s of cluster %s is not ready", app.Node, c.Name), text: fmt.Sprintf("The cluster is %s, the node %s. This shows the progress:", c.Phase, n.Phase),
+	p := refusal{status: http.StatusServiceUnavailable, title: fmt.Sprintf("Node %s of cluster %s is not ready", app.Node,
+		c.Name), text: fmt.Sprintf("The cluster is %s, the node %s. This shows the progress:", c.Phase, n.Phase),
 		run: "muster describe " + c.Project + "/" + c.Name}
 	if n.ID == "" {
-		p.title, p.text = fmt.Sprintf("Cluster %s has no node %s now", c.Name, app.Node), fmt.Sprintf("The cluster is %s. This lists its nodes:", c.Phase)
+		p.title, p.text = fmt.Sprintf("Cluster %s has no node %s now", c.Name, app.Node),
+			fmt.Sprintf("The cluster is %s. This lists its nodes:", c.Phase)
 	}
 	return p
 }
 
 func nothingListens(v *visit) refusal {
-	return refusal{status: http.StatusBadGateway, title: fmt.Sprintf("Nothing listens on port %d of node %s", v.app.Port, v.node.Name),
-		text: fmt.Sprintf("Start %s there, and let it listen on all addresses (0.0.0.0) rather than on localhost only.", v.app.Name), run: "muster ssh " + v.cluster.Project + "/" + v.cluster.Name}
+	return refusal{status: http.StatusBadGateway, title: fmt.Sprintf("Nothing listens on port %d of node %s", v.app.Port,
+		v.node.Name),
+		text: fmt.Sprintf("Start %s there, and let it listen on all addresses (0.0.0.0) rather than on localhost only.",
+			v.app.Name), run: "muster ssh " + v.cluster.Project + "/" + v.cluster.Name}
 }
 
 func tooSlow(v *visit) refusal {
-	return refusal{status: http.StatusGatewayTimeout, title: fmt.Sprintf("%s does not answer", v.app.Name), text: fmt.Sprintf("Port %d of node %s took the request and said nothing, or could not be reached in time.", v.app.Port, v.node.Name)}
+	return refusal{status: http.StatusGatewayTimeout, title: fmt.Sprintf("%s does not answer", v.app.Name),
+		text: fmt.Sprintf("Port %d of node %s took the request and said nothing, or could not be reached in time.", v.app.Port,
+			v.node.Name)}
 }
 
 func brokenApp(v *visit) refusal {
-	return refusal{status: http.StatusBadGateway, title: fmt.Sprintf("%s broke off", v.app.Name), text: fmt.Sprintf("Port %d of node %s speaks no HTTP, or closed the connection.", v.app.Port, v.node.Name)}
+	return refusal{status: http.StatusBadGateway, title: fmt.Sprintf("%s broke off", v.app.Name),
+		text: fmt.Sprintf("Port %d of node %s speaks no HTTP, or closed the connection.", v.app.Port, v.node.Name)}
 }

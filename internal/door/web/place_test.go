@@ -41,15 +41,19 @@ func TestAnAppsAddressSaysWhatItIsAndStaysOneLabel(t *testing.T) {
 func TestHostHeadersThatAreOfNoAppAreRefused(t *testing.T) {
 	p := Place{Domain: "apps.example.org"}
 	for _, header := range []string{
-		"", "apps.example.org", ".apps.example.org", "jupyter.apps.example.org", "jupyter--cfd--aero", "jupyter--cfd--aero.apps.example.org.", "a--b--c--d.apps.example.org",
-		"jupyter--cfd--aero.apps.example.org.evil.example", "jupyter--cfd--aero.evilapps.example.org", "x.jupyter--cfd--aero.apps.example.org", "--cfd--aero.apps.example.org",
-		"jupyter--cfd--.apps.example.org", "jupyter--cfd--aero@apps.example.org", "jupyter--cfd--aero.apps.example.org/x", "[::1]:443", "jup yter--cfd--aero.apps.example.org",
+		"", "apps.example.org", ".apps.example.org", "jupyter.apps.example.org", "jupyter--cfd--aero",
+		"jupyter--cfd--aero.apps.example.org.", "a--b--c--d.apps.example.org",
+		"jupyter--cfd--aero.apps.example.org.evil.example", "jupyter--cfd--aero.evilapps.example.org",
+		"x.jupyter--cfd--aero.apps.example.org", "--cfd--aero.apps.example.org",
+		"jupyter--cfd--.apps.example.org", "jupyter--cfd--aero@apps.example.org", "jupyter--cfd--aero.apps.example.org/x",
+		"[::1]:443", "jup yter--cfd--aero.apps.example.org",
 	} {
 		if got, ours := p.parse(header); ours {
 			t.Errorf("%q is read as %+v", header, got)
 		}
 	}
-	if got, ours := p.parse("Jupyter--CFD--aero.Apps.example.ORG:443"); !ours || got.host != "jupyter--cfd--aero.apps.example.org" || got.ref != "aero/cfd" {
+	if got, ours := p.parse("Jupyter--CFD--aero.Apps.example.ORG:443"); !ours ||
+		got.host != "jupyter--cfd--aero.apps.example.org" || got.ref != "aero/cfd" {
 		t.Errorf("%+v, %v", got, ours)
 	}
 }
@@ -61,13 +65,15 @@ func FuzzHost(f *testing.F) {
 	f.Add("xn", "a", "b", "jupyter--cfd--aero.apps.example.org:99", "", "evil")
 	f.Fuzz(func(t *testing.T, app, clusterID, project, app2, cluster2, project2 string) {
 		p := Place{Domain: "apps.example.org"}
-		if got, ours := p.parse(app2); ours && (got.app == "" || !strings.HasSuffix(got.host, ".apps.example.org") || strings.Count(got.host, ".") != 3) {
+		if got, ours := p.parse(app2); ours && (got.app == "" || !strings.HasSuffix(got.host, ".apps.example.org") ||
+			strings.Count(got.host, ".") != 3) {
 			t.Errorf("%q is read as %+v", app2, got)
 		}
 		if !possible(app, clusterID, project) || !possible(app2, cluster2, project2) {
 			return
 		}
-		one, two := p.Host(cluster.Cluster{ID: "caaaaaaaaaa", Name: clusterID, Project: project}, app), p.Host(cluster.Cluster{ID: "cbbbbbbbbbb", Name: cluster2, Project: project2}, app2)
+		one, two := p.Host(cluster.Cluster{ID: "caaaaaaaaaa", Name: clusterID, Project: project}, app),
+			p.Host(cluster.Cluster{ID: "cbbbbbbbbbb", Name: cluster2, Project: project2}, app2)
 		if one == two && (app != app2 || clusterID != cluster2 || project != project2) {
 			t.Errorf("%s/%s/%s and %s/%s/%s are both at %s", project, clusterID, app, project2, cluster2, app2, one)
 		}
@@ -79,7 +85,8 @@ func FuzzHost(f *testing.F) {
 
 // possible says whether a cluster file may say this.
 func possible(app, cluster, project string) bool {
-	_, err := spec.Parse("", []byte("name: "+quote(cluster)+"\nproject: "+quote(project)+"\nnodes: 1\naccess: {apps: [{name: "+quote(app)+", port: 1}]}\n"))
+	_, err := spec.Parse("", []byte("name: "+quote(cluster)+"\nproject: "+quote(project)+"\nnodes: 1\naccess: {apps: [{name: "+
+		quote(app)+", port: 1}]}\n"))
 	return err == nil
 }
 

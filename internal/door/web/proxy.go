@@ -33,7 +33,8 @@ func (d *Door) newProxy() *httputil.ReverseProxy {
 		ErrorLog:       slog.NewLogLogger(d.Log.Handler(), slog.LevelDebug), // apps and browsers that go away in the middle
 		Transport: &http.Transport{
 			DialContext: d.dial, DisableCompression: true, MaxIdleConnsPerHost: 16, IdleConnTimeout: 30 * time.Second,
-			ResponseHeaderTimeout: answerWithin, MaxResponseHeaderBytes: mostHeaders, WriteBufferSize: 64 << 10, ReadBufferSize: 64 << 10,
+			ResponseHeaderTimeout: answerWithin, MaxResponseHeaderBytes: mostHeaders, WriteBufferSize: 64 << 10,
+			ReadBufferSize: 64 << 10,
 		},
 	}
 }
@@ -53,11 +54,13 @@ func cleanRequest(h http.Header) {
 	for name := range h {
 		// Many apps see no difference between - and _.
 		plain := strings.ReplaceAll(strings.ToLower(name), "_", "-")
-		if strings.HasPrefix(plain, "x-forwarded-") || strings.HasPrefix(plain, "x-muster-") || plain == "forwarded" || plain == "x-real-ip" {
+		if strings.HasPrefix(plain, "x-forwarded-") || strings.HasPrefix(plain, "x-muster-") || plain == "forwarded" ||
+			plain == "x-real-ip" {
 			delete(h, name)
 		}
 	}
-	if scheme, token, _ := strings.Cut(h.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") && strings.HasPrefix(strings.TrimSpace(token), "muster_") {
+	if scheme, token, _ := strings.Cut(h.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") &&
+		strings.HasPrefix(strings.TrimSpace(token), "muster_") {
 		h.Del("Authorization") // one of the API's, sent to the wrong place
 	}
 	var lines []string
@@ -87,7 +90,8 @@ func cleanAnswer(h http.Header) {
 	h.Del("Set-Cookie")
 	for _, line := range cookies {
 		parts := strings.Split(line, ";")
-		if name, _, _ := strings.Cut(strings.TrimLeft(parts[0], "= \t"), "="); strings.EqualFold(strings.TrimSpace(name), cookieName) {
+		if name, _, _ := strings.Cut(strings.TrimLeft(parts[0], "= \t"), "="); strings.EqualFold(strings.TrimSpace(name),
+			cookieName) {
 			continue
 		}
 		kept := parts[:1]
@@ -140,7 +144,8 @@ func (d *Door) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case r.Context().Err() != nil: // the browser has gone
 	case errors.Is(err, syscall.ECONNREFUSED):
 		nothingListens(v).write(w, r)
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.As(err, &slow) && slow.Timeout():
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.As(err, &slow) &&
+		slow.Timeout():
 		tooSlow(v).write(w, r)
 	default:
 		d.Log.InfoContext(r.Context(), "a web app does not answer", "cluster", v.cluster.Name, "app", v.app.Name, "error", err)

@@ -64,25 +64,30 @@ func newSite(t *testing.T) *site {
 	s.update(func(ctx context.Context, tx *core.Tx) error {
 		for _, name := range []string{"alice", "mallory", "vera"} {
 			token := person.Token{ID: "t-" + name, Person: name, Name: "test", Kind: person.APIToken, Scope: access.Whole}
-			if err := errors.Join(person.Add(ctx, tx, person.Person{Name: name}), person.AddToken(ctx, tx, person.HashToken(name), token, time.Hour)); err != nil {
+			if err := errors.Join(person.Add(ctx, tx, person.Person{Name: name}),
+				person.AddToken(ctx, tx, person.HashToken(name), token, time.Hour)); err != nil {
 				return err
 			}
 		}
 		for _, project := range []string{"aero", "bio"} {
 			machineID, id := "m-"+project, "c"+project
-			document := spec.Cluster{Name: "cfd", Project: project, Access: &spec.Access{Apps: []spec.App{{Name: "jupyter", Port: 8888, Node: "head"}}}}
+			document := spec.Cluster{Name: "cfd", Project: project,
+				Access: &spec.Access{Apps: []spec.App{{Name: "jupyter", Port: 8888, Node: "head"}}}}
 			err := errors.Join(
 				person.AddProject(ctx, tx, person.Project{Name: project}),
 				machine.Add(ctx, tx, inventory.Machine{ID: machineID, Name: machineID, Substrate: "local"}),
-				cluster.Add(ctx, tx, cluster.Cluster{ID: id, Project: project, Name: "cfd", Spec: document, Image: "sha256:00", CreatedBy: "admin"}),
+				cluster.Add(ctx, tx, cluster.Cluster{ID: id, Project: project, Name: "cfd", Spec: document, Image: "sha256:00",
+					CreatedBy: "admin"}),
 				cluster.AddSeat(ctx, tx, id, cluster.Seat{Name: "head", Slot: 2}),
-				node.Add(ctx, tx, node.Node{ID: "n" + project, Cluster: id, Name: "head", Role: protocol.Head, Class: "service", MachineID: machineID, Machine: machineID}),
+				node.Add(ctx, tx, node.Node{ID: "n" + project, Cluster: id, Name: "head", Role: protocol.Head, Class: "service",
+					MachineID: machineID, Machine: machineID}),
 			)
 			if err != nil {
 				return err
 			}
 		}
-		return errors.Join(s.member(ctx, tx, "aero", "alice", access.Member), s.member(ctx, tx, "aero", "vera", access.Viewer), s.member(ctx, tx, "bio", "mallory", access.Member))
+		return errors.Join(s.member(ctx, tx, "aero", "alice", access.Member), s.member(ctx, tx, "aero", "vera", access.Viewer),
+			s.member(ctx, tx, "bio", "mallory", access.Member))
 	})
 	s.settle(node.Kind, core.Ready)
 	s.settle(cluster.Kind, core.Ready)
@@ -172,7 +177,9 @@ func (s *site) browser() *http.Client {
 		},
 	}
 	s.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 }
 
 // code is one for an app of a cluster, as the API makes it.
@@ -180,7 +187,8 @@ func (s *site) code(name, cluster string) string {
 	s.Helper()
 	code := fmt.Sprint("code", s.codes.Add(1))
 	s.update(func(ctx context.Context, tx *core.Tx) error {
-		return person.AddWebLogin(ctx, tx, person.HashToken(code), person.WebLogin{Token: "t-" + name, Cluster: cluster, App: "jupyter"}, time.Minute)
+		return person.AddWebLogin(ctx, tx, person.HashToken(code),
+			person.WebLogin{Token: "t-" + name, Cluster: cluster, App: "jupyter"}, time.Minute)
 	})
 	return code
 }

@@ -79,7 +79,8 @@ func (t Directives) Checked(name string, check func(string) error) (string, erro
 
 // Moved says that something is root's to say, and where.
 func (t Directives) Moved(name, text, what string) error {
-	return fmt.Errorf("%s %.200q: %s is not taken from the API, since the controller is root on its host; root says it in the site file: \"fabrics: {%s: {%s: %q}}\"",
+	return fmt.Errorf("%s %.200q: %s is not taken from the API, since the controller is root on its host; root says it in the "+
+		"site file: \"fabrics: {%s: {%s: %q}}\"",
 		name, text, what, t.Fabric, name, text)
 }
 
@@ -135,7 +136,8 @@ func (t Directives) file(name string) (*named, error) {
 	case whole && t.FromRows:
 		text = filepath.Base(text)
 	case whole:
-		return nil, fmt.Errorf("%s %.200q is a path; secrets lie in %s, where root puts them, and are named: %s=NAME", name, text, t.Secrets, name)
+		return nil, fmt.Errorf("%s %.200q is a path; secrets lie in %s, where root puts them, and are named: %s=NAME", name, text,
+			t.Secrets, name)
 	}
 	if err := private.CheckName(text); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

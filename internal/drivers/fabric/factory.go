@@ -1,5 +1,6 @@
 // Package fabrics is what drivers of InfiniBand fabrics have in common beside fabric.Driver: how one is declared (Factory) and
-// found (Registry), and who configures what of it (Directives). Each driver is a folder below it; fabrictest is the contract that all pass.
+// found (Registry), and who configures what of it (Directives). Each driver is a folder below it; fabrictest is the contract that
+// all pass.
 //
 // What enters: what operators say of a fabric through the API, and root in the site file. What leaves: a driver, or an error
 // that says what may not be said, and who may say it where.

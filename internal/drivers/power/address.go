@@ -28,7 +28,8 @@ var hostName = pattern.New(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9
 // repeat nothing that could be a password.
 func ParseURL(scheme, rest string, port uint16) (Address, *url.URL, error) {
 	if strings.Contains(rest, "@") {
-		return Address{}, nil, errors.New("user and password do not belong here; put them into a file in secrets.d and name it as credentials, secret:NAME")
+		return Address{}, nil, errors.New(
+			"user and password do not belong here; put them into a file in secrets.d and name it as credentials, secret:NAME")
 	}
 	authority, ok := strings.CutPrefix(rest, "://")
 	if !ok {

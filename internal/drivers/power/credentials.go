@@ -78,7 +78,8 @@ func validateSource(reference string) error {
 	case kind == "env" && variableName.MatchString(name):
 		return nil
 	case kind == "env":
-		return errors.New("credentials: env: needs the name of a variable of the controller's environment that begins with BMC, as env:BMC_RACK1")
+		return errors.New("credentials: env: needs the name of a variable of the controller's environment that begins with " +
+			"BMC, as env:BMC_RACK1")
 	}
 	return errors.New("credentials: use secret:NAME or env:BMC…") // the text may be a password that went astray
 }
@@ -118,7 +119,8 @@ func (s Source) Read() (Credentials, error) {
 	case "file":
 		secret, err = s.dir.Secret(filepath.Base(name))
 		if errors.Is(err, os.ErrNotExist) {
-			err = fmt.Errorf("%w; credentials are read from there alone: as root, install -m 0600 %s %s, and add the line \"for %s\" to it",
+			err = fmt.Errorf("%w; credentials are read from there alone: as root, install -m 0600 %s %s, and add the line "+
+				"\"for %s\" to it",
 				err, name, filepath.Join(string(s.dir), filepath.Base(name)), s.to)
 		}
 	default:

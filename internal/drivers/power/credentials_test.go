@@ -107,7 +107,8 @@ func TestAFileOfCredentials(t *testing.T) {
 // FuzzCredentials: of whatever a file holds, nothing but a whole line of user and password is taken, and no error nor
 // text from outside tells the password.
 func FuzzCredentials(f *testing.F) {
-	for _, seed := range []string{"admin:hunter2", "admin:hunter2\n", "admin:a:b\r\n", ":", "a:", "a\nb:c", "\x00:\x00", "a:\xff\xfe", "é:ü"} {
+	for _, seed := range []string{"admin:hunter2", "admin:hunter2\n", "admin:a:b\r\n", ":", "a:", "a\nb:c", "\x00:\x00",
+		"a:\xff\xfe", "é:ü"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -115,11 +116,13 @@ func FuzzCredentials(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if c.User == "" || c.Password() == "" || strings.ContainsAny(c.Line(), "\r\n\x00") || c.Line() != strings.TrimRight(text, "\r\n") {
+		if c.User == "" || c.Password() == "" || strings.ContainsAny(c.Line(), "\r\n\x00") ||
+			c.Line() != strings.TrimRight(text, "\r\n") {
 			t.Errorf("%q became %q", text, c.Line())
 		}
 		const long = 8 // shorter ones are words of their own
-		if said := c.Redact("it said " + c.Password() + " and " + c.Line()); len(c.Password()) > long && strings.Contains(said, c.Password()) {
+		if said := c.Redact("it said " + c.Password() + " and " + c.Line()); len(c.Password()) > long &&
+			strings.Contains(said, c.Password()) {
 			t.Errorf("%q tells the password", said)
 		}
 	})

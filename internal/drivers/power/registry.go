@@ -102,7 +102,8 @@ func (r Registry) Capabilities(control string) Capabilities {
 // refused: who may enrol machines need not be who may read the controller's files.
 func (r Registry) Validate(p inventory.Power) error {
 	if path, is := strings.CutPrefix(p.Credentials, "file:"); is {
-		return fmt.Errorf("credentials: %.200q is a path; credentials lie in secrets.d of the data directory, where root puts them, and are named: secret:NAME", path)
+		return fmt.Errorf("credentials: %.200q is a path; credentials lie in secrets.d of the data directory, where root puts "+
+			"them, and are named: secret:NAME", path)
 	}
 	_, err := r.check(p)
 	return err

@@ -34,7 +34,8 @@ type Factory struct {
 // Capabilities are what others must know of a scheduler.
 type Capabilities struct {
 	// Jobs says that it knows of nodes and jobs, and tells: nodes are ready when it can use them and go when their jobs have
-	// ended, and queues may grow with jobs. Its Driver implements Control and Runner. Without, programs start on the head, at once.
+	// ended, and queues may grow with jobs. Its Driver implements Control and Runner. Without, programs start on the head, at
+	// once.
 	Jobs bool
 	// Controller is the daemon on the head that keeps the queue, and the name of the check that the head's look at it sets. It is
 	// stopped before the head goes. "" where there is none.

@@ -37,7 +37,8 @@ type Boot struct {
 	Key      string // fingerprint of the key that its agent joined with
 }
 
-// Boots are what machines are to boot, and how far they are. They outlive whoever asks, and stand before anything is done for them.
+// Boots are what machines are to boot, and how far they are. They outlive whoever asks, and stand before anything is done for
+// them.
 // ErrNoBoot is returned for what is not there.
 type Boots interface {
 	// Machine finds a machine by name or ID.
@@ -49,7 +50,8 @@ type Boots interface {
 	Begin(ctx context.Context, b Boot) error
 	// Powered notes that the machine was switched on for the boot.
 	Powered(ctx context.Context, b Boot) error
-	// WaitForOff notes that a machine, by its ID, is told to be off: Machine says so from now on, since the first time. With false
+	// WaitForOff notes that a machine, by its ID, is told to be off: Machine says so from now on, since the first time. With
+	// false
 	// nobody waits for that any more.
 	WaitForOff(ctx context.Context, machine string, waits bool) error
 	// End tells the boot's agent, or an older one's, to end; Drop forgets the boot once the machine was seen off.

@@ -2,7 +2,8 @@ package substrate
 
 import "time"
 
-// Deadlines are how long phases of nodes and machines may last. They are generous: a busy host is slow, and to give up costs more than to wait.
+// Deadlines are how long phases of nodes and machines may last. They are generous: a busy host is slow, and to give up costs more
+// than to wait.
 type Deadlines struct {
 	Attach     time.Duration // a node's network
 	Boot       time.Duration // between two signs of life of a boot, until its agent answers

@@ -33,7 +33,8 @@ type Capabilities struct {
 	Guest bool
 	// OnHost says that nodes run under the kernel of a controller's host: they see its files, and call by its sockets.
 	OnHost bool
-	// KeepsHead says that /home and the scheduler's state outlive the node of a head. Only then can its cluster pause, or be saved.
+	// KeepsHead says that /home and the scheduler's state outlive the node of a head. Only then can its cluster pause, or be
+	// saved.
 	KeepsHead bool
 	// Power says that a node which stopped by itself has lost its power, and may start again on the same machine.
 	Power bool

@@ -32,12 +32,14 @@ type Inspected struct {
 	Checks []protocol.Check  // of its health
 	Erased []protocol.Erased // one a disk
 	Unread string            // why the users of its BMC could not be read; "": they could, or there is nobody to ask
-	Key    string            // fingerprint of the key that the machine got with this boot, and that this was delivered with; "" of a machine of this host
+	// fingerprint of the key that the machine got with this boot, and that this was delivered with; "" of a machine of this host
+	Key string
 }
 
 // Keeper makes machines hypervisors.
 type Keeper interface {
-	// Host takes a machine's boot as a hypervisor a step further; it is called again until the machine's agent has reported. stuck
+	// Host takes a machine's boot as a hypervisor a step further; it is called again until the machine's agent has reported.
+	// stuck
 	// is why it cannot go on by itself, "" if it can. ErrUnderway: the machine goes off first.
 	Host(ctx context.Context, m inventory.Machine, number int64) (doing, stuck string, err error)
 	// End switches the machine off. It was seen off when this returns nil; ErrUnderway before that: call it again.

@@ -10,7 +10,8 @@ import (
 	"muster/internal/inventory"
 )
 
-// Env is what a substrate may use of whoever opens it. That is a controller now; nothing in it needs one but the rows behind Boots,
+// Env is what a substrate may use of whoever opens it. That is a controller now; nothing in it needs one but the rows behind
+// Boots,
 // Hosts and Notices, so that the agent of a host can open the same drivers.
 type Env struct {
 	Dir     string // the substrate's own folder on this host, an absolute path; it makes it if it needs one
@@ -90,7 +91,8 @@ type Notices interface {
 // What a Factory opens is a Substrate and an Inspector. It is a Mover, a Sleeper or a Keeper where its Capabilities say so, and
 // where it has to do with one of these, too:
 
-// Caller is a substrate whose nodes' agents find the controllers neither at their machine's network nor at their cluster's gateway.
+// Caller is a substrate whose nodes' agents find the controllers neither at their machine's network nor at their cluster's
+// gateway.
 type Caller interface {
 	// Endpoints are where they find them, as in protocol.Boot.
 	Endpoints() []string
@@ -98,7 +100,8 @@ type Caller interface {
 
 // Emulator is a substrate of guests whose host may be able to do no more than emulate them.
 type Emulator interface {
-	// Emulates says that this host can do no more: then the deadlines for emulated guests hold on it. The first call may take a while.
+	// Emulates says that this host can do no more: then the deadlines for emulated guests hold on it. The first call may take a
+	// while.
 	Emulates() bool
 }
 

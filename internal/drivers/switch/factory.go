@@ -14,7 +14,8 @@ type Factory struct {
 	Name string // as networks name it
 	// Isolates: it keeps segments apart. Without it a machine's port is not asked for, and all are in one segment.
 	Isolates bool
-	// Database is the usual place of the database that the switch is reached by. "": it has none, and a network does not say where
+	// Database is the usual place of the database that the switch is reached by. "": it has none, and a network does not say
+	// where
 	// its switch is.
 	Database string
 	// Check says what is wrong with what a network says of the switch; nil: there is nothing to say. It asks nobody.
@@ -62,7 +63,9 @@ func (r Registry) Check(n inventory.Network) error {
 	case f.Open == nil:
 		return fmt.Errorf("switch: %q; use %s", n.Switch, or(r.Names()))
 	case f.Database == "" && n.SwitchBridge+n.SwitchDatabase != "":
-		return fmt.Errorf("switch_bridge, switch_database: only switch %s has them", or(r.names(func(f Factory) bool { return f.Database != "" })))
+		return fmt.Errorf("switch_bridge, switch_database: only switch %s has them", or(r.names(func(f Factory) bool {
+			return f.Database != ""
+		})))
 	case f.Check == nil:
 		return nil
 	}
@@ -84,9 +87,11 @@ func (r Registry) Warning(n inventory.Network) string {
 	if f.Isolates {
 		return ""
 	}
-	return fmt.Sprintf("NOTHING KEEPS MACHINES OF NETWORK %s APART: its switch is %q, so root on a machine can send any frame to every other machine there, "+
+	return fmt.Sprintf("NOTHING KEEPS MACHINES OF NETWORK %s APART: its switch is %q, so root on a machine can send any frame "+
+		"to every other machine there, "+
 		"and with another's MAC take that one's boot: its node with all keys, or its receipt of erasure; "+
-		"declare it anew by `muster networks add`, with --switch %s, or give machines to one tenant only", n.Name, f.Name, or(r.names(func(f Factory) bool { return f.Isolates })))
+		"declare it anew by `muster networks add`, with --switch %s, or give machines to one tenant only", n.Name, f.Name,
+		or(r.names(func(f Factory) bool { return f.Isolates })))
 }
 
 // or is a list in a sentence.

@@ -1,7 +1,8 @@
 // Package switches keeps clusters apart on Ethernet: it puts ports of a switch into segments, and reads back where they are.
 //
 // What enters: a port, the MACs behind it, and the segment where it belongs. What leaves: a switch that is set so, as it was
-// seen there afterwards. Each driver is a folder below this one, and declares itself by a Factory; switchtest is the contract that
+// seen there afterwards. Each driver is a folder below this one, and declares itself by a Factory; switchtest is the contract
+// that
 // those pass which keep segments apart. No driver knows clusters, rows or users.
 //
 // Each segment also ends on the controller's host, at a bridge of its own that is cabled to the one where the controller

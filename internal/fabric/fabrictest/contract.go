@@ -88,7 +88,9 @@ func life(t *testing.T, w Fixture) {
 	p := w.Ports
 	w.apply(t, w.intent(nil))
 	first := w.intent(map[fabric.Key][]fabric.GUID{1: p[0:2], 2: p[2:4]})
-	first.Partitions = append(first.Partitions, fabric.Partition{Key: fabric.LastKey, Members: map[fabric.GUID]fabric.Membership{p[0]: fabric.Limited, p[2]: fabric.Limited, p[4]: fabric.Full}})
+	first.Partitions = append(first.Partitions,
+		fabric.Partition{Key: fabric.LastKey, Members: map[fabric.GUID]fabric.Membership{p[0]: fabric.Limited,
+			p[2]: fabric.Limited, p[4]: fabric.Full}})
 	w.apply(t, first)
 	w.apply(t, first) // again
 	for _, next := range []map[fabric.Key][]fabric.GUID{
@@ -119,10 +121,12 @@ func refusals(t *testing.T, w Fixture) {
 		"a key twice":               with(ours, fabric.Partition{Key: 3, Members: member}),
 		"no manager":                with(nil),
 		"a manager that is not one": with([]fabric.GUID{p[5]}),
-		"port zero":                 with(ours, fabric.Partition{Key: 4, Members: map[fabric.GUID]fabric.Membership{0: fabric.Full}}),
-		"no port's GUID":            with(ours, fabric.Partition{Key: 4, Members: map[fabric.GUID]fabric.Membership{1<<64 - 1: fabric.Full}}),
-		"manager zero":              with([]fabric.GUID{w.Manager, 0}),
-		"an unknown membership":     with(ours, fabric.Partition{Key: 4, Members: map[fabric.GUID]fabric.Membership{p[1]: 2}}),
+		"port zero": with(ours,
+			fabric.Partition{Key: 4, Members: map[fabric.GUID]fabric.Membership{0: fabric.Full}}),
+		"no port's GUID": with(ours,
+			fabric.Partition{Key: 4, Members: map[fabric.GUID]fabric.Membership{1<<64 - 1: fabric.Full}}),
+		"manager zero":          with([]fabric.GUID{w.Manager, 0}),
+		"an unknown membership": with(ours, fabric.Partition{Key: 4, Members: map[fabric.GUID]fabric.Membership{p[1]: 2}}),
 	} {
 		if err := w.Driver.Apply(t.Context(), bad); !errors.Is(err, fabric.ErrRefused) {
 			t.Errorf("%s: %v", name, err)

@@ -72,7 +72,8 @@ func (t *tree) switchHead(g fabric.GUID, ports int, name string, lid int) {
 func (t *tree) spine(i int) {
 	t.switchHead(Spine(i), t.leaves, fmt.Sprintf("spine%d", i), t.spineLID(i))
 	for leaf := range t.leaves {
-		t.printf("[%d]\t\"S-%016x\"[%d]\t\t# \"leaf%d\" lid %d 4xFDR\n", leaf+1, uint64(Leaf(leaf)), t.perLeaf+i+1, leaf, t.leafLID(leaf))
+		t.printf("[%d]\t\"S-%016x\"[%d]\t\t# \"leaf%d\" lid %d 4xFDR\n", leaf+1, uint64(Leaf(leaf)), t.perLeaf+i+1, leaf,
+			t.leafLID(leaf))
 	}
 	t.printf("\n")
 }
@@ -80,10 +81,12 @@ func (t *tree) spine(i int) {
 func (t *tree) leaf(i int) {
 	t.switchHead(Leaf(i), t.perLeaf+t.spines, fmt.Sprintf("leaf%d", i), t.leafLID(i))
 	for host := i * t.perLeaf; host < min(t.hosts, (i+1)*t.perLeaf); host++ {
-		t.printf("[%d]\t\"H-%016x\"[1](%x) \t\t# \"%s mlx5_0\" lid %d 4xFDR\n", host%t.perLeaf+1, uint64(HostNode(host)), uint64(HostPort(host)), HostName(host), t.hostLID(host))
+		t.printf("[%d]\t\"H-%016x\"[1](%x) \t\t# \"%s mlx5_0\" lid %d 4xFDR\n", host%t.perLeaf+1, uint64(HostNode(host)),
+			uint64(HostPort(host)), HostName(host), t.hostLID(host))
 	}
 	for spine := range t.spines {
-		t.printf("[%d]\t\"S-%016x\"[%d]\t\t# \"spine%d\" lid %d 4xFDR\n", t.perLeaf+spine+1, uint64(Spine(spine)), i+1, spine, t.spineLID(spine))
+		t.printf("[%d]\t\"S-%016x\"[%d]\t\t# \"spine%d\" lid %d 4xFDR\n", t.perLeaf+spine+1, uint64(Spine(spine)), i+1, spine,
+			t.spineLID(spine))
 	}
 	t.printf("\n")
 }
@@ -92,5 +95,6 @@ func (t *tree) host(i int) {
 	leaf := i / t.perLeaf
 	t.printf("vendid=0x2c9\ndevid=0x1003\nsysimgguid=0x%x\ncaguid=0x%x\n", uint64(HostNode(i))+3, uint64(HostNode(i)))
 	t.printf("Ca\t1 \"H-%016x\"\t\t# \"%s mlx5_0\"\n", uint64(HostNode(i)), HostName(i))
-	t.printf("[1](%x) \t\"S-%016x\"[%d]\t\t# lid %d lmc 0 \"leaf%d\" lid %d 4xFDR\n\n", uint64(HostPort(i)), uint64(Leaf(leaf)), i%t.perLeaf+1, t.hostLID(i), leaf, t.leafLID(leaf))
+	t.printf("[1](%x) \t\"S-%016x\"[%d]\t\t# lid %d lmc 0 \"leaf%d\" lid %d 4xFDR\n\n", uint64(HostPort(i)), uint64(Leaf(leaf)),
+		i%t.perLeaf+1, t.hostLID(i), leaf, t.leafLID(leaf))
 }

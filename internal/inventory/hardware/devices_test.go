@@ -67,11 +67,14 @@ func TestTheKindOfADeviceDoesNotDependOnItsDriver(t *testing.T) {
 	const above = "pci0000:00/0000:00:01.0"
 	for _, driver := range []string{"mlx5_core", "vfio-pci"} {
 		got := planted(t, together(
-			function("0000:01:00.0", "0x020000", "15b3", above, "1", map[string]string{"driver": "-> sys/bus/pci/drivers/" + driver, "sriov_totalvfs": "8"}),
-			function("0000:01:00.2", "0x118000", "15b3", above, "2", map[string]string{"physfn": "-> sys/devices/" + above + "/0000:01:00.0"}),
+			function("0000:01:00.0", "0x020000", "15b3", above, "1",
+				map[string]string{"driver": "-> sys/bus/pci/drivers/" + driver, "sriov_totalvfs": "8"}),
+			function("0000:01:00.2", "0x118000", "15b3", above, "2",
+				map[string]string{"physfn": "-> sys/devices/" + above + "/0000:01:00.0"}),
 			map[string]string{"sys/bus/pci/drivers/" + driver + "/bind": ""},
 		)).Devices()
-		if len(got) != 2 || got[0].Kind != "hca" || got[0].VFs != 8 || got[0].Driver != driver || got[1].Kind != "hca" || got[1].Parent != got[0].PCI {
+		if len(got) != 2 || got[0].Kind != "hca" || got[0].VFs != 8 || got[0].Driver != driver || got[1].Kind != "hca" ||
+			got[1].Parent != got[0].PCI {
 			t.Errorf("%s: %+v", driver, got)
 		}
 	}
@@ -79,7 +82,8 @@ func TestTheKindOfADeviceDoesNotDependOnItsDriver(t *testing.T) {
 
 // Intel's VMD is an endpoint with a PCI domain of its own behind it.
 func TestThePathToADeviceLeadsThroughItsDomain(t *testing.T) {
-	got := planted(t, function("10000:01:00.0", "0x010802", "8086", "pci0000:5d/0000:5d:05.5/pci10000:00/10000:00:02.0", "", nil)).Devices()
+	got := planted(t, function("10000:01:00.0", "0x010802", "8086", "pci0000:5d/0000:5d:05.5/pci10000:00/10000:00:02.0", "",
+		nil)).Devices()
 	if len(got) != 1 || cmp.Diff([]string{"0000:5d:05.5", "10000:00:02.0"}, got[0].Path) != "" {
 		t.Errorf("%+v", got)
 	}
@@ -90,15 +94,18 @@ func host() map[string]string {
 	files := map[string]string{}
 	for _, n := range []string{"1", "2", "3", "4"} {
 		above, disk := "pci0000:00/0000:00:0"+n+".0", "nvme/nvme"+n+"/nvme"+n+"n1"
-		maps.Copy(files, function("0000:0"+n+":00.0", "0x010802", "144d", above, n, map[string]string{disk + "/size": "1", disk + "/nvme" + n + "n1p1/size": "1"}))
+		maps.Copy(files, function("0000:0"+n+":00.0", "0x010802", "144d", above,
+			n, map[string]string{disk + "/size": "1", disk + "/nvme" + n + "n1p1/size": "1"}))
 		files["sys/class/block/nvme"+n+"n1"] = "-> sys/devices/" + above + "/0000:0" + n + ":00.0/" + disk
-		files["sys/class/block/nvme"+n+"n1p1"] = "-> sys/devices/" + above + "/0000:0" + n + ":00.0/" + disk + "/nvme" + n + "n1p1"
+		files["sys/class/block/nvme"+n+"n1p1"] = "-> sys/devices/" + above + "/0000:0" + n + ":00.0/" + disk + "/nvme" + n +
+			"n1p1"
 	}
 	for _, n := range []string{"5", "6", "7"} {
 		above := "pci0000:00/0000:00:0" + n + ".0"
 		dir := "sys/devices/" + above + "/0000:0" + n + ":00.0"
 		maps.Copy(files, function("0000:0"+n+":00.0", "0x020000", "8086", above, n, map[string]string{
-			"net/eth" + n + "/address": "02:00:00:00:00:0" + n, "net/eth" + n + "/type": "1", "net/eth" + n + "/device": "-> " + dir,
+			"net/eth" + n + "/address": "02:00:00:00:00:0" + n, "net/eth" + n + "/type": "1", "net/eth" + n + "/device": "-> " +
+				dir,
 		}))
 		files["sys/class/net/eth"+n] = "-> " + dir + "/net/eth" + n
 	}
@@ -109,7 +116,8 @@ func TestAPortOfABondHasItsOwnAddress(t *testing.T) {
 	for _, d := range planted(t, together(host(), map[string]string{
 		"sys/devices/pci0000:00/0000:00:06.0/0000:06:00.0/net/eth6/bonding_slave/perm_hwaddr": "02:00:00:00:00:66\n",
 	})).Devices() {
-		if want := map[string]string{"5": "02:00:00:00:00:05", "6": "02:00:00:00:00:66", "7": "02:00:00:00:00:07"}[d.Group]; d.MAC != want {
+		if want := map[string]string{"5": "02:00:00:00:00:05", "6": "02:00:00:00:00:66",
+			"7": "02:00:00:00:00:07"}[d.Group]; d.MAC != want {
 			t.Errorf("%s: MAC %q, want %q", d.PCI, d.MAC, want)
 		}
 	}
@@ -124,7 +132,8 @@ func TestWhatTheMachineNeedsItselfIsFound(t *testing.T) {
 	}{
 		{"nothing", nil, nil},
 		{"a partition", map[string]string{
-			"proc/1/mountinfo":     "27 1 259:1 / / rw - ext4 /dev/root rw\n28 27 259:2 / /my\\040data rw - xfs /dev/nvme2n1p1 rw\n",
+			"proc/1/mountinfo": "27 1 259:1 / / rw - ext4 /dev/root rw\n28 27 259:2 / /my\\040data rw - xfs " +
+				"/dev/nvme2n1p1 rw\n",
 			"sys/dev/block/259:1":  "-> sys/class/block/nvme1n1p1",
 			"sys/dev/block/259:2":  "-> sys/class/block/nvme2n1p1",
 			"proc/self/mountinfo":  "27 1 259:3 / / rw - ext4 /dev/nvme3n1 rw\n",
@@ -168,7 +177,8 @@ func TestWhatTheMachineNeedsItselfIsFound(t *testing.T) {
 			"proc/swaps": "Filename\tType\tSize\tUsed\tPriority\n/dev/nvme4n1p1 partition 8 0 -2\n/swapfile file 8 0 -3\n",
 		}, map[string]string{"4": "swap"}},
 		{"routes", map[string]string{
-			"proc/1/net/route":                         route + "eth5\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\nbr0\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\n",
+			"proc/1/net/route": route +
+				"eth5\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\nbr0\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\n",
 			"sys/devices/virtual/net/br0/lower_bond0":  "-> sys/class/net/bond0",
 			"sys/class/net/br0":                        "-> sys/devices/virtual/net/br0",
 			"sys/devices/virtual/net/bond0/lower_eth6": "-> sys/class/net/eth6",
@@ -176,8 +186,10 @@ func TestWhatTheMachineNeedsItselfIsFound(t *testing.T) {
 			"sys/class/net/bond0":                      "-> sys/devices/virtual/net/bond0",
 		}, map[string]string{"5": "its default route", "6": "an address of its own"}},
 		{"a route of IPv6", map[string]string{
-			"proc/1/net/ipv6_route": "00000000000000000000000000000000 00 00000000000000000000000000000000 00 fe800000000000000000000000000001 00000400 00000001 00000000 00450003 eth7\n" +
-				"00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200 lo\n",
+			"proc/1/net/ipv6_route": "00000000000000000000000000000000 00 00000000000000000000000000000000 00 " +
+				"fe800000000000000000000000000001 00000400 00000001 00000000 00450003 eth7\n" +
+				"00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 " +
+				"ffffffff 00000001 00000000 00200200 lo\n",
 		}, map[string]string{"7": "its default route"}},
 		{"the NIC that it booted from", map[string]string{
 			"proc/cmdline":     "quiet muster.mac=02:00:00:00:00:06\n",

@@ -63,7 +63,8 @@ func must(t testing.TB, err error) {
 
 func TestThisMachineIsUnderstood(t *testing.T) {
 	f := Read("/")
-	if f.CPUs < 1 || f.Cores < 1 || f.Cores > f.CPUs || f.MemoryMiB < 1 || f.Kernel == "" || len(f.NUMA) < 1 || len(f.Layout) != f.Cores {
+	if f.CPUs < 1 || f.Cores < 1 || f.Cores > f.CPUs || f.MemoryMiB < 1 || f.Kernel == "" || len(f.NUMA) < 1 ||
+		len(f.Layout) != f.Cores {
 		t.Errorf("%+v", f)
 	}
 	if _, err := f.Layout.MarshalText(); err != nil {
@@ -109,29 +110,42 @@ func TestOddProcessorsAreReadAsFarAsTheyMakeSense(t *testing.T) {
 		{"a CPU without a topology is a core of its own", cpu + "4/topology", "", func(f inventory.Facts) bool {
 			return f.Cores == 9 && slices.Equal(f.Layout[2].CPUs, []int{4}) && slices.Equal(f.Layout[3].CPUs, []int{5})
 		}},
-		{"siblings that are offline do not count", cpu + "2/topology/thread_siblings_list", "2-3,90-99\n", func(f inventory.Facts) bool {
-			return f.Cores == 8 && slices.Equal(f.Layout[1].CPUs, []int{2, 3})
-		}},
-		{"CPUs that two cores claim are the first one's", cpu + "2/topology/thread_siblings_list", "0-15\n", func(f inventory.Facts) bool {
-			return f.Cores == 2 && f.CPUs == 16
-		}},
-		{"siblings that are no list are none", cpu + "2/topology/thread_siblings_list", "all of them\n", func(f inventory.Facts) bool {
-			return len(f.Layout[1].CPUs) == 1
-		}},
+		{"siblings that are offline do not count", cpu + "2/topology/thread_siblings_list", "2-3,90-99\n",
+			func(f inventory.Facts) bool {
+				return f.Cores == 8 && slices.Equal(f.Layout[1].CPUs, []int{2, 3})
+			}},
+		{"CPUs that two cores claim are the first one's", cpu + "2/topology/thread_siblings_list", "0-15\n",
+			func(f inventory.Facts) bool {
+				return f.Cores == 2 && f.CPUs == 16
+			}},
+		{"siblings that are no list are none", cpu + "2/topology/thread_siblings_list", "all of them\n",
+			func(f inventory.Facts) bool {
+				return len(f.Layout[1].CPUs) == 1
+			}},
 		{"a package without a number is the first", cpu + "0/topology/physical_package_id", "-1\n", func(f inventory.Facts) bool {
 			return f.Layout[0].Package == 0 && f.Sockets == 2
 		}},
-		{"a core without caches shares none", cpu + "2/cache", "", func(f inventory.Facts) bool { return f.Layout[1].Cache == 2 }},
-		{"a cache for instructions is not the last", cpu + "2/cache/index1/level", "4\n", func(f inventory.Facts) bool { return f.Layout[1].Cache == 0 }},
+		{"a core without caches shares none", cpu + "2/cache", "", func(f inventory.Facts) bool {
+			return f.Layout[1].Cache == 2
+		}},
+		{"a cache for instructions is not the last", cpu + "2/cache/index1/level", "4\n", func(f inventory.Facts) bool {
+			return f.Layout[1].Cache == 0
+		}},
 		{"no table of distances", node + "1/distance", "", func(f inventory.Facts) bool {
 			return f.NUMA[1].Distances == nil && len(f.NUMA[0].Distances) == 2
 		}},
-		{"distances to fewer nodes than there are", node + "1/distance", "10\n", func(f inventory.Facts) bool { return f.NUMA[1].Distances == nil }},
-		{"distances that are none", node + "1/distance", "near 10\n", func(f inventory.Facts) bool { return f.NUMA[1].Distances == nil }},
+		{"distances to fewer nodes than there are", node + "1/distance", "10\n", func(f inventory.Facts) bool {
+			return f.NUMA[1].Distances == nil
+		}},
+		{"distances that are none", node + "1/distance", "near 10\n", func(f inventory.Facts) bool {
+			return f.NUMA[1].Distances == nil
+		}},
 		{"a node that does not tell its CPUs has none", node + "1/cpulist", "", func(f inventory.Facts) bool {
 			return f.NUMA[1].CPUs == "" && f.Layout[4].NUMA == 0
 		}},
-		{"a node whose number is none is no node", node + "X/cpulist", "0\n", func(f inventory.Facts) bool { return len(f.NUMA) == 2 }},
+		{"a node whose number is none is no node", node + "X/cpulist", "0\n", func(f inventory.Facts) bool {
+			return len(f.NUMA) == 2
+		}},
 		{"huge pages of no size", node + "0/hugepages/hugepages-manykB/nr_hugepages", "4\n", func(f inventory.Facts) bool {
 			return f.NUMA[0].HugePages == nil
 		}},

@@ -120,7 +120,8 @@ func (f Function) kind() string {
 		return kindGPU
 	case f.Class>>8 == baseAccelerator && (f.Vendor == "1002" || f.Vendor == "10de"): // AMD's and NVIDIA's newest are here
 		return kindGPU
-	case f.Class == classInfiniBand, f.Class == classFabric, f.Class == classEthernet && f.Vendor == mellanox: // which do RDMA over Ethernet
+	// Mellanox's do RDMA over Ethernet.
+	case f.Class == classInfiniBand, f.Class == classFabric, f.Class == classEthernet && f.Vendor == mellanox:
 		return kindHCA
 	case f.Class == classEthernet:
 		return kindNIC
@@ -173,8 +174,10 @@ func (t Tree) Devices() []inventory.Device {
 			kind = kindOther
 		}
 		d := inventory.Device{
-			Kind: kind, PCI: f.Address, Vendor: f.Vendor, ID: f.ID, NUMA: f.numa, Driver: f.Driver, Path: f.path, Group: f.group, Parent: f.Parent,
-			VFs: t.count("sys/bus/pci/devices", f.Address, "sriov_totalvfs"), MAC: macs[f.Address], GUID: t.guid(f.Address), Host: needs[f.Address],
+			Kind: kind, PCI: f.Address, Vendor: f.Vendor, ID: f.ID, NUMA: f.numa, Driver: f.Driver, Path: f.path, Group: f.group,
+			Parent: f.Parent,
+			VFs:    t.count("sys/bus/pci/devices", f.Address, "sriov_totalvfs"), MAC: macs[f.Address], GUID: t.guid(f.Address),
+			Host: needs[f.Address],
 		}
 		if d.Host == "" && (f.Class == classISABridge || f.Class == classSMBus) {
 			d.Host = needsBoard

@@ -49,7 +49,8 @@ func (t Tree) cores(online []int, nodes []inventory.NUMANode) inventory.Layout {
 		dir := fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology", cpu)
 		siblings, _ := inventory.ParseCPUList(t.Text(dir, "thread_siblings_list"))
 		siblings = slices.DeleteFunc(siblings, func(s int) bool { return s <= cpu || !free[s] })
-		c := inventory.Core{ID: cpu, CPUs: append([]int{cpu}, siblings...), NUMA: nodeOf[cpu], Package: t.count(dir, "physical_package_id"), Cache: cpu}
+		c := inventory.Core{ID: cpu, CPUs: append([]int{cpu}, siblings...), NUMA: nodeOf[cpu],
+			Package: t.count(dir, "physical_package_id"), Cache: cpu}
 		for _, s := range c.CPUs {
 			free[s] = false
 		}

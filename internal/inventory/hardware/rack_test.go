@@ -68,17 +68,22 @@ func TestAKernelsOwnTreeIsUnderstood(t *testing.T) {
 	disk := "if=none,format=raw,snapshot=on,file=" + filepath.Join(dir, "disk") + ",id="
 	out, err := exec.CommandContext(ctx, "qemu-system-x86_64", "-M", "q35,kernel-irqchip=split,sata=off", "-accel", "tcg",
 		"-cpu", "qemu64,vendor=GenuineIntel", "-smp", "8,sockets=2,cores=2,threads=2", "-m", "768",
-		"-object", "memory-backend-ram,id=m0,size=384M", "-object", "memory-backend-ram,id=m1,size=256M", "-object", "memory-backend-ram,id=m2,size=128M",
-		"-numa", "node,nodeid=0,cpus=0-3,memdev=m0", "-numa", "node,nodeid=1,cpus=4-7,memdev=m1", "-numa", "node,nodeid=2,memdev=m2",
+		"-object", "memory-backend-ram,id=m0,size=384M", "-object", "memory-backend-ram,id=m1,size=256M", "-object",
+		"memory-backend-ram,id=m2,size=128M",
+		"-numa", "node,nodeid=0,cpus=0-3,memdev=m0", "-numa", "node,nodeid=1,cpus=4-7,memdev=m1", "-numa",
+		"node,nodeid=2,memdev=m2",
 		"-numa", "dist,src=0,dst=1,val=21", "-numa", "dist,src=0,dst=2,val=14", "-numa", "dist,src=1,dst=2,val=24",
 		"-nodefaults", "-display", "none", "-vga", "none", "-serial", "stdio", "-no-reboot",
 		"-device", "intel-iommu,intremap=on,caching-mode=on", "-device", "pxb-pcie,id=second,bus_nr=64,numa_node=1,bus=pcie.0",
-		"-device", "pcie-root-port,id=port0,bus=second,chassis=1,slot=1", "-device", "pcie-root-port,id=port1,bus=second,chassis=2,slot=2",
-		"-device", "nvme-subsys,id=subsystem", "-device", "nvme,serial=N1,bus=port0,subsys=subsystem,sriov_max_vfs=4,sriov_vq_flexible=8,sriov_vi_flexible=4,max_ioqpairs=18,msix_qsize=20",
+		"-device", "pcie-root-port,id=port0,bus=second,chassis=1,slot=1", "-device",
+		"pcie-root-port,id=port1,bus=second,chassis=2,slot=2",
+		"-device", "nvme-subsys,id=subsystem", "-device",
+		"nvme,serial=N1,bus=port0,subsys=subsystem,sriov_max_vfs=4,sriov_vq_flexible=8,sriov_vi_flexible=4,max_ioqpairs=18,msix_qsize=20",
 		"-device", "x3130-upstream,id=switch,bus=port1", "-device", "xio3130-downstream,id=down,bus=switch,chassis=3,slot=0",
 		"-drive", disk+"d2", "-device", "nvme,serial=N2,drive=d2,bus=down",
 		"-netdev", "user,id=n0,restrict=on", "-device", "virtio-net-pci,netdev=n0,bus=pcie.0,addr=5",
-		"-kernel", vmlinuz[0], "-initrd", filepath.Join(dir, "initramfs"), "-append", "console=ttyS0 quiet panic=-1 no_timer_check intel_iommu=on").CombinedOutput()
+		"-kernel", vmlinuz[0], "-initrd", filepath.Join(dir, "initramfs"), "-append",
+		"console=ttyS0 quiet panic=-1 no_timer_check intel_iommu=on").CombinedOutput()
 	found := regexp.MustCompile(`(?m)^FACTS (.*?)\r?$`).FindSubmatch(out)
 	if err != nil || found == nil {
 		t.Fatalf("%v: %s", err, out)
@@ -113,8 +118,10 @@ func TestAKernelsOwnTreeIsUnderstood(t *testing.T) {
 	devices := []inventory.Device{
 		{Kind: "nic", PCI: "0000:00:05.0", Vendor: "1af4", ID: "1000", NUMA: -1},
 		{Kind: "nvme", PCI: "0000:41:00.0", Vendor: "1b36", ID: "0010", NUMA: 1, Path: []string{"0000:40:00.0"}, VFs: 4},
-		{Kind: "bridge", PCI: "0000:43:00.0", Vendor: "104c", ID: "8233", NUMA: 1, Path: []string{"0000:40:01.0", "0000:42:00.0"}},
-		{Kind: "nvme", PCI: "0000:44:00.0", Vendor: "1b36", ID: "0010", NUMA: 1, Path: []string{"0000:40:01.0", "0000:42:00.0", "0000:43:00.0"}},
+		{Kind: "bridge", PCI: "0000:43:00.0", Vendor: "104c", ID: "8233", NUMA: 1,
+			Path: []string{"0000:40:01.0", "0000:42:00.0"}},
+		{Kind: "nvme", PCI: "0000:44:00.0", Vendor: "1b36", ID: "0010", NUMA: 1,
+			Path: []string{"0000:40:01.0", "0000:42:00.0", "0000:43:00.0"}},
 	}
 	if diff := cmp.Diff(devices, f.Devices); diff != "" {
 		t.Error(diff)

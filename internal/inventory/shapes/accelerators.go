@@ -27,7 +27,8 @@ func dgxH100() inventory.Facts {
 // (the "NUMA Affinity" of its nvidia-smi topo -m).
 func dgxA100() inventory.Facts {
 	m := frame{
-		model: "AMD EPYC 7742 64-Core Processor", sockets: 2, nodes: 4, cores: 16, threads: 2, cache: 4, memory: 128, near: 12, far: 32,
+		model: "AMD EPYC 7742 64-Core Processor", sockets: 2, nodes: 4, cores: 16, threads: 2, cache: 4, memory: 128, near: 12,
+		far: 32,
 	}.machine()
 	m.port(0).plug(uplink(xxv710()))
 	m.port(2).plug(root(ssd()))
@@ -45,7 +46,8 @@ func dgxA100() inventory.Facts {
 // devicesOnOneSocket is a server whose risers are all on its second socket, as half-populated ones are.
 func devicesOnOneSocket() inventory.Facts {
 	m := frame{
-		model: "Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz", sockets: 2, nodes: 1, cores: 32, threads: 2, cache: 32, memory: 256, far: 20,
+		model: "Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz", sockets: 2, nodes: 1, cores: 32, threads: 2, cache: 32, memory: 256,
+		far: 20,
 	}.machine()
 	m.port(1).plug(root(ssd()))
 	m.port(1).plug(uplink(i210()))
@@ -68,14 +70,16 @@ func virtualFunctions() inventory.Facts {
 	functions := at.plug(uplink(xxv710()))
 	for range 2 {
 		functions = append(functions, at.virtual(functions[0], len(functions), inventory.Device{
-			Kind: "nic", Vendor: "8086", ID: "154c", Name: "Intel Corporation Ethernet Virtual Function 700 Series", Driver: "iavf", MAC: "?",
+			Kind: "nic", Vendor: "8086", ID: "154c", Name: "Intel Corporation Ethernet Virtual Function 700 Series",
+			Driver: "iavf", MAC: "?",
 		}))
 	}
 	at = m.port(1)
 	functions = at.plug(connectX6())
 	for range 4 {
 		d := inventory.Device{
-			Kind: "hca", Vendor: "15b3", ID: "101c", Name: mellanox + " MT28908 Family [ConnectX-6 Virtual Function]", Driver: "vfio-pci",
+			Kind: "hca", Vendor: "15b3", ID: "101c", Name: mellanox + " MT28908 Family [ConnectX-6 Virtual Function]",
+			Driver: "vfio-pci",
 		}
 		if len(functions) > 2 {
 			d.Driver, d.GUID = "mlx5_core", "?"
@@ -88,7 +92,8 @@ func virtualFunctions() inventory.Facts {
 // noIOMMU is a GPU server whose firmware has VT-d switched off.
 func noIOMMU() inventory.Facts {
 	m := frame{
-		model: "Intel(R) Xeon(R) Gold 6248 CPU @ 2.50GHz", sockets: 2, nodes: 1, cores: 20, threads: 2, cache: 20, memory: 192, far: 21,
+		model: "Intel(R) Xeon(R) Gold 6248 CPU @ 2.50GHz", sockets: 2, nodes: 1, cores: 20, threads: 2, cache: 20, memory: 192,
+		far: 21,
 	}.machine()
 	m.iommu = false
 	m.port(0).plug(root(ssd()))
@@ -119,22 +124,26 @@ func sharedGroups() inventory.Facts {
 	below := m.port(0)
 	below.plug(in(group, rtxA4000()), in(group, audio()))
 	m.put(inventory.Device{
-		Kind: "bridge", PCI: below.path[0], Vendor: "8086", ID: "2030", Name: "Intel Corporation Sky Lake-E PCI Express Root Port A", Driver: "pcieport",
+		Kind: "bridge", PCI: below.path[0], Vendor: "8086", ID: "2030",
+		Name: "Intel Corporation Sky Lake-E PCI Express Root Port A", Driver: "pcieport",
 		Group: group,
 	})
 
 	group = m.group()
-	copper := inventory.Device{Kind: "nic", Vendor: "8086", ID: "1528", Name: "Intel Corporation Ethernet Controller 10-Gigabit X540-AT2", Driver: "ixgbe", VFs: 63, MAC: "?"}
+	copper := inventory.Device{Kind: "nic", Vendor: "8086", ID: "1528",
+		Name: "Intel Corporation Ethernet Controller 10-Gigabit X540-AT2", Driver: "ixgbe", VFs: 63, MAC: "?"}
 	m.port(0).plug(in(group, copper), in(group, copper))
 
 	group = m.group()
 	m.port(0).plug(in(group, rtxA4000()), in(group, audio()))
 	m.put(inventory.Device{
-		Kind: "other", PCI: "0000:00:17.0", Vendor: "8086", ID: "a282", Name: "Intel Corporation 200 Series PCH SATA controller [AHCI mode]", Driver: "ahci",
+		Kind: "other", PCI: "0000:00:17.0", Vendor: "8086", ID: "a282",
+		Name: "Intel Corporation 200 Series PCH SATA controller [AHCI mode]", Driver: "ahci",
 		Group: group, Host: "root file system",
 	})
 	m.Disks = append(m.Disks, inventory.Disk{
-		Name: "sda", Model: "INTEL SSDSC2KB48", Serial: "S0000:00:17.0", SizeGB: 480, Kind: "ssd", Bus: "sata", Healthy: true, Health: "no SMART",
+		Name: "sda", Model: "INTEL SSDSC2KB48", Serial: "S0000:00:17.0", SizeGB: 480, Kind: "ssd", Bus: "sata", Healthy: true,
+		Health: "no SMART",
 	})
 
 	group = m.group()
@@ -172,27 +181,33 @@ const mellanox = "Mellanox Technologies"
 // What can be plugged in. "?" is an address that is made up. Numbers are of the PCI ID Repository.
 
 func ssd() inventory.Device {
-	return inventory.Device{Kind: "nvme", Vendor: "144d", ID: "a80a", Name: "Samsung Electronics Co Ltd NVMe SSD Controller PM9A1/PM9A3/980PRO", Driver: "nvme"}
+	return inventory.Device{Kind: "nvme", Vendor: "144d", ID: "a80a",
+		Name: "Samsung Electronics Co Ltd NVMe SSD Controller PM9A1/PM9A3/980PRO", Driver: "nvme"}
 }
 
 func i210() inventory.Device {
-	return inventory.Device{Kind: "nic", Vendor: "8086", ID: "1533", Name: "Intel Corporation I210 Gigabit Network Connection", Driver: "igb", MAC: "?"}
+	return inventory.Device{Kind: "nic", Vendor: "8086", ID: "1533", Name: "Intel Corporation I210 Gigabit Network Connection",
+		Driver: "igb", MAC: "?"}
 }
 
 func xxv710() inventory.Device {
-	return inventory.Device{Kind: "nic", Vendor: "8086", ID: "158b", Name: "Intel Corporation Ethernet Controller XXV710 for 25GbE SFP28", Driver: "i40e", VFs: 64, MAC: "?"}
+	return inventory.Device{Kind: "nic", Vendor: "8086", ID: "158b",
+		Name: "Intel Corporation Ethernet Controller XXV710 for 25GbE SFP28", Driver: "i40e", VFs: 64, MAC: "?"}
 }
 
 func connectX5() inventory.Device {
-	return inventory.Device{Kind: "hca", Vendor: "15b3", ID: "1017", Name: mellanox + " MT27800 Family [ConnectX-5]", Driver: "mlx5_core", VFs: 8, MAC: "?", GUID: "?"}
+	return inventory.Device{Kind: "hca", Vendor: "15b3", ID: "1017", Name: mellanox + " MT27800 Family [ConnectX-5]",
+		Driver: "mlx5_core", VFs: 8, MAC: "?", GUID: "?"}
 }
 
 func connectX6() inventory.Device {
-	return inventory.Device{Kind: "hca", Vendor: "15b3", ID: "101b", Name: mellanox + " MT28908 Family [ConnectX-6]", Driver: "mlx5_core", VFs: 16, GUID: "?"}
+	return inventory.Device{Kind: "hca", Vendor: "15b3", ID: "101b", Name: mellanox + " MT28908 Family [ConnectX-6]",
+		Driver: "mlx5_core", VFs: 16, GUID: "?"}
 }
 
 func connectX7() inventory.Device {
-	return inventory.Device{Kind: "hca", Vendor: "15b3", ID: "1021", Name: mellanox + " MT2910 Family [ConnectX-7]", Driver: "mlx5_core", VFs: 16, GUID: "?"}
+	return inventory.Device{Kind: "hca", Vendor: "15b3", ID: "1021", Name: mellanox + " MT2910 Family [ConnectX-7]",
+		Driver: "mlx5_core", VFs: 16, GUID: "?"}
 }
 
 func h100() inventory.Device {
@@ -208,5 +223,6 @@ func rtxA4000() inventory.Device {
 }
 
 func audio() inventory.Device {
-	return inventory.Device{Kind: "other", Vendor: "10de", ID: "228b", Name: "NVIDIA Corporation GA104 High Definition Audio Controller", Driver: "snd_hda_intel"}
+	return inventory.Device{Kind: "other", Vendor: "10de", ID: "228b",
+		Name: "NVIDIA Corporation GA104 High Definition Audio Controller", Driver: "snd_hda_intel"}
 }

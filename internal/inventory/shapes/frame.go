@@ -191,7 +191,8 @@ func (m *machine) facts() inventory.Facts {
 		case d.Parent != "":
 		case d.MAC != "":
 			nic := inventory.NIC{
-				Name: fmt.Sprintf("eth%d", len(m.NICs)), MAC: d.MAC, Driver: d.Driver, PCI: d.PCI, NUMA: d.NUMA, Up: true, SpeedMbps: 25000,
+				Name: fmt.Sprintf("eth%d", len(m.NICs)), MAC: d.MAC, Driver: d.Driver, PCI: d.PCI, NUMA: d.NUMA, Up: true,
+				SpeedMbps: 25000,
 			}
 			if nic.Driver == "virtio-pci" { // which is the PCI function's; the NIC hangs on the virtio bus
 				nic.Driver = "virtio_net"

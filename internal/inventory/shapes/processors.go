@@ -5,7 +5,8 @@ import "muster/internal/inventory"
 // desktop is one socket with four cores and one thread each, as Intel's Core i5-7500. The root file system's disk and
 // the NIC are the host's own.
 func desktop() inventory.Facts {
-	m := frame{model: "Intel(R) Core(TM) i5-7500 CPU @ 3.40GHz", sockets: 1, nodes: 1, cores: 4, threads: 1, cache: 4, memory: 16}.machine()
+	m := frame{model: "Intel(R) Core(TM) i5-7500 CPU @ 3.40GHz", sockets: 1, nodes: 1, cores: 4, threads: 1, cache: 4,
+		memory: 16}.machine()
 	m.port(0).plug(root(ssd()))
 	m.port(0).plug(uplink(i210()))
 	return m.facts()
@@ -14,7 +15,8 @@ func desktop() inventory.Facts {
 // oneSocketSMT is an AMD EPYC 7313P: 16 cores, of which four share a last-level cache, in one NUMA node (NPS1). Its only
 // link is an Ethernet adapter that can do RDMA.
 func oneSocketSMT() inventory.Facts {
-	m := frame{model: "AMD EPYC 7313P 16-Core Processor", sockets: 1, nodes: 1, cores: 16, threads: 2, cache: 4, memory: 128}.machine()
+	m := frame{model: "AMD EPYC 7313P 16-Core Processor", sockets: 1, nodes: 1, cores: 16, threads: 2, cache: 4,
+		memory: 128}.machine()
 	m.port(0).plug(root(ssd()))
 	m.port(0).plug(ssd())
 	m.port(0).plug(uplink(connectX5()))
@@ -25,8 +27,9 @@ func oneSocketSMT() inventory.Facts {
 // even CPUs are on one socket, odd ones on the other.
 func twoSocketsSMTOff() inventory.Facts {
 	m := frame{
-		model: "Intel(R) Xeon(R) Gold 6130 CPU @ 2.10GHz", sockets: 2, nodes: 1, cores: 16, threads: 1, cache: 16, numbering: alternating,
-		memory: 96, far: 21,
+		model: "Intel(R) Xeon(R) Gold 6130 CPU @ 2.10GHz", sockets: 2, nodes: 1, cores: 16, threads: 1, cache: 16,
+		numbering: alternating,
+		memory:    96, far: 21,
 	}.machine()
 	m.port(0).plug(root(ssd()))
 	m.port(0).plug(uplink(i210()))
@@ -53,10 +56,12 @@ func twoSocketsSMT() inventory.Facts {
 // the other, and an emulated IOMMU gives groups.
 func siblingsAdjacent() inventory.Facts {
 	m := frame{
-		model: "Intel Xeon Processor (Icelake)", sockets: 2, nodes: 1, cores: 4, threads: 2, cache: 4, numbering: adjacent, memory: 8, far: 20,
+		model: "Intel Xeon Processor (Icelake)", sockets: 2, nodes: 1, cores: 4, threads: 2, cache: 4, numbering: adjacent,
+		memory: 8, far: 20,
 	}.machine()
 	m.port(0).plug(root(ssd()))
-	m.port(1).plug(uplink(inventory.Device{Kind: "nic", Vendor: "1af4", ID: "1041", Name: "Red Hat, Inc. Virtio 1.0 network device", Driver: "virtio-pci", MAC: "?"}))
+	m.port(1).plug(uplink(inventory.Device{Kind: "nic", Vendor: "1af4", ID: "1041",
+		Name: "Red Hat, Inc. Virtio 1.0 network device", Driver: "virtio-pci", MAC: "?"}))
 	return m.facts()
 }
 
@@ -64,7 +69,8 @@ func siblingsAdjacent() inventory.Facts {
 // distances are what such machines' firmware tells: 12 within a socket, 32 to the other one.
 func epycNPS4() inventory.Facts {
 	m := frame{
-		model: "AMD EPYC 7763 64-Core Processor", sockets: 2, nodes: 4, cores: 16, threads: 2, cache: 8, memory: 64, near: 12, far: 32,
+		model: "AMD EPYC 7763 64-Core Processor", sockets: 2, nodes: 4, cores: 16, threads: 2, cache: 8, memory: 64, near: 12,
+		far: 32,
 	}.machine()
 	m.port(0).plug(root(ssd()))
 	m.port(0).plug(uplink(i210()))
@@ -79,7 +85,8 @@ func epycNPS4() inventory.Facts {
 // arch/x86/kernel/smpboot.c, match_llc).
 func xeonSNC2() inventory.Facts {
 	m := frame{
-		model: "Intel(R) Xeon(R) Platinum 8360Y CPU @ 2.40GHz", sockets: 2, nodes: 2, cores: 18, threads: 2, cache: 36, memory: 128, near: 11, far: 20,
+		model: "Intel(R) Xeon(R) Platinum 8360Y CPU @ 2.40GHz", sockets: 2, nodes: 2, cores: 18, threads: 2, cache: 36,
+		memory: 128, near: 11, far: 20,
 	}.machine()
 	m.port(0).plug(root(ssd()))
 	m.port(0).plug(uplink(i210()))
@@ -104,7 +111,8 @@ func offlineCores() inventory.Facts {
 // Documentation/mm/numa.rst, "memoryless nodes").
 func memorylessNode() inventory.Facts {
 	m := frame{
-		model: "Intel(R) Xeon(R) Silver 4110 CPU @ 2.10GHz", sockets: 2, nodes: 1, cores: 8, threads: 2, cache: 8, memory: 64, far: 21,
+		model: "Intel(R) Xeon(R) Silver 4110 CPU @ 2.10GHz", sockets: 2, nodes: 1, cores: 8, threads: 2, cache: 8, memory: 64,
+		far: 21,
 	}.machine()
 	m.NUMA[1].MemoryMiB = 0
 	m.port(0).plug(root(ssd()))
@@ -148,7 +156,8 @@ func hbmFlat() inventory.Facts {
 // when nodes of it are off.
 func sparseNodes() inventory.Facts {
 	m := frame{
-		model: "POWER9, altivec supported", sockets: 2, nodes: 1, cores: 16, threads: 4, cache: 2, numbering: adjacent, memory: 256, far: 40,
+		model: "POWER9, altivec supported", sockets: 2, nodes: 1, cores: 16, threads: 4, cache: 2, numbering: adjacent,
+		memory: 256, far: 40,
 	}.machine()
 	m.Arch = "ppc64le"
 	m.NUMA[1].ID = 8
@@ -183,7 +192,8 @@ func evaluationHost() inventory.Facts {
 	m := frame{model: "AMD EPYC", sockets: 1, nodes: 1, cores: 2, threads: 1, cache: 2, memory: 24}.machine()
 	m.iommu = false
 	m.put(inventory.Device{
-		Kind: "nic", PCI: "0000:00:03.0", Vendor: "1af4", ID: "1041", NUMA: -1, Driver: "virtio-pci", MAC: "?", Host: "its default route",
+		Kind: "nic", PCI: "0000:00:03.0", Vendor: "1af4", ID: "1041", NUMA: -1, Driver: "virtio-pci", MAC: "?",
+		Host: "its default route",
 	})
 	return m.facts()
 }

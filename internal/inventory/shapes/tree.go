@@ -95,7 +95,8 @@ func (t *tree) memory(f inventory.Facts) {
 	for _, n := range f.NUMA {
 		dir := fmt.Sprintf("sys/devices/system/node/node%d/", n.ID)
 		t.file(dir+"cpulist", n.CPUs)
-		t.file(dir+"meminfo", fmt.Sprintf("Node %d MemTotal:       %d kB\nNode %d MemFree:        4096 kB\n", n.ID, n.MemoryMiB<<10, n.ID))
+		t.file(dir+"meminfo", fmt.Sprintf("Node %d MemTotal:       %d kB\nNode %d MemFree:        4096 kB\n", n.ID,
+			n.MemoryMiB<<10, n.ID))
 		t.file(dir+"distance", strings.Trim(fmt.Sprint(n.Distances), "[]"))
 		pools := map[int]inventory.HugePages{2 << 10: {}, 1 << 20: {}} // which the kernel shows also where they are empty
 		for _, p := range n.HugePages {
@@ -123,7 +124,8 @@ func (t *tree) pci(f inventory.Facts) {
 		for i, address := range d.Path {
 			if !there[address] {
 				there[address] = true
-				others = append(others, inventory.Device{PCI: address, Vendor: "8086", ID: "2030", NUMA: d.NUMA, Path: d.Path[:i], Kind: "bridge", Driver: "pcieport"})
+				others = append(others, inventory.Device{PCI: address, Vendor: "8086", ID: "2030", NUMA: d.NUMA, Path: d.Path[:i],
+					Kind: "bridge", Driver: "pcieport"})
 			}
 		}
 	}
@@ -162,8 +164,9 @@ func where(d inventory.Device) string {
 func (t *tree) function(d inventory.Device) string {
 	dir := where(d)
 	class := map[string]string{
-		"gpu": "0x030200", "hca": "0x020700", "nic": "0x020000", "nvme": "0x010802", "bridge": "0x060400", "host bridge": "0x060000",
-		"ISA bridge": "0x060100", "other": "0x040300",
+		"gpu": "0x030200", "hca": "0x020700", "nic": "0x020000", "nvme": "0x010802", "bridge": "0x060400",
+		"host bridge": "0x060000",
+		"ISA bridge":  "0x060100", "other": "0x040300",
 	}[d.Kind]
 	switch {
 	case d.Kind == "hca" && d.MAC != "":

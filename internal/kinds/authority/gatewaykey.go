@@ -21,7 +21,8 @@ func AddGatewayKey(ctx context.Context, tx *core.Tx, k GatewayKey, after time.Du
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO gateway_key (line, private, from_at) VALUES ($1, $2, now_ms() + $3)`, k.Line, box, after.Milliseconds())
+	_, err = tx.Exec(ctx, `INSERT INTO gateway_key (line, private, from_at) VALUES ($1, $2, now_ms() + $3)`, k.Line, box,
+		after.Milliseconds())
 	if err != nil {
 		return fmt.Errorf("add a gateway's key: %w", err)
 	}
@@ -47,7 +48,8 @@ func GatewayKeys(ctx context.Context, tx *core.Tx) ([]GatewayKey, error) {
 
 // ForgetGatewayKeys drops the keys that are no longer in use.
 func ForgetGatewayKeys(ctx context.Context, tx *core.Tx) error {
-	_, err := tx.Exec(ctx, `DELETE FROM gateway_key WHERE from_at < (SELECT COALESCE(MAX(from_at), 0) FROM gateway_key WHERE from_at <= now_ms())`)
+	_, err := tx.Exec(ctx, `DELETE FROM gateway_key WHERE from_at < (SELECT COALESCE(MAX(from_at), 0) FROM gateway_key WHERE
+		from_at <= now_ms())`)
 	if err != nil {
 		return fmt.Errorf("forget the gateways' old keys: %w", err)
 	}

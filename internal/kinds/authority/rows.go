@@ -1,4 +1,5 @@
-// Package authority keeps the keys that the site signs with, generation by generation, those of its gateways, and which generation
+// Package authority keeps the keys that the site signs with, generation by generation, those of its gateways, and which
+// generation
 // each agent lives by.
 //
 // What enters: new keys from rotation, what agents live by from the monitor. What leaves: rows.
@@ -40,13 +41,16 @@ func Generations(ctx context.Context, tx *core.Tx) (all []Generation, revision i
 		var signs *int64
 		err = r.Scan(&g.Use, &g.Number, &seed, &made, &g.MadeBy, &announce, &keep, &deadline, &signs, &g.Waits)
 		g.Seed, g.MadeAt = core.Sealed(authoritySeed(), g.row(), seed), core.Instant(made)
-		g.Announce, g.Keep, g.Deadline = time.Duration(announce)*time.Millisecond, time.Duration(keep)*time.Millisecond, time.Duration(deadline)*time.Millisecond
+		g.Announce, g.Keep, g.Deadline = time.Duration(announce)*time.Millisecond, time.Duration(keep)*time.Millisecond,
+			time.Duration(deadline)*time.Millisecond
 		if signs != nil {
 			g.SignsAt = core.Instant(*signs)
 		}
 		return g, err
 	}
-	all, err = core.List(ctx, tx, scan, `SELECT use, number, seed, made_at, made_by, announce, keep, deadline, signs_at, waits FROM authority ORDER BY use, number`)
+	all, err = core.List(ctx, tx, scan,
+		`SELECT use, number, seed, made_at, made_by, announce, keep, deadline, signs_at, waits FROM authority ORDER BY
+			use, number`)
 	if err != nil {
 		return nil, 0, fmt.Errorf("list the site's keys: %w", err)
 	}
@@ -75,7 +79,8 @@ func AddGeneration(ctx context.Context, tx *core.Tx, g Generation, signs bool) e
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO authority (use, number, seed, made_at, made_by, announce, keep, deadline) VALUES ($1, $2, $3, now_ms(), $4, $5, $6, $7)`,
+	_, err = tx.Exec(ctx, `INSERT INTO authority (use, number, seed, made_at, made_by, announce, keep, deadline) VALUES ($1,
+		$2, $3, now_ms(), $4, $5, $6, $7)`,
 		g.Use, g.Number, seed, g.MadeBy, g.Announce.Milliseconds(), g.Keep.Milliseconds(), g.Deadline.Milliseconds())
 	if err != nil {
 		return fmt.Errorf("add a key for %s: %w", g.Use, err)
@@ -88,7 +93,8 @@ func AddGeneration(ctx context.Context, tx *core.Tx, g Generation, signs bool) e
 
 // SignGeneration makes one sign from now on.
 func SignGeneration(ctx context.Context, tx *core.Tx, g Generation) error {
-	if _, err := tx.Exec(ctx, `UPDATE authority SET signs_at = now_ms(), waits = '' WHERE use = $1 AND number = $2 AND signs_at IS NULL`, g.Use, g.Number); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE authority SET signs_at = now_ms(), waits = '' WHERE use = $1 AND number = $2 AND
+		signs_at IS NULL`, g.Use, g.Number); err != nil {
 		return fmt.Errorf("sign with a new key for %s: %w", g.Use, err)
 	}
 	return nil
@@ -104,7 +110,8 @@ func ForgetGenerations(ctx context.Context, tx *core.Tx, use string, number int6
 
 // SayWaits notes for whom a rotation waits.
 func SayWaits(ctx context.Context, tx *core.Tx, g Generation, why string) error {
-	if _, err := tx.Exec(ctx, `UPDATE authority SET waits = $3 WHERE use = $1 AND number = $2`, g.Use, g.Number, why); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE authority SET waits = $3 WHERE use = $1 AND number = $2`, g.Use, g.Number,
+		why); err != nil {
 		return fmt.Errorf("note for whom the keys for %s wait: %w", g.Use, err)
 	}
 	return nil
@@ -132,7 +139,8 @@ func SaveTrust(ctx context.Context, tx *core.Tx, t Trust) error {
 
 // RaiseTrust notes by which authority an agent talks now.
 func RaiseTrust(ctx context.Context, tx *core.Tx, subject string, boot, agents int64) error {
-	if _, err := tx.Exec(ctx, `UPDATE trust SET agents = $3 WHERE subject = $1 AND boot = $2 AND agents < $3`, subject, boot, agents); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE trust SET agents = $3 WHERE subject = $1 AND boot = $2 AND agents < $3`, subject, boot,
+		agents); err != nil {
 		return fmt.Errorf("note what agent %s lives by: %w", subject, err)
 	}
 	return nil

@@ -77,7 +77,8 @@ func (c Centre) Of(project string) (Project, bool) {
 
 // Add registers a centre; core.ErrExists if there is one of that name, or if two projects would share an account.
 func Add(ctx context.Context, tx *core.Tx, c Centre) error {
-	_, err := tx.Exec(ctx, `INSERT INTO centre (name, login, host_ca, host_keys, probe, created_at) VALUES ($1, $2, $3, $4, $5, now_ms())`,
+	_, err := tx.Exec(ctx, `INSERT INTO centre (name, login, host_ca, host_keys, probe, created_at) VALUES ($1, $2, $3, $4,
+		$5, now_ms())`,
 		c.Name, c.Login, c.HostCA, strings.Join(c.HostKeys, "\n"), c.Probe)
 	if core.Taken(err) {
 		return fmt.Errorf("centre %s: %w", c.Name, core.ErrExists)
@@ -90,7 +91,8 @@ func Add(ctx context.Context, tx *core.Tx, c Centre) error {
 
 // Change writes everything that operators say of a centre, and has it looked at anew. What was seen stays.
 func Change(ctx context.Context, tx *core.Tx, c Centre) error {
-	n, err := tx.Exec(ctx, `UPDATE centre SET login = $2, host_ca = $3, host_keys = $4, probe = $5, asked_at = 0, looked_at = NULL WHERE name = $1`,
+	n, err := tx.Exec(ctx, `UPDATE centre SET login = $2, host_ca = $3, host_keys = $4, probe = $5, asked_at = 0, looked_at =
+		NULL WHERE name = $1`,
 		c.Name, c.Login, c.HostCA, strings.Join(c.HostKeys, "\n"), c.Probe)
 	if err == nil && n == 0 {
 		err = core.ErrNotFound
@@ -124,7 +126,8 @@ func admitTo(ctx context.Context, tx *core.Tx, c Centre) error {
 		}
 	}
 	for person, account := range c.Accounts {
-		if _, err := tx.Exec(ctx, `INSERT INTO centre_account (centre, person, account) VALUES ($1, $2, $3)`, c.Name, person, account); err != nil {
+		if _, err := tx.Exec(ctx, `INSERT INTO centre_account (centre, person, account) VALUES ($1, $2, $3)`, c.Name, person,
+			account); err != nil {
 			return fmt.Errorf("account of %s at centre %s: %w", person, c.Name, err)
 		}
 	}
@@ -191,7 +194,8 @@ func list(ctx context.Context, tx *core.Tx, name string) ([]Centre, error) {
 		}
 		return account, err
 	}
-	if _, err := core.List(ctx, tx, accounts, `SELECT centre, person, account FROM centre_account WHERE $1 = '' OR centre = $1`, name); err != nil {
+	if _, err := core.List(ctx, tx, accounts, `SELECT centre, person, account FROM centre_account WHERE $1 = '' OR centre = $1`,
+		name); err != nil {
 		return nil, fmt.Errorf("list the accounts of centres: %w", err)
 	}
 	return all, nil
@@ -202,7 +206,8 @@ func scan(r core.Scanner) (Centre, error) {
 	var keys, queues string
 	var created, asked int64
 	var looked, seen, lost sql.NullInt64
-	if err := r.Scan(&c.Name, &c.Login, &c.HostCA, &keys, &c.Probe, &created, &asked, &looked, &seen, &lost, &c.Reason, &c.System, &queues); err != nil {
+	if err := r.Scan(&c.Name, &c.Login, &c.HostCA, &keys, &c.Probe, &created, &asked, &looked, &seen, &lost, &c.Reason, &c.System,
+		&queues); err != nil {
 		return c, err
 	}
 	if keys != "" {
@@ -243,10 +248,12 @@ func Seen(ctx context.Context, tx *core.Tx, c Centre, system string, queues []Qu
 	if err != nil {
 		return false, err
 	}
-	n, err := tx.Exec(ctx, `UPDATE centre SET lost_at = NULL, reason = '' WHERE name = $1 AND asked_at = $2 AND (lost_at IS NOT NULL OR seen_at IS NULL)`,
+	n, err := tx.Exec(ctx, `UPDATE centre SET lost_at = NULL, reason = '' WHERE name = $1 AND asked_at = $2 AND (lost_at IS
+		NOT NULL OR seen_at IS NULL)`,
 		c.Name, c.AskedAt.UnixMilli())
 	if err == nil {
-		_, err = tx.Exec(ctx, `UPDATE centre SET looked_at = now_ms(), seen_at = now_ms(), system = $3, queues = $4 WHERE name = $1 AND asked_at = $2`,
+		_, err = tx.Exec(ctx, `UPDATE centre SET looked_at = now_ms(), seen_at = now_ms(), system = $3, queues = $4 WHERE
+			name = $1 AND asked_at = $2`,
 			c.Name, c.AskedAt.UnixMilli(), system, string(text))
 	}
 	if err != nil {
@@ -257,9 +264,11 @@ func Seen(ctx context.Context, tx *core.Tx, c Centre, system string, queues []Qu
 
 // Lost is Seen for a look that failed, and why; gone says that the centre did answer, before.
 func Lost(ctx context.Context, tx *core.Tx, c Centre, reason string) (gone bool, err error) {
-	n, err := tx.Exec(ctx, `UPDATE centre SET lost_at = now_ms() WHERE name = $1 AND asked_at = $2 AND lost_at IS NULL`, c.Name, c.AskedAt.UnixMilli())
+	n, err := tx.Exec(ctx, `UPDATE centre SET lost_at = now_ms() WHERE name = $1 AND asked_at = $2 AND lost_at IS NULL`, c.Name,
+		c.AskedAt.UnixMilli())
 	if err == nil {
-		_, err = tx.Exec(ctx, `UPDATE centre SET looked_at = now_ms(), reason = $3 WHERE name = $1 AND asked_at = $2`, c.Name, c.AskedAt.UnixMilli(), reason)
+		_, err = tx.Exec(ctx, `UPDATE centre SET looked_at = now_ms(), reason = $3 WHERE name = $1 AND asked_at = $2`, c.Name,
+			c.AskedAt.UnixMilli(), reason)
 	}
 	if err != nil {
 		return false, fmt.Errorf("write why centre %s does not answer: %w", c.Name, err)

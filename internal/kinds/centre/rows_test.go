@@ -18,7 +18,8 @@ func TestCentresAreLookedAtByOneAndRemembered(t *testing.T) {
 		s := kindstest.Open(t, url)
 		arc := centres.Centre{
 			Name: "arc", Login: "arc.example.org:22", HostKeys: []string{"ssh-ed25519 AAAA", "ssh-rsa BBBB"}, Probe: "muster",
-			Projects: []centres.Project{{Project: kindstest.Project, Queues: []string{"cpu"}, Rule: centres.ListedAccount}, {Project: "aero", Rule: centres.SharedAccount, Account: "hpc"}},
+			Projects: []centres.Project{{Project: kindstest.Project, Queues: []string{"cpu"}, Rule: centres.ListedAccount},
+				{Project: "aero", Rule: centres.SharedAccount, Account: "hpc"}},
 			Accounts: map[string]string{kindstest.Admin: "boss"},
 		}
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
@@ -37,7 +38,8 @@ func TestCentresAreLookedAtByOneAndRemembered(t *testing.T) {
 		}
 		refused(core.ErrExists, func(ctx context.Context, tx *core.Tx) error { return centres.Add(ctx, tx, arc) })
 		both := arc
-		both.Projects = append(slices.Clone(arc.Projects), centres.Project{Project: "bio", Rule: centres.SharedAccount, Account: "hpc"})
+		both.Projects = append(slices.Clone(arc.Projects), centres.Project{Project: "bio", Rule: centres.SharedAccount,
+			Account: "hpc"})
 		refused(core.ErrExists, func(ctx context.Context, tx *core.Tx) error { return centres.Change(ctx, tx, both) })
 
 		read := func() (c centres.Centre, revision int64) {
@@ -51,7 +53,8 @@ func TestCentresAreLookedAtByOneAndRemembered(t *testing.T) {
 			return c, revision
 		}
 		c, before := read()
-		if len(c.HostKeys) != 2 || c.Accounts[kindstest.Admin] != "boss" || len(c.Projects) != 2 || !c.LookedAt.IsZero() || !c.SeenAt.IsZero() || !c.LostAt.IsZero() {
+		if len(c.HostKeys) != 2 || c.Accounts[kindstest.Admin] != "boss" || len(c.Projects) != 2 || !c.LookedAt.IsZero() ||
+			!c.SeenAt.IsZero() || !c.LostAt.IsZero() {
 			t.Errorf("%+v", c)
 		}
 		if p, ok := c.Of(kindstest.Project); !ok || !slices.Equal(p.Queues, []string{"cpu"}) || p.Rule != centres.ListedAccount {
@@ -65,7 +68,8 @@ func TestCentresAreLookedAtByOneAndRemembered(t *testing.T) {
 		seen := func(c centres.Centre) (back bool) {
 			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) (err error) {
 				running := 3
-				back, err = centres.Seen(ctx, tx, c, "Slurm 22.05.8", []centres.Queue{{Name: "cpu", Up: true, State: "up", Nodes: 5, Free: 3, Used: 1, Running: &running}})
+				back, err = centres.Seen(ctx, tx, c, "Slurm 22.05.8",
+					[]centres.Queue{{Name: "cpu", Up: true, State: "up", Nodes: 5, Free: 3, Used: 1, Running: &running}})
 				return err
 			})
 			return back
@@ -87,7 +91,8 @@ func TestCentresAreLookedAtByOneAndRemembered(t *testing.T) {
 		if !seen(due) || seen(due) {
 			t.Error("the first answer is news, the second is none")
 		}
-		if c, _ = read(); c.SeenAt.IsZero() || c.System != "Slurm 22.05.8" || len(c.Queues) != 1 || *c.Queues[0].Running != 3 || c.Queues[0].Waiting != nil {
+		if c, _ = read(); c.SeenAt.IsZero() || c.System != "Slurm 22.05.8" || len(c.Queues) != 1 || *c.Queues[0].Running != 3 ||
+			c.Queues[0].Waiting != nil {
 			t.Errorf("%+v", c)
 		}
 		if !lost(due) || lost(due) {

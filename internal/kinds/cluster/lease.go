@@ -43,7 +43,8 @@ func SetTerm(ctx context.Context, tx *core.Tx, id string, t Term) error {
 	if !t.EndsAt.IsZero() {
 		ends = t.EndsAt.UnixMilli()
 	}
-	_, err := tx.Exec(ctx, `UPDATE cluster SET starts_at = $1, ends_at = $2, lead = $3, warned = CASE WHEN ends_at = $2 THEN warned ELSE 0 END, `+core.Woken+` WHERE id = $4`,
+	_, err := tx.Exec(ctx, `UPDATE cluster SET starts_at = $1, ends_at = $2, lead = $3, warned = CASE WHEN ends_at = $2 THEN
+		warned ELSE 0 END, `+core.Woken+` WHERE id = $4`,
 		t.StartsAt.UnixMilli(), ends, t.Lead.Milliseconds(), id)
 	if err != nil {
 		return fmt.Errorf("set the lease of cluster %s: %w", id, err)

@@ -22,7 +22,8 @@ func PausePatiently(ctx context.Context, tx *core.Tx, id string, wait time.Durat
 	if wait < 0 {
 		ms = -1
 	}
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET pause_wait = $1, keeps_memory = 0, `+core.Woken+` WHERE id = $2 AND desired = $3`, ms, id, string(ToPause)); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET pause_wait = $1, keeps_memory = 0, `+core.Woken+
+		` WHERE id = $2 AND desired = $3`, ms, id, string(ToPause)); err != nil {
 		return fmt.Errorf("say how cluster %s pauses: %w", id, err)
 	}
 	if wait < 0 {
@@ -53,7 +54,8 @@ func PauseKeepingMemory(ctx context.Context, tx *core.Tx, id string) error {
 
 // KeepMemory says whether a cluster that pauses keeps what its nodes have in memory.
 func KeepMemory(ctx context.Context, tx *core.Tx, id string, keep bool) error {
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET keeps_memory = $1, `+core.Woken+` WHERE id = $2 AND desired = $3`, core.Flag(keep), id, string(ToPause)); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET keeps_memory = $1, `+core.Woken+` WHERE id = $2 AND desired = $3`,
+		core.Flag(keep), id, string(ToPause)); err != nil {
 		return fmt.Errorf("say what cluster %s keeps: %w", id, err)
 	}
 	return nil

@@ -81,7 +81,9 @@ func scan(r core.Scanner) (Cluster, error) {
 	var c Cluster
 	var document, receipt, key, targets, good string
 	var at, created, drain, wait, starts, ends, lead, warned int64
-	fields := []any{&c.ID, &c.Project, &c.Name, &document, &c.Image, &c.Desired, &c.Generation, &c.Reached, &c.Revision, &drain, &key, &receipt, &c.Segment, &c.Short, &targets, &wait, &c.KeepsMemory, &c.Held, &c.Snapshot, &created, &c.CreatedBy, &starts, &ends, &lead, &warned}
+	fields := []any{&c.ID, &c.Project, &c.Name, &document, &c.Image, &c.Desired, &c.Generation, &c.Reached, &c.Revision, &drain,
+		&key, &receipt, &c.Segment, &c.Short, &targets, &wait, &c.KeepsMemory, &c.Held, &c.Snapshot, &created, &c.CreatedBy,
+		&starts, &ends, &lead, &warned}
 	fields = append(fields, c.Rollout.fields(&good)...)
 	if err := r.Scan(append(fields, c.Fields(&at)...)...); err != nil {
 		return c, err
@@ -157,7 +159,8 @@ func Add(ctx context.Context, tx *core.Tx, c Cluster) error {
 	if err != nil {
 		return fmt.Errorf("add cluster %s: %w", c.Name, err)
 	}
-	home := usage.Row{Subject: c.ID, Kind: usage.Home, Project: c.Project, ClusterID: c.ID, Cluster: c.Name, State: usage.Stored, Terms: c.HomeTerms}
+	home := usage.Row{Subject: c.ID, Kind: usage.Home, Project: c.Project, ClusterID: c.ID, Cluster: c.Name, State: usage.Stored,
+		Terms: c.HomeTerms}
 	return meter.Begin(ctx, tx, home, "cluster")
 }
 
@@ -204,7 +207,8 @@ const namedQuery = `SELECT ` + columns + ` FROM cluster WHERE name = $1 AND phas
 // Admits says whether the cluster's file lets a member of its project in: all of them, unless it names some. Who made it
 // may always come.
 func (c Cluster) Admits(person string) bool {
-	return c.Spec.Access == nil || len(c.Spec.Access.Users) == 0 || person == c.CreatedBy || slices.Contains(c.Spec.Access.Users, person)
+	return c.Spec.Access == nil || len(c.Spec.Access.Users) == 0 || person == c.CreatedBy ||
+		slices.Contains(c.Spec.Access.Users, person)
 }
 
 // Lock makes every other writer of this cluster's intent wait until the transaction ends. A View, which cannot
@@ -258,7 +262,8 @@ func WantPresent(ctx context.Context, tx *core.Tx, id string) error {
 }
 
 func want(ctx context.Context, tx *core.Tx, id string, from, to core.Desired) error {
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET desired = $1, pause_wait = 0, keeps_memory = 0, `+core.Woken+` WHERE id = $2 AND desired = $3`, string(to), id, string(from)); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET desired = $1, pause_wait = 0, keeps_memory = 0, `+core.Woken+
+		` WHERE id = $2 AND desired = $3`, string(to), id, string(from)); err != nil {
 		return fmt.Errorf("make cluster %s %s: %w", id, to, err)
 	}
 	return nil
@@ -266,7 +271,8 @@ func want(ctx context.Context, tx *core.Tx, id string, from, to core.Desired) er
 
 // WantDeleted asks for a cluster's end and wakes it.
 func WantDeleted(ctx context.Context, tx *core.Tx, id string) error {
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET desired = $1, `+core.Woken+` WHERE id = $2`, string(core.ToDelete), id); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET desired = $1, `+core.Woken+` WHERE id = $2`, string(core.ToDelete),
+		id); err != nil {
 		return fmt.Errorf("delete cluster %s: %w", id, err)
 	}
 	return nil
@@ -304,7 +310,8 @@ func Inform(ctx context.Context, tx *core.Tx, id string) error {
 
 // TellHead is Inform for the head's agent alone.
 func TellHead(ctx context.Context, tx *core.Tx, id string) error {
-	if _, err := tx.Exec(ctx, `UPDATE node SET news = news + 1 WHERE cluster_id = $1 AND role = 'head' AND phase <> 'gone'`, id); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE node SET news = news + 1 WHERE cluster_id = $1 AND role = 'head' AND phase <> 'gone'`,
+		id); err != nil {
 		return fmt.Errorf("tell the head of cluster %s: %w", id, err)
 	}
 	return nil
@@ -348,7 +355,8 @@ func Seats(ctx context.Context, tx *core.Tx, cluster string) ([]Seat, error) {
 
 // AddSeat gives a name its slot for the cluster's life.
 func AddSeat(ctx context.Context, tx *core.Tx, cluster string, s Seat) error {
-	if _, err := tx.Exec(ctx, `INSERT INTO seat (cluster_id, name, slot) VALUES ($1, $2, $3)`, cluster, s.Name, s.Slot); err != nil {
+	if _, err := tx.Exec(ctx, `INSERT INTO seat (cluster_id, name, slot) VALUES ($1, $2, $3)`, cluster, s.Name,
+		s.Slot); err != nil {
 		return fmt.Errorf("seat %s in cluster %s: %w", s.Name, cluster, err)
 	}
 	return nil
@@ -378,7 +386,8 @@ func ChangeCredential(ctx context.Context, tx *core.Tx, cluster string, key core
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET munge_key = $1, munge_at = now_ms(), revision = revision + 1 WHERE id = $2`, box, cluster); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET munge_key = $1, munge_at = now_ms(), revision = revision + 1 WHERE id = $2`,
+		box, cluster); err != nil {
 		return fmt.Errorf("change the credential of cluster %s: %w", cluster, err)
 	}
 	return nil
@@ -387,7 +396,8 @@ func ChangeCredential(ctx context.Context, tx *core.Tx, cluster string, key core
 // CredentialAt is when a cluster got its credential.
 func CredentialAt(ctx context.Context, tx *core.Tx, cluster string) (time.Time, error) {
 	var at int64
-	if err := tx.Row(ctx, `SELECT CASE WHEN munge_at = 0 THEN created_at ELSE munge_at END FROM cluster WHERE id = $1`, cluster).Scan(&at); err != nil {
+	if err := tx.Row(ctx, `SELECT CASE WHEN munge_at = 0 THEN created_at ELSE munge_at END FROM cluster WHERE id = $1`, cluster).
+		Scan(&at); err != nil {
 		return time.Time{}, fmt.Errorf("look at the credential of cluster %s: %w", cluster, err)
 	}
 	return core.Instant(at), nil

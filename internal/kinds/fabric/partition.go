@@ -169,7 +169,8 @@ func device(f inventory.Facts, pci string) inventory.Device {
 }
 
 // Join makes a node's ports members of its cluster's partitions, one a fabric, made where there is none yet. held are the PCI
-// addresses of what a guest has of its host, in that order. It belongs into the transaction that places the node, or gives it other devices. The error is a *TableFull, a *KeysUsed, or the database's.
+// addresses of what a guest has of its host, in that order. It belongs into the transaction that places the node, or gives it
+// other devices. The error is a *TableFull, a *KeysUsed, or the database's.
 func Join(ctx context.Context, tx *core.Tx, node, cluster string, m inventory.Machine, held []string) error {
 	joints, err := joints(ctx, tx, node, m, held)
 	if err != nil || len(joints) == 0 {
@@ -221,7 +222,8 @@ func partitionOf(ctx context.Context, tx *core.Tx, f Fabric, cluster string) (st
 		return id, err
 	}
 	var last fabric.Key
-	if err := tx.Row(ctx, `UPDATE fabric SET last_key = last_key WHERE id = $1 RETURNING last_key`, f.ID).Scan(&last); err != nil {
+	if err := tx.Row(ctx, `UPDATE fabric SET last_key = last_key WHERE id = $1 RETURNING last_key`, f.ID).
+		Scan(&last); err != nil {
 		return "", fmt.Errorf("find a key of fabric %s: %w", f.Name, err)
 	}
 	key, err := freeKey(ctx, tx, f, last, fabric.FirstKey, FirstSiteKey-1)
@@ -232,7 +234,8 @@ func partitionOf(ctx context.Context, tx *core.Tx, f Fabric, cluster string) (st
 		return "", fmt.Errorf("take a key of fabric %s: %w", f.Name, err)
 	}
 	id = f.ID + "-" + key.String() + "-" + cluster
-	if _, err := tx.Exec(ctx, `INSERT INTO partition (id, fabric_id, pkey, cluster_id, name) VALUES ($1, $2, $3, $4, '')`, id, f.ID, int(key), cluster); err != nil {
+	if _, err := tx.Exec(ctx, `INSERT INTO partition (id, fabric_id, pkey, cluster_id, name) VALUES ($1, $2, $3, $4, '')`, id,
+		f.ID, int(key), cluster); err != nil {
 		return "", fmt.Errorf("take key %s of fabric %s: %w", key, f.Name, err)
 	}
 	return id, nil
@@ -278,7 +281,8 @@ func fits(ctx context.Context, tx *core.Tx, fabricName, machine, partition strin
 // table is how many keys a port's table takes, 0 if it was never read, and how many partitions it is, or was, in.
 type table struct{ capacity, used int }
 
-// spare are the entries of a table that are no cluster's: that of the default partition, and one that stays free, since the last one
+// spare are the entries of a table that are no cluster's: that of the default partition, and one that stays free, since the last
+// one
 // stands for "none" on some adapters. The driver for OpenSM refuses all changes of a fabric on which a port is to have more.
 const spare = 2
 
@@ -290,7 +294,8 @@ func (t table) full(fabricName, whose string) *TableFull {
 	return nil
 }
 
-// tables are those of all fabrics' ports, and which of the ports are members of clusters' partitions, or were not yet seen without their
+// tables are those of all fabrics' ports, and which of the ports are members of clusters' partitions, or were not yet seen
+// without their
 // keys.
 func tables(ctx context.Context, tx *core.Tx) (tables map[fabric.GUID]table, held map[fabric.GUID]bool, err error) {
 	tables, held = map[fabric.GUID]table{}, map[fabric.GUID]bool{}
@@ -316,7 +321,8 @@ func tables(ctx context.Context, tx *core.Tx) (tables map[fabric.GUID]table, hel
 	return tables, held, nil
 }
 
-// Unfit says of machines why no node can come to them for their ports' sake, by ID: a table is full, or a port was not yet seen without
+// Unfit says of machines why no node can come to them for their ports' sake, by ID: a table is full, or a port was not yet seen
+// without
 // what its last cluster had.
 func Unfit(ctx context.Context, tx *core.Tx, machines []machine.Machine) (map[string]string, error) {
 	ports, err := Ports(ctx, tx, "")
@@ -346,7 +352,8 @@ func Unfit(ctx context.Context, tx *core.Tx, machines []machine.Machine) (map[st
 			continue
 		}
 		if held[p.GUID] {
-			unfit[m.ID] = fmt.Sprintf("fabric %s: port %s of machine %s was not yet seen without the key of its last cluster", names[p.Fabric], p.GUID, m.Name)
+			unfit[m.ID] = fmt.Sprintf("fabric %s: port %s of machine %s was not yet seen without the key of its last cluster",
+				names[p.Fabric], p.GUID, m.Name)
 		} else if full := tables[p.GUID].full(names[p.Fabric], "machine "+m.Name); full != nil {
 			unfit[m.ID] = full.Error()
 		}
@@ -357,14 +364,16 @@ func Unfit(ctx context.Context, tx *core.Tx, machines []machine.Machine) (map[st
 // Leave ends a node's memberships: its ports are to lose their keys. It may be repeated.
 func Leave(ctx context.Context, tx *core.Tx, node string) error {
 	scan := func(r core.Scanner) (id string, err error) { return id, r.Scan(&id) }
-	on, err := core.List(ctx, tx, scan, `SELECT DISTINCT fabric_id FROM partition_member WHERE node_id = $1 AND wanted = 1 ORDER BY fabric_id`, node)
+	on, err := core.List(ctx, tx, scan,
+		`SELECT DISTINCT fabric_id FROM partition_member WHERE node_id = $1 AND wanted = 1 ORDER BY fabric_id`, node)
 	for _, id := range on {
 		var revision int64
 		if err == nil {
 			revision, err = change(ctx, tx, id)
 		}
 		if err == nil {
-			_, err = tx.Exec(ctx, `UPDATE partition_member SET wanted = 0, since = $3 WHERE node_id = $1 AND fabric_id = $2 AND wanted = 1`, node, id, revision)
+			_, err = tx.Exec(ctx, `UPDATE partition_member SET wanted = 0, since = $3 WHERE node_id = $1 AND fabric_id = $2
+				AND wanted = 1`, node, id, revision)
 		}
 	}
 	if err != nil {
@@ -382,7 +391,8 @@ func scanNodePort(r core.Scanner) (NodePort, error) {
 	var p NodePort
 	var guid string
 	var full bool
-	err := readSeen(r, &p.Seen, &p.Partition, &guid, &p.Kind, &p.NodeID, &full, &p.Wanted, &p.Since, &p.FabricID, &p.Fabric, &p.Key, &p.Applied, &p.Read)
+	err := readSeen(r, &p.Seen, &p.Partition, &guid, &p.Kind, &p.NodeID, &full, &p.Wanted, &p.Since, &p.FabricID, &p.Fabric,
+		&p.Key, &p.Applied, &p.Read)
 	if err != nil {
 		return p, err
 	}
@@ -421,7 +431,9 @@ func GuestKeys(ctx context.Context, tx *core.Tx, cluster, host string) (map[fabr
 		keys[port] = key
 		return guid, err
 	}
-	_, err := core.List(ctx, tx, scan, `SELECT p.guid, q.pkey FROM fabric_port p JOIN partition q ON q.fabric_id = p.fabric_id WHERE q.cluster_id = $1 AND p.machine_id = $2`, cluster, host)
+	_, err := core.List(ctx, tx, scan,
+		`SELECT p.guid, q.pkey FROM fabric_port p JOIN partition q ON q.fabric_id = p.fabric_id WHERE q.cluster_id = $1 AND
+			p.machine_id = $2`, cluster, host)
 	if err != nil {
 		return nil, fmt.Errorf("list keys of guests on host %s: %w", host, err)
 	}
@@ -438,7 +450,8 @@ func Unclean(ctx context.Context, tx *core.Tx, machine string) ([]NodePort, erro
 	return all, nil
 }
 
-// Waiting lists the nodes on a fabric that wait for what is seen of their ports, and the machines of ports that are to be seen clean.
+// Waiting lists the nodes on a fabric that wait for what is seen of their ports, and the machines of ports that are to be seen
+// clean.
 func Waiting(ctx context.Context, tx *core.Tx, fabricID string) (nodes, machines []string, err error) {
 	scan := func(r core.Scanner) (id string, err error) { return id, r.Scan(&id) }
 	nodes, err = core.List(ctx, tx, scan, `SELECT DISTINCT n.id FROM partition_member m JOIN node n ON n.id = m.node_id
@@ -490,7 +503,8 @@ func Partitions(ctx context.Context, tx *core.Tx, fabricID string) ([]Partition,
 // DropMembers forgets memberships that have ended and were seen to have. One that is wanted again meanwhile stays.
 func DropMembers(ctx context.Context, tx *core.Tx, members []Member) error {
 	for _, m := range members {
-		_, err := tx.Exec(ctx, `DELETE FROM partition_member WHERE partition_id = $1 AND guid = $2 AND COALESCE(node_id, '') = $3 AND wanted = 0 AND since = $4`,
+		_, err := tx.Exec(ctx, `DELETE FROM partition_member WHERE partition_id = $1 AND guid = $2 AND COALESCE(node_id, '')
+			= $3 AND wanted = 0 AND since = $4`,
 			m.Partition, m.GUID.String(), m.NodeID, m.Since)
 		if err != nil {
 			return fmt.Errorf("forget that port %s was a member: %w", m.GUID, err)

@@ -22,7 +22,9 @@ func TestWhatAFabricHasIsFoundByIndex(t *testing.T) {
 		}
 		kindstest.UsesIndex(t, s, "fabric_port_fabric", fabrics.HomesQuery, ib0)
 		kindstest.UsesIndex(t, s, owner, fabrics.HomesQuery, ib0)
-		for table, index := range map[string]string{"fabric_port": "fabric_port_fabric", "partition": "partition_key|partition_cluster|sqlite_autoindex_partition", "partition_member": "partition_member_fabric"} {
+		for table, index := range map[string]string{"fabric_port": "fabric_port_fabric",
+			"partition":        "partition_key|partition_cluster|sqlite_autoindex_partition",
+			"partition_member": "partition_member_fabric"} {
 			kindstest.UsesIndex(t, s, index, `SELECT * FROM `+table+` WHERE `+fabrics.OfFabric("fabric_id", ib0), ib0)
 		}
 	})
@@ -30,7 +32,8 @@ func TestWhatAFabricHasIsFoundByIndex(t *testing.T) {
 
 func TestAPortsMachineIsTheOneItsAdapterWasFoundIn(t *testing.T) {
 	adapter := func(guid string) inventory.Facts {
-		return inventory.Facts{Devices: []inventory.Device{{Kind: "gpu", PCI: "0000:05:00.0"}, {Kind: "hca", PCI: "0000:04:00.0", GUID: guid}}}
+		return inventory.Facts{Devices: []inventory.Device{{Kind: "gpu", PCI: "0000:05:00.0"},
+			{Kind: "hca", PCI: "0000:04:00.0", GUID: guid}}}
 	}
 	homes := func(t *testing.T, s *core.Store, want string, rows int) {
 		t.Helper()
@@ -51,9 +54,11 @@ func TestAPortsMachineIsTheOneItsAdapterWasFoundIn(t *testing.T) {
 		kindstest.AddMachines(t, s, 20)
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
 			ports := []fabrics.Port{{GUID: 1, Adapter: 0x100, Number: 1}, {GUID: 2, Adapter: 0x200, Number: 1}}
-			return errors.Join(fabrics.Add(ctx, tx, fabrics.Fabric{ID: ib0, Name: "ib0", Driver: "fake"}), fabrics.PutPorts(ctx, tx, ib0, ports, ""),
+			return errors.Join(fabrics.Add(ctx, tx, fabrics.Fabric{ID: ib0, Name: "ib0", Driver: "fake"}),
+				fabrics.PutPorts(ctx, tx, ib0, ports, ""),
 				machine.SaveFacts(ctx, tx, "m7", 1, adapter("0000:0000:0000:0100")),
-				machine.Add(ctx, tx, inventory.Machine{ID: "i1", Name: "imported", Substrate: "metal", Facts: adapter("0x0000000000000200")}))
+				machine.Add(ctx, tx, inventory.Machine{ID: "i1", Name: "imported", Substrate: "metal",
+					Facts: adapter("0x0000000000000200")}))
 		})
 		homes(t, s, "[{0x0000000000000001 m7} {0x0000000000000002 i1}]", 2)
 
@@ -68,7 +73,8 @@ func TestAPortsMachineIsTheOneItsAdapterWasFoundIn(t *testing.T) {
 		homes(t, s, "[{0x0000000000000001 m8}]", 1)
 
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-			return errors.Join(machine.SaveFacts(ctx, tx, "m7", 2, inventory.Facts{}), machine.Forget(ctx, tx, "m8"), fabrics.GivePort(ctx, tx, 2, "", false))
+			return errors.Join(machine.SaveFacts(ctx, tx, "m7", 2, inventory.Facts{}), machine.Forget(ctx, tx, "m8"),
+				fabrics.GivePort(ctx, tx, 2, "", false))
 		})
 		homes(t, s, "[{0x0000000000000002 i1}]", 1)
 	})

@@ -93,11 +93,13 @@ func scan(r core.Scanner) (Fabric, error) {
 	var f Fabric
 	var config, managers string
 	var applied, seen, created, at int64
-	fields := []any{&f.ID, &f.Name, &f.Driver, &config, &managers, &f.Desired, &f.Revision, &f.Applied, &applied, &f.Seen, &seen, &created, &f.CreatedBy}
+	fields := []any{&f.ID, &f.Name, &f.Driver, &config, &managers, &f.Desired, &f.Revision, &f.Applied, &applied, &f.Seen, &seen,
+		&created, &f.CreatedBy}
 	if err := r.Scan(append(fields, f.Fields(&at)...)...); err != nil {
 		return f, err
 	}
-	f.AppliedAt, f.SeenAt, f.CreatedAt, f.PhaseAt = core.Instant(applied), core.Instant(seen), core.Instant(created), core.Instant(at)
+	f.AppliedAt, f.SeenAt, f.CreatedAt, f.PhaseAt = core.Instant(applied), core.Instant(seen), core.Instant(created),
+		core.Instant(at)
 	if err := errors.Join(json.Unmarshal([]byte(config), &f.Config), json.Unmarshal([]byte(managers), &f.Managers)); err != nil {
 		return f, fmt.Errorf("row of fabric %s: %w", f.Name, err)
 	}
@@ -149,7 +151,8 @@ func Any(ctx context.Context, tx *core.Tx) (has bool, err error) {
 	return has, nil
 }
 
-// WantDeleted asks for the end of a fabric that no cluster is on; what is the site's own goes with it. ErrInUse says who is on it.
+// WantDeleted asks for the end of a fabric that no cluster is on; what is the site's own goes with it. ErrInUse says who is on
+// it.
 func WantDeleted(ctx context.Context, tx *core.Tx, f Fabric) error {
 	partitions, err := Partitions(ctx, tx, f.ID)
 	if err != nil {
@@ -157,7 +160,8 @@ func WantDeleted(ctx context.Context, tx *core.Tx, f Fabric) error {
 	}
 	for _, p := range partitions {
 		if p.ClusterID != "" {
-			return fmt.Errorf("fabric %s is %w: key %s of %s was not yet seen gone from all its ports; delete the cluster, and try again when `muster fabric get %s` no longer shows the key",
+			return fmt.Errorf("fabric %s is %w: key %s of %s was not yet seen gone from all its ports; delete the cluster, "+
+				"and try again when `muster fabric get %s` no longer shows the key",
 				f.Name, ErrInUse, p.Key, p.Words(), f.Name)
 		}
 	}
@@ -178,7 +182,8 @@ func WantDeleted(ctx context.Context, tx *core.Tx, f Fabric) error {
 
 // change gives what a fabric's ports are to hold a new revision, and has its handler run.
 func change(ctx context.Context, tx *core.Tx, id string) (revision int64, err error) {
-	if err := tx.Row(ctx, `UPDATE fabric SET revision = revision + 1, `+core.Woken+` WHERE id = $1 RETURNING revision`, id).Scan(&revision); err != nil {
+	if err := tx.Row(ctx, `UPDATE fabric SET revision = revision + 1, `+core.Woken+` WHERE id = $1 RETURNING revision`, id).
+		Scan(&revision); err != nil {
 		return 0, fmt.Errorf("change what fabric %s is to be: %w", id, err)
 	}
 	return revision, nil
@@ -211,7 +216,8 @@ func SaveSeen(ctx context.Context, tx *core.Tx, id string, revision int64, chang
 			ON CONFLICT (guid) DO UPDATE SET fabric_id = excluded.fabric_id, entries = excluded.entries, capacity = excluded.capacity,
 				answered = excluded.answered, surplus = excluded.surplus, missing = excluded.missing, seen_at = excluded.seen_at,
 				odd_at = CASE WHEN excluded.odd_at > 0 AND port_seen.odd_at > 0 THEN port_seen.odd_at ELSE excluded.odd_at END`,
-			p.GUID.String(), id, string(entries), p.Capacity, core.Flag(p.Answered), string(surplus), string(missing), core.Flag(odd))
+			p.GUID.String(), id, string(entries), p.Capacity, core.Flag(p.Answered), string(surplus), string(missing),
+			core.Flag(odd))
 	}
 	if err != nil {
 		return fmt.Errorf("write what was read from the ports of fabric %s: %w", id, err)
@@ -267,7 +273,8 @@ func seenWhere(ctx context.Context, tx *core.Tx, condition, value string) (map[f
 	return seen, nil
 }
 
-const portColumns = `p.guid, p.fabric_id, p.adapter, p.number, p.name, COALESCE(p.machine_id, ''), COALESCE(m.name, ''), p.assigned FROM fabric_port p LEFT JOIN machine m ON m.id = p.machine_id `
+const portColumns = `p.guid, p.fabric_id, p.adapter, p.number, p.name, COALESCE(p.machine_id, ''), COALESCE(m.name, ''),
+	p.assigned FROM fabric_port p LEFT JOIN machine m ON m.id = p.machine_id `
 
 func scanPort(r core.Scanner) (Port, error) {
 	var p Port
@@ -376,7 +383,8 @@ func Snapshot(ctx context.Context, tx *core.Tx, id string) (text string, at time
 	return text, core.Instant(taken), nil
 }
 
-// GivePort says which machine a port belongs to, "" for none; assigned, that an operator says so. ErrInUse while a cluster has it.
+// GivePort says which machine a port belongs to, "" for none; assigned, that an operator says so. ErrInUse while a cluster has
+// it.
 func GivePort(ctx context.Context, tx *core.Tx, guid fabric.GUID, machine string, assigned bool) error {
 	n, err := tx.Exec(ctx, `UPDATE fabric_port SET machine_id = CASE WHEN $2 = '' THEN NULL ELSE $2 END, assigned = $3
 		WHERE guid = $1 AND NOT EXISTS (SELECT 1 FROM partition_member m WHERE m.guid = fabric_port.guid AND m.kind <> 'site')`, guid.String(), machine, core.Flag(assigned))
@@ -402,7 +410,8 @@ func usedPort(ctx context.Context, tx *core.Tx, guid fabric.GUID) error {
 			case p.ClusterID == "":
 				return fmt.Errorf("port %s is %w by the site's own %s; take it out of that first", guid, ErrInUse, p.Words())
 			case m.Wanted:
-				return fmt.Errorf("port %s is %w by %s; it can be done when the cluster has left its machine", guid, ErrInUse, p.Words())
+				return fmt.Errorf("port %s is %w by %s; it can be done when the cluster has left its machine", guid, ErrInUse,
+					p.Words())
 			default:
 				return fmt.Errorf("port %s is %w: it was not yet seen without the key of %s", guid, ErrInUse, p.Words())
 			}
@@ -414,7 +423,8 @@ func usedPort(ctx context.Context, tx *core.Tx, guid fabric.GUID) error {
 // ForgetPort takes a port out of its fabric that is there no more, with what is left of its memberships. ErrInUse while it is
 // to be a member.
 func ForgetPort(ctx context.Context, tx *core.Tx, guid fabric.GUID) error {
-	n, err := tx.Exec(ctx, `DELETE FROM fabric_port WHERE guid = $1 AND NOT EXISTS (SELECT 1 FROM partition_member m WHERE m.guid = fabric_port.guid AND m.wanted = 1)`, guid.String())
+	n, err := tx.Exec(ctx, `DELETE FROM fabric_port WHERE guid = $1 AND NOT EXISTS (SELECT 1 FROM partition_member m WHERE
+		m.guid = fabric_port.guid AND m.wanted = 1)`, guid.String())
 	if err == nil && n == 0 {
 		return usedPort(ctx, tx, guid)
 	}

@@ -25,7 +25,8 @@ func addFabric(t *testing.T, s *core.Store, machines int) {
 	t.Helper()
 	kindstest.AddMachines(t, s, machines)
 	kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-		if err := fabrics.Add(ctx, tx, fabrics.Fabric{ID: ib0, Name: "ib0", Driver: "fake", Config: map[string]string{"a": "b"}, Managers: []fabric.GUID{99}}); err != nil {
+		if err := fabrics.Add(ctx, tx, fabrics.Fabric{ID: ib0, Name: "ib0", Driver: "fake", Config: map[string]string{"a": "b"},
+			Managers: []fabric.GUID{99}}); err != nil {
 			return err
 		}
 		var ports []fabrics.Port
@@ -78,10 +79,12 @@ func TestANodesPortsJoinItsClustersPartition(t *testing.T) {
 		kindstest.AddCluster(t, s, "c1", "one")
 		kindstest.AddCluster(t, s, "c2", "two")
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-			return errors.Join(join(ctx, tx, "n1", "c1", "m1", 3), join(ctx, tx, "n2", "c1", "m2", 4), join(ctx, tx, "n3", "c2", "m3", 3))
+			return errors.Join(join(ctx, tx, "n1", "c1", "m1", 3), join(ctx, tx, "n2", "c1", "m2", 4),
+				join(ctx, tx, "n3", "c2", "m3", 3))
 		})
 		all := partitions(t, s)
-		if len(all) != 2 || all[0].Key != 1 || all[0].Cluster != "one" || len(all[0].Members) != 2 || all[1].Key != 2 || all[1].Members[0].GUID != 3 {
+		if len(all) != 2 || all[0].Key != 1 || all[0].Cluster != "one" || len(all[0].Members) != 2 || all[1].Key != 2 ||
+			all[1].Members[0].GUID != 3 {
 			t.Fatalf("%+v", all)
 		}
 		kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
@@ -90,7 +93,8 @@ func TestANodesPortsJoinItsClustersPartition(t *testing.T) {
 				t.Errorf("%+v: %v", f, err)
 			}
 			ports, err := fabrics.NodePorts(ctx, tx, "n2")
-			if err != nil || len(ports) != 1 || ports[0].Key != 1 || ports[0].Told() || ports[0].Since != 3 || ports[0].Seen.Answered || ports[0].Fabric != "ib0" {
+			if err != nil || len(ports) != 1 || ports[0].Key != 1 || ports[0].Told() || ports[0].Since != 3 ||
+				ports[0].Seen.Answered || ports[0].Fabric != "ib0" {
 				t.Errorf("%+v: %v", ports, err)
 			}
 			return nil
@@ -114,7 +118,9 @@ func TestAPortIsInOneClusterUntilItWasSeenWithoutItsKey(t *testing.T) {
 			}
 			return errors.Join(fabrics.Leave(ctx, tx, "n1"), fabrics.Leave(ctx, tx, "n1"), node.LeaveMachine(ctx, tx, n))
 		})
-		if err := s.Update(t.Context(), func(tx *core.Tx) error { return join(t.Context(), tx, "n2", "c2", "m1", 3) }); err == nil {
+		if err := s.Update(t.Context(), func(tx *core.Tx) error {
+			return join(t.Context(), tx, "n2", "c2", "m1", 3)
+		}); err == nil {
 			t.Fatal("a port that may still hold a key is another cluster's")
 		}
 		p := partitions(t, s)[0]
@@ -147,7 +153,8 @@ func TestAKeyIsFreeWhenItsClusterIsDeletedAndNoPortHoldsIt(t *testing.T) {
 			t.Fatal("its key is free while a port was not seen without it")
 		}
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-			return errors.Join(fabrics.DropMembers(ctx, tx, p.Members), fabrics.FreeKeys(ctx, tx, ib0, map[fabric.Key]bool{p.Key: true}))
+			return errors.Join(fabrics.DropMembers(ctx, tx, p.Members),
+				fabrics.FreeKeys(ctx, tx, ib0, map[fabric.Key]bool{p.Key: true}))
 		})
 		if len(partitions(t, s)) != 1 {
 			t.Fatal("its key is free while a port holds it")
@@ -183,9 +190,12 @@ func TestAFullTableTakesNoOtherKey(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			seen := []fabrics.PortSeen{{GUID: 1, Capacity: 4, Answered: true, Entries: []fabric.Entry{0x7fff}}, {GUID: 2, Capacity: 5, Answered: true}}
-			return errors.Join(fabrics.SaveSeen(ctx, tx, ib0, 1, seen), fabrics.PutSitePartition(ctx, tx, f, "storage", true, map[fabric.GUID]fabric.Membership{50: fabric.Full}),
-				fabrics.PutSitePartition(ctx, tx, f, "managers", false, map[fabric.GUID]fabric.Membership{1: fabric.Full, 2: fabric.Full}))
+			seen := []fabrics.PortSeen{{GUID: 1, Capacity: 4, Answered: true, Entries: []fabric.Entry{0x7fff}},
+				{GUID: 2, Capacity: 5, Answered: true}}
+			return errors.Join(fabrics.SaveSeen(ctx, tx, ib0, 1, seen),
+				fabrics.PutSitePartition(ctx, tx, f, "storage", true, map[fabric.GUID]fabric.Membership{50: fabric.Full}),
+				fabrics.PutSitePartition(ctx, tx, f, "managers", false,
+					map[fabric.GUID]fabric.Membership{1: fabric.Full, 2: fabric.Full}))
 		})
 		err := s.Update(t.Context(), func(tx *core.Tx) error { return join(t.Context(), tx, "n1", "c1", "m1", 3) })
 		full := (*fabrics.TableFull)(nil)
@@ -223,11 +233,13 @@ func TestWhatIsReadFromPortsIsKept(t *testing.T) {
 			})
 			return seen[p.GUID]
 		}
-		odd := save(fabrics.PortSeen{GUID: 1, Capacity: 64, Answered: true, Entries: []fabric.Entry{0x7fff, 0x8002}, Surplus: []fabric.Entry{0x8002}})
+		odd := save(fabrics.PortSeen{GUID: 1, Capacity: 64, Answered: true, Entries: []fabric.Entry{0x7fff, 0x8002},
+			Surplus: []fabric.Entry{0x8002}})
 		if odd.OddAt.IsZero() || !slices.Equal(odd.Surplus, []fabric.Entry{0x8002}) || odd.Capacity != 64 || !odd.Answered {
 			t.Errorf("%+v", odd)
 		}
-		if still := save(fabrics.PortSeen{GUID: 1, Capacity: 64, Answered: true, Surplus: []fabric.Entry{0x8003}}); !still.OddAt.Equal(odd.OddAt) {
+		if still := save(fabrics.PortSeen{GUID: 1, Capacity: 64, Answered: true,
+			Surplus: []fabric.Entry{0x8003}}); !still.OddAt.Equal(odd.OddAt) {
 			t.Errorf("%s, was %s", still.OddAt, odd.OddAt)
 		}
 		if well := save(fabrics.PortSeen{GUID: 1, Capacity: 64}); !well.OddAt.IsZero() || well.Answered {
@@ -243,15 +255,20 @@ func TestAGuestJoinsByItsFunctionOrByItsHostsPort(t *testing.T) {
 		kindstest.AddCluster(t, s, "c1", "one")
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
 			ports := []fabrics.Port{{GUID: 7, Adapter: 0x64, Number: 1}, {GUID: 8, Adapter: 0x65, Number: 1}}
-			return errors.Join(fabrics.Add(ctx, tx, fabrics.Fabric{ID: ib0, Name: "ib0"}), fabrics.PutPorts(ctx, tx, ib0, ports, ""))
+			return errors.Join(fabrics.Add(ctx, tx, fabrics.Fabric{ID: ib0, Name: "ib0"}),
+				fabrics.PutPorts(ctx, tx, ib0, ports, ""))
 		})
 		for i, device := range []string{"1003", "1017"} {
-			hca := inventory.Device{Kind: "hca", PCI: "0000:04:00.0", Vendor: "15b3", ID: device, GUID: fmt.Sprintf("0000:0000:0000:%04x", 0x64+i)}
-			h := inventory.Machine{ID: "h" + device, Name: "h" + device, Substrate: "vm", Hosts: true, Facts: inventory.Facts{Devices: []inventory.Device{hca, {Kind: "hca", PCI: "0000:04:00.1", Parent: hca.PCI}}}}
+			hca := inventory.Device{Kind: "hca", PCI: "0000:04:00.0", Vendor: "15b3", ID: device,
+				GUID: fmt.Sprintf("0000:0000:0000:%04x", 0x64+i)}
+			h := inventory.Machine{ID: "h" + device, Name: "h" + device, Substrate: "vm", Hosts: true,
+				Facts: inventory.Facts{Devices: []inventory.Device{hca, {Kind: "hca", PCI: "0000:04:00.1", Parent: hca.PCI}}}}
 			part := inventory.Device{Kind: "hca", PCI: "0000:04:00.1", Parent: hca.PCI}
-			guest := host.Guest{Machine: inventory.Machine{ID: "g" + device, Name: "g" + device, Substrate: "vm", Host: h.ID, Facts: inventory.Facts{Devices: []inventory.Device{part}}}}
+			guest := host.Guest{Machine: inventory.Machine{ID: "g" + device, Name: "g" + device, Substrate: "vm", Host: h.ID,
+				Facts: inventory.Facts{Devices: []inventory.Device{part}}}}
 			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-				return errors.Join(machine.Add(ctx, tx, h), host.AddGuest(ctx, tx, guest, "for a test"), join(ctx, tx, "n"+device, "c1", guest.ID, 3+i))
+				return errors.Join(machine.Add(ctx, tx, h), host.AddGuest(ctx, tx, guest, "for a test"),
+					join(ctx, tx, "n"+device, "c1", guest.ID, 3+i))
 			})
 		}
 		want := map[fabrics.PortKind]fabric.GUID{fabrics.SharedPort: 7, fabrics.FunctionPort: fabric.GuestPort("n1017", 0)}
@@ -296,7 +313,9 @@ func TestAnAlarmThatIsRaisedAnewSaysWhatIsWrongNow(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		s := kindstest.Open(t, url)
 		for _, text := range []string{"nobody answers", "a stranger is in charge"} {
-			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return host.RaiseAlarmAnew(ctx, tx, "fabric ib0", text) })
+			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
+				return host.RaiseAlarmAnew(ctx, tx, "fabric ib0", text)
+			})
 		}
 		kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
 			alarms, err := host.Alarms(ctx, tx)

@@ -11,7 +11,8 @@ import (
 )
 
 // PutSitePartition makes a partition of the site's own, or changes who is in it. A *TableFull says whose port has no room for it.
-func PutSitePartition(ctx context.Context, tx *core.Tx, f Fabric, name string, open bool, members map[fabric.GUID]fabric.Membership) error {
+func PutSitePartition(ctx context.Context, tx *core.Tx, f Fabric, name string, open bool,
+	members map[fabric.GUID]fabric.Membership) error {
 	revision, err := change(ctx, tx, f.ID)
 	if err != nil {
 		return err
@@ -25,13 +26,15 @@ func PutSitePartition(ctx context.Context, tx *core.Tx, f Fabric, name string, o
 			return err
 		}
 		id = f.ID + "-" + key.String() + "-" + name
-		_, err = tx.Exec(ctx, `INSERT INTO partition (id, fabric_id, pkey, name) VALUES ($1, $2, $3, $4)`, id, f.ID, int(key), name)
+		_, err = tx.Exec(ctx, `INSERT INTO partition (id, fabric_id, pkey, name) VALUES ($1, $2, $3, $4)`, id, f.ID, int(key),
+			name)
 	}
 	if err == nil {
 		_, err = tx.Exec(ctx, `UPDATE partition SET open = $2 WHERE id = $1`, id, core.Flag(open))
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, `UPDATE partition_member SET wanted = 0, since = $2 WHERE partition_id = $1 AND wanted = 1`, id, revision)
+		_, err = tx.Exec(ctx, `UPDATE partition_member SET wanted = 0, since = $2 WHERE partition_id = $1 AND wanted = 1`, id,
+			revision)
 	}
 	for guid, as := range members {
 		if err == nil {
@@ -76,13 +79,15 @@ func room(ctx context.Context, tx *core.Tx, f Fabric, partition string) error {
 	return nil
 }
 
-// RemoveSitePartition ends a partition of the site's own. Its key is free when no port was seen with it any more. core.ErrNotFound.
+// RemoveSitePartition ends a partition of the site's own. Its key is free when no port was seen with it any more.
+// core.ErrNotFound.
 func RemoveSitePartition(ctx context.Context, tx *core.Tx, f Fabric, name string) error {
 	revision, err := change(ctx, tx, f.ID)
 	if err != nil {
 		return err
 	}
-	n, err := tx.Exec(ctx, `UPDATE partition SET wanted = 0, open = 0 WHERE fabric_id = $1 AND name = $2 AND wanted = 1`, f.ID, name)
+	n, err := tx.Exec(ctx, `UPDATE partition SET wanted = 0, open = 0 WHERE fabric_id = $1 AND name = $2 AND wanted = 1`, f.ID,
+		name)
 	if err == nil && n == 0 {
 		err = core.ErrNotFound
 	}

@@ -33,7 +33,8 @@ func TestTheLastSnapshotOfAFabricCounts(t *testing.T) {
 		update(func(tx *core.Tx) error { return fabrics.DropTopology(ctx, tx, "ib0") })
 		update(func(tx *core.Tx) error {
 			all, err := fabrics.Topology(ctx, tx)
-			if err != nil || len(all) != 1 || all[0].Fabric != "ib1" || all[0].TakenAt.IsZero() || !reflect.DeepEqual(all[0].Graph, want) {
+			if err != nil || len(all) != 1 || all[0].Fabric != "ib1" || all[0].TakenAt.IsZero() ||
+				!reflect.DeepEqual(all[0].Graph, want) {
 				t.Errorf("%+v %v", all, err)
 			}
 			return nil

@@ -1,4 +1,5 @@
-// Package host keeps what hypervisors hold for guests: the parts given away, the guests that are to be there, what hosts report of
+// Package host keeps what hypervisors hold for guests: the parts given away, the guests that are to be there, what hosts report
+// of
 // them, their moves, and who listens to whom.
 //
 // What enters: parts from admission, intent from the engine, reports of hosts. What leaves: rows.
@@ -65,7 +66,8 @@ func SetAllocation(ctx context.Context, tx *core.Tx, g Guest) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE machine SET holding = $1, facts = $2 WHERE id = $3 AND host_id = $4`, string(allocation), string(facts), g.ID, g.Machine.Host); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE machine SET holding = $1, facts = $2 WHERE id = $3 AND host_id = $4`, string(allocation),
+		string(facts), g.ID, g.Machine.Host); err != nil {
 		return fmt.Errorf("note what guest %s holds: %w", g.Name, err)
 	}
 	return nil
@@ -84,7 +86,8 @@ func takeRows(ctx context.Context, tx *core.Tx, g Guest) error {
 		args = append(args, part.name)
 	}
 	if len(rows) > 0 {
-		if _, err := tx.Exec(ctx, `INSERT INTO held (host_id, kind, name, guest_id) VALUES `+strings.Join(rows, ", "), args...); err != nil {
+		if _, err := tx.Exec(ctx, `INSERT INTO held (host_id, kind, name, guest_id) VALUES `+strings.Join(rows, ", "),
+			args...); err != nil {
 			return fmt.Errorf("take a part of its host for guest %s: %w", g.Name, err)
 		}
 	}
@@ -115,7 +118,9 @@ func held(ctx context.Context, tx *core.Tx, g Guest) (map[heldAllocation]string,
 		guest string
 	}
 	scan := func(r core.Scanner) (h row, err error) { return h, r.Scan(&h.kind, &h.name, &h.guest) }
-	rows, err := core.List(ctx, tx, scan, `SELECT h.kind, h.name, m.name FROM held h JOIN machine m ON m.id = h.guest_id WHERE h.host_id = $1 AND h.guest_id <> $2`, g.Machine.Host, g.ID)
+	rows, err := core.List(ctx, tx, scan,
+		`SELECT h.kind, h.name, m.name FROM held h JOIN machine m ON m.id = h.guest_id WHERE h.host_id = $1 AND h.guest_id <> $2`,
+		g.Machine.Host, g.ID)
 	if err != nil {
 		return nil, fmt.Errorf("list what is held of the host of guest %s: %w", g.Name, err)
 	}
@@ -156,11 +161,13 @@ func lowestFree(core, share int, taken map[heldAllocation]string) heldAllocation
 	return at(0)
 }
 
-// ReleaseAllocation gives back what a guest holds of its host, and of one that it was to move to; of any other machine there is nothing.
+// ReleaseAllocation gives back what a guest holds of its host, and of one that it was to move to; of any other machine there is
+// nothing.
 func ReleaseAllocation(ctx context.Context, tx *core.Tx, guest string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM held WHERE guest_id = $1`, guest)
 	if err == nil {
-		_, err = tx.Exec(ctx, `UPDATE machine SET holding = '', to_host_id = NULL, to_holding = '' WHERE id = $1 AND host_id IS NOT NULL`, guest)
+		_, err = tx.Exec(ctx, `UPDATE machine SET holding = '', to_host_id = NULL, to_holding = '' WHERE id = $1 AND host_id
+			IS NOT NULL`, guest)
 	}
 	if err != nil {
 		return fmt.Errorf("give back what guest %s holds: %w", guest, err)
@@ -171,7 +178,8 @@ func ReleaseAllocation(ctx context.Context, tx *core.Tx, guest string) error {
 // AvoidedHosts are the hosts on which a guest of a cluster has failed within the time given, by ID.
 func AvoidedHosts(ctx context.Context, tx *core.Tx, cluster string, within time.Duration) (map[string]bool, error) {
 	scan := func(r core.Scanner) (id string, err error) { return id, r.Scan(&id) }
-	ids, err := core.List(ctx, tx, scan, `SELECT DISTINCT host_id FROM node WHERE cluster_id = $1 AND host_id IS NOT NULL AND failed_at > now_ms() - $2`,
+	ids, err := core.List(ctx, tx, scan,
+		`SELECT DISTINCT host_id FROM node WHERE cluster_id = $1 AND host_id IS NOT NULL AND failed_at > now_ms() - $2`,
 		cluster, within.Milliseconds())
 	if err != nil {
 		return nil, fmt.Errorf("list hosts on which guests of cluster %s failed: %w", cluster, err)
@@ -185,7 +193,8 @@ func AvoidedHosts(ctx context.Context, tx *core.Tx, cluster string, within time.
 
 // GuestsIn are the guests that carry a cluster's nodes now, by ID.
 func GuestsIn(ctx context.Context, tx *core.Tx, cluster string) (map[string]machine.Machine, error) {
-	all, err := core.List(ctx, tx, machine.Scan, `SELECT `+machine.Columns+machine.Tables+`WHERE n.cluster_id = $1 AND m.host_id IS NOT NULL`, cluster)
+	all, err := core.List(ctx, tx, machine.Scan, `SELECT `+machine.Columns+machine.Tables+
+		`WHERE n.cluster_id = $1 AND m.host_id IS NOT NULL`, cluster)
 	if err != nil {
 		return nil, fmt.Errorf("list guests in cluster %s: %w", cluster, err)
 	}
@@ -205,7 +214,9 @@ type GuestEnd struct {
 // GuestsOf names every guest that a cluster ever had, with its host.
 func GuestsOf(ctx context.Context, tx *core.Tx, cluster string) ([]GuestEnd, error) {
 	scan := func(r core.Scanner) (g GuestEnd, err error) { return g, r.Scan(&g.Guest, &g.Host) }
-	guests, err := core.List(ctx, tx, scan, `SELECT DISTINCT n.machine, h.name FROM node n JOIN machine h ON h.id = n.host_id WHERE n.cluster_id = $1 ORDER BY n.machine`, cluster)
+	guests, err := core.List(ctx, tx, scan,
+		`SELECT DISTINCT n.machine, h.name FROM node n JOIN machine h ON h.id = n.host_id WHERE n.cluster_id = $1 ORDER BY
+			n.machine`, cluster)
 	if err != nil {
 		return nil, fmt.Errorf("list guests of cluster %s: %w", cluster, err)
 	}
@@ -215,7 +226,9 @@ func GuestsOf(ctx context.Context, tx *core.Tx, cluster string) ([]GuestEnd, err
 // WithGuests lists the clusters that have guests now: their agents call from inside their clusters' networks.
 func WithGuests(ctx context.Context, tx *core.Tx) ([]string, error) {
 	scan := func(r core.Scanner) (id string, err error) { return id, r.Scan(&id) }
-	clusters, err := core.List(ctx, tx, scan, `SELECT DISTINCT n.cluster_id FROM node n JOIN machine m ON m.id = n.machine_id WHERE m.host_id IS NOT NULL ORDER BY n.cluster_id`)
+	clusters, err := core.List(ctx, tx, scan,
+		`SELECT DISTINCT n.cluster_id FROM node n JOIN machine m ON m.id = n.machine_id WHERE m.host_id IS NOT NULL ORDER BY
+			n.cluster_id`)
 	if err != nil {
 		return nil, fmt.Errorf("list clusters with guests: %w", err)
 	}
@@ -225,7 +238,8 @@ func WithGuests(ctx context.Context, tx *core.Tx) ([]string, error) {
 // Beyond says whether nodes of clusters may be elsewhere than among the namespaces of a controller's host: the site has
 // networks with machines, or hypervisors.
 func Beyond(ctx context.Context, tx *core.Tx) (beyond bool, err error) {
-	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM network) OR EXISTS (SELECT 1 FROM machine WHERE hosts = 1 AND phase <> 'removed')`).Scan(&beyond)
+	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM network) OR EXISTS (SELECT 1 FROM machine WHERE hosts = 1 AND phase <>
+		'removed')`).Scan(&beyond)
 	if err != nil {
 		return false, fmt.Errorf("look for networks and hypervisors: %w", err)
 	}

@@ -32,8 +32,10 @@ func addHost(t *testing.T, s *core.Store, id string) {
 // guest holds cores and devices of a host.
 func guest(name, hostID string, share int, cores []int, devices ...string) host.Guest {
 	return host.Guest{
-		Machine:    inventory.Machine{ID: "id-" + name, Name: name, Substrate: "vm", Host: hostID, Facts: inventory.Facts{CPUs: len(cores)}},
-		Allocation: place.Allocation{Guest: name, Share: share, Cells: []place.Cell{{NUMA: 0, Cores: cores, MemoryMiB: 1024}}, Devices: devices},
+		Machine: inventory.Machine{ID: "id-" + name, Name: name, Substrate: "vm", Host: hostID,
+			Facts: inventory.Facts{CPUs: len(cores)}},
+		Allocation: place.Allocation{Guest: name, Share: share, Cells: []place.Cell{{NUMA: 0, Cores: cores, MemoryMiB: 1024}},
+			Devices: devices},
 	}
 }
 
@@ -53,7 +55,8 @@ func admit(ctx context.Context, tx *core.Tx, g host.Guest, slot int) error {
 	if err := cluster.AddSeat(ctx, tx, "c1", cluster.Seat{Name: name, Slot: slot}); err != nil {
 		return err
 	}
-	return node.Add(ctx, tx, node.Node{ID: "node-" + g.Name, Cluster: "c1", Name: name, Role: protocol.Compute, Queue: "main", Class: "vm", MachineID: g.ID, Machine: g.Name,
+	return node.Add(ctx, tx, node.Node{ID: "node-" + g.Name, Cluster: "c1", Name: name, Role: protocol.Compute, Queue: "main",
+		Class: "vm", MachineID: g.ID, Machine: g.Name,
 		VM: &spec.VM{CPUs: g.Facts.CPUs, Memory: "1GiB"}})
 }
 
@@ -66,7 +69,8 @@ func TestAGuestIsAMachineWithAHost(t *testing.T) {
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return admit(ctx, tx, g, 3) })
 		kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
 			m, err := machine.Get(ctx, tx, "hv-g1")
-			if err != nil || m.Phase != machine.Reserved || m.Host != "hv" || m.HostName != "hv" || m.Hosts || m.HolderName != "hello/n3" || m.Free() {
+			if err != nil || m.Phase != machine.Reserved || m.Host != "hv" || m.HostName != "hv" || m.Hosts ||
+				m.HolderName != "hello/n3" || m.Free() {
 				t.Errorf("guest %+v: %v", m, err)
 			}
 			if m.Allocation == nil || !cmp.Equal(*m.Allocation, g.Allocation) {
@@ -127,7 +131,9 @@ func TestAHypervisorCarriesNoNode(t *testing.T) {
 		s := kindstest.Open(t, url)
 		addHost(t, s, "hv")
 		kindstest.AddCluster(t, s, "c1", "hello")
-		err := s.Update(t.Context(), func(tx *core.Tx) error { return kindstest.AddNode(t.Context(), tx, "n1", "c1", "n1", 3, "hv") })
+		err := s.Update(t.Context(), func(tx *core.Tx) error {
+			return kindstest.AddNode(t.Context(), tx, "n1", "c1", "n1", 3, "hv")
+		})
 		if err == nil || !strings.Contains(err.Error(), "carries no node") {
 			t.Error(err)
 		}
@@ -229,8 +235,11 @@ func TestAGuestThatGetsAnotherPartLeavesTheFirst(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		s := kindstest.Open(t, url)
 		addHost(t, s, "hv")
-		for _, g := range []host.Guest{guest("a", "hv", 1, []int{0, 1}, "0000:41:00.0"), guest("b", "hv", 2, []int{4}), withheld("c", "0000:41:00.1")} {
-			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return host.AddGuest(ctx, tx, g, "for a test") })
+		for _, g := range []host.Guest{guest("a", "hv", 1, []int{0, 1}, "0000:41:00.0"), guest("b", "hv", 2, []int{4}),
+			withheld("c", "0000:41:00.1")} {
+			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
+				return host.AddGuest(ctx, tx, g, "for a test")
+			})
 		}
 		holder := func(g host.Guest) (name string) {
 			kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) (err error) {

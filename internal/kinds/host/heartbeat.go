@@ -36,7 +36,8 @@ func Listen(ctx context.Context, tx *core.Tx, place, controller string) error {
 // One that listens is enough, as agents go from a controller that does not answer to the next.
 func ListenedSince(ctx context.Context, tx *core.Tx, place string) (time.Time, error) {
 	var since int64
-	err := tx.Row(ctx, `SELECT COALESCE(MIN(since), now_ms()) FROM ear WHERE place = $1 AND heard_at >= now_ms() - $2`, place, Deaf.Milliseconds()).Scan(&since)
+	err := tx.Row(ctx, `SELECT COALESCE(MIN(since), now_ms()) FROM ear WHERE place = $1 AND heard_at >= now_ms() - $2`, place,
+		Deaf.Milliseconds()).Scan(&since)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("who listens at %q: %w", place, err)
 	}
@@ -66,7 +67,8 @@ func Heartbeats(ctx context.Context, tx *core.Tx, place string, within time.Dura
 		var p Heartbeat
 		var at, seen, well, since, failed, undisturbed int64
 		err := r.Scan(&p.Node, &p.Cluster, &p.Name, &p.Role, &p.Place, &p.Phase, &at, &seen, &well, &since, &failed, &undisturbed)
-		p.PhaseAt, p.SeenAt, p.WellAt, p.WellSince, p.FailedAt, p.Undisturbed = core.Instant(at), core.Instant(seen), core.Instant(well), core.Instant(since), core.Instant(failed), core.Instant(undisturbed)
+		p.PhaseAt, p.SeenAt, p.WellAt, p.WellSince, p.FailedAt, p.Undisturbed = core.Instant(at), core.Instant(seen),
+			core.Instant(well), core.Instant(since), core.Instant(failed), core.Instant(undisturbed)
 		return p, err
 	}
 	heartbeats, err := core.List(ctx, tx, scan, `SELECT n.id, n.cluster_id, n.name, n.role, m.network, n.phase, n.phase_at,
@@ -132,7 +134,8 @@ func AlarmsOf(ctx context.Context, tx *core.Tx, cluster string) ([]Alarm, error)
 		return nil, err
 	}
 	scan := func(r core.Scanner) (place string, err error) { return place, r.Scan(&place) }
-	places, err := core.List(ctx, tx, scan, `SELECT DISTINCT m.network FROM machine m JOIN node n ON n.machine_id = m.id WHERE n.cluster_id = $1`, cluster)
+	places, err := core.List(ctx, tx, scan,
+		`SELECT DISTINCT m.network FROM machine m JOIN node n ON n.machine_id = m.id WHERE n.cluster_id = $1`, cluster)
 	if err != nil {
 		return nil, fmt.Errorf("list places of cluster %s: %w", cluster, err)
 	}
@@ -158,7 +161,8 @@ func Alarmed(ctx context.Context, tx *core.Tx, place string) (bool, error) {
 
 // RaiseAlarm raises the alarm of a place, with an event; nothing changes while it stands.
 func RaiseAlarm(ctx context.Context, tx *core.Tx, place, text string) error {
-	n, err := tx.Exec(ctx, `INSERT INTO alarm (place, raised_at, text) VALUES ($1, now_ms(), $2) ON CONFLICT (place) DO NOTHING`, place, text)
+	n, err := tx.Exec(ctx, `INSERT INTO alarm (place, raised_at, text) VALUES ($1, now_ms(), $2) ON CONFLICT (place) DO NOTHING`,
+		place, text)
 	if err != nil {
 		return fmt.Errorf("raise the alarm at %q: %w", place, err)
 	}

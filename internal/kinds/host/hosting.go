@@ -30,7 +30,8 @@ type Seen struct {
 	Report *protocol.HostReport // nil: it was here, and has said nothing yet
 }
 
-const hostedColumns = `g.host_id, h.name, g.boot, g.try, g.wanted, g.since, g.guest FROM hosted g JOIN machine h ON h.id = g.host_id `
+const hostedColumns = `g.host_id, h.name, g.boot, g.try, g.wanted, g.since, g.guest FROM hosted g JOIN machine h ON h.id =
+	g.host_id `
 
 func scanHosted(r core.Scanner) (Hosted, error) {
 	var g Hosted
@@ -56,7 +57,8 @@ func HostedNode(ctx context.Context, tx *core.Tx, node string) (Hosted, error) {
 // HostedOn lists what a hypervisor is to hold, by node, with the revision of it.
 func HostedOn(ctx context.Context, tx *core.Tx, host string) (revision int64, all []Hosted, err error) {
 	if err = tx.Row(ctx, `SELECT hosting FROM machine WHERE id = $1`, host).Scan(&revision); err == nil {
-		all, err = core.List(ctx, tx, scanHosted, `SELECT `+hostedColumns+`WHERE g.host_id = $1 AND g.wanted = 1 ORDER BY g.node_id`, host)
+		all, err = core.List(ctx, tx, scanHosted,
+			`SELECT `+hostedColumns+`WHERE g.host_id = $1 AND g.wanted = 1 ORDER BY g.node_id`, host)
 	}
 	if err != nil {
 		return 0, nil, fmt.Errorf("list what hypervisor %s is to hold: %w", host, err)
@@ -125,7 +127,9 @@ func Hostings(ctx context.Context, tx *core.Tx) (map[string]int64, error) {
 		id       string
 		revision int64
 	}
-	rows, err := core.List(ctx, tx, func(r core.Scanner) (one row, err error) { return one, r.Scan(&one.id, &one.revision) }, `SELECT id, hosting FROM machine WHERE hosting > 0`)
+	rows, err := core.List(ctx, tx, func(r core.Scanner) (one row, err error) {
+		return one, r.Scan(&one.id, &one.revision)
+	}, `SELECT id, hosting FROM machine WHERE hosting > 0`)
 	if err != nil {
 		return nil, fmt.Errorf("look for news for hypervisors: %w", err)
 	}
@@ -208,7 +212,8 @@ func IsOff(ctx context.Context, tx *core.Tx, host string) error {
 
 // turn makes a whole machine one that hosts; any other stays what it is. The database refuses it while a node has it.
 func turn(ctx context.Context, tx *core.Tx, host string) error {
-	if _, err := tx.Exec(ctx, `UPDATE machine SET hosts = 1, whole = NULL WHERE id = $1 AND hosts = 0 AND network <> ''`, host); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE machine SET hosts = 1, whole = NULL WHERE id = $1 AND hosts = 0 AND network <> ''`,
+		host); err != nil {
 		return fmt.Errorf("make machine %s a hypervisor: %w", host, err)
 	}
 	return nil
@@ -258,7 +263,8 @@ func HostHeartbeats(ctx context.Context, tx *core.Tx, network string) (map[strin
 		at   int64
 	}
 	rows, err := core.List(ctx, tx, func(r core.Scanner) (one row, err error) { return one, r.Scan(&one.name, &one.at) },
-		`SELECT m.name, s.seen_at FROM machine m JOIN hosting s ON s.host_id = m.id AND s.boot = m.boot WHERE m.network = $1 AND m.network <> '' AND m.phase = 'in-use'`, network)
+		`SELECT m.name, s.seen_at FROM machine m JOIN hosting s ON s.host_id = m.id AND s.boot = m.boot WHERE m.network = $1
+			AND m.network <> '' AND m.phase = 'in-use'`, network)
 	if err != nil {
 		return nil, fmt.Errorf("look at the hypervisors of network %s: %w", network, err)
 	}

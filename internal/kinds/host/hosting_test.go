@@ -93,7 +93,8 @@ func TestAMachineTurnsBackWhenItsLastGuestHasLeft(t *testing.T) {
 				continue
 			}
 			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-				return errors.Join(tx.Settle(ctx, c, core.Settlement{Phase: machine.Removed, Never: true}), machine.Forget(ctx, tx, c.ID))
+				return errors.Join(tx.Settle(ctx, c, core.Settlement{Phase: machine.Removed, Never: true}),
+					machine.Forget(ctx, tx, c.ID))
 			})
 		}
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
@@ -148,7 +149,8 @@ func TestWhatAHypervisorIsToHoldIsNumbered(t *testing.T) {
 		hold := func(boot, try int64) {
 			t.Helper()
 			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-				return host.HoldGuest(ctx, tx, "r1", protocol.HostedGuest{Cluster: "c1", Node: node, Boot: boot, Try: try, File: protocol.Boot{Token: "secret"}})
+				return host.HoldGuest(ctx, tx, "r1", protocol.HostedGuest{Cluster: "c1", Node: node, Boot: boot, Try: try,
+					File: protocol.Boot{Token: "secret"}})
 			})
 		}
 		hold(1, 1)
@@ -160,7 +162,8 @@ func TestWhatAHypervisorIsToHoldIsNumbered(t *testing.T) {
 		hold(3, 3)
 		holds("one is wanted again", 1)
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-			return errors.Join(host.Meet(ctx, tx, "r1", 7), host.SaveReport(ctx, tx, "r1", protocol.HostReport{Boot: 7, Revision: revision}), host.Meet(ctx, tx, "r1", 7))
+			return errors.Join(host.Meet(ctx, tx, "r1", 7),
+				host.SaveReport(ctx, tx, "r1", protocol.HostReport{Boot: 7, Revision: revision}), host.Meet(ctx, tx, "r1", 7))
 		})
 		kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
 			g, err := host.HostedNode(ctx, tx, node)

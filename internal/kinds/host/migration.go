@@ -21,7 +21,8 @@ type Migration struct {
 	Kept   bool // the source is to have the guest still
 	Begun  time.Time
 	Guest  protocol.HostedGuest // as it is to be at the target; its File is empty
-	// Description is the guest in libvirt's words, Address where the target listens, and Why the reason that the guest does not move.
+	// Description is the guest in libvirt's words, Address where the target listens, and Why the reason that the guest does not
+	// move.
 	Description string
 	Address     string
 	Why         string
@@ -43,7 +44,8 @@ func scanMigration(r core.Scanner) (Migration, error) {
 	var a Migration
 	var begun int64
 	var guest string
-	if err := r.Scan(&a.Node, &a.Source.Host, &a.Source.Name, &a.Source.Does, &a.Source.Since, &a.Target.Host, &a.Target.Name, &a.Target.Does, &a.Target.Since,
+	if err := r.Scan(&a.Node, &a.Source.Host, &a.Source.Name, &a.Source.Does, &a.Source.Since, &a.Target.Host, &a.Target.Name,
+		&a.Target.Does, &a.Target.Since,
 		&a.Number, &a.Step, &a.Stage, &a.Kept, &begun, &guest, &a.Description, &a.Address, &a.Why); err != nil {
 		return a, err
 	}
@@ -62,14 +64,16 @@ func MigrationOfNode(ctx context.Context, tx *core.Tx, node string) (Migration, 
 
 // MigrationsAt lists the moves from and to a hypervisor, by node.
 func MigrationsAt(ctx context.Context, tx *core.Tx, host string) ([]Migration, error) {
-	all, err := core.List(ctx, tx, scanMigration, `SELECT `+migrationColumns+`WHERE a.source_id = $1 OR a.target_id = $1 ORDER BY a.node_id`, host)
+	all, err := core.List(ctx, tx, scanMigration, `SELECT `+migrationColumns+
+		`WHERE a.source_id = $1 OR a.target_id = $1 ORDER BY a.node_id`, host)
 	if err != nil {
 		return nil, fmt.Errorf("list moves from and to hypervisor %s: %w", host, err)
 	}
 	return all, nil
 }
 
-// StartMigration writes the first step of a move: node, both hosts and what they do, the stage and the guest. It keeps a row that is there.
+// StartMigration writes the first step of a move: node, both hosts and what they do, the stage and the guest. It keeps a row that
+// is there.
 func StartMigration(ctx context.Context, tx *core.Tx, a Migration) error {
 	a.Guest.File = protocol.Boot{} // its token is used up, and nobody needs the rest
 	guest, err := json.Marshal(a.Guest)
@@ -81,7 +85,8 @@ func StartMigration(ctx context.Context, tx *core.Tx, a Migration) error {
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO away (node_id, source_id, target_id, number, step, stage, source_does, target_does, kept, source_since, target_since, begun_at, guest)
 		VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9, $4, now_ms(), $10) ON CONFLICT (node_id) DO NOTHING`,
-		a.Node, a.Source.Host, a.Target.Host, a.Target.Since, a.Stage, string(a.Source.Does), string(a.Target.Does), core.Flag(a.Kept), a.Source.Since, string(guest))
+		a.Node, a.Source.Host, a.Target.Host, a.Target.Since, a.Stage, string(a.Source.Does), string(a.Target.Does),
+		core.Flag(a.Kept), a.Source.Since, string(guest))
 	if err != nil {
 		return fmt.Errorf("begin the move of node %s: %w", a.Node, err)
 	}
@@ -95,14 +100,16 @@ func StepMigration(ctx context.Context, tx *core.Tx, a Migration) error {
 	}
 	_, err := tx.Exec(ctx, `UPDATE away SET step = step + 1, stage = $1, source_does = $2, target_does = $3, kept = $4, source_since = $5, target_since = $6,
 		description = $7, address = $8, why = $9 WHERE node_id = $10 AND number = $11 AND step = $12`,
-		a.Stage, string(a.Source.Does), string(a.Target.Does), core.Flag(a.Kept), a.Source.Since, a.Target.Since, a.Description, a.Address, a.Why, a.Node, a.Number, a.Step)
+		a.Stage, string(a.Source.Does), string(a.Target.Does), core.Flag(a.Kept), a.Source.Since, a.Target.Since, a.Description,
+		a.Address, a.Why, a.Node, a.Number, a.Step)
 	if err != nil {
 		return fmt.Errorf("go on with the move of node %s: %w", a.Node, err)
 	}
 	return nil
 }
 
-// tellBoth numbers a change of what both hosts are told. They are taken in one order, so that two moves do not wait for each other.
+// tellBoth numbers a change of what both hosts are told. They are taken in one order, so that two moves do not wait for each
+// other.
 func tellBoth(ctx context.Context, tx *core.Tx, a *Migration) (err error) {
 	first, second := &a.Source, &a.Target
 	if second.Host < first.Host {
@@ -133,7 +140,8 @@ func dropMigration(ctx context.Context, tx *core.Tx, node string) error {
 	return nil
 }
 
-// ForgetMigration forgets the move of a node that is to end, of which nothing is at its target. Its source is to hold it no longer: told once
+// ForgetMigration forgets the move of a node that is to end, of which nothing is at its target. Its source is to hold it no
+// longer: told once
 // more to have it, it would make it anew.
 func ForgetMigration(ctx context.Context, tx *core.Tx, node string) error {
 	a, err := MigrationOfNode(ctx, tx, node)
@@ -166,7 +174,9 @@ func arrived(ctx context.Context, tx *core.Tx, node string) error {
 
 // nodeOn finds the node that a guest carries; "" if it carries none.
 func nodeOn(ctx context.Context, tx *core.Tx, guest string) (node string, err error) {
-	all, err := core.List(ctx, tx, func(r core.Scanner) (id string, err error) { return id, r.Scan(&id) }, `SELECT id FROM node WHERE machine_id = $1`, guest)
+	all, err := core.List(ctx, tx, func(r core.Scanner) (id string, err error) {
+		return id, r.Scan(&id)
+	}, `SELECT id FROM node WHERE machine_id = $1`, guest)
 	if err != nil || len(all) == 0 {
 		return "", err
 	}

@@ -21,7 +21,8 @@ func onItsWay(t *testing.T, url string) (s *core.Store, there host.Guest) {
 		if err := admit(ctx, tx, guest("hv-g1", "hv", 1, []int{2}), 3); err != nil {
 			return err
 		}
-		return host.HoldGuest(ctx, tx, "hv", protocol.HostedGuest{Cluster: "c1", Node: "node-hv-g1", Boot: 4, Try: 2, Machine: "hv-g1", Allocation: []byte(`{"share":1}`), File: protocol.Boot{Name: "n1"}})
+		return host.HoldGuest(ctx, tx, "hv", protocol.HostedGuest{Cluster: "c1", Node: "node-hv-g1", Boot: 4, Try: 2,
+			Machine: "hv-g1", Allocation: []byte(`{"share":1}`), File: protocol.Boot{Name: "n1"}})
 	})
 	there = guest("hv-g1", "other", 1, []int{5})
 	kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return host.StartMove(ctx, tx, there) })
@@ -33,8 +34,10 @@ func depart(t *testing.T, s *core.Store) {
 	t.Helper()
 	kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
 		return host.StartMigration(ctx, tx, host.Migration{
-			Node: "node-hv-g1", Source: host.Endpoint{Host: "hv", Does: protocol.MoveLeave}, Target: host.Endpoint{Host: "other"}, Stage: "describing", Kept: true,
-			Guest: protocol.HostedGuest{Cluster: "c1", Node: "node-hv-g1", Boot: 4, Try: 2, Allocation: []byte(`{"share":4}`), File: protocol.Boot{Token: "must not be kept", Name: "n1"}},
+			Node: "node-hv-g1", Source: host.Endpoint{Host: "hv", Does: protocol.MoveLeave}, Target: host.Endpoint{Host: "other"},
+			Stage: "describing", Kept: true,
+			Guest: protocol.HostedGuest{Cluster: "c1", Node: "node-hv-g1", Boot: 4, Try: 2, Allocation: []byte(`{"share":4}`),
+				File: protocol.Boot{Token: "must not be kept", Name: "n1"}},
 		})
 	})
 }
@@ -62,8 +65,10 @@ func TestAMoveIsARowOfWhichBothHostsAreTold(t *testing.T) {
 		}
 		look()
 		now := revisions(t, s)
-		if a.Step != 1 || a.Stage != "describing" || !a.Kept || a.Source.Does != protocol.MoveLeave || a.Source.Name != "hv" || a.Target.Does != "" || a.Begun.IsZero() ||
-			a.Source.Since != now["hv"] || a.Target.Since != now["other"] || a.Number != a.Target.Since || a.Guest.File.Token != "" || a.Guest.Try != 2 {
+		if a.Step != 1 || a.Stage != "describing" || !a.Kept || a.Source.Does != protocol.MoveLeave || a.Source.Name != "hv" ||
+			a.Target.Does != "" || a.Begun.IsZero() ||
+			a.Source.Since != now["hv"] || a.Target.Since != now["other"] || a.Number != a.Target.Since ||
+			a.Guest.File.Token != "" || a.Guest.Try != 2 {
 			t.Errorf("the first stage: %+v, and the hosts are at %v", a, now)
 		}
 		depart(t, s) // again
@@ -72,11 +77,13 @@ func TestAMoveIsARowOfWhichBothHostsAreTold(t *testing.T) {
 			t.Errorf("begun again it is %+v, and was %+v", a, first)
 		}
 		next := a
-		next.Stage, next.Source.Does, next.Target.Does, next.Kept, next.Description, next.Address, next.Why = "arriving", "", protocol.MoveArrive, false, "it", "10.0.0.1:7422", "because"
+		next.Stage, next.Source.Does, next.Target.Does, next.Kept, next.Description, next.Address, next.Why = "arriving", "",
+			protocol.MoveArrive, false, "it", "10.0.0.1:7422", "because"
 		step := func(ctx context.Context, tx *core.Tx) error { return host.StepMigration(ctx, tx, next) }
 		kindstest.Update(t, s, step)
 		look()
-		if a.Step != 2 || a.Stage != "arriving" || a.Kept || a.Target.Does != protocol.MoveArrive || a.Description != "it" || a.Address != "10.0.0.1:7422" || a.Why != "because" || a.Number != first.Number {
+		if a.Step != 2 || a.Stage != "arriving" || a.Kept || a.Target.Does != protocol.MoveArrive || a.Description != "it" ||
+			a.Address != "10.0.0.1:7422" || a.Why != "because" || a.Number != first.Number {
 			t.Errorf("the next stage: %+v", a)
 		}
 		if now := revisions(t, s); a.Source.Since != now["hv"] || a.Target.Since != now["other"] {
@@ -105,8 +112,12 @@ func TestAMoveEndsWithTheGuestAtOneOfItsHosts(t *testing.T) {
 		wanted bool
 		share  string // of what it holds
 	}{
-		"moved":      {func(ctx context.Context, tx *core.Tx, g host.Guest) error { return host.EndMove(ctx, tx, g) }, "other", true, `{"share":4}`},
-		"called off": {func(ctx context.Context, tx *core.Tx, g host.Guest) error { return host.CallOffMove(ctx, tx, g.ID) }, "hv", true, `{"share":1}`},
+		"moved": {func(ctx context.Context, tx *core.Tx, g host.Guest) error {
+			return host.EndMove(ctx, tx, g)
+		}, "other", true, `{"share":4}`},
+		"called off": {func(ctx context.Context, tx *core.Tx, g host.Guest) error {
+			return host.CallOffMove(ctx, tx, g.ID)
+		}, "hv", true, `{"share":1}`},
 		"to end": {func(ctx context.Context, tx *core.Tx, _ host.Guest) error {
 			return host.ForgetMigration(ctx, tx, "node-hv-g1")
 		}, "hv", false, `{"share":1}`},
@@ -121,7 +132,8 @@ func TestAMoveEndsWithTheGuestAtOneOfItsHosts(t *testing.T) {
 						t.Errorf("the move is there still: %v", err)
 					}
 					g, err := host.HostedNode(ctx, tx, "node-hv-g1")
-					if g.HostID != one.host || g.Wanted != one.wanted || string(g.Guest.Allocation) != one.share || g.Guest.Boot != 4 || g.Guest.Try != 2 || g.Guest.File.Name != "n1" {
+					if g.HostID != one.host || g.Wanted != one.wanted || string(g.Guest.Allocation) != one.share ||
+						g.Guest.Boot != 4 || g.Guest.Try != 2 || g.Guest.File.Name != "n1" {
 						t.Errorf("it is held as %+v", g)
 					}
 					return err

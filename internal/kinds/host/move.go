@@ -18,7 +18,8 @@ func StartMove(ctx context.Context, tx *core.Tx, g Guest) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE machine SET to_host_id = $1, to_holding = $2, moves_at = now_ms() WHERE id = $3`, g.Machine.Host, string(allocation), g.ID); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE machine SET to_host_id = $1, to_holding = $2, moves_at = now_ms() WHERE id = $3`,
+		g.Machine.Host, string(allocation), g.ID); err != nil {
 		return fmt.Errorf("note where guest %s moves: %w", g.Name, err)
 	}
 	return nil

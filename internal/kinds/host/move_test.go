@@ -37,7 +37,8 @@ func TestAGuestOnItsWayHoldsPartsOfTwoHosts(t *testing.T) {
 		holders("on its way", "hv-g1", "hv-g1")
 		kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
 			m, err := machine.Get(ctx, tx, "hv-g1")
-			if err != nil || m.Host != "hv" || m.Moves == nil || m.Moves.Host != "other" || m.Moves.HostName != "other" || m.Moves.Allocation.Cells[0].Cores[0] != 5 {
+			if err != nil || m.Host != "hv" || m.Moves == nil || m.Moves.Host != "other" || m.Moves.HostName != "other" ||
+				m.Moves.Allocation.Cells[0].Cores[0] != 5 {
 				t.Errorf("guest %+v, %+v: %v", m, m.Moves, err)
 			}
 			for _, host := range []string{"hv", "other"} {
@@ -92,7 +93,8 @@ func TestNoGuestMovesToWhatAnotherHolds(t *testing.T) {
 		}
 		return admit(ctx, tx, guest("other-g1", "other", 1, []int{2}), 4)
 	})
-	for name, g := range map[string]host.Guest{"a core that is held": guest("hv-g1", "other", 1, []int{2}), "its own host": guest("hv-g1", "hv", 1, []int{7}), "no hypervisor": guest("hv-g1", "id-other-g1", 1, []int{7})} {
+	for name, g := range map[string]host.Guest{"a core that is held": guest("hv-g1", "other", 1, []int{2}),
+		"its own host": guest("hv-g1", "hv", 1, []int{7}), "no hypervisor": guest("hv-g1", "id-other-g1", 1, []int{7})} {
 		if err := s.Update(t.Context(), func(tx *core.Tx) error { return host.StartMove(t.Context(), tx, g) }); err == nil {
 			t.Errorf("it may move to %s", name)
 		}

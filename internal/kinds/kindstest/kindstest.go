@@ -26,7 +26,8 @@ func Each(t *testing.T, test func(t *testing.T, url string)) {
 	})
 }
 
-// Either runs a test on one of the two, on which does not matter to it: on the same each time, and about half of the tests on each. With
+// Either runs a test on one of the two, on which does not matter to it: on the same each time, and about half of the tests on
+// each. With
 // MUSTER_TEST_DATABASES=both it is Each.
 func Either(t *testing.T, test func(t *testing.T, url string)) {
 	sum := fnv.New32a()

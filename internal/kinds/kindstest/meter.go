@@ -35,7 +35,8 @@ func Metered(t testing.TB, db *core.Store) {
 				return err
 			}
 			if !rows[0].From.Equal(began) || !rows[n-1].To.Equal(ended) {
-				t.Errorf("%s lived from %s to %s and was metered from %s to %s", rows[0].Subject, began, ended, rows[0].From, rows[n-1].To)
+				t.Errorf("%s lived from %s to %s and was metered from %s to %s", rows[0].Subject, began, ended, rows[0].From,
+					rows[n-1].To)
 			}
 			rows = rows[n:]
 		}

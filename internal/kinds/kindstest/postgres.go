@@ -137,7 +137,8 @@ func (s *server) do(ctx context.Context, statement string) error {
 	return nil
 }
 
-// keeper runs the server beside the test binary. When the binary's end of the pipe is closed, as it is when the binary was killed, it
+// keeper runs the server beside the test binary. When the binary's end of the pipe is closed, as it is when the binary was
+// killed, it
 // ends the server and removes its folder. A word through the pipe ends the server only.
 const keeper = `dir=$1; shift; "$@" & read -r word; kill -INT $!; wait $!; test "$word" || rm -rf "$dir"`
 
@@ -148,8 +149,10 @@ func (s *server) start() error {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	s.keeper = exec.Command("sh", "-c", keeper, "keeper", s.dir, filepath.Join(s.programs, "postgres"), "-D", s.data(), "-k", s.dir,
-		"-c", "listen_addresses=", "-c", "max_connections=200", "-c", "autovacuum=off", "-c", "fsync=off", "-c", "full_page_writes=off",
+	s.keeper = exec.Command("sh", "-c", keeper, "keeper", s.dir, filepath.Join(s.programs, "postgres"), "-D", s.data(), "-k",
+		s.dir,
+		"-c", "listen_addresses=", "-c", "max_connections=200", "-c", "autovacuum=off", "-c", "fsync=off", "-c",
+		"full_page_writes=off",
 		"-c", "wal_level=minimal", "-c", "max_wal_senders=0")
 	s.keeper.Dir, s.keeper.Stdout, s.keeper.Stderr = s.dir, log, log
 	s.keeper.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setsid: true} // a terminal's signals are not for it

@@ -52,7 +52,8 @@ func AddMachines(t *testing.T, s *core.Store, n int) {
 	Update(t, s, func(ctx context.Context, tx *core.Tx) error {
 		for i := range n {
 			id := fmt.Sprintf("m%d", i+1)
-			m := inventory.Machine{ID: id, Name: "local-" + id[1:], Substrate: "local", Facts: inventory.Facts{Arch: "amd64", NUMA: []inventory.NUMANode{{CPUs: "0-1"}}}}
+			m := inventory.Machine{ID: id, Name: "local-" + id[1:], Substrate: "local",
+				Facts: inventory.Facts{Arch: "amd64", NUMA: []inventory.NUMANode{{CPUs: "0-1"}}}}
 			if err := machine.Add(ctx, tx, m); err != nil {
 				return err
 			}
@@ -65,7 +66,8 @@ func AddMachines(t *testing.T, s *core.Store, n int) {
 func AddCluster(t *testing.T, s *core.Store, id, name string) {
 	t.Helper()
 	Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-		return cluster.Add(ctx, tx, cluster.Cluster{ID: id, Project: "default", Name: name, Spec: spec.Cluster{Name: name}, Image: "sha256:00", Credential: core.NewSecret([]byte("secret")), CreatedBy: "admin"})
+		return cluster.Add(ctx, tx, cluster.Cluster{ID: id, Project: "default", Name: name, Spec: spec.Cluster{Name: name},
+			Image: "sha256:00", Credential: core.NewSecret([]byte("secret")), CreatedBy: "admin"})
 	})
 }
 
@@ -74,5 +76,6 @@ func AddNode(ctx context.Context, tx *core.Tx, id, clusterID, name string, slot 
 	if err := cluster.AddSeat(ctx, tx, clusterID, cluster.Seat{Name: name, Slot: slot}); err != nil {
 		return err
 	}
-	return node.Add(ctx, tx, node.Node{ID: id, Cluster: clusterID, Name: name, Role: protocol.Compute, Queue: "main", Class: "local", MachineID: machine, Machine: machine})
+	return node.Add(ctx, tx, node.Node{ID: id, Cluster: clusterID, Name: name, Role: protocol.Compute, Queue: "main",
+		Class: "local", MachineID: machine, Machine: machine})
 }

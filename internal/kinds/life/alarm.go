@@ -60,7 +60,8 @@ func at(place string) string {
 	return "on network " + place
 }
 
-// FailureDomain counts. A node counts as lost already at half of its limit: those that one fault takes do not all speak last in the
+// FailureDomain counts. A node counts as lost already at half of its limit: those that one fault takes do not all speak last in
+// the
 // same moment.
 func (w Deps) FailureDomain(ctx context.Context, tx *core.Tx, place string, limits substrate.Deadlines) (FailureDomain, error) {
 	c := FailureDomain{place: place}
@@ -180,7 +181,8 @@ func (w Deps) ClearAlarms(ctx context.Context) error {
 	}
 	return w.DB.Update(ctx, func(tx *core.Tx) error {
 		for _, a := range over {
-			if err := host.ClearAlarm(ctx, tx, a.Place, "over: the nodes "+at(a.Place)+" report again, or were given up"); err != nil {
+			if err := host.ClearAlarm(ctx, tx, a.Place, "over: the nodes "+at(a.Place)+
+				" report again, or were given up"); err != nil {
 				return err
 			}
 		}

@@ -1,7 +1,8 @@
 // Package life has what the lives of all kinds share: what their handlers act on, failures of many at once, words. The life of a
 // kind is one table of phase → handler, in a folder of the kind: a life knows the rows of other kinds, which their rows cannot.
 //
-// What enters: drivers and the database, from the controller. What leaves: the same to handlers, with every call of a driver counted.
+// What enters: drivers and the database, from the controller. What leaves: the same to handlers, with every call of a driver
+// counted.
 package life
 
 import (
@@ -35,7 +36,8 @@ type Provider struct {
 }
 
 // NewProvider is a substrate that was opened, with its deadlines as the site has them.
-func NewProvider(f substrate.Factory, opened substrate.Substrate, site func(substrate.Factory, substrate.Deadlines) substrate.Deadlines) (Provider, error) {
+func NewProvider(f substrate.Factory, opened substrate.Substrate,
+	site func(substrate.Factory, substrate.Deadlines) substrate.Deadlines) (Provider, error) {
 	p := Provider{Caps: f.Caps, Substrate: opened, Limits: site(f, f.Deadlines), Emulated: site(f, f.Emulated)}
 	p.Inspector, _ = opened.(substrate.Inspector)
 	p.Mover, _ = opened.(substrate.Mover)

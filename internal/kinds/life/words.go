@@ -54,5 +54,6 @@ func Size(bytes int64) string {
 
 // Stopped is why a rollout went no further, and what its owner can do.
 func Stopped(c cluster.Cluster) string {
-	return fmt.Sprintf("rollout stopped: %s (`muster rollout back %s`, or applying the old file, goes back; `muster rollout resume %s` goes on)", c.Rollout.Why, c.Name, c.Name)
+	return fmt.Sprintf("rollout stopped: %s (`muster rollout back %s`, or applying the old file, goes back; `muster rollout "+
+		"resume %s` goes on)", c.Rollout.Why, c.Name, c.Name)
 }

@@ -42,7 +42,8 @@ func scanBoot(r core.Scanner) (Boot, error) {
 	var b Boot
 	var file, findings string
 	var powered, heard, reached int64
-	err := r.Scan(&b.MachineID, &b.Subject, &b.Number, &b.Image, &file, &b.Disk, &b.Erase, &powered, &b.Scripts, &b.JoinedKey, &b.Ending, &b.Step, &b.Detail, &heard, &reached, &findings)
+	err := r.Scan(&b.MachineID, &b.Subject, &b.Number, &b.Image, &file, &b.Disk, &b.Erase, &powered, &b.Scripts, &b.JoinedKey,
+		&b.Ending, &b.Step, &b.Detail, &heard, &reached, &findings)
 	if err != nil {
 		return b, err
 	}
@@ -87,11 +88,13 @@ func BeginBoot(ctx context.Context, tx *core.Tx, b Boot) (bool, error) {
 		return false, err
 	}
 	var current int64
-	err = tx.Row(ctx, `SELECT COALESCE((SELECT boot FROM node WHERE id = $1 AND machine_id = $2), (SELECT boot FROM machine WHERE id = $1), -1)`, b.Subject, b.MachineID).Scan(&current)
+	err = tx.Row(ctx, `SELECT COALESCE((SELECT boot FROM node WHERE id = $1 AND machine_id = $2), (SELECT boot FROM machine
+		WHERE id = $1), -1)`, b.Subject, b.MachineID).Scan(&current)
 	if err != nil || current != b.Number {
 		return false, err
 	}
-	if _, err := tx.Exec(ctx, `DELETE FROM boot WHERE (machine_id = $1 OR subject = $2) AND NOT (machine_id = $1 AND subject = $2 AND number = $3 AND powered_at = 0)`,
+	if _, err := tx.Exec(ctx, `DELETE FROM boot WHERE (machine_id = $1 OR subject = $2) AND NOT (machine_id = $1 AND subject
+		= $2 AND number = $3 AND powered_at = 0)`,
 		b.MachineID, b.Subject, b.Number); err != nil {
 		return false, fmt.Errorf("begin a boot of %s: %w", b.Subject, err)
 	}
@@ -106,7 +109,8 @@ func BeginBoot(ctx context.Context, tx *core.Tx, b Boot) (bool, error) {
 
 // WaitForOff notes that a machine is told to be off, since the first time, or with false that nobody waits for that any more.
 func WaitForOff(ctx context.Context, tx *core.Tx, machine string, waits bool) error {
-	if _, err := tx.Exec(ctx, `UPDATE machine SET off_since = CASE WHEN $2 = 0 THEN 0 WHEN off_since = 0 THEN now_ms() ELSE off_since END WHERE id = $1`,
+	if _, err := tx.Exec(ctx, `UPDATE machine SET off_since = CASE WHEN $2 = 0 THEN 0 WHEN off_since = 0 THEN now_ms() ELSE
+		off_since END WHERE id = $1`,
 		machine, core.Flag(waits)); err != nil {
 		return fmt.Errorf("note that machine %s is to be off: %w", machine, err)
 	}
@@ -127,7 +131,8 @@ func OffSince(ctx context.Context, tx *core.Tx, machine string) (since time.Time
 
 // MarkBoot notes that the boot has reached a step: a sign of life, unless it is there already. It reports false if the
 // subject is at another boot.
-func MarkBoot(ctx context.Context, tx *core.Tx, subject string, number int64, step protocol.BootStep, detail string) (bool, error) {
+func MarkBoot(ctx context.Context, tx *core.Tx, subject string, number int64, step protocol.BootStep, detail string) (bool,
+	error) {
 	n, err := tx.Exec(ctx, `UPDATE boot SET step = $3, detail = $4, step_at = CASE WHEN step = $3 THEN step_at ELSE now_ms() END, heard_at = CASE WHEN step = $3 AND detail = $4 THEN heard_at ELSE now_ms() END,
 			scripts = scripts + CASE WHEN $3 = 'script' THEN 1 ELSE 0 END
 		WHERE subject = $1 AND number = $2`, subject, number, string(step), detail)
@@ -164,7 +169,8 @@ func SaveFindings(ctx context.Context, tx *core.Tx, machine string, number int64
 	if err != nil {
 		return false, err
 	}
-	n, err := tx.Exec(ctx, `UPDATE boot SET findings = $3, heard_at = now_ms() WHERE subject = $1 AND number = $2 AND ending = 0 AND joined_key = $4 AND joined_key <> ''`,
+	n, err := tx.Exec(ctx, `UPDATE boot SET findings = $3, heard_at = now_ms() WHERE subject = $1 AND number = $2 AND ending
+		= 0 AND joined_key = $4 AND joined_key <> ''`,
 		machine, number, string(text), key)
 	if err != nil {
 		return false, fmt.Errorf("save the findings of %s: %w", machine, err)

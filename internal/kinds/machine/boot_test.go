@@ -15,11 +15,14 @@ func TestABootThatWaitsIsBegunOnce(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		s := kindstest.Open(t, url)
 		kindstest.AddMachines(t, s, 1)
-		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return machine.StartInspection(ctx, tx, "m1", false) })
+		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
+			return machine.StartInspection(ctx, tx, "m1", false)
+		})
 		begin := func(number int64, image string, want bool) {
 			t.Helper()
 			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-				begun, err := machine.BeginBoot(ctx, tx, machine.Boot{MachineID: "m1", Subject: "m1", Number: number, Image: image})
+				begun, err := machine.BeginBoot(ctx, tx, machine.Boot{MachineID: "m1", Subject: "m1", Number: number,
+					Image: image})
 				if begun != want {
 					t.Errorf("boot %d: begun %v", number, begun)
 				}
@@ -43,7 +46,9 @@ func TestABootThatWaitsIsBegunOnce(t *testing.T) {
 		})
 		begin(1, "b", true)
 		is(1, "b", "asked")
-		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return machine.StartInspection(ctx, tx, "m1", true) })
+		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
+			return machine.StartInspection(ctx, tx, "m1", true)
+		})
 		begin(1, "c", false)
 		is(1, "b", "asked")
 		begin(2, "d", true)

@@ -25,7 +25,8 @@ func TestMachinesUnderAClusterAreThoseOfItsNodes(t *testing.T) {
 		kindstest.AddCluster(t, s, "c1", "alpha")
 		kindstest.AddCluster(t, s, "c2", "beta")
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-			return errors.Join(kindstest.AddNode(ctx, tx, "n1", "c1", "head", 1, "m1"), kindstest.AddNode(ctx, tx, "n2", "c1", "n1", 2, "m2"), kindstest.AddNode(ctx, tx, "n3", "c2", "head", 1, "m3"))
+			return errors.Join(kindstest.AddNode(ctx, tx, "n1", "c1", "head", 1, "m1"),
+				kindstest.AddNode(ctx, tx, "n2", "c1", "n1", 2, "m2"), kindstest.AddNode(ctx, tx, "n3", "c2", "head", 1, "m3"))
 		})
 		since := kindstest.Costs(t, s)
 		kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {

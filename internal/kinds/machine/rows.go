@@ -97,7 +97,8 @@ func Scan(r core.Scanner) (Machine, error) {
 	m.Undisturbed = core.Instant(undisturbed)
 	m.ToInspect = m.Inspections > inspected
 	release, allocation = cmp.Or(release, "null"), cmp.Or(allocation, "null")
-	err := errors.Join(json.Unmarshal([]byte(facts), &m.Facts), json.Unmarshal([]byte(macs), &m.MACs), json.Unmarshal([]byte(ports), &m.Ports),
+	err := errors.Join(json.Unmarshal([]byte(facts), &m.Facts), json.Unmarshal([]byte(macs), &m.MACs),
+		json.Unmarshal([]byte(ports), &m.Ports),
 		json.Unmarshal([]byte(power), &m.Power), json.Unmarshal([]byte(release), &m.Release),
 		json.Unmarshal([]byte(allocation), &m.Allocation))
 	if moves.Host != "" {
@@ -122,7 +123,8 @@ func Add(ctx context.Context, tx *core.Tx, m inventory.Machine) error {
 	}
 	_, err := tx.Exec(ctx, `INSERT INTO machine (id, name, substrate, facts, network, macs, ports, power, hosts, whole, desired, phase, phase_at, wake_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, CAST($9 AS BIGINT), CASE WHEN CAST($9 AS BIGINT) = 0 THEN $1 END, $10, $11, now_ms(), now_ms())`,
-		m.ID, m.Name, m.Substrate, string(facts), m.Network, string(macs), string(ports), string(power), core.Flag(m.Hosts), string(ForService), string(Enrolled))
+		m.ID, m.Name, m.Substrate, string(facts), m.Network, string(macs), string(ports), string(power), core.Flag(m.Hosts),
+		string(ForService), string(Enrolled))
 	if core.Taken(err) {
 		return fmt.Errorf("machine %s: %w", m.Name, core.ErrExists)
 	}
@@ -170,7 +172,8 @@ func With(ctx context.Context, tx *core.Tx, mac string) (Machine, error) {
 // OwnerOf is the ID of the machine that has a MAC on a network; "" if there is none.
 func OwnerOf(ctx context.Context, tx *core.Tx, network, mac string) (string, error) {
 	scan := func(r core.Scanner) (id string, err error) { return id, r.Scan(&id) }
-	id, err := core.One(ctx, tx, scan, `SELECT m.id FROM nic JOIN machine m ON m.id = nic.machine_id WHERE nic.mac = $1 AND m.network = $2`, mac, network)
+	id, err := core.One(ctx, tx, scan,
+		`SELECT m.id FROM nic JOIN machine m ON m.id = nic.machine_id WHERE nic.mac = $1 AND m.network = $2`, mac, network)
 	if errors.Is(err, core.ErrNotFound) {
 		err = nil
 	}
@@ -179,7 +182,8 @@ func OwnerOf(ctx context.Context, tx *core.Tx, network, mac string) (string, err
 
 // StartInspection numbers the next boot of a machine for an inspection; again says that one of the same inspection failed.
 func StartInspection(ctx context.Context, tx *core.Tx, id string, again bool) error {
-	_, err := tx.Exec(ctx, `UPDATE machine SET boot = boot + 1, boot_at = now_ms(), tries = CASE WHEN $2 = 1 THEN tries + 1 ELSE 1 END WHERE id = $1`, id, core.Flag(again))
+	_, err := tx.Exec(ctx, `UPDATE machine SET boot = boot + 1, boot_at = now_ms(), tries = CASE WHEN $2 = 1 THEN tries + 1
+		ELSE 1 END WHERE id = $1`, id, core.Flag(again))
 	if err != nil {
 		return fmt.Errorf("start an inspection of machine %s: %w", id, err)
 	}
@@ -188,7 +192,8 @@ func StartInspection(ctx context.Context, tx *core.Tx, id string, again bool) er
 
 // FailInspection counts an inspection that failed. To fail is an answer, too, to every inspection asked for up to number.
 func FailInspection(ctx context.Context, tx *core.Tx, id string, number int64) error {
-	if _, err := tx.Exec(ctx, `UPDATE machine SET failures = failures + 1, inspected = $2 WHERE id = $1`, id, number); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE machine SET failures = failures + 1, inspected = $2 WHERE id = $1`, id,
+		number); err != nil {
 		return fmt.Errorf("count a failure of machine %s: %w", id, err)
 	}
 	return nil
@@ -219,7 +224,8 @@ func SaveRelease(ctx context.Context, tx *core.Tx, id string, r Release) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE machine SET release = $1, dirty = $2 WHERE id = $3`, string(text), core.Flag(!r.Clean), id); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE machine SET release = $1, dirty = $2 WHERE id = $3`, string(text), core.Flag(!r.Clean),
+		id); err != nil {
 		return fmt.Errorf("save the release of machine %s: %w", id, err)
 	}
 	return nil
@@ -262,7 +268,8 @@ const underQuery = `SELECT ` + Columns + Tables + `WHERE m.id IN (
 
 // Want changes what is wanted of a machine and wakes it. Guests that it has may stay.
 func Want(ctx context.Context, tx *core.Tx, id string, d core.Desired) error {
-	if _, err := tx.Exec(ctx, `UPDATE machine SET desired = $1, drains = 0, `+core.Woken+` WHERE id = $2`, string(d), id); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE machine SET desired = $1, drains = 0, `+core.Woken+` WHERE id = $2`, string(d),
+		id); err != nil {
 		return fmt.Errorf("want machine %s %s: %w", id, d, err)
 	}
 	return nil
@@ -278,7 +285,8 @@ func AskInspection(ctx context.Context, tx *core.Tx, id string) error {
 
 // Suspect notes why a machine is to be set apart as soon as nobody has it, and wakes it.
 func Suspect(ctx context.Context, tx *core.Tx, id, reason string) error {
-	if _, err := tx.Exec(ctx, `UPDATE machine SET suspect = $1, `+core.Woken+` WHERE id = $2`, printable.Cut(reason, core.MostText), id); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE machine SET suspect = $1, `+core.Woken+` WHERE id = $2`,
+		printable.Cut(reason, core.MostText), id); err != nil {
 		return fmt.Errorf("suspect machine %s: %w", id, err)
 	}
 	return nil
@@ -305,7 +313,8 @@ func SaveFacts(ctx context.Context, tx *core.Tx, id string, number int64, f inve
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `UPDATE machine SET facts = $1, inspected = $2, suspect = '', failures = 0, tries = 0 WHERE id = $3`, string(facts), number, id)
+	_, err = tx.Exec(ctx, `UPDATE machine SET facts = $1, inspected = $2, suspect = '', failures = 0, tries = 0 WHERE id = $3`,
+		string(facts), number, id)
 	if err == nil {
 		err = saveAdapters(ctx, tx, id, f)
 	}
@@ -336,7 +345,8 @@ func Forget(ctx context.Context, tx *core.Tx, id string) error {
 
 // GuestsOn lists the guests of a host that are not removed, those included that move there, by name.
 func GuestsOn(ctx context.Context, tx *core.Tx, host string) ([]Machine, error) {
-	guests, err := core.List(ctx, tx, Scan, `SELECT `+Columns+Tables+`WHERE (m.host_id = $1 OR m.to_host_id = $1) AND m.phase <> 'removed' ORDER BY m.name`, host)
+	guests, err := core.List(ctx, tx, Scan, `SELECT `+Columns+Tables+
+		`WHERE (m.host_id = $1 OR m.to_host_id = $1) AND m.phase <> 'removed' ORDER BY m.name`, host)
 	if err != nil {
 		return nil, fmt.Errorf("list guests: %w", err)
 	}

@@ -1,4 +1,5 @@
-// Package meter keeps who used what from when to when, and on which terms: rows that lie side by side, from the first instant of a
+// Package meter keeps who used what from when to when, and on which terms: rows that lie side by side, from the first instant of
+// a
 // node's or a /home's life to its last.
 //
 // What enters: new rows, and the phases that they follow. What leaves: usage, and what was spent.
@@ -22,7 +23,8 @@ func scan(r core.Scanner) (usage.Row, error) {
 	var u usage.Row
 	var charges string
 	var began, ended int64
-	err := r.Scan(&u.Subject, &u.Kind, &u.Project, &u.ClusterID, &u.Cluster, &u.Node, &u.Queue, &u.Class, &u.Machine, &u.State, &u.Quantity,
+	err := r.Scan(&u.Subject, &u.Kind, &u.Project, &u.ClusterID, &u.Cluster, &u.Node, &u.Queue, &u.Class, &u.Machine, &u.State,
+		&u.Quantity,
 		&u.Rate.Micros, &u.Rate.Currency, &charges, &u.Cores, &u.GPUs, &began, &ended)
 	if err != nil {
 		return u, err
@@ -48,7 +50,8 @@ func insert(ctx context.Context, tx *core.Tx, u usage.Row, follows bool) error {
 	_, err = tx.Exec(ctx, `INSERT INTO usage (subject, kind, project, cluster_id, cluster, node, queue, class, machine, state, quantity,
 			rate, currency, charges, charged, cores, gpus, follows, began)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
-		u.Subject, string(u.Kind), u.Project, u.ClusterID, u.Cluster, u.Node, u.Queue, u.Class, u.Machine, string(u.State), u.Quantity,
+		u.Subject, string(u.Kind), u.Project, u.ClusterID, u.Cluster, u.Node, u.Queue, u.Class, u.Machine, string(u.State),
+		u.Quantity,
 		u.Rate.Micros, u.Rate.Currency, string(charges), core.Flag(u.Costs()), u.Cores, u.GPUs, before, began)
 	return err
 }
@@ -63,7 +66,8 @@ func cut(ctx context.Context, tx *core.Tx, open, next usage.Row, at time.Time) e
 	var err error
 	if at.Equal(open.From) {
 		var follows int64
-		err = tx.Row(ctx, `DELETE FROM usage WHERE subject = $1 AND ended IS NULL RETURNING COALESCE(follows, 0)`, open.Subject).Scan(&follows)
+		err = tx.Row(ctx, `DELETE FROM usage WHERE subject = $1 AND ended IS NULL RETURNING COALESCE(follows, 0)`, open.Subject).
+			Scan(&follows)
 		if err == nil && next.State != "" {
 			err = insert(ctx, tx, next, follows > 0)
 		}
@@ -99,7 +103,8 @@ func Begin(ctx context.Context, tx *core.Tx, u usage.Row, table string) error {
 // Follow brings the rows of a node, or of a cluster's /home, in line with its phase: kind is its table e, phase the expression of
 // its phase there, and state what that is to the meter, which is in another state now; "" ends the chain. It belongs into every
 // transaction that writes a phase, after it, and takes the instant from the row: so the meter turns when the phase does.
-func Follow(ctx context.Context, tx *core.Tx, kind core.Kind, phase string, state func(p core.Phase, now usage.State) usage.State, id string) error {
+func Follow(ctx context.Context, tx *core.Tx, kind core.Kind, phase string, state func(p core.Phase, now usage.State) usage.State,
+	id string) error {
 	type now struct {
 		usage.Row
 		phase core.Phase
@@ -111,7 +116,8 @@ func Follow(ctx context.Context, tx *core.Tx, kind core.Kind, phase string, stat
 		n.at = core.Instant(at)
 		return n, err
 	}
-	open, err := core.One(ctx, tx, scan, `SELECT `+columns+`, `+phase+`, e.phase_at FROM usage u JOIN `+string(kind)+` e ON e.id = u.subject
+	open, err := core.One(ctx, tx, scan, `SELECT `+columns+`, `+phase+`, e.phase_at
+		FROM usage u JOIN `+string(kind)+` e ON e.id = u.subject
 		WHERE u.subject = $1 AND u.ended IS NULL`, id)
 	if errors.Is(err, core.ErrNotFound) {
 		return nil // gone
@@ -189,7 +195,8 @@ func (o Of) where() core.Where {
 // Rows lists rows, each subject's in order.
 func Rows(ctx context.Context, tx *core.Tx, of Of) ([]usage.Row, error) {
 	which := of.where()
-	rows, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM usage u`+which.Text+` ORDER BY u.cluster_id, u.subject, u.began`, which.Args...)
+	rows, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM usage u`+which.Text+
+		` ORDER BY u.cluster_id, u.subject, u.began`, which.Args...)
 	if err != nil {
 		return nil, fmt.Errorf("list usage: %w", err)
 	}

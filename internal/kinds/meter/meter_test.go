@@ -92,7 +92,8 @@ func TestTheMeterHasNoGapAndNoOverlap(t *testing.T) {
 }
 
 // live does one step of one controller.
-func live(ctx context.Context, s *core.Store, dice *rand.Rand, owner string, real *diary, add func(context.Context, string) error) error {
+func live(ctx context.Context, s *core.Store, dice *rand.Rand, owner string, real *diary,
+	add func(context.Context, string) error) error {
 	ttl := time.Minute
 	late := dice.IntN(6) == 0
 	if late {
@@ -105,7 +106,8 @@ func live(ctx context.Context, s *core.Store, dice *rand.Rand, owner string, rea
 	if late {
 		time.Sleep(time.Duration(dice.IntN(5)) * time.Millisecond)
 	}
-	phases := []core.Phase{node.Attaching, node.Booting, node.Testing, core.Ready, node.Draining, core.Failed, core.Releasing, node.Gone}
+	phases := []core.Phase{node.Attaching, node.Booting, node.Testing, core.Ready, node.Draining, core.Failed, core.Releasing,
+		node.Gone}
 	phase := phases[dice.IntN(len(phases))]
 	crash := dice.IntN(4) == 0
 	price := inventory.Price{Micros: dice.Int64N(5) * 1000, Currency: "EUR"}
@@ -178,7 +180,8 @@ func compare(t *testing.T, s *core.Store, real *diary) {
 					got.Turn("", r.To)
 				}
 			}
-			slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.fence, b.fence) }) // controllers may note them in another order
+			// controllers may note them in another order
+			slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.fence, b.fence) })
 			for _, e := range entries {
 				want.Turn(stateName(e.phase), e.at)
 			}
@@ -228,7 +231,8 @@ func TestAHomeIsMeteredFromItsClustersBeginningToItsEnd(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if len(rows) != 2 || !rows[0].From.Equal(c.CreatedAt) || !rows[0].To.Equal(rows[1].From) || !rows[1].To.Equal(c.PhaseAt) || rows[1].Quantity != 1<<10 {
+			if len(rows) != 2 || !rows[0].From.Equal(c.CreatedAt) || !rows[0].To.Equal(rows[1].From) ||
+				!rows[1].To.Equal(c.PhaseAt) || rows[1].Quantity != 1<<10 {
 				t.Errorf("%+v", rows)
 			}
 			return nil

@@ -23,7 +23,8 @@ func Put(ctx context.Context, tx *core.Tx, n inventory.Network) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO network (name, description) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET description = excluded.description`, n.Name, string(text))
+	_, err = tx.Exec(ctx, `INSERT INTO network (name, description) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET
+		description = excluded.description`, n.Name, string(text))
 	if err != nil {
 		return fmt.Errorf("put network %s: %w", n.Name, err)
 	}
@@ -143,7 +144,8 @@ func LeaseOf(ctx context.Context, tx *core.Tx, network, mac string) (Lease, erro
 
 // LeaseAt finds the lease of an address, over or not.
 func LeaseAt(ctx context.Context, tx *core.Tx, network string, address netip.Addr) (Lease, error) {
-	return core.One(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE network = $1 AND address = $2`, network, number(address))
+	return core.One(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE network = $1 AND address = $2`, network,
+		number(address))
 }
 
 // HighestLease is the highest address ever given on a network; the zero Addr if none was.
@@ -163,7 +165,9 @@ func ExpiredLeases(ctx context.Context, tx *core.Tx, network string, limit int) 
 		err := r.Scan(&n)
 		return addressOf(n), err
 	}
-	return core.List(ctx, tx, scan, `SELECT address FROM lease WHERE network = $1 AND expires > 0 AND expires < now_ms() ORDER BY expires LIMIT $2`, network, limit)
+	return core.List(ctx, tx, scan,
+		`SELECT address FROM lease WHERE network = $1 AND expires > 0 AND expires < now_ms() ORDER BY expires LIMIT $2`, network,
+		limit)
 }
 
 // HeldLease is a lease of an enrolled machine.
@@ -227,7 +231,8 @@ func leasesWith[T any](ctx context.Context, tx *core.Tx, network, column string,
 		return nil, nil
 	}
 	args := []any{network}
-	all, err := core.List(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE network = $1 AND `+column+` IN (`+places(&args, values)+`)`, args...)
+	all, err := core.List(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE network = $1 AND `+column+` IN (`+
+		places(&args, values)+`)`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("find leases: %w", err)
 	}
@@ -252,7 +257,8 @@ func places[T any](args *[]any, values []T) string {
 func PutLeases(ctx context.Context, tx *core.Tx, network string, leases []Lease, moved []string) error {
 	if len(moved) > 0 {
 		args := []any{network}
-		if _, err := tx.Exec(ctx, `DELETE FROM lease WHERE network = $1 AND mac IN (`+places(&args, moved)+`)`, args...); err != nil {
+		if _, err := tx.Exec(ctx, `DELETE FROM lease WHERE network = $1 AND mac IN (`+places(&args, moved)+`)`,
+			args...); err != nil {
 			return fmt.Errorf("move leases: %w", err)
 		}
 	}
@@ -280,7 +286,8 @@ func PutLeases(ctx context.Context, tx *core.Tx, network string, leases []Lease,
 func LearnLease(ctx context.Context, tx *core.Tx, network, mac string, address netip.Addr) error {
 	_, err := tx.Exec(ctx, `DELETE FROM lease WHERE network = $1 AND (mac = $2 OR address = $3)`, network, mac, number(address))
 	if err == nil {
-		_, err = tx.Exec(ctx, `INSERT INTO lease (network, address, mac, expires) VALUES ($1, $2, $3, 0)`, network, number(address), mac)
+		_, err = tx.Exec(ctx, `INSERT INTO lease (network, address, mac, expires) VALUES ($1, $2, $3, 0)`, network,
+			number(address), mac)
 	}
 	if err != nil {
 		return fmt.Errorf("note that %s has %s: %w", mac, address, err)
@@ -290,7 +297,8 @@ func LearnLease(ctx context.Context, tx *core.Tx, network, mac string, address n
 
 // ProveLease lets a lease that was given for a time last that long from now, if that is longer.
 func ProveLease(ctx context.Context, tx *core.Tx, network, mac string, length time.Duration) error {
-	_, err := tx.Exec(ctx, `UPDATE lease SET expires = now_ms() + $3 WHERE network = $1 AND mac = $2 AND expires > 0 AND expires < now_ms() + $3`,
+	_, err := tx.Exec(ctx, `UPDATE lease SET expires = now_ms() + $3 WHERE network = $1 AND mac = $2 AND expires > 0 AND
+		expires < now_ms() + $3`,
 		network, mac, length.Milliseconds())
 	if err != nil {
 		return fmt.Errorf("prolong the lease of %s: %w", mac, err)
@@ -300,7 +308,8 @@ func ProveLease(ctx context.Context, tx *core.Tx, network, mac string, length ti
 
 // Passing lists the leases that were given for a time and are not over, those that end first.
 func Passing(ctx context.Context, tx *core.Tx, network string) ([]Lease, error) {
-	leases, err := core.List(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE network = $1 AND expires > now_ms() ORDER BY expires`, network)
+	leases, err := core.List(ctx, tx, scanLease,
+		`SELECT `+leaseColumns+` FROM lease WHERE network = $1 AND expires > now_ms() ORDER BY expires`, network)
 	if err != nil {
 		return nil, fmt.Errorf("list the leases of unknown machines on network %s: %w", network, err)
 	}
@@ -319,7 +328,8 @@ func SetLeaseAside(ctx context.Context, tx *core.Tx, network, mac string, addres
 
 // DropLease ends a lease that was given for a time; an enrolled machine's stays.
 func DropLease(ctx context.Context, tx *core.Tx, network, mac string, address netip.Addr) error {
-	_, err := tx.Exec(ctx, `DELETE FROM lease WHERE network = $1 AND mac = $2 AND address = $3 AND expires > 0`, network, mac, number(address))
+	_, err := tx.Exec(ctx, `DELETE FROM lease WHERE network = $1 AND mac = $2 AND address = $3 AND expires > 0`, network, mac,
+		number(address))
 	if err != nil {
 		return fmt.Errorf("drop the lease of %s: %w", mac, err)
 	}
@@ -343,9 +353,11 @@ const strangers = 1000
 func SeeDiscovered(ctx context.Context, tx *core.Tx, network, mac string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE stranger SET last_seen = now_ms(), network = $2 WHERE mac = $1`, mac, network)
 	if err == nil && n == 0 {
-		_, err = tx.Exec(ctx, `INSERT INTO stranger (mac, network, first_seen, last_seen) VALUES ($1, $2, now_ms(), now_ms())`, mac, network)
+		_, err = tx.Exec(ctx, `INSERT INTO stranger (mac, network, first_seen, last_seen) VALUES ($1, $2, now_ms(), now_ms())`,
+			mac, network)
 		if err == nil {
-			_, err = tx.Exec(ctx, `DELETE FROM stranger WHERE mac NOT IN (SELECT mac FROM stranger ORDER BY last_seen DESC LIMIT $1)`, strangers)
+			_, err = tx.Exec(ctx, `DELETE FROM stranger WHERE mac NOT IN (SELECT mac FROM stranger ORDER BY last_seen DESC
+				LIMIT $1)`, strangers)
 		}
 	}
 	if err != nil {
@@ -361,7 +373,8 @@ func DescribeDiscovered(ctx context.Context, tx *core.Tx, mac string, macs []str
 	if err1 != nil || err2 != nil {
 		return fmt.Errorf("describe %s: %w, %w", mac, err1, err2)
 	}
-	if _, err := tx.Exec(ctx, `UPDATE stranger SET macs = $1, facts = $2, last_seen = now_ms() WHERE mac = $3`, string(all), string(text), mac); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE stranger SET macs = $1, facts = $2, last_seen = now_ms() WHERE mac = $3`, string(all),
+		string(text), mac); err != nil {
 		return fmt.Errorf("note unknown machine %s: %w", mac, err)
 	}
 	return nil

@@ -27,8 +27,9 @@ const Absent core.Desired = "absent"
 // Definition registers the kind. What a node costs follows its phase.
 func Definition() core.Definition {
 	return core.Definition{
-		Kind:     Kind,
-		Phases:   []core.Phase{core.Pending, Attaching, Booting, Joining, Testing, core.Ready, Draining, core.Failed, core.Releasing},
+		Kind: Kind,
+		Phases: []core.Phase{core.Pending, Attaching, Booting, Joining, Testing, core.Ready, Draining, core.Failed,
+			core.Releasing},
 		End:      Gone,
 		Failures: []core.Phase{core.Failed},
 		Settled:  meterOf,
@@ -41,7 +42,8 @@ const asleep core.Phase = "asleep"
 
 // meterOf brings a node's meter in line with its phase.
 func meterOf(ctx context.Context, tx *core.Tx, id string) error {
-	return meter.Follow(ctx, tx, Kind, `CASE WHEN e.phase = 'pending' AND e.sleeps = 1 THEN '`+string(asleep)+`' ELSE e.phase END`, stateOf, id)
+	return meter.Follow(ctx, tx, Kind, `CASE WHEN e.phase = 'pending' AND e.sleeps = 1 THEN '`+string(asleep)+
+		`' ELSE e.phase END`, stateOf, id)
 }
 
 // stateOf is what a phase of a node is to the meter; "" when it is gone.

@@ -38,7 +38,8 @@ func SaveReport(ctx context.Context, tx *core.Tx, node string, r protocol.Report
 			well_at = CASE WHEN excluded.well_at > 0 OR observed.boot < excluded.boot THEN excluded.well_at ELSE observed.well_at END,
 			well_since = CASE WHEN excluded.well_since > 0 AND observed.well_since > 0 AND observed.boot = excluded.boot
 				AND excluded.seen_at - observed.seen_at <= $8 THEN observed.well_since ELSE excluded.well_since END
-		WHERE observed.boot <= excluded.boot`, node, r.Boot, r.Revision, string(checks), string(facts), test, core.Flag(well), (2 * host.Deaf).Milliseconds())
+		WHERE observed.boot <= excluded.boot`, node, r.Boot, r.Revision, string(checks), string(facts), test, core.Flag(well),
+		(2 * host.Deaf).Milliseconds())
 	if err != nil {
 		return fmt.Errorf("save report of node %s: %w", node, err)
 	}
@@ -82,7 +83,8 @@ func nodeStateOf(text string) (*protocol.NodeState, error) {
 	}
 	s := row.NodeState
 	switch s.State {
-	case protocol.NodeFree, protocol.NodeBusy, protocol.NodeDraining, protocol.NodeDrained, protocol.NodeDown, protocol.NodeLost, protocol.NodeUnknown:
+	case protocol.NodeFree, protocol.NodeBusy, protocol.NodeDraining, protocol.NodeDrained, protocol.NodeDown, protocol.NodeLost,
+		protocol.NodeUnknown:
 		return &s, nil
 	}
 	s.Raw, s.State = string(s.State), protocol.NodeUnknown

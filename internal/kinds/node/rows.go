@@ -111,13 +111,17 @@ func scan(r core.Scanner) (Node, error) {
 	var err error
 	var at, drain, created, seen, well, since, idle int64
 	var checks, facts, test, scheduler, waiting, vm string
-	fields := []any{&n.ID, &n.Cluster, &n.Name, &n.Slot, &n.Role, &n.Queue, &n.Class, &n.MachineID, &n.Machine, &n.Whole, &n.Desired,
-		&n.HostID, &vm, &n.Leaf, &n.LeafNumber, &n.Boot, &n.JoinedBoot, &n.JoinedKey, &n.Image, &n.Disk, &n.Sleeps, &n.Renew, &n.Test, &n.Held, &n.News, &drain, &created}
+	fields := []any{&n.ID, &n.Cluster, &n.Name, &n.Slot, &n.Role, &n.Queue, &n.Class, &n.MachineID, &n.Machine, &n.Whole,
+		&n.Desired,
+		&n.HostID, &vm, &n.Leaf, &n.LeafNumber, &n.Boot, &n.JoinedBoot, &n.JoinedKey, &n.Image, &n.Disk, &n.Sleeps, &n.Renew,
+		&n.Test, &n.Held, &n.News, &drain, &created}
 	fields = append(fields, n.Fields(&at)...)
-	if err := r.Scan(append(fields, &n.Seen.Boot, &seen, &well, &since, &n.Seen.Revision, &checks, &facts, &test, &scheduler, &idle, &waiting)...); err != nil {
+	if err := r.Scan(append(fields, &n.Seen.Boot, &seen, &well, &since, &n.Seen.Revision, &checks, &facts, &test, &scheduler,
+		&idle, &waiting)...); err != nil {
 		return n, err
 	}
-	n.PhaseAt, n.DrainUntil, n.CreatedAt, n.Seen.At = core.Instant(at), core.Instant(drain), core.Instant(created), core.Instant(seen)
+	n.PhaseAt, n.DrainUntil, n.CreatedAt, n.Seen.At = core.Instant(at), core.Instant(drain), core.Instant(created),
+		core.Instant(seen)
 	n.Seen.WellAt, n.Seen.WellSince, n.Seen.IdleAt = core.Instant(well), core.Instant(since), core.Instant(idle)
 	if err := json.Unmarshal([]byte(facts), &n.Seen.Facts); err != nil {
 		return n, fmt.Errorf("facts of node %s: %w", n.ID, err)
@@ -162,7 +166,8 @@ func Add(ctx context.Context, tx *core.Tx, n Node) error {
 	}
 	added, err := tx.Exec(ctx, `INSERT INTO node (id, cluster_id, name, role, queue, class, machine_id, whole, machine, host_id, vm, leaf, leaf_number, desired, created_at, phase, phase_at, wake_at)
 		SELECT $1, $2, $3, $4, $5, $6, m.id, m.whole, $11, m.host_id, $8, $12, $13, $9, now_ms(), $10, now_ms(), now_ms() FROM machine m WHERE m.id = $7 AND m.whole IS NOT NULL`,
-		n.ID, n.Cluster, n.Name, string(n.Role), n.Queue, n.Class, n.MachineID, vm, string(core.Present), string(core.Pending), n.Machine, n.Leaf, n.LeafNumber)
+		n.ID, n.Cluster, n.Name, string(n.Role), n.Queue, n.Class, n.MachineID, vm, string(core.Present), string(core.Pending),
+		n.Machine, n.Leaf, n.LeafNumber)
 	if err == nil && added == 0 {
 		err = errors.New("that machine carries no node of its own")
 	}
@@ -181,7 +186,8 @@ func Add(ctx context.Context, tx *core.Tx, n Node) error {
 
 // Of lists a cluster's nodes that are not gone, the head first, then by slot.
 func Of(ctx context.Context, tx *core.Tx, cluster string) ([]Node, error) {
-	nodes, err := core.List(ctx, tx, scan, `SELECT `+columns+tables+`WHERE n.cluster_id = $1 AND n.phase <> 'gone' ORDER BY s.slot`, cluster)
+	nodes, err := core.List(ctx, tx, scan, `SELECT `+columns+tables+
+		`WHERE n.cluster_id = $1 AND n.phase <> 'gone' ORDER BY s.slot`, cluster)
 	if err != nil {
 		return nil, fmt.Errorf("list nodes of cluster %s: %w", cluster, err)
 	}
@@ -209,7 +215,8 @@ func Get(ctx context.Context, tx *core.Tx, id string) (Node, error) {
 // HadNode says whether the cluster of a node ever had another one of its name.
 func HadNode(ctx context.Context, tx *core.Tx, n Node) (bool, error) {
 	scan := func(r core.Scanner) (count int, err error) { return count, r.Scan(&count) }
-	others, err := core.One(ctx, tx, scan, `SELECT count(*) FROM node WHERE cluster_id = $1 AND name = $2 AND id <> $3`, n.Cluster, n.Name, n.ID)
+	others, err := core.One(ctx, tx, scan, `SELECT count(*) FROM node WHERE cluster_id = $1 AND name = $2 AND id <> $3`,
+		n.Cluster, n.Name, n.ID)
 	if err != nil {
 		return false, fmt.Errorf("earlier nodes called %s: %w", n.Name, err)
 	}
@@ -265,7 +272,8 @@ func LimitDrains(ctx context.Context, tx *core.Tx, cluster string, drainFor time
 
 // StartBoot gives a node the number of its next boot and says what that is of, before anything of it exists.
 func StartBoot(ctx context.Context, tx *core.Tx, id, image string, disk bool) error {
-	if _, err := tx.Exec(ctx, `UPDATE node SET boot = boot + 1, image = $2, disk = $3, sleeps = 0, renew = 0, test = 0, held = 0 WHERE id = $1`, id, image, core.Flag(disk)); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE node SET boot = boot + 1, image = $2, disk = $3, sleeps = 0, renew = 0, test = 0, held
+		= 0 WHERE id = $1`, id, image, core.Flag(disk)); err != nil {
 		return fmt.Errorf("start a boot of node %s: %w", id, err)
 	}
 	return nil
@@ -286,7 +294,8 @@ func UseToken(ctx context.Context, tx *core.Tx, id string, boot int64, key strin
 // LeaveMachine takes a node off its machine at its end, as part of the transaction that holds its row, and wakes the
 // machine.
 func LeaveMachine(ctx context.Context, tx *core.Tx, n Node) error {
-	_, err := tx.Exec(ctx, `UPDATE node SET machine_id = NULL, whole = NULL, phase = 'gone', phase_at = now_ms() WHERE id = $1`, n.ID)
+	_, err := tx.Exec(ctx, `UPDATE node SET machine_id = NULL, whole = NULL, phase = 'gone', phase_at = now_ms() WHERE id = $1`,
+		n.ID)
 	if err != nil {
 		return fmt.Errorf("take node %s off machine %s: %w", n.ID, n.Machine, err)
 	}

@@ -14,7 +14,8 @@ func (n Node) Asleep() bool { return n.Sleeps && n.Phase == core.Pending }
 
 // PutToSleep asks that a node sleeps, and wakes its row.
 func PutToSleep(ctx context.Context, tx *core.Tx, id string) error {
-	if _, err := tx.Exec(ctx, `UPDATE node SET sleeps = 1, `+core.Woken+` WHERE id = $1 AND desired = 'present'`, id); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE node SET sleeps = 1, `+core.Woken+` WHERE id = $1 AND desired = 'present'`,
+		id); err != nil {
 		return fmt.Errorf("put node %s to sleep: %w", id, err)
 	}
 	return nil
@@ -40,7 +41,8 @@ func WakeSleeper(ctx context.Context, tx *core.Tx, id string) error {
 
 // SleepsOn says whether a node sleeps on a hypervisor, or falls asleep there or wakes: of none of these anything is heard.
 func SleepsOn(ctx context.Context, tx *core.Tx, host string) (sleeps bool, err error) {
-	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM node WHERE host_id = $1 AND sleeps = 1 AND phase IN ('pending', 'booting', 'ready'))`, host).Scan(&sleeps)
+	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM node WHERE host_id = $1 AND sleeps = 1 AND phase IN ('pending',
+		'booting', 'ready'))`, host).Scan(&sleeps)
 	if err != nil {
 		return false, fmt.Errorf("look whether nodes sleep on hypervisor %s: %w", host, err)
 	}

@@ -44,7 +44,8 @@ const passesKept = 100
 // AskTest asks a node for a test of its boot, which a later one has a higher number of; held keeps jobs from it until it
 // has passed. Its agent hears of it at once.
 func AskTest(ctx context.Context, tx *core.Tx, node string, number int64, held bool) error {
-	if _, err := tx.Exec(ctx, `UPDATE node SET test = $2, held = $3, news = news + 1 WHERE id = $1`, node, number, core.Flag(held)); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE node SET test = $2, held = $3, news = news + 1 WHERE id = $1`, node, number,
+		core.Flag(held)); err != nil {
 		return fmt.Errorf("ask node %s for a test: %w", node, err)
 	}
 	return nil
@@ -78,13 +79,15 @@ func SavePass(ctx context.Context, tx *core.Tx, p Pass) error {
 	return nil
 }
 
-const passColumns = `SELECT at, machine_id, machine, class, alike, cluster_id, cluster, node_id, node, boot, number, image, took, results, verdict, text FROM pass `
+const passColumns = `SELECT at, machine_id, machine, class, alike, cluster_id, cluster, node_id, node, boot, number, image,
+	took, results, verdict, text FROM pass `
 
 func scanPass(r core.Scanner) (Pass, error) {
 	var p Pass
 	var at, took int64
 	var results string
-	err := r.Scan(&at, &p.MachineID, &p.Machine, &p.Class, &p.Alike, &p.ClusterID, &p.Cluster, &p.NodeID, &p.Node, &p.Boot, &p.Result.Number, &p.Image,
+	err := r.Scan(&at, &p.MachineID, &p.Machine, &p.Class, &p.Alike, &p.ClusterID, &p.Cluster, &p.NodeID, &p.Node, &p.Boot,
+		&p.Result.Number, &p.Image,
 		&took, &results, &p.Verdict, &p.Text)
 	if err != nil {
 		return p, err
@@ -98,7 +101,9 @@ func scanPass(r core.Scanner) (Pass, error) {
 
 // History lists the newest tests that passed on machines of a class that are alike, at most so many.
 func History(ctx context.Context, tx *core.Tx, class, alike string, most int) ([]Pass, error) {
-	passes, err := core.List(ctx, tx, scanPass, passColumns+`WHERE class = $1 AND alike = $2 AND verdict = 'passed' ORDER BY at DESC, node_id LIMIT $3`, class, alike, most)
+	passes, err := core.List(ctx, tx, scanPass,
+		passColumns+`WHERE class = $1 AND alike = $2 AND verdict = 'passed' ORDER BY at DESC, node_id LIMIT $3`, class, alike,
+		most)
 	if err != nil {
 		return nil, fmt.Errorf("list tests of class %s: %w", class, err)
 	}
@@ -126,7 +131,8 @@ func SlowInARow(ctx context.Context, tx *core.Tx, machine string) (count int, er
 
 // PassesOf lists the tests on a machine, the newest first.
 func PassesOf(ctx context.Context, tx *core.Tx, machine string) ([]Pass, error) {
-	passes, err := core.List(ctx, tx, scanPass, passColumns+`WHERE machine_id = $1 ORDER BY at DESC, node_id, number DESC`, machine)
+	passes, err := core.List(ctx, tx, scanPass, passColumns+`WHERE machine_id = $1 ORDER BY at DESC, node_id, number DESC`,
+		machine)
 	if err != nil {
 		return nil, fmt.Errorf("list tests on machine %s: %w", machine, err)
 	}
@@ -150,7 +156,8 @@ func OwnNews(ctx context.Context, tx *core.Tx) (map[string]int64, error) {
 		news int64
 	}
 	scan := func(r core.Scanner) (n row, err error) { return n, r.Scan(&n.id, &n.news) }
-	rows, err := core.List(ctx, tx, scan, `SELECT id, news FROM node WHERE phase = 'testing' OR role = 'head' AND phase <> 'gone'`)
+	rows, err := core.List(ctx, tx, scan,
+		`SELECT id, news FROM node WHERE phase = 'testing' OR role = 'head' AND phase <> 'gone'`)
 	if err != nil {
 		return nil, fmt.Errorf("list news of nodes: %w", err)
 	}

@@ -17,9 +17,11 @@ import (
 // pass is the first test of a node's boot.
 func pass(machine, nodeID string, boot int64, v node.Verdict) node.Pass {
 	return node.Pass{
-		MachineID: machine, Machine: "local-" + machine[1:], Class: "local", Alike: "model", ClusterID: "c1", Cluster: "hello", NodeID: nodeID, Node: nodeID, Boot: boot,
+		MachineID: machine, Machine: "local-" + machine[1:], Class: "local", Alike: "model", ClusterID: "c1", Cluster: "hello",
+		NodeID: nodeID, Node: nodeID, Boot: boot,
 		Image: "sha256:00", Verdict: v, Text: "why",
-		Result: protocol.TestResult{Number: 1, Took: 300 * time.Millisecond, Measures: []protocol.Measure{{Quantity: protocol.MemoryBandwidth, Value: float64(boot)}}},
+		Result: protocol.TestResult{Number: 1, Took: 300 * time.Millisecond,
+			Measures: []protocol.Measure{{Quantity: protocol.MemoryBandwidth, Value: float64(boot)}}},
 	}
 }
 
@@ -42,14 +44,16 @@ func TestTestsAreRememberedAndTheOldestForgotten(t *testing.T) {
 			if err != nil || len(all) != kept || all[0].Boot != kept+5 || all[kept-1].Boot != 6 {
 				t.Errorf("%d tests of m1 are kept, %v", len(all), err)
 			}
-			if got := all[0]; got.At.IsZero() || got.Result.Took != 300*time.Millisecond || got.Result.Measures[0].Value != kept+5 || got.Text != "why" {
+			if got := all[0]; got.At.IsZero() || got.Result.Took != 300*time.Millisecond || got.Result.Measures[0].Value != kept+
+				5 || got.Text != "why" {
 				t.Errorf("%+v", got)
 			}
 			if all, err = node.PassesOf(ctx, tx, "m2"); err != nil || len(all) != 1 {
 				t.Errorf("another machine lost its test: %v %v", all, err)
 			}
 			last, err := node.LastPasses(ctx, tx)
-			if err != nil || len(last) != 2 || last[0].Machine != "local-1" || last[0].Boot != kept+5 || last[1].Machine != "local-2" {
+			if err != nil || len(last) != 2 || last[0].Machine != "local-1" || last[0].Boot != kept+5 ||
+				last[1].Machine != "local-2" {
 				t.Errorf("the newest of each: %v %v", last, err)
 			}
 			history, err := node.History(ctx, tx, "local", "model", 3)
@@ -111,7 +115,10 @@ func TestATestIsAskedForAndItsResultKept(t *testing.T) {
 		kindstest.AddCluster(t, s, "c1", "hello")
 		newNode := func() (n node.Node) {
 			t.Helper()
-			kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) (err error) { n, err = node.Get(ctx, tx, "n1"); return err })
+			kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) (err error) {
+				n, err = node.Get(ctx, tx, "n1")
+				return err
+			})
 			return n
 		}
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
@@ -130,7 +137,8 @@ func TestATestIsAskedForAndItsResultKept(t *testing.T) {
 		report := func(boot int64, test *protocol.TestResult) {
 			t.Helper()
 			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-				return node.SaveReport(ctx, tx, "n1", protocol.Report{Boot: boot, Checks: []protocol.Check{{Name: "slurmd"}, {Name: "sshd", OK: true}}, Test: test})
+				return node.SaveReport(ctx, tx, "n1",
+					protocol.Report{Boot: boot, Checks: []protocol.Check{{Name: "slurmd"}, {Name: "sshd", OK: true}}, Test: test})
 			})
 		}
 		report(1, result)
@@ -158,7 +166,9 @@ func TestATestIsAskedForAndItsResultKept(t *testing.T) {
 		if n := newNode(); n.News != 3 {
 			t.Errorf("its agent does not wait, and was told: %+v", n)
 		}
-		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return node.StartBoot(ctx, tx, "n1", "sha256:00", false) })
+		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
+			return node.StartBoot(ctx, tx, "n1", "sha256:00", false)
+		})
 		report(2, nil)
 		if n := newNode(); n.Seen.Test != nil || n.Test != 0 {
 			t.Errorf("a new boot has the old one's result: %+v", n)

@@ -18,7 +18,8 @@ type Answer struct {
 
 // SaveAnswer records an answer under an identity's key; core.ErrExists if the key was used.
 func SaveAnswer(ctx context.Context, tx *core.Tx, identity, key string, a Answer) error {
-	_, err := tx.Exec(ctx, `INSERT INTO idempotency (identity, key, request, status, answer, project, created_at) VALUES ($1, $2, $3, $4, $5, $6, now_ms())`,
+	_, err := tx.Exec(ctx, `INSERT INTO idempotency (identity, key, request, status, answer, project, created_at) VALUES ($1,
+		$2, $3, $4, $5, $6, now_ms())`,
 		identity, key, a.Request, a.Status, a.Body, a.Project)
 	if core.Taken(err) {
 		return fmt.Errorf("idempotency key: %w", core.ErrExists)
@@ -34,7 +35,8 @@ func FindAnswer(ctx context.Context, tx *core.Tx, identity, key string) (Answer,
 	scan := func(r core.Scanner) (a Answer, err error) {
 		return a, r.Scan(&a.Request, &a.Status, &a.Body, &a.Project)
 	}
-	return core.One(ctx, tx, scan, `SELECT request, status, answer, project FROM idempotency WHERE identity = $1 AND key = $2`, identity, key)
+	return core.One(ctx, tx, scan, `SELECT request, status, answer, project FROM idempotency WHERE identity = $1 AND key = $2`,
+		identity, key)
 }
 
 // ForgetAnswers drops the answers older than age.

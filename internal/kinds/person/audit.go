@@ -78,7 +78,8 @@ type EntriesOf struct {
 func Entries(ctx context.Context, tx *core.Tx, of EntriesOf) ([]Entry, error) {
 	scan := func(r core.Scanner) (e Entry, err error) {
 		var at int64
-		err = r.Scan(&e.ID, &at, &e.Person, &e.Token, &e.Door, &e.Action, &e.Project, &e.Object, &e.Outcome, &e.Remote, &e.Request)
+		err = r.Scan(&e.ID, &at, &e.Person, &e.Token, &e.Door, &e.Action, &e.Project, &e.Object, &e.Outcome, &e.Remote,
+			&e.Request)
 		e.At = core.Instant(at)
 		return e, err
 	}
@@ -96,7 +97,9 @@ func Entries(ctx context.Context, tx *core.Tx, of EntriesOf) ([]Entry, error) {
 		which.And(`at >= $?`, of.Since.UnixMilli())
 	}
 	which.Rest(` ORDER BY at DESC, id DESC LIMIT $?`, of.Limit)
-	entries, err := core.List(ctx, tx, scan, `SELECT id, at, person, token, door, action, project, object, outcome, remote, request FROM audit`+which.Text, which.Args...)
+	entries, err := core.List(ctx, tx, scan,
+		`SELECT id, at, person, token, door, action, project, object, outcome, remote, request FROM audit`+which.Text,
+		which.Args...)
 	if err != nil {
 		return nil, fmt.Errorf("list the audit log: %w", err)
 	}

@@ -14,7 +14,8 @@ func SpendProof(ctx context.Context, tx *core.Tx, hash string, until time.Time) 
 	if _, err := tx.Exec(ctx, `DELETE FROM proof WHERE expires_at < now_ms() - 3600000`); err != nil {
 		return fmt.Errorf("forget old proofs: %w", err)
 	}
-	spent, err := tx.Exec(ctx, `INSERT INTO proof (hash, expires_at) VALUES ($1, $2) ON CONFLICT (hash) DO NOTHING`, hash, until.UnixMilli())
+	spent, err := tx.Exec(ctx, `INSERT INTO proof (hash, expires_at) VALUES ($1, $2) ON CONFLICT (hash) DO NOTHING`, hash,
+		until.UnixMilli())
 	if err == nil && spent == 0 {
 		err = core.ErrExists
 	}

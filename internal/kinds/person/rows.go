@@ -217,7 +217,8 @@ func AccessRevision(ctx context.Context, tx *core.Tx) (int64, error) {
 // says who of its project is let in. "" is no cluster.
 func EntryRevision(ctx context.Context, tx *core.Tx, cluster string) (int64, error) {
 	var revision int64
-	err := tx.Row(ctx, `SELECT a.revision + COALESCE((SELECT generation FROM cluster WHERE id = $1), 0) FROM access_head a`, cluster).Scan(&revision)
+	err := tx.Row(ctx, `SELECT a.revision + COALESCE((SELECT generation FROM cluster WHERE id = $1), 0) FROM access_head a`,
+		cluster).Scan(&revision)
 	if err != nil {
 		return 0, fmt.Errorf("read the access revision of cluster %s: %w", cluster, err)
 	}
@@ -238,12 +239,14 @@ func optional(text string) sql.NullString { return sql.NullString{String: text, 
 // Establish sees to it that there is an administrator, who holds the token of which hash is the hash, and the projects
 // given. Of the first project, when it is made, the administrator is the owner. Repeating it changes nothing.
 func Establish(ctx context.Context, tx *core.Tx, admin, hash, id string, projects ...string) error {
-	_, err := tx.Exec(ctx, `INSERT INTO person (name, uid, operator, created_at) VALUES ($1, $2, 1, now_ms()) ON CONFLICT (name) DO NOTHING`, admin, FirstUID)
+	_, err := tx.Exec(ctx, `INSERT INTO person (name, uid, operator, created_at) VALUES ($1, $2, 1, now_ms()) ON CONFLICT
+		(name) DO NOTHING`, admin, FirstUID)
 	if err != nil {
 		return fmt.Errorf("establish %s: %w", admin, err)
 	}
 	for i, name := range projects {
-		made, err := tx.Exec(ctx, `INSERT INTO project (name, created_at) VALUES ($1, now_ms()) ON CONFLICT (name) DO NOTHING`, name)
+		made, err := tx.Exec(ctx, `INSERT INTO project (name, created_at) VALUES ($1, now_ms()) ON CONFLICT (name) DO NOTHING`,
+			name)
 		if err != nil {
 			return fmt.Errorf("establish project %s: %w", name, err)
 		}
@@ -253,5 +256,6 @@ func Establish(ctx context.Context, tx *core.Tx, admin, hash, id string, project
 			}
 		}
 	}
-	return AddToken(ctx, tx, hash, Token{ID: id, Person: admin, Name: "this controller's own", Kind: LocalToken, Scope: access.Whole}, 0)
+	return AddToken(ctx, tx, hash, Token{ID: id, Person: admin, Name: "this controller's own", Kind: LocalToken,
+		Scope: access.Whole}, 0)
 }

@@ -52,7 +52,8 @@ func EndSession(ctx context.Context, tx *core.Tx, s Session) error {
 
 // SaySession writes how far an open session has come.
 func SaySession(ctx context.Context, tx *core.Tx, s Session) error {
-	_, err := tx.Exec(ctx, `UPDATE session SET what = $2, received = $3, sent = $4, seen_at = now_ms() WHERE id = $1 AND ended_at IS NULL`,
+	_, err := tx.Exec(ctx, `UPDATE session SET what = $2, received = $3, sent = $4, seen_at = now_ms() WHERE id = $1 AND
+		ended_at IS NULL`,
 		s.ID, s.What, s.Received, s.Sent)
 	if err != nil {
 		return fmt.Errorf("write session %s: %w", s.ID, err)
@@ -72,7 +73,8 @@ func WantSessionEnded(ctx context.Context, tx *core.Tx, id, by string) error {
 func SessionsToEnd(ctx context.Context, tx *core.Tx, gateway string) (map[string]string, error) {
 	type pair struct{ id, by string }
 	scan := func(r core.Scanner) (p pair, err error) { return p, r.Scan(&p.id, &p.by) }
-	pairs, err := core.List(ctx, tx, scan, `SELECT id, end_by FROM session WHERE gateway = $1 AND ended_at IS NULL AND end_by <> ''`, gateway)
+	pairs, err := core.List(ctx, tx, scan,
+		`SELECT id, end_by FROM session WHERE gateway = $1 AND ended_at IS NULL AND end_by <> ''`, gateway)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions to end: %w", err)
 	}
@@ -85,7 +87,8 @@ func SessionsToEnd(ctx context.Context, tx *core.Tx, gateway string) (map[string
 
 // LoseSessions ends the sessions of which no gateway has said anything for that long: theirs has ended.
 func LoseSessions(ctx context.Context, tx *core.Tx, silence time.Duration) error {
-	_, err := tx.Exec(ctx, `UPDATE session SET ended_at = seen_at, outcome = 'its gateway was lost' WHERE ended_at IS NULL AND seen_at < now_ms() - $1`, silence.Milliseconds())
+	_, err := tx.Exec(ctx, `UPDATE session SET ended_at = seen_at, outcome = 'its gateway was lost' WHERE ended_at IS NULL
+		AND seen_at < now_ms() - $1`, silence.Milliseconds())
 	if err != nil {
 		return fmt.Errorf("end the sessions of lost gateways: %w", err)
 	}
@@ -105,7 +108,8 @@ const sessionColumns = `id, person, credential, gateway, kind, place_id, place, 
 func scanSession(r core.Scanner) (s Session, err error) {
 	var began int64
 	var ended sql.NullInt64
-	err = r.Scan(&s.ID, &s.Person, &s.Credential, &s.Gateway, &s.Kind, &s.PlaceID, &s.Place, &s.Project, &s.What, &s.Remote, &began, &ended,
+	err = r.Scan(&s.ID, &s.Person, &s.Credential, &s.Gateway, &s.Kind, &s.PlaceID, &s.Place, &s.Project, &s.What, &s.Remote,
+		&began, &ended,
 		&s.Received, &s.Sent, &s.Outcome, &s.Recorded)
 	s.BeganAt = core.Instant(began)
 	if ended.Valid {

@@ -22,7 +22,8 @@ func TestSessionsAreKeptAndEnded(t *testing.T) {
 				return err
 			}
 			for _, id := range []string{"s1", "s2"} {
-				one := person.Session{ID: id, Person: "alice", Credential: "SHA256:x", Gateway: "g1", Kind: "cluster", PlaceID: "c1", Place: "cfd", Project: "aero", Remote: "r", Recorded: id == "s1"}
+				one := person.Session{ID: id, Person: "alice", Credential: "SHA256:x", Gateway: "g1", Kind: "cluster",
+					PlaceID: "c1", Place: "cfd", Project: "aero", Remote: "r", Recorded: id == "s1"}
 				if err := person.BeginSession(ctx, tx, one); err != nil {
 					return err
 				}
@@ -46,7 +47,8 @@ func TestSessionsAreKeptAndEnded(t *testing.T) {
 			if err != nil || len(open) != 1 || open[0].ID != "s1" || open[0].Received != 7 || !open[0].Recorded {
 				t.Errorf("%+v %v", open, err)
 			}
-			other, err := person.Sessions(ctx, tx, person.SessionsOf{Projects: []string{"bio"}, Person: "bob", Ended: true, Limit: 10})
+			other, err := person.Sessions(ctx, tx, person.SessionsOf{Projects: []string{"bio"}, Person: "bob", Ended: true,
+				Limit: 10})
 			if err != nil || len(other) != 0 {
 				t.Errorf("%+v %v", other, err)
 			}
@@ -54,14 +56,16 @@ func TestSessionsAreKeptAndEnded(t *testing.T) {
 			if err != nil || ended.Outcome != "ended by bob" || ended.EndedAt.IsZero() || ended.Sent != 5 {
 				t.Errorf("%+v %v", ended, err)
 			}
-			older, err := person.Sessions(ctx, tx, person.SessionsOf{Ended: true, Before: ended.BeganAt.Add(time.Hour), BeforeID: "s9", Limit: 1})
+			older, err := person.Sessions(ctx, tx, person.SessionsOf{Ended: true, Before: ended.BeganAt.Add(time.Hour),
+				BeforeID: "s9", Limit: 1})
 			if err != nil || len(older) != 1 {
 				t.Errorf("%+v %v", older, err)
 			}
 			return person.LoseSessions(ctx, tx, -time.Minute)
 		})
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-			if lost, err := person.GetSession(ctx, tx, "s1"); err != nil || lost.EndedAt.IsZero() || lost.Outcome != "its gateway was lost" {
+			if lost, err := person.GetSession(ctx, tx, "s1"); err != nil || lost.EndedAt.IsZero() ||
+				lost.Outcome != "its gateway was lost" {
 				t.Errorf("%+v %v", lost, err)
 			}
 			return person.ForgetSessions(ctx, tx, -time.Minute)
@@ -73,13 +77,16 @@ func TestTheNextKeyOfGatewaysWaitsForItsTime(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		s := kindstest.Open(t, url)
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-			if err := authority.AddGatewayKey(ctx, tx, authority.GatewayKey{Line: "old", Private: core.NewSecret([]byte("p"))}, -time.Hour); err != nil {
+			if err := authority.AddGatewayKey(ctx, tx, authority.GatewayKey{Line: "old", Private: core.NewSecret([]byte("p"))},
+				-time.Hour); err != nil {
 				return err
 			}
-			if err := authority.AddGatewayKey(ctx, tx, authority.GatewayKey{Line: "now", Private: core.NewSecret([]byte("p"))}, 0); err != nil {
+			if err := authority.AddGatewayKey(ctx, tx, authority.GatewayKey{Line: "now", Private: core.NewSecret([]byte("p"))},
+				0); err != nil {
 				return err
 			}
-			if err := authority.AddGatewayKey(ctx, tx, authority.GatewayKey{Line: "next", Private: core.NewSecret([]byte("p"))}, time.Hour); err != nil {
+			if err := authority.AddGatewayKey(ctx, tx, authority.GatewayKey{Line: "next", Private: core.NewSecret([]byte("p"))},
+				time.Hour); err != nil {
 				return err
 			}
 			keys, err := authority.GatewayKeys(ctx, tx)

@@ -101,7 +101,8 @@ func RemoveToken(ctx context.Context, tx *core.Tx, person, id string) error {
 
 // TouchToken notes that a token was used, once a minute at most.
 func TouchToken(ctx context.Context, tx *core.Tx, id string) error {
-	if _, err := tx.Exec(ctx, `UPDATE token SET used_at = now_ms() WHERE id = $1 AND used_at < now_ms() - 60000`, id); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE token SET used_at = now_ms() WHERE id = $1 AND used_at < now_ms() - 60000`,
+		id); err != nil {
 		return fmt.Errorf("note the use of token %s: %w", id, err)
 	}
 	return nil
@@ -127,7 +128,8 @@ func Login(ctx context.Context, tx *core.Tx, id string) (access.Caller, error) {
 }
 
 func holder(ctx context.Context, tx *core.Tx, condition, value string) (access.Caller, error) {
-	t, err := core.One(ctx, tx, scanToken, `SELECT `+tokenColumns+` FROM token t WHERE `+condition+` AND (t.expires_at IS NULL OR t.expires_at > now_ms())`, value)
+	t, err := core.One(ctx, tx, scanToken, `SELECT `+tokenColumns+` FROM token t WHERE `+condition+
+		` AND (t.expires_at IS NULL OR t.expires_at > now_ms())`, value)
 	if err != nil {
 		return access.Caller{}, fmt.Errorf("find a token: %w", err)
 	}
@@ -164,7 +166,8 @@ type Key struct {
 
 // AddKey registers a key; core.ErrExists if somebody has it already.
 func AddKey(ctx context.Context, tx *core.Tx, k Key) error {
-	_, err := tx.Exec(ctx, `INSERT INTO user_key (person, fingerprint, line, created_at) VALUES ($1, $2, $3, now_ms())`, k.Person, k.Fingerprint, k.Line)
+	_, err := tx.Exec(ctx, `INSERT INTO user_key (person, fingerprint, line, created_at) VALUES ($1, $2, $3, now_ms())`, k.Person,
+		k.Fingerprint, k.Line)
 	if core.Taken(err) {
 		return fmt.Errorf("key %s: %w", k.Fingerprint, core.ErrExists)
 	}
@@ -195,7 +198,8 @@ func scanKey(r core.Scanner) (k Key, err error) {
 
 // Keys lists a person's keys, oldest first.
 func Keys(ctx context.Context, tx *core.Tx, person string) ([]Key, error) {
-	keys, err := core.List(ctx, tx, scanKey, `SELECT person, fingerprint, line, created_at FROM user_key WHERE person = $1 ORDER BY created_at, fingerprint`, person)
+	keys, err := core.List(ctx, tx, scanKey,
+		`SELECT person, fingerprint, line, created_at FROM user_key WHERE person = $1 ORDER BY created_at, fingerprint`, person)
 	if err != nil {
 		return nil, fmt.Errorf("list keys: %w", err)
 	}
@@ -204,7 +208,8 @@ func Keys(ctx context.Context, tx *core.Tx, person string) ([]Key, error) {
 
 // KeyOf finds the key with a fingerprint, and so whose it is.
 func KeyOf(ctx context.Context, tx *core.Tx, fingerprint string) (Key, error) {
-	k, err := core.One(ctx, tx, scanKey, `SELECT person, fingerprint, line, created_at FROM user_key WHERE fingerprint = $1`, fingerprint)
+	k, err := core.One(ctx, tx, scanKey, `SELECT person, fingerprint, line, created_at FROM user_key WHERE fingerprint = $1`,
+		fingerprint)
 	if err != nil {
 		return k, fmt.Errorf("key %s: %w", fingerprint, err)
 	}

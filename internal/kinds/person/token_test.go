@@ -83,13 +83,15 @@ func TestTokensAndTheAuditLogGoByTheDatabasesClock(t *testing.T) {
 			t.Errorf("the cluster's file has changed and its doors are not told: %d, then %d", before, after)
 		}
 
-		for _, e := range []person.Entry{{ID: "a1", Person: "bob", Project: "aero"}, {ID: "a2", Person: "alice"}, {ID: "a3", Person: "alice", Project: "bio"}, {ID: "a4", Person: "bob"}} {
+		for _, e := range []person.Entry{{ID: "a1", Person: "bob", Project: "aero"}, {ID: "a2", Person: "alice"},
+			{ID: "a3", Person: "alice", Project: "bio"}, {ID: "a4", Person: "bob"}} {
 			e.Door = person.APIDoor
 			update(func(tx *core.Tx) error { return person.Audit(ctx, tx, e) })
 		}
 		for want, of := range map[string]person.EntriesOf{
-			"a4 a3 a2 a1": {}, "a4 a1": {Person: "bob"}, "a1": {Projects: []string{"aero"}}, "": {Projects: []string{}}, "a3 a2 a1": {Projects: []string{"aero"}, Own: "alice"},
-			"a3 a2": {Projects: []string{}, Own: "alice"},
+			"a4 a3 a2 a1": {}, "a4 a1": {Person: "bob"}, "a1": {Projects: []string{"aero"}}, "": {Projects: []string{}},
+			"a3 a2 a1": {Projects: []string{"aero"}, Own: "alice"},
+			"a3 a2":    {Projects: []string{}, Own: "alice"},
 		} {
 			of.Limit = 10
 			if got := entries(ctx, t, db, of); !sameWords(got, want) {

@@ -21,7 +21,8 @@ func AddWebLogin(ctx context.Context, tx *core.Tx, hash string, l WebLogin, life
 	if _, err := tx.Exec(ctx, `DELETE FROM web_login WHERE expires_at <= now_ms()`); err != nil {
 		return fmt.Errorf("forget web logins: %w", err)
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO web_login (hash, cookie, token, cluster_id, app, expires_at) VALUES ($1, 0, $2, $3, $4, now_ms() + $5)`,
+	_, err := tx.Exec(ctx, `INSERT INTO web_login (hash, cookie, token, cluster_id, app, expires_at) VALUES ($1, 0, $2, $3,
+		$4, now_ms() + $5)`,
 		hash, l.Token, l.Cluster, l.App, life.Milliseconds())
 	if err != nil {
 		return fmt.Errorf("add a web login: %w", err)
@@ -48,7 +49,9 @@ func UseWebCode(ctx context.Context, tx *core.Tx, code, cookie string, life time
 func FindWebLogin(ctx context.Context, tx *core.Tx, cookie string) (c access.Caller, l WebLogin, left time.Duration, err error) {
 	var ms int64
 	scan := func(r core.Scanner) (l WebLogin, err error) { return l, r.Scan(&l.Token, &l.Cluster, &l.App, &ms) }
-	l, err = core.One(ctx, tx, scan, `SELECT token, cluster_id, app, expires_at - now_ms() FROM web_login WHERE hash = $1 AND cookie = 1 AND expires_at > now_ms()`, cookie)
+	l, err = core.One(ctx, tx, scan,
+		`SELECT token, cluster_id, app, expires_at - now_ms() FROM web_login WHERE hash = $1 AND cookie = 1 AND expires_at >
+			now_ms()`, cookie)
 	if err != nil {
 		return c, l, 0, fmt.Errorf("find a web login: %w", err)
 	}

@@ -28,7 +28,9 @@ func TestAWebLoginIsOneCodeThenOneCookieAndEndsWithItsToken(t *testing.T) {
 			return person.AddWebLogin(ctx, tx, "late", jupyter, 0)
 		})
 		use := func(code, cookie string) error {
-			return s.Update(t.Context(), func(tx *core.Tx) error { return person.UseWebCode(t.Context(), tx, code, cookie, time.Hour) })
+			return s.Update(t.Context(), func(tx *core.Tx) error {
+				return person.UseWebCode(t.Context(), tx, code, cookie, time.Hour)
+			})
 		}
 		holder := func(cookie string) (who string, left time.Duration, err error) {
 			err = s.View(t.Context(), func(tx *core.Tx) error {
@@ -61,7 +63,9 @@ func TestAWebLoginIsOneCodeThenOneCookieAndEndsWithItsToken(t *testing.T) {
 		if who, left, err := holder("cookie"); who != "admin" || left <= 0 || left > time.Minute || err != nil {
 			t.Error("it outlives its token:", who, left, err)
 		}
-		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return person.RemoveToken(ctx, tx, "admin", "t-laptop") })
+		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
+			return person.RemoveToken(ctx, tx, "admin", "t-laptop")
+		})
 		if _, _, err := holder("cookie"); !errors.Is(err, core.ErrNotFound) {
 			t.Error("it is good without its token:", err)
 		}

@@ -30,13 +30,15 @@ type Snapshot struct {
 	CreatedBy string
 }
 
-const columns = `id, project, name, cluster_id, cluster, spec, desired, bytes, copied, created_at, created_by, ` + core.LifeColumns
+const columns = `id, project, name, cluster_id, cluster, spec, desired, bytes, copied, created_at, created_by, ` +
+	core.LifeColumns
 
 func scan(r core.Scanner) (Snapshot, error) {
 	var s Snapshot
 	var document string
 	var at, created int64
-	fields := []any{&s.ID, &s.Project, &s.Name, &s.ClusterID, &s.Cluster, &document, &s.Desired, &s.Bytes, &s.Copied, &created, &s.CreatedBy}
+	fields := []any{&s.ID, &s.Project, &s.Name, &s.ClusterID, &s.Cluster, &document, &s.Desired, &s.Bytes, &s.Copied, &created,
+		&s.CreatedBy}
 	if err := r.Scan(append(fields, s.Fields(&at)...)...); err != nil {
 		return s, err
 	}
@@ -97,7 +99,8 @@ func Get(ctx context.Context, tx *core.Tx, id string) (Snapshot, error) {
 
 // Named finds a snapshot by its name.
 func Named(ctx context.Context, tx *core.Tx, project, name string) (Snapshot, error) {
-	s, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM snapshot WHERE project = $1 AND name = $2 AND phase <> 'deleted'`, project, name)
+	s, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM snapshot WHERE project = $1 AND name = $2 AND phase <> 'deleted'`,
+		project, name)
 	if err != nil {
 		return s, fmt.Errorf("snapshot %s: %w", name, err)
 	}
@@ -106,7 +109,8 @@ func Named(ctx context.Context, tx *core.Tx, project, name string) (Snapshot, er
 
 // WantDeleted asks for a snapshot's end and wakes it.
 func WantDeleted(ctx context.Context, tx *core.Tx, id string) error {
-	if _, err := tx.Exec(ctx, `UPDATE snapshot SET desired = $1, `+core.Woken+` WHERE id = $2`, string(core.ToDelete), id); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE snapshot SET desired = $1, `+core.Woken+` WHERE id = $2`, string(core.ToDelete),
+		id); err != nil {
 		return fmt.Errorf("delete snapshot %s: %w", id, err)
 	}
 	return nil
@@ -151,7 +155,8 @@ func Lock(ctx context.Context, tx *core.Tx, id string) error {
 // Restoring names the clusters that wait for a snapshot's content.
 func Restoring(ctx context.Context, tx *core.Tx, snapshot string) ([]string, error) {
 	scan := func(r core.Scanner) (name string, err error) { return name, r.Scan(&name) }
-	names, err := core.List(ctx, tx, scan, `SELECT name FROM cluster WHERE snapshot = $1 AND phase = 'pending' ORDER BY name`, snapshot)
+	names, err := core.List(ctx, tx, scan, `SELECT name FROM cluster WHERE snapshot = $1 AND phase = 'pending' ORDER BY name`,
+		snapshot)
 	if err != nil {
 		return nil, fmt.Errorf("list clusters made from snapshot %s: %w", snapshot, err)
 	}
@@ -160,7 +165,8 @@ func Restoring(ctx context.Context, tx *core.Tx, snapshot string) ([]string, err
 
 // SayRestoring records how far a new cluster's files are.
 func SayRestoring(ctx context.Context, tx *core.Tx, cluster, text string) error {
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET reason = $1 WHERE id = $2 AND phase = 'pending'`, printable.Cut(text, core.MostText), cluster); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET reason = $1 WHERE id = $2 AND phase = 'pending'`,
+		printable.Cut(text, core.MostText), cluster); err != nil {
 		return fmt.Errorf("progress of cluster %s: %w", cluster, err)
 	}
 	return nil

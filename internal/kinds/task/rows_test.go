@@ -27,7 +27,8 @@ func TestATasksOutputIsKeptOnceWhateverComesTwice(t *testing.T) {
 			}
 		}
 		update(func(tx *core.Tx) error {
-			return task.Add(ctx, tx, task.Task{ID: "t1", Cluster: "c1", Account: "ada", Work: task.Work{Script: "x", Limit: time.Minute}})
+			return task.Add(ctx, tx, task.Task{ID: "t1", Cluster: "c1", Account: "ada",
+				Work: task.Work{Script: "x", Limit: time.Minute}})
 		})
 		one := onlyTask(ctx, t, db, "t1")
 		keep := func(cluster string, start int64, piece []byte, want int64) {
@@ -96,7 +97,8 @@ func TestATasksOutputIsKeptOnceWhateverComesTwice(t *testing.T) {
 		update(func(tx *core.Tx) error {
 			return task.Save(ctx, tx, "c1", "t1", task.Said{Stage: protocol.TaskEnded, Outcome: protocol.TaskLost})
 		})
-		if ended := onlyTask(ctx, t, db, "t1"); ended.Phase != task.Ended || ended.Outcome != protocol.TaskOK || *ended.Said.Exit != 0 || ended.Boot != 3 {
+		if ended := onlyTask(ctx, t, db, "t1"); ended.Phase != task.Ended || ended.Outcome != protocol.TaskOK ||
+			*ended.Said.Exit != 0 || ended.Boot != 3 {
 			t.Errorf("it is %+v", ended)
 		}
 	})
@@ -127,7 +129,8 @@ func TestAClusterKeepsSoMuchOfItsTasks(t *testing.T) {
 			if _, err := task.KeepOutput(ctx, tx, "c1", id, 0, piece); err != nil {
 				return err
 			}
-			return task.End(ctx, tx, task.Task{ID: id, Cluster: "c1"}, task.Said{Stage: protocol.TaskEnded, Outcome: protocol.TaskOK})
+			return task.End(ctx, tx, task.Task{ID: id, Cluster: "c1"},
+				task.Said{Stage: protocol.TaskEnded, Outcome: protocol.TaskOK})
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -146,7 +149,8 @@ func TestAClusterKeepsSoMuchOfItsTasks(t *testing.T) {
 			total += task.Kept
 		}
 		if len(tasks) != count+1 || tasks[0].ID != "t99" || tasks[1].Kept != each || tasks[count].Kept != 0 {
-			t.Errorf("%d tasks, the newest is %s, the last but one keeps %d, the oldest %d", len(tasks), tasks[0].ID, tasks[1].Kept, tasks[count].Kept)
+			t.Errorf("%d tasks, the newest is %s, the last but one keeps %d, the oldest %d", len(tasks), tasks[0].ID,
+				tasks[1].Kept, tasks[count].Kept)
 		}
 		old, err2 := task.Output(ctx, tx, "t00", 0)
 		if len(old) > 0 || err2 != nil {

@@ -12,7 +12,8 @@ func TestDurationsAreReadInEveryUnit(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"0": 0, "0s": 0, "90s": 90 * time.Second, "2m": 2 * time.Minute, "12h": 12 * time.Hour, "30d": 30 * day, "2w": 14 * day,
 		"1h30m": 90 * time.Minute, "1d12h": 36 * time.Hour, "1w1d1h1m1s": 8*day + time.Hour + time.Minute + time.Second,
-		"1.5h": 90 * time.Minute, "0.5d": 12 * time.Hour, "500ms": 500 * time.Millisecond, "10m0s": 10 * time.Minute, "36525d": Longest,
+		"1.5h": 90 * time.Minute, "0.5d": 12 * time.Hour, "500ms": 500 * time.Millisecond, "10m0s": 10 * time.Minute,
+		"36525d": Longest,
 	} {
 		if got, err := Parse(text); got != want || err != nil {
 			t.Errorf("%s: %s, %v", text, got, err)
@@ -21,7 +22,8 @@ func TestDurationsAreReadInEveryUnit(t *testing.T) {
 }
 
 func TestWhatIsNotADurationIsRefusedInOneWay(t *testing.T) {
-	for _, text := range []string{"", "5", "h", "5 days", "-1h", "+1h", "1h ", "1y", "1.h", ".5h", "1e3s", "1H", "100µs", "36526d", "99999999w", "36525d1s",
+	for _, text := range []string{"", "5", "h", "5 days", "-1h", "+1h", "1h ", "1y", "1.h", ".5h", "1e3s", "1H", "100µs",
+		"36526d", "99999999w", "36525d1s",
 		strings.Repeat("1s", 7)} {
 		if _, err := Parse(text); err == nil || err.Error() != strconv.Quote(text)+" is not a duration: write "+Hint {
 			t.Errorf("%q: %v", text, err)
@@ -30,7 +32,8 @@ func TestWhatIsNotADurationIsRefusedInOneWay(t *testing.T) {
 }
 
 func TestADurationIsHeldToItsBounds(t *testing.T) {
-	for text, want := range map[string]string{"1m": "", "1d": "", "59s": `"59s" is not from 1m to 1d: write ` + Hint, "25h": `"25h" is not from 1m to 1d: write ` + Hint} {
+	for text, want := range map[string]string{"1m": "", "1d": "", "59s": `"59s" is not from 1m to 1d: write ` + Hint,
+		"25h": `"25h" is not from 1m to 1d: write ` + Hint} {
 		_, err := Within(text, time.Minute, 24*time.Hour)
 		if (err == nil) != (want == "") || err != nil && err.Error() != want {
 			t.Errorf("%s: %v", text, err)

@@ -25,7 +25,8 @@ func Replace(path string, text []byte, mode fs.FileMode, prepare ...func(file *o
 	return publish(path, text, mode, false, os.Rename, prepare...)
 }
 
-func publish(path string, text []byte, mode fs.FileMode, durable bool, publish func(from, to string) error, prepare ...func(*os.File) error) error {
+func publish(path string, text []byte, mode fs.FileMode, durable bool, publish func(from, to string) error,
+	prepare ...func(*os.File) error) error {
 	part, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // of mode 0600
 	if err != nil {
 		return err

@@ -15,7 +15,8 @@ func TestAFileIsReplacedWhole(t *testing.T) {
 		mode fs.FileMode
 		do   func(path string, text []byte, mode fs.FileMode) error
 	}{
-		{"first", 0o600, Create}, {"second", 0o644, Write}, {"third", 0o640, func(path string, text []byte, mode fs.FileMode) error { return Replace(path, text, mode) }},
+		{"first", 0o600, Create}, {"second", 0o644, Write},
+		{"third", 0o640, func(path string, text []byte, mode fs.FileMode) error { return Replace(path, text, mode) }},
 	} {
 		if err := one.do(path, []byte(one.text), one.mode); err != nil {
 			t.Fatal(err)

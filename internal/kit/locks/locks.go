@@ -1,4 +1,5 @@
-// Package locks keeps processes from doing the same thing at once, by flock(2). The kernel gives a lock back when its holder dies.
+// Package locks keeps processes from doing the same thing at once, by flock(2). The kernel gives a lock back when its holder
+// dies.
 package locks
 
 import (
@@ -13,7 +14,8 @@ import (
 	"muster/internal/kit/clock"
 )
 
-// Flock locks an open file, by its descriptor: how is LOCK_EX or LOCK_SH, with LOCK_NB to not wait. It is false, without an error, if it may not wait
+// Flock locks an open file, by its descriptor: how is LOCK_EX or LOCK_SH, with LOCK_NB to not wait. It is false, without an
+// error, if it may not wait
 // and somebody else holds the lock.
 func Flock(fd, how int) (held bool, err error) {
 	for {

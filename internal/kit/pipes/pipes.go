@@ -9,7 +9,8 @@ import (
 )
 
 // Join copies both ways until both directions have ended, or ctx has; then it closes both connections and returns what went
-// wrong. When one side has said all, the other is told so by CloseWrite and may still answer; a connection that cannot be closed in
+// wrong. When one side has said all, the other is told so by CloseWrite and may still answer; a connection that cannot be closed
+// in
 // one direction is closed. An error in one direction ends both.
 func Join(ctx context.Context, a, b io.ReadWriteCloser) error {
 	ctx, over := context.WithCancel(ctx)

@@ -82,11 +82,13 @@ func TestEveryTextIsBound(t *testing.T) {
 		Names map[string]string
 		Of    map[kind][]inner
 		n     string
-	}{Kind: "longer", Names: map[string]string{"a key": "a value", "k": "v"}, Of: map[kind][]inner{"x": {{Text: "longer"}}}, n: "hidden"}
+	}{Kind: "longer", Names: map[string]string{"a key": "a value", "k": "v"}, Of: map[kind][]inner{"x": {{Text: "longer"}}},
+		n: "hidden"}
 	value.List = []inner{{Text: "longer", Raw: []byte("longer"), More: &inner{Text: "longer"}, Any: &inner{Text: "longer"}}}
 	Bound(&value, 4)
 	l := value.List[0]
-	if value.Kind != "l…" || l.Text != "l…" || string(l.Raw) != "longer" || l.More.Text != "l…" || l.Any.(*inner).Text != "l…" || value.n != "hidden" {
+	if value.Kind != "l…" || l.Text != "l…" || string(l.Raw) != "longer" || l.More.Text != "l…" || l.Any.(*inner).
+		Text != "l…" || value.n != "hidden" {
 		t.Errorf("%+v", value)
 	}
 	if len(value.Names) != 2 || value.Names["a…"] != "a…" || value.Names["k"] != "v" || value.Of["x"][0].Text != "l…" {

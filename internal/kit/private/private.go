@@ -194,7 +194,8 @@ func (s Secret) Allows(host string) error {
 			return nil
 		}
 		domain, wild := strings.CutPrefix(who, "*.")
-		if wild && !strings.HasPrefix(host, "command:") && len(host) > len(domain)+1 && strings.EqualFold(host[len(host)-len(domain)-1:], "."+domain) {
+		if wild && !strings.HasPrefix(host, "command:") && len(host) > len(domain)+1 &&
+			strings.EqualFold(host[len(host)-len(domain)-1:], "."+domain) {
 			return nil
 		}
 	}

@@ -101,7 +101,8 @@ func rendering(t hardware.Tree, g *protocol.GPUFacts) {
 	g.Model = short(t.Text(pciDir, g.PCI, "product_name"))
 	g.UUID = short(t.Text(pciDir, g.PCI, "unique_id"))
 	g.MemoryMiB = int(max(0, t.Number(0, pciDir, g.PCI, "mem_info_vram_total")>>20))
-	g.Version = short(cmp.Or(t.Text("sys/module", g.Driver, "version"), t.Text("proc/sys/kernel/osrelease"))) // of the kernel, that it came with
+	// of the kernel, that it came with
+	g.Version = short(cmp.Or(t.Text("sys/module", g.Driver, "version"), t.Text("proc/sys/kernel/osrelease")))
 }
 
 func isNumber(text string) bool {
@@ -133,7 +134,8 @@ func Ports(t hardware.Tree) []protocol.Port {
 			at := path.Join(dir, device, "ports", number)
 			ports = append(ports, protocol.Port{
 				Device: short(device), Port: int(n), PCI: hardware.Address(t.Real(dir, device, "device")),
-				Layer: short(t.Text(at, "link_layer")), State: capital(state(t.Text(at, "state"))), Link: state(t.Text(at, "phys_state")), Rate: short(t.Text(at, "rate")),
+				Layer: short(t.Text(at, "link_layer")), State: capital(state(t.Text(at, "state"))),
+				Link: state(t.Text(at, "phys_state")), Rate: short(t.Text(at, "rate")),
 				LID: lid(t.Text(at, "lid")), GUID: guid(t.Text(at, "gids/0")), PKeys: pkeys(t, at),
 			})
 		}

@@ -47,7 +47,10 @@ func driven(t *testing.T, shape, driver string) (root string, gpus []inventory.D
 
 // information is NVIDIA's file of one GPU, of driver 550.
 func information(minor int, address string) string {
-	return fmt.Sprintf("Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 253\nGPU UUID: \t GPU-4f1a2c33-0000-0000-0000-00000000000%d\nVideo BIOS: \t 96.00.89.00.01\nBus Type: \t PCIe\nDMA Size: \t 52 bits\nDMA Mask: \t 0xfffffffffffff\nBus Location: \t %s\nDevice Minor: \t %d\nGPU Firmware: \t 550.127.05\nGPU Excluded:\t No\n", minor, address, minor)
+	return fmt.Sprintf("Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 253\nGPU UUID: \t "+
+		"GPU-4f1a2c33-0000-0000-0000-00000000000%d\nVideo BIOS: \t 96.00.89.00.01\nBus Type: \t PCIe\nDMA Size: \t 52 "+
+		"bits\nDMA Mask: \t 0xfffffffffffff\nBus Location: \t %s\nDevice Minor: \t %d\nGPU Firmware: \t 550.127.05\nGPU "+
+		"Excluded:\t No\n", minor, address, minor)
 }
 
 func TestNVIDIAsGPUsAreFoundWithTheirDevices(t *testing.T) {
@@ -62,8 +65,9 @@ func TestNVIDIAsGPUsAreFoundWithTheirDevices(t *testing.T) {
 	}
 	numa := hardware.Read(hardware.Tree(root)).NUMA
 	for i, g := range found {
-		want := protocol.GPUFacts{PCI: devices[i].PCI, Driver: "nvidia", Model: "NVIDIA H100 80GB HBM3", Version: "550.127.05", Device: fmt.Sprintf("/dev/nvidia%d", i),
-			UUID: fmt.Sprintf("GPU-4f1a2c33-0000-0000-0000-00000000000%d", i)}
+		want := protocol.GPUFacts{PCI: devices[i].PCI, Driver: "nvidia", Model: "NVIDIA H100 80GB HBM3", Version: "550.127.05",
+			Device: fmt.Sprintf("/dev/nvidia%d", i),
+			UUID:   fmt.Sprintf("GPU-4f1a2c33-0000-0000-0000-00000000000%d", i)}
 		for _, n := range numa {
 			if n.ID == devices[i].NUMA {
 				want.CPUs = n.CPUs
@@ -90,7 +94,8 @@ func TestAMDsGPUsAreFoundWithTheirDevices(t *testing.T) {
 	}
 	put(t, root, "sys/module/amdgpu/version", "6.8.5\n")
 	for i, g := range GPUs(hardware.Tree(root)) {
-		if g.Device != fmt.Sprintf("/dev/dri/renderD%d", 128+i) || g.Model != "AMD Instinct MI300X OAM" || g.MemoryMiB != 196592 || g.Version != "6.8.5" || g.UUID == "" {
+		if g.Device != fmt.Sprintf("/dev/dri/renderD%d", 128+i) || g.Model != "AMD Instinct MI300X OAM" ||
+			g.MemoryMiB != 196592 || g.Version != "6.8.5" || g.UUID == "" {
 			t.Errorf("gpu%d: %+v", i, g)
 		}
 	}
@@ -98,7 +103,8 @@ func TestAMDsGPUsAreFoundWithTheirDevices(t *testing.T) {
 
 func TestAMissingGPUIsSaidInWords(t *testing.T) {
 	expected := []protocol.GPU{{Address: "r1/gpu0"}, {Address: "r1/gpu1"}}
-	both := []protocol.GPUFacts{{PCI: "0000:17:00.0", Driver: "nvidia", Device: "/dev/nvidia0"}, {PCI: "0000:5d:00.0", Driver: "nvidia", Device: "/dev/nvidia1", Model: "NVIDIA A40"}}
+	both := []protocol.GPUFacts{{PCI: "0000:17:00.0", Driver: "nvidia", Device: "/dev/nvidia0"},
+		{PCI: "0000:5d:00.0", Driver: "nvidia", Device: "/dev/nvidia1", Model: "NVIDIA A40"}}
 	for _, c := range []struct {
 		found []protocol.GPUFacts
 		want  string
@@ -107,7 +113,8 @@ func TestAMissingGPUIsSaidInWords(t *testing.T) {
 		{nil, "the machine has 2 GPUs and none is on the PCI bus"},
 		{both[:1], "the machine has 2 GPUs and only 1 is on the PCI bus"},
 		{[]protocol.GPUFacts{both[0], {PCI: "0000:5d:00.0"}}, "gpu1 (0000:5d:00.0) has no driver"},
-		{[]protocol.GPUFacts{both[0], {PCI: "0000:5d:00.0", Driver: "nvidia"}}, "the driver nvidia does not have gpu1 (0000:5d:00.0)"},
+		{[]protocol.GPUFacts{both[0], {PCI: "0000:5d:00.0", Driver: "nvidia"}},
+			"the driver nvidia does not have gpu1 (0000:5d:00.0)"},
 	} {
 		got := ""
 		if err := Missing(c.found, expected); err != nil {
@@ -117,7 +124,8 @@ func TestAMissingGPUIsSaidInWords(t *testing.T) {
 			t.Errorf("%+v:\n%q, want\n%q", c.found, got, c.want)
 		}
 	}
-	if err := Silent(both, map[string]int{"0000:17:00.0": 46068}); err == nil || err.Error() != "gpu1 (0000:5d:00.0, NVIDIA A40) does not answer its driver" {
+	if err := Silent(both, map[string]int{"0000:17:00.0": 46068}); err == nil ||
+		err.Error() != "gpu1 (0000:5d:00.0, NVIDIA A40) does not answer its driver" {
 		t.Error(err)
 	}
 	other := []protocol.GPUFacts{{CPUs: "0-3"}, {CPUs: "4-7"}}
@@ -157,15 +165,18 @@ func TestPortsOfAdaptersAreReadFromSysfs(t *testing.T) {
 	at := "sys/class/infiniband/mlx5_0/ports/1/"
 	for name, content := range map[string]string{
 		"link_layer": "InfiniBand", "state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)", "lid": "0x1a",
-		"gids/0": "fe80:0000:0000:0000:b83f:d203:00c4:98b4", "pkeys/0": "0xffff", "pkeys/1": "0x8001", "pkeys/2": "0x0000", "pkeys/10": "0x0002",
+		"gids/0": "fe80:0000:0000:0000:b83f:d203:00c4:98b4", "pkeys/0": "0xffff", "pkeys/1": "0x8001", "pkeys/2": "0x0000",
+		"pkeys/10": "0x0002",
 	} {
 		put(t, root, at+name, content+"\n")
 	}
-	for name, content := range map[string]string{"link_layer": "Ethernet", "state": "1: DOWN", "phys_state": "3: Disabled", "rate": "40 Gb/sec (4X QDR)", "lid": "0x0"} {
+	for name, content := range map[string]string{"link_layer": "Ethernet", "state": "1: DOWN", "phys_state": "3: Disabled",
+		"rate": "40 Gb/sec (4X QDR)", "lid": "0x0"} {
 		put(t, root, "sys/class/infiniband/mlx5_1/ports/1/"+name, content+"\n")
 	}
 	want := []protocol.Port{
-		{Device: "mlx5_0", Port: 1, Layer: "InfiniBand", State: "Active", Link: "LinkUp", Rate: "400 Gb/sec (4X NDR)", LID: 26, GUID: "b83f:d203:00c4:98b4", PKeys: []string{"0xffff", "0x8001", "0x0002"}},
+		{Device: "mlx5_0", Port: 1, Layer: "InfiniBand", State: "Active", Link: "LinkUp", Rate: "400 Gb/sec (4X NDR)", LID: 26,
+			GUID: "b83f:d203:00c4:98b4", PKeys: []string{"0xffff", "0x8001", "0x0002"}},
 		{Device: "mlx5_1", Port: 1, Layer: "Ethernet", State: "Down", Link: "Disabled", Rate: "40 Gb/sec (4X QDR)"},
 	}
 	if diff := cmp.Diff(want, Ports(hardware.Tree(root))); diff != "" {
@@ -236,7 +247,8 @@ func FuzzFilesOfTheKernel(f *testing.F) {
 
 func TestAPortWithoutItsPartitionOrWithAnothersSaysSo(t *testing.T) {
 	port := func(keys ...string) protocol.Port {
-		return protocol.Port{Device: "mlx5_0", Port: 1, Layer: "InfiniBand", State: "Active", GUID: "b83f:d203:00c4:98b4", PKeys: keys}
+		return protocol.Port{Device: "mlx5_0", Port: 1, Layer: "InfiniBand", State: "Active", GUID: "b83f:d203:00c4:98b4",
+			PKeys: keys}
 	}
 	down, ethernet := port("0x8002"), port("0xffff")
 	down.State, ethernet.Layer = "Down", "Ethernet"
@@ -249,9 +261,11 @@ func TestAPortWithoutItsPartitionOrWithAnothersSaysSo(t *testing.T) {
 		{nil, ""},
 		{[]protocol.Port{port("0x7fff", "0x8001"), down, ethernet, unnamed}, ""},
 		{[]protocol.Port{port("0x8001", "0x7009", "0xffff")}, ""}, // not ours to judge
-		{[]protocol.Port{port("0x8009")}, "mlx5_0 port 1 is not in its cluster's partition 0x0001; mlx5_0 port 1 holds 0x8009, which is not its cluster's"},
+		{[]protocol.Port{port("0x8009")},
+			"mlx5_0 port 1 is not in its cluster's partition 0x0001; mlx5_0 port 1 holds 0x8009, which is not its cluster's"},
 		{[]protocol.Port{port("0x7fff")}, "mlx5_0 port 1 is not in its cluster's partition 0x0001"},
-		{[]protocol.Port{port("0x7fff", "0x8001", "0x8002", "0x0003")}, "mlx5_0 port 1 holds 0x8002, 0x0003, which is not its cluster's"},
+		{[]protocol.Port{port("0x7fff", "0x8001", "0x8002", "0x0003")},
+			"mlx5_0 port 1 holds 0x8002, 0x0003, which is not its cluster's"},
 		{[]protocol.Port{port("0x7fff", "0x8001", "what")}, "mlx5_0 port 1 holds what, which is not its cluster's"},
 	} {
 		got := ""

@@ -31,7 +31,8 @@ func Name(found []protocol.GPUFacts, expected []protocol.GPU) {
 func Missing(found []protocol.GPUFacts, expected []protocol.GPU) error {
 	var wrong []string
 	if len(found) < len(expected) {
-		wrong = append(wrong, fmt.Sprintf("the machine has %s and %s on the PCI bus", words.Count(len(expected), "GPU"), isAre(len(found))))
+		wrong = append(wrong, fmt.Sprintf("the machine has %s and %s on the PCI bus", words.Count(len(expected), "GPU"),
+			isAre(len(found))))
 	}
 	for i, g := range found {
 		switch {

@@ -12,7 +12,8 @@ import (
 const firstSiteKey = 0x7000
 
 // Partitions says in words which InfiniBand ports that are up lack their cluster's key, or hold another cluster's; nil if all is
-// well. keys are protocol.Config's: only ports that it names are looked at. What ports hold of the site's own partitions, and of the
+// well. keys are protocol.Config's: only ports that it names are looked at. What ports hold of the site's own partitions, and of
+// the
 // default one, is judged by who sees them all.
 func Partitions(ports []protocol.Port, keys map[string]uint16) error {
 	const full = 0x8000

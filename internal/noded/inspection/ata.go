@@ -110,7 +110,8 @@ func (m *machine) removePassword(ctx context.Context, d disk) (ataIdentity, erro
 
 func offersATASanitize(command int) func(abilities) (bool, string) {
 	return func(a abilities) (bool, string) {
-		fits, why := ifOffered(a.disk.Bus == "sata" && a.disk.Kind != "virtual", a.ata.sanitize&ataSanitizeOffered != 0 && a.ata.sanitize&command != 0)
+		fits, why := ifOffered(a.disk.Bus == "sata" && a.disk.Kind != "virtual", a.ata.sanitize&ataSanitizeOffered != 0 &&
+			a.ata.sanitize&command != 0)
 		if fits && a.ata.sanitizeIsNotAvailable != "" {
 			return false, a.ata.sanitizeIsNotAvailable
 		}
@@ -121,7 +122,8 @@ func offersATASanitize(command int) func(abilities) (bool, string) {
 func offersSecureErase(enhanced bool) func(abilities) (bool, string) {
 	return func(a abilities) (bool, string) {
 		s := a.ata.security
-		fits, why := ifOffered(a.disk.Bus == "sata" && a.disk.Kind != "virtual", s&ataSecurity != 0 && (!enhanced || s&ataEnhancedErase != 0))
+		fits, why := ifOffered(a.disk.Bus == "sata" && a.disk.Kind != "virtual", s&ataSecurity != 0 &&
+			(!enhanced || s&ataEnhancedErase != 0))
 		switch {
 		case !fits:
 			return false, why
@@ -148,7 +150,8 @@ func ataSecureErase(enhanced bool) func(context.Context, *erasure, func(string))
 		if promised > 0 {
 			far(fmt.Sprintf("in one step of about %v", promised))
 		}
-		if _, err := e.machine.run(ctx, ataLimit, "hdparm", "--user-master", "u", "--security-set-pass", ataPassword, e.disk.path); err != nil {
+		if _, err := e.machine.run(ctx, ataLimit, "hdparm", "--user-master", "u", "--security-set-pass", ataPassword,
+			e.disk.path); err != nil {
 			return fmt.Errorf("set a password: %w", err)
 		}
 		const slack, unsaid = time.Hour, 24 * time.Hour // disks promise less than they need

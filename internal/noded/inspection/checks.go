@@ -21,7 +21,8 @@ const (
 
 // check tests the machine, for at most within, and writes what it measured into facts. Only what is broken for certain
 // fails; whether a machine is slower than its like is for those to judge who know the others.
-func (m *machine) check(ctx context.Context, within time.Duration, disks []disk, facts *inventory.Facts, p *progress) []protocol.Check {
+func (m *machine) check(ctx context.Context, within time.Duration, disks []disk, facts *inventory.Facts,
+	p *progress) []protocol.Check {
 	deadline := time.Now().Add(within)
 	measure := min(measureMost, within/8)
 	nics := m.checkNICs(ctx, facts.NICs)
@@ -32,7 +33,9 @@ func (m *machine) check(ctx context.Context, within time.Duration, disks []disk,
 	p.say("machine", "testing memory")
 	const after = 3 // measures: one for each of the two below, one for what they prepare
 	cpus := m.OnlineCPUs()
-	memory := m.checkMemory(ctx, cpus, time.Until(deadline)-after*measure, func(done string) { p.say("machine", "testing memory: "+done) })
+	memory := m.checkMemory(ctx, cpus, time.Until(deadline)-after*measure, func(done string) {
+		p.say("machine", "testing memory: "+done)
+	})
 
 	p.say("machine", "testing CPUs")
 	rates := rateCPUs(ctx, cpus, measure)

@@ -25,7 +25,8 @@ func TestCheckOfNICs(t *testing.T) {
 		}, false, "eth0, which the machine booted from, has no link; 1 of 3 NICs have a link"},
 		{"half duplex", func(t *testing.T, m *machine) {
 			write(t, m.Path("sys/class/net/eth0/duplex"), "half\n")
-		}, false, "eth0 runs at half duplex: check its cable and its switch port; eth0 runs at 25000 of 50000 Mb/s; 2 of 3 NICs have a link"},
+		}, false, "eth0 runs at half duplex: check its cable and its switch port; eth0 runs at 25000 of 50000 Mb/s; 2 of 3 " +
+			"NICs have a link"},
 		{"the NIC that it booted from is gone", func(t *testing.T, m *machine) {
 			must(t, os.RemoveAll(m.Path("sys/class/net/eth0")))
 		}, false, "no NIC has the address 0c:42:a1:00:00:11, which the machine booted from; 1 of 2 NICs have a link"},
@@ -53,15 +54,20 @@ func TestCheckOfErrorsThatTheHardwareCounted(t *testing.T) {
 		ok     bool
 		text   string
 	}{
-		{"corrected errors and heat are told", func(*testing.T, *machine) {}, true, "3 corrected memory errors; CPUs were slowed down 7 times because of heat"},
+		{"corrected errors and heat are told", func(*testing.T, *machine) {}, true,
+			"3 corrected memory errors; CPUs were slowed down 7 times because of heat"},
 		{"uncorrectable errors fail", func(t *testing.T, m *machine) {
 			write(t, m.Path("sys/devices/system/edac/mc/mc1/ue_count"), "2\n")
 			write(t, m.Path("sys/devices/system/edac/mc/mc1/dimm3/dimm_ue_count"), "2\n")
 			write(t, m.Path("sys/devices/system/edac/mc/mc1/dimm3/dimm_label"), "P1_DIMMC1\n")
-		}, false, "2 uncorrectable memory errors at P1_DIMMC1; 3 corrected memory errors; CPUs were slowed down 7 times because of heat"},
+		}, false, "2 uncorrectable memory errors at P1_DIMMC1; 3 corrected memory errors; CPUs were slowed down 7 times " +
+			"because of heat"},
 		{"machine check exceptions fail", func(t *testing.T, m *machine) {
-			write(t, m.Path("proc/interrupts"), "           CPU0       CPU1\nMCE:          0          1   Machine check exceptions\nMCP:         12         12   Machine check polls\n")
-		}, false, "1 machine check exceptions: the kernel's log tells more; 3 corrected memory errors; CPUs were slowed down 7 times because of heat"},
+			write(t, m.Path("proc/interrupts"),
+				"           CPU0       CPU1\nMCE:          0          1   Machine check exceptions\nMCP:         12         "+
+					"12   Machine check polls\n")
+		}, false, "1 machine check exceptions: the kernel's log tells more; 3 corrected memory errors; CPUs were slowed down " +
+			"7 times because of heat"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := quiet(t, "server")
@@ -91,7 +97,8 @@ func TestCheckOfDisksReadsOverAllOfThem(t *testing.T) {
 	worn := good.disk("good", "sata", "ssd")
 	worn.Healthy, worn.Health = false, "SMART failed"
 	check := m.checkDisks(t.Context(), []disk{bad.disk("bad", "sata", "ssd"), worn}, readMost)
-	if check.OK || !strings.HasPrefix(check.Text, "bad: 8 of ") || !strings.Contains(check.Text, "reads failed, the first: read at 3") ||
+	if check.OK || !strings.HasPrefix(check.Text, "bad: 8 of ") ||
+		!strings.Contains(check.Text, "reads failed, the first: read at 3") ||
 		!strings.Contains(check.Text, "good: SMART failed") || !strings.Contains(check.Text, "good: 256 places read at ") {
 		t.Errorf("%v %q", check.OK, check.Text)
 	}

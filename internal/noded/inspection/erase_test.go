@@ -59,13 +59,17 @@ func TestAMethodCountsOnlyIfTheDiskShowsThatItWorked(t *testing.T) {
 	}{
 		{"zeroes everything", eraser("first", true, everything), true, ""},
 		{"does nothing and says that it is done", eraser("first", true, nothing), false, "64 of 64 markers are still readable"},
-		{"does nothing, of the kind that leaves anything", eraser("first", false, nothing), false, "64 of 64 markers are still readable"},
+		{"does nothing, of the kind that leaves anything", eraser("first", false, nothing), false,
+			"64 of 64 markers are still readable"},
 		{"does half", eraser("first", true, firstHalf), false, "32 of 64 markers are still readable"},
-		{"does half, of the kind that leaves anything", eraser("first", false, firstHalf), false, "32 of 64 markers are still readable"},
+		{"does half, of the kind that leaves anything", eraser("first", false, firstHalf), false,
+			"32 of 64 markers are still readable"},
 		{"leaves all ones where zeros were promised", eraser("first", true, ones), false, "64 of 64 markers are still readable"},
 		{"leaves all ones where anything may be", eraser("first", false, ones), true, ""},
 		{"changes the key", eraser("first", false, (*memoryDisk).scramble), true, ""},
-		{"fails", method{"first", true, always, func(context.Context, *erasure, func(string)) error { return errDisk }}, false, "input/output error"},
+		{"fails", method{"first", true, always, func(context.Context, *erasure, func(string)) error {
+			return errDisk
+		}}, false, "input/output error"},
 		{"overwrites the markers alone", eraser("first", false, func(d *memoryDisk) {
 			fresh := newMemoryDisk(d.Size())
 			for at := 0; at < len(d.content); at += markerSize {
@@ -144,7 +148,8 @@ func TestADiskThatCannotBeProvedIsNotErased(t *testing.T) {
 		{"it has another size afterwards", func(*memoryDisk, *disk) {}, []method{
 			eraser("shrink", true, func(m *memoryDisk) { m.content = make([]byte, whole/2) }),
 		}, "had 16777216 bytes and has 8388608 now"},
-		{"all methods fail", func(*memoryDisk, *disk) {}, []method{eraser("a", true, nothing), eraser("b", true, nothing)}, "none of 2 methods erased it; the last: b: 64 of 64 markers"},
+		{"all methods fail", func(*memoryDisk, *disk) {}, []method{eraser("a", true, nothing), eraser("b", true, nothing)},
+			"none of 2 methods erased it; the last: b: 64 of 64 markers"},
 		{"no method fits", func(*memoryDisk, *disk) {}, nil, "no method of erasing fits"},
 		{"too small", func(m *memoryDisk, d *disk) { m.content = m.content[:8192]; d.bytes = 8192 }, honest, "too few to prove"},
 	} {
@@ -233,7 +238,8 @@ func TestPlacesAreOnTheDiskAndSpread(t *testing.T) {
 		end := int64(0)
 		samples := samplesOf(size)
 		for i, s := range samples {
-			if s.offset%512 != 0 || s.length%512 != 0 || s.offset < end || s.offset+s.length > size || s.length > sampleSize+blockSize {
+			if s.offset%512 != 0 || s.length%512 != 0 || s.offset < end || s.offset+s.length > size ||
+				s.length > sampleSize+blockSize {
 				t.Fatalf("sample %d of %+v on %d bytes, the one before ends at %d", i, s, size, end)
 			}
 			end = s.offset + s.length

@@ -133,7 +133,8 @@ func serverSMBIOS() []byte {
 		smbiosStructure(1, 0x1b, map[int]int{4: 1, 5: 2, 7: 3}, "Supermicro", "AS-1114S", "To Be Filled By O.E.M."),
 		smbiosStructure(4, 0x30, map[int]int{0x10: 1}, "Neoverse-N1  "),
 		smbiosStructure(32, 0x0b, nil),
-		smbiosStructure(17, 0x5c, map[int]int{0x0c: 0x7fff, 0x1c: 131072, 0x10: 1, 0x11: 2, 0x15: 3200, 0x20: 2933}, "DIMMA1", "P0_Node0"),
+		smbiosStructure(17, 0x5c, map[int]int{0x0c: 0x7fff, 0x1c: 131072, 0x10: 1, 0x11: 2, 0x15: 3200, 0x20: 2933}, "DIMMA1",
+			"P0_Node0"),
 		smbiosStructure(17, 0x5c, map[int]int{0x10: 1, 0x11: 2}, "DIMMA2", "P0_Node0"),
 		smbiosStructure(17, 0x28, map[int]int{0x0c: 16384, 0x10: 1, 0x15: 2400}, "DIMMB1"),
 		smbiosStructure(17, 0x5c, map[int]int{0x0c: 0x7fff, 0x1c: 262144, 0x10: 1, 0x20: 0xffff, 0x58: 70400}, "DIMMC1"),
@@ -165,10 +166,13 @@ func TestVerdictOfSMART(t *testing.T) {
 		words      string
 	}{
 		{"no SMART", `{"smartctl":{"exit_status":1}}`, true, "no SMART"},
-		{"ATA that fails", `{"smart_status":{"passed":false},"ata_smart_attributes":{"table":[{"id":5,"raw":{"value":9}}]}}`, false, "SMART failed, 9 reallocated sectors"},
-		{"NVMe that is only hot", `{"smart_status":{"passed":false},"nvme_smart_health_information_log":{"critical_warning":2}}`, true, "SMART passed"},
+		{"ATA that fails", `{"smart_status":{"passed":false},"ata_smart_attributes":{"table":[{"id":5,"raw":{"value":9}}]}}`,
+			false, "SMART failed, 9 reallocated sectors"},
+		{"NVMe that is only hot", `{"smart_status":{"passed":false},"nvme_smart_health_information_log":{"critical_warning":2}}`,
+			true, "SMART passed"},
 		{"NVMe without spare blocks", `{"smart_status":{"passed":false},"nvme_smart_health_information_log":{"critical_warning":1,"percentage_used":104}}`, false, "SMART failed, critical warning 0x01, 104 % worn"},
-		{"SAS", `{"smart_status":{"passed":true},"scsi_grown_defect_list":4,"endurance_used":{"current_percent":7}}`, true, "SMART passed, 7 % worn, 4 grown defects"},
+		{"SAS", `{"smart_status":{"passed":true},"scsi_grown_defect_list":4,"endurance_used":{"current_percent":7}}`, true,
+			"SMART passed, 7 % worn, 4 grown defects"},
 	} {
 		s, err := parseSMART([]byte(c.json))
 		must(t, err)

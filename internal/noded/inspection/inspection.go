@@ -127,12 +127,15 @@ func Enrol(ctx context.Context, server string, console io.Writer, o Options) err
 	disks := m.disks(ctx)
 	m.awaitCarriers(ctx, linksUp)
 	facts := m.facts(ctx, disks)
-	m.logf("this machine is unknown: %d CPUs, %d MiB, %d disks, %d NICs", facts.CPUs, facts.MemoryMiB, len(facts.Disks), len(facts.NICs))
+	m.logf("this machine is unknown: %d CPUs, %d MiB, %d disks, %d NICs", facts.CPUs, facts.MemoryMiB, len(facts.Disks),
+		len(facts.NICs))
 	body, err := enrolment(facts)
 	if err != nil {
 		return err
 	}
-	if err := m.insist(ctx, "offer this machine", func() error { return post(ctx, server+protocol.EnrolPath, body) }); err != nil {
+	if err := m.insist(ctx, "offer this machine", func() error {
+		return post(ctx, server+protocol.EnrolPath, body)
+	}); err != nil {
 		return err
 	}
 	m.logf("offered; an operator may enrol it")

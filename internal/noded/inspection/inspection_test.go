@@ -80,7 +80,8 @@ func TestAnInspectionErasesLooksTestsAndTells(t *testing.T) {
 	m, d := inspected(t, 2500*time.Millisecond, &console)
 	c := &recording{asked: protocol.Inspection{Erase: true, Within: time.Millisecond}, fails: 1}
 	must(t, m.serve(t.Context(), c))
-	if c.last == nil || len(c.last.Erased) != 1 || !c.last.Erased[0].OK || c.last.Erased[0].Method != "discard and zero" || !uniform(d.content) {
+	if c.last == nil || len(c.last.Erased) != 1 || !c.last.Erased[0].OK || c.last.Erased[0].Method != "discard and zero" ||
+		!uniform(d.content) {
 		t.Fatalf("findings %+v", c.last)
 	}
 	var facts inventory.Facts
@@ -94,7 +95,8 @@ func TestAnInspectionErasesLooksTestsAndTells(t *testing.T) {
 	if c.after > 0 {
 		t.Errorf("%d words of progress came after the findings", c.after)
 	}
-	for _, line := range []string{"ask what to do: input/output error; again in 1s", "vda is erased: discard and zero", "check nics passed"} {
+	for _, line := range []string{"ask what to do: input/output error; again in 1s", "vda is erased: discard and zero",
+		"check nics passed"} {
 		if !strings.Contains(console.String(), line) {
 			t.Errorf("the console does not say %q:\n%s", line, console.String())
 		}
@@ -155,10 +157,13 @@ func TestAnUnknownMachineOffersItself(t *testing.T) {
 	defer server.Close()
 	root, tools := plant(t, "server")
 	var console bytes.Buffer
-	must(t, Enrol(t.Context(), server.URL, &console, Options{Root: root, Tools: tools, LinkUp: func(string) error { return nil }}))
+	must(t, Enrol(t.Context(), server.URL, &console, Options{Root: root, Tools: tools, LinkUp: func(string) error {
+		return nil
+	}}))
 	var facts inventory.Facts
 	must(t, json.Unmarshal(offered.Facts, &facts))
-	if want := []string{"0c:42:a1:00:00:11", "0c:42:a1:00:00:12"}; strings.Join(offered.MACs, " ") != strings.Join(want, " ") || facts.Sockets != 2 {
+	if want := []string{"0c:42:a1:00:00:11", "0c:42:a1:00:00:12"}; strings.Join(offered.MACs, " ") != strings.Join(want, " ") ||
+		facts.Sockets != 2 {
 		t.Errorf("offered %v %+v", offered.MACs, facts)
 	}
 	if !strings.Contains(console.String(), "503 Service Unavailable: the store does not answer; again in 1s") {
@@ -170,7 +175,8 @@ func TestAnEnrolmentLeavesOutVirtualFunctionsBeforeDevices(t *testing.T) {
 	facts := shapes.Named("dgx-h100")
 	devices := len(facts.Devices)
 	for number := range 1000 {
-		facts.Devices = append(facts.Devices, inventory.Device{Kind: "hca", PCI: fmt.Sprintf("0000:0c:%02x.%x", number/8, number%8), Parent: "0000:0c:00.0"})
+		facts.Devices = append(facts.Devices,
+			inventory.Device{Kind: "hca", PCI: fmt.Sprintf("0000:0c:%02x.%x", number/8, number%8), Parent: "0000:0c:00.0"})
 	}
 	body, err := enrolment(facts)
 	must(t, err)

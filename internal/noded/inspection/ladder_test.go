@@ -109,7 +109,8 @@ func (d *drive) Run(_ context.Context, argv ...string) ([]byte, error) {
 		if d.polls--; d.polls > 0 {
 			return []byte("Sanitize status:\n    State:    SD2 Sanitize operation In Process\n    Progress: 0x8000 (50%)\n"), nil
 		}
-		return []byte("Sanitize status:\n    State:    SD0 Sanitize Idle\n    Last Sanitize Operation Completed Without Error\n"), nil
+		return []byte("Sanitize status:\n    State:    SD0 Sanitize Idle\n    Last Sanitize Operation Completed Without Error\n"),
+			nil
 	case has("--sanitize-"), has("sg_sanitize --crypto"):
 		d.disk.scramble()
 		d.polls = 3
@@ -167,52 +168,75 @@ func TestTheLadderIsClimbedDownToWhatWorks(t *testing.T) {
 		{name: "NVMe with sanitize", drive: drive{sanicap: 3, formats: true, sanitize: "works"}, bus: "nvme", kind: "nvme",
 			method: "nvme sanitize: block erase", called: "nvme sanitize /dev/d0 --ause --sanact=2", never: "format"},
 		{name: "NVMe with crypto erase alone", drive: drive{sanicap: 1, sanitize: "works"}, bus: "nvme", kind: "nvme",
-			method: "nvme sanitize: crypto erase", tried: []string{"nvme sanitize: block erase: " + notOffered}, called: "--sanact=4"},
-		{name: "NVMe whose sanitize fails", drive: drive{sanicap: 2, formats: true, sanitize: "fails", format: "works"}, bus: "nvme", kind: "nvme",
+			method: "nvme sanitize: crypto erase", tried: []string{"nvme sanitize: block erase: " + notOffered},
+			called: "--sanact=4"},
+		{name: "NVMe whose sanitize fails", drive: drive{sanicap: 2, formats: true, sanitize: "fails", format: "works"},
+			bus: "nvme", kind: "nvme",
 			method: "nvme format: user data", called: "--sanact=1",
-			tried: []string{"nvme sanitize: block erase: the disk says that it failed", "nvme sanitize: crypto erase: " + notOffered}},
-		{name: "NVMe whose sanitize and format do nothing", drive: drive{sanicap: 2, formats: true, crypto: true, sanitize: "lies", format: "lies"}, bus: "nvme", kind: "nvme",
+			tried: []string{"nvme sanitize: block erase: the disk says that it failed", "nvme sanitize: crypto erase: " +
+				notOffered}},
+		{name: "NVMe whose sanitize and format do nothing",
+			drive: drive{sanicap: 2, formats: true, crypto: true, sanitize: "lies", format: "lies"}, bus: "nvme", kind: "nvme",
 			method: "zero", called: "--ses=2", never: "--ses=0",
-			tried: []string{"nvme sanitize: block erase: 64 of 64 markers are still readable", "nvme sanitize: crypto erase: " + notOffered,
-				"nvme format: user data: 64 of 64 markers are still readable", "nvme format: crypto erase: 64 of 64 markers are still readable"}},
+			tried: []string{"nvme sanitize: block erase: 64 of 64 markers are still readable", "nvme sanitize: crypto erase: " +
+				notOffered,
+				"nvme format: user data: 64 of 64 markers are still readable",
+				"nvme format: crypto erase: 64 of 64 markers are still readable"}},
 		{name: "NVMe without crypto erase", drive: drive{formats: true, format: "works"}, bus: "nvme", kind: "nvme",
 			method: "nvme format: user data", called: "--ses=1", never: "--ses=2",
 			tried: []string{"nvme sanitize: block erase: " + notOffered, "nvme sanitize: crypto erase: " + notOffered}},
-		{name: "NVMe that an earlier sanitize still keeps busy", drive: drive{sanicap: 2, sanitize: "works", state: sanitizeInProgress}, bus: "nvme", kind: "nvme",
+		{name: "NVMe that an earlier sanitize still keeps busy",
+			drive: drive{sanicap: 2, sanitize: "works", state: sanitizeInProgress}, bus: "nvme", kind: "nvme",
 			method: "nvme sanitize: block erase"},
 		{name: "SATA with sanitize", drive: drive{word59: ataSanitizeOffered | ataCryptoScramble}, bus: "sata", kind: "ssd",
-			method: "ata sanitize: crypto scramble", tried: []string{"ata sanitize: block erase: " + notOffered}, called: "--sanitize-crypto-scramble"},
+			method: "ata sanitize: crypto scramble", tried: []string{"ata sanitize: block erase: " + notOffered},
+			called: "--sanitize-crypto-scramble"},
 		{name: "SATA with secure erase", drive: drive{security: ataSecurity, erase: "works"}, bus: "sata", kind: "hdd",
 			method: "ata secure erase", called: "hdparm --user-master u --security-erase muster /dev/d0",
-			tried: []string{"ata sanitize: block erase: " + notOffered, "ata sanitize: crypto scramble: " + notOffered, "ata secure erase, enhanced: " + notOffered}},
-		{name: "SATA whose secure erase fails and leaves a password", drive: drive{security: ataSecurity, erase: "fails"}, bus: "sata", kind: "hdd",
+			tried: []string{"ata sanitize: block erase: " + notOffered, "ata sanitize: crypto scramble: " + notOffered,
+				"ata secure erase, enhanced: " + notOffered}},
+		{name: "SATA whose secure erase fails and leaves a password", drive: drive{security: ataSecurity, erase: "fails"},
+			bus: "sata", kind: "hdd",
 			method: "zero", called: "--security-disable muster",
-			tried: []string{"ata sanitize: block erase: " + notOffered, "ata sanitize: crypto scramble: " + notOffered, "ata secure erase, enhanced: " + notOffered,
+			tried: []string{"ata sanitize: block erase: " + notOffered, "ata sanitize: crypto scramble: " + notOffered,
+				"ata secure erase, enhanced: " + notOffered,
 				"ata secure erase: input/output error; the disk has kept the password that an erasure removes"}},
-		{name: "SATA whose secure erase is refused without an error", drive: drive{security: ataSecurity, erase: "is refused"}, bus: "sata", kind: "hdd",
+		{name: "SATA whose secure erase is refused without an error", drive: drive{security: ataSecurity, erase: "is refused"},
+			bus: "sata", kind: "hdd",
 			method: "zero", called: "--security-disable muster",
-			tried: []string{"ata sanitize: block erase: " + notOffered, "ata sanitize: crypto scramble: " + notOffered, "ata secure erase, enhanced: " + notOffered,
+			tried: []string{"ata sanitize: block erase: " + notOffered, "ata sanitize: crypto scramble: " + notOffered,
+				"ata secure erase, enhanced: " + notOffered,
 				"ata secure erase: the disk has kept the password that an erasure removes"}},
-		{name: "SATA that the firmware has frozen", drive: drive{security: ataSecurity | ataFrozen | ataEnhancedErase}, bus: "sata", kind: "hdd",
+		{name: "SATA that the firmware has frozen", drive: drive{security: ataSecurity | ataFrozen | ataEnhancedErase},
+			bus: "sata", kind: "hdd",
 			method: "zero", never: "set-pass",
 			tried: []string{"ata sanitize: block erase: " + notOffered, "ata sanitize: crypto scramble: " + notOffered,
-				"ata secure erase, enhanced: the firmware has frozen the disk's security commands; a firmware setting may allow them",
+				"ata secure erase, enhanced: the firmware has frozen the disk's security commands; a firmware setting may " +
+					"allow them",
 				"ata secure erase: the firmware has frozen the disk's security commands; a firmware setting may allow them"}},
-		{name: "SATA with the password of an interrupted erasure", drive: drive{security: ataSecurity | ataEnabled | ataLocked | ataEnhancedErase, password: ataPassword, erase: "works"}, bus: "sata", kind: "ssd",
-			method: "ata secure erase, enhanced", tried: []string{"ata sanitize: block erase: " + notOffered, "ata sanitize: crypto scramble: " + notOffered}},
-		{name: "SATA with somebody's password", drive: drive{security: ataSecurity | ataEnabled, password: "tenant"}, bus: "sata", kind: "ssd",
+		{name: "SATA with the password of an interrupted erasure",
+			drive: drive{security: ataSecurity | ataEnabled | ataLocked | ataEnhancedErase, password: ataPassword,
+				erase: "works"}, bus: "sata", kind: "ssd",
+			method: "ata secure erase, enhanced", tried: []string{"ata sanitize: block erase: " + notOffered,
+				"ata sanitize: crypto scramble: " + notOffered}},
+		{name: "SATA with somebody's password", drive: drive{security: ataSecurity | ataEnabled, password: "tenant"}, bus: "sata",
+			kind:   "ssd",
 			method: "zero", never: "set-pass",
-			tried: []string{"ata sanitize: block erase: " + notOffered, "ata sanitize: crypto scramble: " + notOffered, "ata secure erase, enhanced: " + notOffered,
-				"ata secure erase: somebody has set an ATA password on the disk; remove it with hdparm --security-disable, or the disk"}},
-		{name: "SAS", drive: drive{}, bus: "sas", kind: "ssd", method: "scsi sanitize: crypto erase", called: "sg_sanitize --crypto --ause --early --quick /dev/d0",
-			tried: []string{"scsi sanitize: block erase: sg_sanitize: exit status 5: Illegal request, Invalid opcode"}},
+			tried: []string{"ata sanitize: block erase: " + notOffered, "ata sanitize: crypto scramble: " + notOffered,
+				"ata secure erase, enhanced: " + notOffered,
+				"ata secure erase: somebody has set an ATA password on the disk; remove it with hdparm --security-disable, or " +
+					"the disk"}},
+		{name: "SAS", drive: drive{}, bus: "sas", kind: "ssd", method: "scsi sanitize: crypto erase",
+			called: "sg_sanitize --crypto --ause --early --quick /dev/d0",
+			tried:  []string{"scsi sanitize: block erase: sg_sanitize: exit status 5: Illegal request, Invalid opcode"}},
 		{name: "virtual", drive: drive{}, bus: "virtio", kind: "virtual", method: "zero"},
 		{name: "virtual on SATA", drive: drive{}, bus: "sata", kind: "virtual", method: "zero", never: "hdparm"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c.drive.disk = newMemoryDisk(4 * mib)
-				e := &erasure{machine: withDisk(c.drive.disk, &c.drive), disk: c.drive.disk.disk("d0", c.bus, c.kind), progress: newProgress()}
+				e := &erasure{machine: withDisk(c.drive.disk, &c.drive), disk: c.drive.disk.disk("d0", c.bus, c.kind),
+					progress: newProgress()}
 				r := e.run(t.Context(), ladder())
 				if !r.OK || r.Method != c.method {
 					t.Fatalf("receipt %+v, want %q", r, c.method)
@@ -257,7 +281,8 @@ func TestAToolWhoseDiskHangsIsLeftBehind(t *testing.T) {
 		h := hanging{make(chan struct{})}
 		defer close(h.release)
 		m := newMachine(Options{Tools: h}, t.Output())
-		if _, err := m.run(t.Context(), time.Minute, "smartctl"); err == nil || !strings.Contains(err.Error(), "smartctl: no result after 1m0s") {
+		if _, err := m.run(t.Context(), time.Minute, "smartctl"); err == nil ||
+			!strings.Contains(err.Error(), "smartctl: no result after 1m0s") {
 			t.Errorf("%v", err)
 		}
 	})

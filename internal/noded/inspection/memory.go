@@ -102,7 +102,8 @@ func (t *memoryTest) walk(ctx context.Context) {
 		_ = unix.Madvise(pages, unix.MADV_HUGEPAGE) // where there are none it is a little slower
 		c := chunk{words: unsafe.Slice((*uint64)(unsafe.Pointer(&pages[0])), memoryChunk/8)}
 		const odd = 0x9e3779b97f4a7c15 // its multiples differ in all bits, and none occurs twice
-		for _, p := range [memoryPatterns]pattern{{0x5555555555555555, 0}, {0xaaaaaaaaaaaaaaaa, 0}, {uint64(uintptr(unsafe.Pointer(&pages[0]))/8) * odd, odd}} {
+		for _, p := range [memoryPatterns]pattern{{0x5555555555555555, 0}, {0xaaaaaaaaaaaaaaaa, 0},
+			{uint64(uintptr(unsafe.Pointer(&pages[0]))/8) * odd, odd}} {
 			if ctx.Err() != nil {
 				break
 			}

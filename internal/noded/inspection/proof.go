@@ -150,7 +150,8 @@ func (p *proof) mark(d device) error {
 			return fmt.Errorf("read a marker back: %w", err)
 		}
 		if !bytes.Equal(buffer, m.content) {
-			return fmt.Errorf("a marker %s does not read as it was written: the disk does not keep what it is given", at(m.offset))
+			return fmt.Errorf("a marker %s does not read as it was written: the disk does not keep what it is given",
+				at(m.offset))
 		}
 	}
 	return nil

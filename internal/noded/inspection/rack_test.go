@@ -92,9 +92,11 @@ func TestAQEMUMachineIsErasedAndTested(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	began := time.Now()
-	qemu := exec.CommandContext(ctx, "qemu-system-x86_64", "-M", "q35,sata=off", "-accel", "tcg", "-cpu", "qemu64", "-smp", "2", "-m", "768",
+	qemu := exec.CommandContext(ctx, "qemu-system-x86_64", "-M", "q35,sata=off", "-accel", "tcg", "-cpu", "qemu64", "-smp", "2",
+		"-m", "768",
 		"-nodefaults", "-display", "none", "-vga", "none", "-serial", "stdio", "-no-reboot",
-		"-kernel", vmlinuz[0], "-initrd", initramfs, "-append", "console=ttyS0 quiet panic=-1 muster.mac=52:54:00:00:00:01 "+insideMark+"=1",
+		"-kernel", vmlinuz[0], "-initrd", initramfs, "-append", "console=ttyS0 quiet panic=-1 muster.mac=52:54:00:00:00:01 "+
+			insideMark+"=1",
 		"-netdev", "user,id=n0,restrict=on", "-device", "virtio-net-pci,netdev=n0,mac=52:54:00:00:00:01",
 		"-drive", disk("virtio", 64), "-device", "virtio-blk-pci,drive=virtio,serial=V1",
 		"-drive", disk("plain", 32), "-device", "virtio-blk-pci,drive=plain,serial=V2,discard=off,write-zeroes=off",
@@ -149,7 +151,8 @@ func TestAQEMUMachineIsErasedAndTested(t *testing.T) {
 	}
 	var facts inventory.Facts
 	must(t, json.Unmarshal(findings.Facts, &facts))
-	if facts.CPUs != 2 || len(facts.Disks) != 7 || len(facts.DIMMs) != 1 || len(facts.NICs) != 1 || facts.System.Vendor != "QEMU" {
+	if facts.CPUs != 2 || len(facts.Disks) != 7 || len(facts.DIMMs) != 1 || len(facts.NICs) != 1 ||
+		facts.System.Vendor != "QEMU" {
 		t.Errorf("facts: %+v", facts)
 	}
 }

@@ -42,7 +42,9 @@ func TestMachinesOfAllShapesAreFoundAsTheyAre(t *testing.T) {
 			t.Parallel()
 			root := inMemory(t)
 			must(t, shapes.Write(root, s.Facts))
-			m := newMachine(Options{Root: root, Tools: told{shapes.LSPCI(s.Facts)}, LinkUp: func(string) error { return nil }}, io.Discard)
+			m := newMachine(Options{Root: root, Tools: told{shapes.LSPCI(s.Facts)}, LinkUp: func(string) error {
+				return nil
+			}}, io.Discard)
 			got := m.facts(t.Context(), m.disks(t.Context()))
 			got.Arch = s.Facts.Arch // this program's
 			if diff := cmp.Diff(s.Facts, got); diff != "" {

@@ -22,7 +22,8 @@ func EraseDisks(ctx context.Context, names []string, shared bool, console io.Wri
 	for _, name := range names {
 		d, ok := m.disk(name)
 		if !ok || d.remote {
-			receipts = append(receipts, protocol.Erased{Disk: name, Error: fmt.Sprintf("%s is no disk of this machine's own", name)})
+			receipts = append(receipts, protocol.Erased{Disk: name, Error: fmt.Sprintf("%s is no disk of this machine's own",
+				name)})
 			continue
 		}
 		e := &erasure{machine: m, disk: d, progress: newProgress()}
@@ -31,13 +32,15 @@ func EraseDisks(ctx context.Context, names []string, shared bool, console io.Wri
 	return receipts
 }
 
-// SpareDisks are the machine's own disks that can be written to and that no guest is ever given: NVMe disks are. Their drivers are loaded first.
+// SpareDisks are the machine's own disks that can be written to and that no guest is ever given: NVMe disks are. Their drivers
+// are loaded first.
 func SpareDisks(ctx context.Context, console io.Writer, o Options) []inventory.Disk {
 	m := newMachine(o, console)
 	m.loadForDisks(ctx)
 	var spare []inventory.Disk
 	for _, name := range m.Names("sys/block") {
-		if d, ok := m.disk(name); ok && !d.remote && !d.readOnly && slices.Contains([]string{"sata", "sas", "scsi", "virtio"}, d.Bus) {
+		if d, ok := m.disk(name); ok && !d.remote && !d.readOnly &&
+			slices.Contains([]string{"sata", "sas", "scsi", "virtio"}, d.Bus) {
 			spare = append(spare, d.Disk)
 		}
 	}

@@ -37,7 +37,8 @@ func TestGuestsSleepOnDisksThatAreTheMachinesOwnAndNoGuestIsGiven(t *testing.T) 
 		must(t, os.MkdirAll(filepath.Join(root, "sys/block"), 0o755))
 		must(t, os.Symlink(dir, filepath.Join(root, "sys/block", d.name)))
 	}
-	for i, alias := range []string{"pci:v00008086d0000A352sv00001028sd0000087Ebc01sc06i01", "pci:v0000144Dd0000A808sv0sd0bc01sc08i02", "pci:v000010DEd00002330sv0sd0bc03sc02i00"} {
+	for i, alias := range []string{"pci:v00008086d0000A352sv00001028sd0000087Ebc01sc06i01",
+		"pci:v0000144Dd0000A808sv0sd0bc01sc08i02", "pci:v000010DEd00002330sv0sd0bc03sc02i00"} {
 		write(t, filepath.Join(root, "sys/bus/pci/devices", fmt.Sprintf("0000:0%d:00.0", i), "modalias"), alias+"\n")
 	}
 	tools := &listener{}

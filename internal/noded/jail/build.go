@@ -83,7 +83,8 @@ func execute(program *os.File, args, environment []string) error {
 	if err != nil {
 		return err
 	}
-	_, _, errno := unix.Syscall6(unix.SYS_EXECVEAT, program.Fd(), uintptr(unsafe.Pointer(empty)), uintptr(unsafe.Pointer(&argv[0])),
+	_, _, errno := unix.Syscall6(unix.SYS_EXECVEAT, program.Fd(), uintptr(unsafe.Pointer(empty)),
+		uintptr(unsafe.Pointer(&argv[0])),
 		uintptr(unsafe.Pointer(&envv[0])), unix.AT_EMPTY_PATH, 0)
 	return fmt.Errorf("begin anew: %w", errno)
 }

@@ -13,7 +13,8 @@ import (
 )
 
 // builders are the calls that a head may make for its jail's sake, and for nothing else.
-var builders = [...]uint32{unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_OPEN_TREE,
+var builders = [...]uint32{unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT,
+	unix.SYS_OPEN_TREE,
 	unix.SYS_MOVE_MOUNT, unix.SYS_MOUNT_SETATTR, unix.SYS_OPEN_BY_HANDLE_AT}
 
 // forbid refuses these calls to this thread and what it starts, on a host whose nodes may not make user namespaces: in one of its
@@ -64,7 +65,8 @@ func mayMakeUsers() bool {
 	defer read.Close()
 	defer write.Close()
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{os.Args[0], "agent", Argument}, &syscall.ProcAttr{
-		Env: []string{waitVariable + "=1"}, Files: []uintptr{read.Fd(), 1, 2}, Sys: &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER},
+		Env: []string{waitVariable + "=1"}, Files: []uintptr{read.Fd(), 1, 2},
+		Sys: &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER},
 	})
 	if err != nil {
 		return !errors.Is(err, unix.EPERM)

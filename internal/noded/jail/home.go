@@ -66,7 +66,8 @@ func numbersOfPeople() (*os.File, error) {
 	}
 	defer write.Close() // at its end the child ends too
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{os.Args[0], "agent", Argument}, &syscall.ProcAttr{
-		Env: []string{waitVariable + "=1"}, Files: []uintptr{read.Fd(), 1, 2}, Sys: &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWUSER},
+		Env: []string{waitVariable + "=1"}, Files: []uintptr{read.Fd(), 1, 2},
+		Sys: &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWUSER},
 	})
 	read.Close()
 	if err != nil {

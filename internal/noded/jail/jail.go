@@ -93,8 +93,10 @@ func ownFileSystem() error {
 	for _, name := range []string{protocol.AgentPath, protocol.SocketDir, protocol.StateDir} {
 		err := unix.Stat(name, &other)
 		if err == nil && other.Dev == home.Dev {
-			return fmt.Errorf("/home is not served, since it is a folder of a larger file system of the controller's host, that of %s: "+
-				"who may mount it could ask for files beside it; it moves to a file system of its own while no node of the cluster "+
+			return fmt.Errorf("/home is not served, since it is a folder of a larger file system of the controller's host, "+
+				"that of %s: "+
+				"who may mount it could ask for files beside it; it moves to a file system of its own while no node of the "+
+				"cluster "+
 				"runs: muster pause and muster resume", name)
 		}
 	}
@@ -106,8 +108,10 @@ func Possible() error {
 	if bounded(unix.CAP_SYS_ADMIN) && bounded(unix.CAP_DAC_READ_SEARCH) {
 		return nil
 	}
-	return errors.New("this head was started without the right to serve /home: when it started, the site had neither machines nor virtual " +
-		"machines, or /home was a folder of the controller's host's own file system; muster pause and muster resume start it with it")
+	return errors.New("this head was started without the right to serve /home: when it started, the site had neither machines " +
+		"nor virtual " +
+		"machines, or /home was a folder of the controller's host's own file system; muster pause and muster resume start it " +
+		"with it")
 }
 
 // Inherit is what Shed has left: a jail, an error that says why there is none, or neither if Shed did nothing. It is to be called
@@ -184,7 +188,8 @@ func bounded(capability uintptr) bool {
 // drop takes capabilities from what this thread, and what it starts, could ever have.
 func drop(capabilities ...uintptr) error {
 	for _, c := range capabilities {
-		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: the kernel has no such
+		// EINVAL: the kernel has no such
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
 			return fmt.Errorf("give up capability %d: %w", c, err)
 		}
 	}

@@ -7,7 +7,8 @@ import "time"
 type Test struct {
 	Number int64 `json:"number"` // of this boot's tests; a higher one is to be done anew
 	Hold   bool  `json:"hold,omitempty"`
-	// Brief asks for a few milliseconds of one CPU only, some seconds after the node's first use began: others run on the CPUs, too.
+	// Brief asks for a few milliseconds of one CPU only, some seconds after the node's first use began: others run on the CPUs,
+	// too.
 	Brief bool `json:"brief,omitempty"`
 	// Neighbours are the names of compute nodes to measure the network to, tried in this order until one answers.
 	Neighbours []string `json:"neighbours,omitempty"`

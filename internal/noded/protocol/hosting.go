@@ -51,8 +51,10 @@ type HostedGuest struct {
 	Cluster string `json:"cluster"` // ID
 	Node    string `json:"node"`    // ID
 	Boot    int64  `json:"boot"`    // a later boot has a higher number; what is there of an earlier one is removed first
-	// Try counts how often something was asked of this boot, and Do is what: that it runs, unless it says otherwise. The host does
-	// it once a try: a guest that has ended since, or could not be made, is made again when Try has grown, and not by the host's own will.
+	// Try counts how often something was asked of this boot, and Do is what: that it runs, unless it says otherwise. The host
+	// does
+	// it once a try: a guest that has ended since, or could not be made, is made again when Try has grown, and not by the host's
+	// own will.
 	Try int64    `json:"try"`
 	Do  HostedDo `json:"do,omitempty"`
 	// Again is how many tries before this one were to do the same, in a row. It is of no matter to the host.
@@ -74,7 +76,8 @@ type HostedGuest struct {
 // HostedDo is what a host is to do with a guest.
 type HostedDo string
 
-// What a host does with a guest. Run makes it anew, unless it runs; Sleep writes its memory to the host's disk and ends it; Wake lets it
+// What a host does with a guest. Run makes it anew, unless it runs; Sleep writes its memory to the host's disk and ends it; Wake
+// lets it
 // run on from there, and never makes it anew. Each may be done again.
 const (
 	DoRun   HostedDo = ""
@@ -106,9 +109,11 @@ type HostedMove struct {
 	Number int64       `json:"number"` // of the move: names, with the node, the way between the two hosts
 	Step   int64       `json:"step"`   // counts what the two are told to do
 	Do     MoveStep    `json:"do"`
-	// Description is the guest in libvirt's words: for MoveReceive as it runs at its old host, for MoveSend as its new one has it.
+	// Description is the guest in libvirt's words: for MoveReceive as it runs at its old host, for MoveSend as its new one has
+	// it.
 	Description string `json:"description,omitempty"`
-	// Peer is the other host, the ID of its machine, and PeerBoot the boot of it that must be spoken to. Its agent's certificate says
+	// Peer is the other host, the ID of its machine, and PeerBoot the boot of it that must be spoken to. Its agent's certificate
+	// says
 	// both.
 	Peer     string `json:"peer"`
 	PeerBoot int64  `json:"peer_boot"`
@@ -159,19 +164,22 @@ type HostedState struct {
 	Running bool   `json:"running,omitempty"`
 	// Unseen says that the host could not look at it: Present and Running are what they were when it last could, and prove
 	// nothing. Detail says why.
-	Unseen     bool            `json:"unseen,omitempty"`
-	CPU        string          `json:"cpu,omitempty"`     // limit in force, as substrate.Limits has it
-	Memory     string          `json:"memory,omitempty"`  // the same
-	Allocation json.RawMessage `json:"holding,omitempty"` // placement.Allocation: what it has; absent before it was given anything
-	Detail     string          `json:"detail,omitempty"`  // why it does not run, or could not be removed
+	Unseen bool   `json:"unseen,omitempty"`
+	CPU    string `json:"cpu,omitempty"`    // limit in force, as substrate.Limits has it
+	Memory string `json:"memory,omitempty"` // the same
+	// placement.Allocation: what it has; absent before it was given anything
+	Allocation json.RawMessage `json:"holding,omitempty"`
+	Detail     string          `json:"detail,omitempty"` // why it does not run, or could not be removed
 	// Try is the newest HostedGuest.Try that is over, whether it succeeded or not. Doing is what the next one is at, in
 	// words ("fetches its image: 40 %"); "" if none is going on.
 	Try   int64  `json:"try,omitempty"`
 	Doing string `json:"doing,omitempty"`
 	// Bytes is how much disk the memory of a guest takes that the newest try has put to sleep.
 	Bytes int64 `json:"bytes,omitempty"`
-	// Refused says that the host cannot give this boot its part, or not do with it what was asked, and why: substrate.ErrRefused. NoRoom
-	// says that its memory does not fit on the host's disk: substrate.ErrNoRoom. Gone says that it neither runs nor sleeps, and cannot
+	// Refused says that the host cannot give this boot its part, or not do with it what was asked, and why: substrate.ErrRefused.
+	// NoRoom
+	// says that its memory does not fit on the host's disk: substrate.ErrNoRoom. Gone says that it neither runs nor sleeps, and
+	// cannot
 	// be brought back: substrate.ErrEnded. Failed is any other reason why the newest try came to nothing.
 	Refused string `json:"refused,omitempty"`
 	NoRoom  string `json:"no_room,omitempty"`

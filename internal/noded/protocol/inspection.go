@@ -21,11 +21,12 @@ type Findings struct {
 
 // Erased is the receipt of one disk.
 type Erased struct {
-	Disk     string        `json:"disk"` // the kernel's name
-	Model    string        `json:"model,omitempty"`
-	Serial   string        `json:"serial,omitempty"`
-	Bytes    int64         `json:"bytes"`
-	Method   string        `json:"method"`          // "nvme sanitize: block erase", "nvme format: user data", "ata secure erase", "discard and zero", "overwrite"
+	Disk   string `json:"disk"` // the kernel's name
+	Model  string `json:"model,omitempty"`
+	Serial string `json:"serial,omitempty"`
+	Bytes  int64  `json:"bytes"`
+	// "nvme sanitize: block erase", "nvme format: user data", "ata secure erase", "discard and zero", "overwrite"
+	Method   string        `json:"method"`
 	Tried    []string      `json:"tried,omitempty"` // better methods that did not work, each with the reason
 	Verified string        `json:"verified"`        // how it was read back: "512 samples of 1 MiB read as zero"
 	OK       bool          `json:"ok"`

@@ -123,7 +123,8 @@ type Config struct {
 	Scheduler  string `json:"scheduler"`
 	Credential []byte `json:"credential,omitempty"`
 	ForEarlier
-	// Stamp is what the reply to a join would have now. When it is another one than that of the last, the agent joins again over its
+	// Stamp is what the reply to a join would have now. When it is another one than that of the last, the agent joins again over
+	// its
 	// certificate: the site changes what it signs with.
 	Stamp  string  `json:"stamp,omitempty"`
 	Queues []Queue `json:"queues"`
@@ -158,7 +159,8 @@ const (
 	PauseSleep  PauseStep = "sleep"      // the nodes are to sleep: note how long jobs may still run, and stop the scheduler
 )
 
-// CheckpointHook is an image's program that lets running jobs save their work before they are queued again: a Task of the system's,
+// CheckpointHook is an image's program that lets running jobs save their work before they are queued again: a Task of the
+// system's,
 // for CheckpointLimit at most.
 const (
 	CheckpointHook  = "/etc/muster/checkpoint"

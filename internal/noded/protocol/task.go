@@ -15,20 +15,22 @@ const (
 const TaskPath = "/agent/v1/task"
 
 // Task is a program that the head is to have run once, as a user of the cluster: by the cluster's scheduler, or, where there is
-// none, on the head itself. The system's runs there always, at once, as root. It stands in the head's Config until its end was heard.
+// none, on the head itself. The system's runs there always, at once, as root. It stands in the head's Config until its end was
+// heard.
 type Task struct {
-	ID      string        `json:"id"`
-	Account string        `json:"account"`           // one of Config.Users, or, of the system's, root
-	System  bool          `json:"system,omitempty"`  // Command is a program of the image; where it has none, all is well
-	Command []string      `json:"command,omitempty"` // started once a rank; or
-	Script  string        `json:"script,omitempty"`  // started once, on the first of its nodes, by bash or what its first line names
-	Queue   string        `json:"queue,omitempty"`   // "": the default
-	Nodes   int           `json:"nodes,omitempty"`   // 0: as many as its ranks take
-	On      []string      `json:"on,omitempty"`      // these nodes
-	Ranks   int           `json:"ranks,omitempty"`   // 0: one a node
-	Whole   bool          `json:"whole,omitempty"`   // shares its nodes with no other job
-	Limit   time.Duration `json:"limit"`             // of its run, without its wait
-	Cancel  bool          `json:"cancel,omitempty"`
+	ID      string   `json:"id"`
+	Account string   `json:"account"`           // one of Config.Users, or, of the system's, root
+	System  bool     `json:"system,omitempty"`  // Command is a program of the image; where it has none, all is well
+	Command []string `json:"command,omitempty"` // started once a rank; or
+	// started once, on the first of its nodes, by bash or what its first line names
+	Script string        `json:"script,omitempty"`
+	Queue  string        `json:"queue,omitempty"` // "": the default
+	Nodes  int           `json:"nodes,omitempty"` // 0: as many as its ranks take
+	On     []string      `json:"on,omitempty"`    // these nodes
+	Ranks  int           `json:"ranks,omitempty"` // 0: one a node
+	Whole  bool          `json:"whole,omitempty"` // shares its nodes with no other job
+	Limit  time.Duration `json:"limit"`           // of its run, without its wait
+	Cancel bool          `json:"cancel,omitempty"`
 	// Boot is the head's that was told of it first. A later one that finds nothing of it does not begin it: it may have run.
 	Boot int64 `json:"boot"`
 }

@@ -40,13 +40,18 @@ func TestWhoIsSlow(t *testing.T) {
 		{"too few passes to judge by", protocol.MemoryBandwidth, []float64{5.1}, alike[:7], false},
 		{"where all vary, nobody is far off", protocol.MemoryBandwidth, []float64{5.1}, noisy, false},
 		{"what was not measured is not slow", protocol.MemoryBandwidth, []float64{0}, alike, false},
-		{"passes without the quantity don't count", protocol.MemoryBandwidth, []float64{5.1}, append([]float64{0, 0}, alike[:6]...), false},
-		{"values that never vary", protocol.ComputeRate, []float64{700}, []float64{1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000}, true},
+		{"passes without the quantity don't count", protocol.MemoryBandwidth, []float64{5.1},
+			append([]float64{0, 0}, alike[:6]...), false},
+		{"values that never vary", protocol.ComputeRate, []float64{700},
+			[]float64{1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000}, true},
 		{"a long round trip", protocol.HeadRoundTrip, []float64{90}, []float64{30, 31, 30, 29, 33, 30, 30, 31}, true},
-		{"a round trip that is a little longer", protocol.HeadRoundTrip, []float64{55}, []float64{30, 31, 30, 29, 33, 30, 30, 31}, false},
+		{"a round trip that is a little longer", protocol.HeadRoundTrip, []float64{55}, []float64{30, 31, 30, 29, 33, 30, 30, 31},
+			false},
 		{"a short round trip", protocol.HeadRoundTrip, []float64{1}, []float64{30, 31, 30, 29, 33, 30, 30, 31}, false},
-		{"a link that is a tenth of the others", protocol.HeadThroughput, []float64{112}, []float64{1120, 1110, 1125, 1118, 1121, 1120, 1119, 900}, true},
-		{"one that is a third less, as it met others", protocol.HeadThroughput, []float64{750}, []float64{1120, 1110, 1125, 1118, 1121, 1120, 1119, 900}, false},
+		{"a link that is a tenth of the others", protocol.HeadThroughput, []float64{112},
+			[]float64{1120, 1110, 1125, 1118, 1121, 1120, 1119, 900}, true},
+		{"one that is a third less, as it met others", protocol.HeadThroughput, []float64{750},
+			[]float64{1120, 1110, 1125, 1118, 1121, 1120, 1119, 900}, false},
 	} {
 		if got := slow(c.quantity, c.mine, c.theirs); (got != "") != c.slow {
 			t.Errorf("%s: %q", c.name, got)
@@ -63,7 +68,8 @@ func TestASlowNodeIsToldInAUsersWords(t *testing.T) {
 
 func TestASummaryLeavesOutWhatWasNotMeasured(t *testing.T) {
 	test := protocol.TestResult{Measures: []protocol.Measure{
-		{Quantity: protocol.HeadRoundTrip, Value: 0.5}, {Quantity: protocol.HeadThroughput, Why: "it was busy"}, {Quantity: protocol.MemoryBandwidth, Value: 11.23},
+		{Quantity: protocol.HeadRoundTrip, Value: 0.5}, {Quantity: protocol.HeadThroughput, Why: "it was busy"},
+		{Quantity: protocol.MemoryBandwidth, Value: 11.23},
 	}}
 	if got, want := acceptance.Summary(test), "memory bandwidth 11.2 GB/s, round trip to the head 0.500 µs"; got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -133,7 +139,8 @@ func TestTheUnitDoesNotMatter(t *testing.T) {
 		for _, v := range theirs {
 			scaled = append(scaled, v*thousand)
 		}
-		if (slow(kind.Quantity, []float64{mine}, theirs) == "") != (slow(kind.Quantity, []float64{mine * thousand}, scaled) == "") {
+		if (slow(kind.Quantity, []float64{mine}, theirs) == "") != (slow(kind.Quantity, []float64{mine * thousand},
+			scaled) == "") {
 			t.Fatalf("%v among %v is judged by its unit", mine, theirs)
 		}
 	})
@@ -141,7 +148,8 @@ func TestTheUnitDoesNotMatter(t *testing.T) {
 
 func TestNobodyIsJudgedByTooFewOrForNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		kind, theirs := quantity(t), rapid.SliceOfN(rapid.Float64Range(0.001, 1e6), 0, inventory.DefaultAcceptance().Passes-1).Draw(t, "others")
+		kind, theirs := quantity(t), rapid.SliceOfN(rapid.Float64Range(0.001, 1e6), 0, inventory.DefaultAcceptance().Passes-1).
+			Draw(t, "others")
 		if got := slow(kind.Quantity, []float64{rapid.Float64Range(0.0001, 1e9).Draw(t, "mine")}, theirs); got != "" {
 			t.Fatal(got)
 		}

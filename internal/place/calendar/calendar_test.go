@@ -199,7 +199,8 @@ func possible(c calendar.Calendar, all []calendar.Booking) bool {
 		}
 	machines:
 		for m, machine := range c.Machines {
-			if !nodes[i].class.Has(machine.Machine) || machine.By != "" && (machine.Until.IsZero() || machine.Until.After(nodes[i].b.From) || !nodes[i].b.From.After(c.Now)) {
+			if !nodes[i].class.Has(machine.Machine) || machine.By != "" &&
+				(machine.Until.IsZero() || machine.Until.After(nodes[i].b.From) || !nodes[i].b.From.After(c.Now)) {
 				continue
 			}
 			for j := range i {
@@ -218,7 +219,8 @@ func possible(c calendar.Calendar, all []calendar.Booking) bool {
 }
 
 // admit fills a calendar with what it accepts.
-func admit(t interface{ Fatalf(string, ...any) }, d dice, c *calendar.Calendar, classes []inventory.Class, refused func(calendar.Booking)) {
+func admit(t interface{ Fatalf(string, ...any) }, d dice, c *calendar.Calendar, classes []inventory.Class,
+	refused func(calendar.Booking)) {
 	for i := range d(1, 8) {
 		b := drawBooking(d, fmt.Sprint(i), classes)
 		if given, conflict := c.Check(b); conflict == nil {
@@ -426,7 +428,8 @@ func TestTheTableAddsUp(t *testing.T) {
 						}
 					}
 				}
-				if lasts := !b.From.After(at(h)) && (b.Until.IsZero() || b.Until.After(at(h))); lasts != (shown > 0) || lasts && shown != wanted {
+				if lasts := !b.From.After(at(h)) && (b.Until.IsZero() || b.Until.After(at(h))); lasts != (shown > 0) || lasts &&
+					shown != wanted {
 					t.Fatalf("hour %d: booking %s of %d is shown with %d", h, b.By, wanted, shown)
 				}
 			}

@@ -11,7 +11,8 @@ import (
 
 // job waits for nodes of queue cpu.
 func job(nodes, cpus int) protocol.WaitingJob {
-	return protocol.WaitingJob{ID: 1, Tasks: 1, Queues: []string{"cpu"}, Nodes: nodes, CPUs: cpus, NodeCPUs: 1, Grows: true, Reason: "Resources"}
+	return protocol.WaitingJob{ID: 1, Tasks: 1, Queues: []string{"cpu"}, Nodes: nodes, CPUs: cpus, NodeCPUs: 1, Grows: true,
+		Reason: "Resources"}
 }
 
 func busy(n int) []Node {
@@ -81,7 +82,8 @@ func TestAJobIsCountedForOneQueueAlone(t *testing.T) {
 }
 
 func someQueue(t *rapid.T) Queue {
-	q := Queue{Name: "cpu", IdleAfter: time.Duration(rapid.IntRange(1, 10).Draw(t, "idle after")) * time.Minute, CPUs: rapid.IntRange(0, 4).Draw(t, "cpus")}
+	q := Queue{Name: "cpu", IdleAfter: time.Duration(rapid.IntRange(1, 10).Draw(t, "idle after")) * time.Minute,
+		CPUs: rapid.IntRange(0, 4).Draw(t, "cpus")}
 	q.Max = rapid.IntRange(1, 12).Draw(t, "max")
 	q.Min = rapid.IntRange(0, q.Max).Draw(t, "min")
 	q.Target = rapid.IntRange(q.Min, q.Max).Draw(t, "target")
@@ -98,7 +100,8 @@ func someQueue(t *rapid.T) Queue {
 func someJobs(t *rapid.T) (jobs []protocol.WaitingJob) {
 	for range rapid.IntRange(0, 5).Draw(t, "jobs") {
 		j := job(rapid.IntRange(1, 5).Draw(t, "nodes"), rapid.IntRange(1, 8).Draw(t, "cpus"))
-		j.Tasks, j.Whole, j.Grows = rapid.IntRange(1, 3).Draw(t, "tasks"), rapid.Bool().Draw(t, "whole"), rapid.Bool().Draw(t, "grows")
+		j.Tasks, j.Whole, j.Grows = rapid.IntRange(1, 3).Draw(t, "tasks"), rapid.Bool().Draw(t, "whole"), rapid.Bool().
+			Draw(t, "grows")
 		jobs = append(jobs, j)
 	}
 	return jobs

@@ -73,7 +73,8 @@ func Parse(text string) (*Graph, error) {
 		}
 	}
 	if len(d.nodes) == 0 {
-		return nil, fmt.Errorf("line %d: no node before the end of the text; it should be the output of `ibnetdiscover`", max(1, number))
+		return nil, fmt.Errorf("line %d: no node before the end of the text; it should be the output of `ibnetdiscover`",
+			max(1, number))
 	}
 	return d.graph()
 }
@@ -115,7 +116,8 @@ func (d *discovery) graph() (*Graph, error) {
 		case !told:
 			return nil, fmt.Errorf("line %d: %s has a cable to %s, which is not in the text: was it cut off?", c.line, here, c.to)
 		case back.to != here:
-			return nil, fmt.Errorf("line %d: %s has a cable to %s, which line %d says has one to %s", c.line, here, c.to, back.line, back.to)
+			return nil, fmt.Errorf("line %d: %s has a cable to %s, which line %d says has one to %s", c.line, here, c.to,
+				back.line, back.to)
 		}
 		mine, isSwitch := switches[here.node]
 		theirs, ofSwitch := switches[c.to.node]
@@ -153,6 +155,7 @@ func (d *discovery) port(g *Graph, here end, c cable, leaf int) error {
 	if host == "" || strings.HasPrefix(host, "MT") || strings.Contains(device, " ") {
 		host, device = adapter.String(), ""
 	}
-	g.Ports = append(g.Ports, Port{GUID: guid, Adapter: adapter, Host: host, Interface: fmt.Sprintf("%s/%d", device, here.port), Switch: leaf, At: strconv.Itoa(c.to.port)})
+	g.Ports = append(g.Ports, Port{GUID: guid, Adapter: adapter, Host: host, Interface: fmt.Sprintf("%s/%d", device, here.port),
+		Switch: leaf, At: strconv.Itoa(c.to.port)})
 	return nil
 }

@@ -83,7 +83,8 @@ func graphOf(all []*neighbour) (*Graph, error) {
 	for _, n := range all {
 		id := chassis(n)
 		if id == "" {
-			return nil, fmt.Errorf("line %d: the neighbour of %s at %s has no chassis.mac, chassis.local, chassis.ifname or chassis.ip", n.line, n.machine, n.name)
+			return nil, fmt.Errorf("line %d: the neighbour of %s at %s has no chassis.mac, chassis.local, chassis.ifname or "+
+				"chassis.ip", n.line, n.machine, n.name)
 		}
 		names[id] = n.fields["chassis.name"]
 	}
@@ -92,7 +93,9 @@ func graphOf(all []*neighbour) (*Graph, error) {
 		g.Switches = append(g.Switches, Switch{ID: id, Name: names[id]})
 	}
 	for _, n := range all {
-		leaf, _ := slices.BinarySearchFunc(g.Switches, chassis(n), func(s Switch, id string) int { return strings.Compare(s.ID, id) })
+		leaf, _ := slices.BinarySearchFunc(g.Switches, chassis(n), func(s Switch, id string) int {
+			return strings.Compare(s.ID, id)
+		})
 		at := cmp.Or(n.fields["port.ifname"], n.fields["port.local"], n.fields["port.mac"], n.fields["port.descr"])
 		g.Ports = append(g.Ports, Port{Host: n.machine, Interface: n.name, Switch: leaf, At: at})
 	}

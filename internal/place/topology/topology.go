@@ -42,9 +42,10 @@ type Port struct {
 	Adapter   fabric.GUID `json:"adapter,omitzero"` // on InfiniBand its node's, which a machine's facts have
 	Host      string      `json:"host"`             // as the host names itself
 	Interface string      `json:"interface,omitempty"`
-	Rail      int         `json:"rail"`         // which of the host's ports, from 0: the same number on all hosts for ports of the same name
-	Switch    int         `json:"switch"`       // its leaf, in Graph.Switches
-	At        string      `json:"at,omitempty"` // which port of the leaf
+	// which of the host's ports, from 0: the same number on all hosts for ports of the same name
+	Rail   int    `json:"rail"`
+	Switch int    `json:"switch"`       // its leaf, in Graph.Switches
+	At     string `json:"at,omitempty"` // which port of the leaf
 }
 
 // Link is all cables between two switches.
@@ -169,7 +170,8 @@ func (g *Graph) order(rail func(Port) string) {
 		g.Ports[i].Rail, _ = slices.BinarySearchFunc(names, rail(p), naturally)
 	}
 	slices.SortFunc(g.Ports, func(a, b Port) int {
-		return cmp.Or(naturally(a.Host, b.Host), cmp.Compare(a.Rail, b.Rail), cmp.Compare(a.GUID, b.GUID), cmp.Compare(a.Interface, b.Interface))
+		return cmp.Or(naturally(a.Host, b.Host), cmp.Compare(a.Rail, b.Rail), cmp.Compare(a.GUID, b.GUID),
+			cmp.Compare(a.Interface, b.Interface))
 	})
 	slices.SortFunc(g.Links, func(a, b Link) int { return cmp.Or(cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B)) })
 }

@@ -82,8 +82,10 @@ func TestASnapshotTellsLeafRailAndLinks(t *testing.T) {
 	want := &Graph{
 		Switches: []Switch{{"0x0002c90200000001", "leaf01"}, {"0x0002c90200000002", "leaf02"}},
 		Ports: []Port{
-			{0x2c90300000011, 0x2c90300000010, "n1", "mlx5_0/1", 0, 0, "1"}, {0x2c90300000111, 0x2c90300000110, "n1", "mlx5_2/1", 1, 1, "1"},
-			{0x2c90300000021, 0x2c90300000020, "n2", "mlx5_0/1", 0, 0, "2"}, {0x2c90300000121, 0x2c90300000120, "n2", "mlx5_2/1", 1, 1, "2"},
+			{0x2c90300000011, 0x2c90300000010, "n1", "mlx5_0/1", 0, 0, "1"},
+			{0x2c90300000111, 0x2c90300000110, "n1", "mlx5_2/1", 1, 1, "1"},
+			{0x2c90300000021, 0x2c90300000020, "n2", "mlx5_0/1", 0, 0, "2"},
+			{0x2c90300000121, 0x2c90300000120, "n2", "mlx5_2/1", 1, 1, "2"},
 		},
 		Links: []Link{{0, 1, 3}},
 	}
@@ -141,22 +143,28 @@ func TestHostsSeeTheirSwitchByLLDP(t *testing.T) {
 func TestWhatIsNoSnapshotIsRefusedWithItsLine(t *testing.T) {
 	cut := twoRails[:strings.Index(twoRails, "caguid=0x2c90300000110")]
 	for name, c := range map[string]struct{ text, want string }{
-		"nothing":               {"", "line 1: no node before the end"},
-		"another program's":     {"CA 'mlx5_0'\n", `line 1: "CA 'mlx5_0'" is not output of ibnetdiscover`},
-		"cut off":               {cut, "line 19: S-0002c90200000002[1] has a cable to H-0002c90300000110[1], which is not in the text"},
-		"a node twice":          {twoRails + `Ca	1 "H-0002c90300000120"		# "n2 mlx5_2"`, "is described twice"},
-		"two cables":            {strings.Replace(twoRails, "[2]\t\"H-0002c90300000020\"", "[1]\t\"H-0002c90300000020\"", 1), "line 12: port S-0002c90200000001[1] has a second cable"},
-		"ends that differ":      {strings.Replace(twoRails, "[34]\t\"S-0002c90200000002\"[34]", "[33]\t\"S-0002c90200000002\"[34]", 1), "line 21 says has one to S-0002c90200000001[34]"},
-		"a port of nobody":      {`[1]	"S-0002c90200000001"[1]`, "line 1: a port before any node"},
-		"a port without a GUID": {strings.Replace(twoRails, "[1](2c90300000011) \t\"S", "[1] \t\"S", 1), "line 27: port H-0002c90300000010[1] has no GUID"},
-		"a port of GUID 0":      {strings.Replace(twoRails, "[1](2c90300000011) \t\"S", "[1](0) \t\"S", 1), "line 27: port H-0002c90300000010[1]: "},
-		"a high port":           {strings.Replace(twoRails, "[36]", "[999]", 1), "line 15: a port's number is at most 255"},
-		"nobody's neighbour":    {"lldp.eth0.chassis.mac=00:1c:73:00:00:01\n", "line 1: a line machine=NAME must come first"},
-		"a nameless machine":    {"machine=\n", "line 1: machine= without a name"},
-		"LLDP without a value":  {"machine=n1\nlldp.eth0.chassis.mac\n", "line 2: "},
-		"no chassis":            {"machine=n1\nlldp.eth0.port.ifname=1\n", "line 2: the neighbour of n1 at eth0 has no chassis.mac"},
-		"LLDP without any":      {"machine=n1\n", "no interface has a neighbour"},
-		"other words":           {"machine=n1\nhello\n", `line 2: "hello" is not output`},
+		"nothing":           {"", "line 1: no node before the end"},
+		"another program's": {"CA 'mlx5_0'\n", `line 1: "CA 'mlx5_0'" is not output of ibnetdiscover`},
+		"cut off": {cut,
+			"line 19: S-0002c90200000002[1] has a cable to H-0002c90300000110[1], which is not in the text"},
+		"a node twice": {twoRails + `Ca	1 "H-0002c90300000120"		# "n2 mlx5_2"`, "is described twice"},
+		"two cables": {strings.Replace(twoRails, "[2]\t\"H-0002c90300000020\"", "[1]\t\"H-0002c90300000020\"", 1),
+			"line 12: port S-0002c90200000001[1] has a second cable"},
+		"ends that differ": {strings.Replace(twoRails, "[34]\t\"S-0002c90200000002\"[34]",
+			"[33]\t\"S-0002c90200000002\"[34]", 1), "line 21 says has one to S-0002c90200000001[34]"},
+		"a port of nobody": {`[1]	"S-0002c90200000001"[1]`, "line 1: a port before any node"},
+		"a port without a GUID": {strings.Replace(twoRails, "[1](2c90300000011) \t\"S", "[1] \t\"S", 1),
+			"line 27: port H-0002c90300000010[1] has no GUID"},
+		"a port of GUID 0": {strings.Replace(twoRails, "[1](2c90300000011) \t\"S", "[1](0) \t\"S", 1),
+			"line 27: port H-0002c90300000010[1]: "},
+		"a high port":          {strings.Replace(twoRails, "[36]", "[999]", 1), "line 15: a port's number is at most 255"},
+		"nobody's neighbour":   {"lldp.eth0.chassis.mac=00:1c:73:00:00:01\n", "line 1: a line machine=NAME must come first"},
+		"a nameless machine":   {"machine=\n", "line 1: machine= without a name"},
+		"LLDP without a value": {"machine=n1\nlldp.eth0.chassis.mac\n", "line 2: "},
+		"no chassis": {"machine=n1\nlldp.eth0.port.ifname=1\n",
+			"line 2: the neighbour of n1 at eth0 has no chassis.mac"},
+		"LLDP without any": {"machine=n1\n", "no interface has a neighbour"},
+		"other words":      {"machine=n1\nhello\n", `line 2: "hello" is not output`},
 	} {
 		if _, err := Read(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; it should say %q", name, err, c.want)
@@ -186,8 +194,9 @@ func TestMachinesOnTheSameLeavesAreInOnePlace(t *testing.T) {
 
 func TestTheLongestRailCounts(t *testing.T) {
 	g := &Graph{
-		Switches: []Switch{{ID: "1", Name: "a"}, {ID: "2", Name: "b"}, {ID: "3", Name: "top"}, {ID: "4", Name: "a"}, {ID: "5", Name: "alone"}},
-		Links:    []Link{{0, 2, 4}, {1, 2, 4}, {2, 3, 1}},
+		Switches: []Switch{{ID: "1", Name: "a"}, {ID: "2", Name: "b"}, {ID: "3", Name: "top"}, {ID: "4", Name: "a"},
+			{ID: "5", Name: "alone"}},
+		Links: []Link{{0, 2, 4}, {1, 2, 4}, {2, 3, 1}},
 		Ports: []Port{
 			{Adapter: 1, Host: "x", Rail: 0, Switch: 0}, {Adapter: 2, Host: "x", Rail: 1, Switch: 1},
 			{Adapter: 3, Host: "y", Rail: 0, Switch: 0}, {Adapter: 4, Host: "y", Rail: 1, Switch: 3},
@@ -195,8 +204,10 @@ func TestTheLongestRailCounts(t *testing.T) {
 			{Adapter: 6, Host: "lost", Rail: 0, Switch: 4},
 		},
 	}
-	m := g.Map("ib0", []Machine{{ID: "x", Adapters: []fabric.GUID{1, 2}}, {ID: "y", Adapters: []fabric.GUID{3, 4}}, {ID: "z", Adapters: []fabric.GUID{5}}, {ID: "lost", Adapters: []fabric.GUID{6}}})
-	for pair, want := range map[[2]string]int{{"x", "x"}: 0, {"x", "y"}: 2, {"x", "z"}: 2, {"y", "z"}: 0, {"x", "lost"}: Unreachable, {"z", "lost"}: Unreachable} {
+	m := g.Map("ib0", []Machine{{ID: "x", Adapters: []fabric.GUID{1, 2}}, {ID: "y", Adapters: []fabric.GUID{3, 4}},
+		{ID: "z", Adapters: []fabric.GUID{5}}, {ID: "lost", Adapters: []fabric.GUID{6}}})
+	for pair, want := range map[[2]string]int{{"x", "x"}: 0, {"x", "y"}: 2, {"x", "z"}: 2, {"y", "z"}: 0,
+		{"x", "lost"}: Unreachable, {"z", "lost"}: Unreachable} {
 		a, _ := m.At(pair[0])
 		b, _ := m.At(pair[1])
 		if got := m.Hops(a, b); got != want {
@@ -224,7 +235,8 @@ func TestAGraphSurvivesItsRow(t *testing.T) {
 			t.Errorf("%v %v\n%+v\n%+v", err, back.Check(), g, back)
 		}
 	}
-	for _, bad := range []Graph{{Ports: []Port{{Switch: 0}}}, {Switches: make([]Switch, 2), Links: []Link{{1, 0, 1}}}, {Switches: make([]Switch, 2), Links: []Link{{0, 1, 0}}}} {
+	for _, bad := range []Graph{{Ports: []Port{{Switch: 0}}}, {Switches: make([]Switch, 2), Links: []Link{{1, 0, 1}}},
+		{Switches: make([]Switch, 2), Links: []Link{{0, 1, 0}}}} {
 		if bad.Check() == nil {
 			t.Errorf("%+v passes", bad)
 		}
@@ -232,7 +244,8 @@ func TestAGraphSurvivesItsRow(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	for _, seed := range []string{"", twoRails, lldp, fabrictest.FatTree(3, 2, 1), strings.Replace(twoRails, "n1 mlx5_0", `"# "`, 1), "[1]", "machine=x\nlldp.a.b=\n"} {
+	for _, seed := range []string{"", twoRails, lldp, fabrictest.FatTree(3, 2, 1),
+		strings.Replace(twoRails, "n1 mlx5_0", `"# "`, 1), "[1]", "machine=x\nlldp.a.b=\n"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -16,7 +16,8 @@ func Factory() substrate.Factory {
 	return substrate.Factory{
 		Name: "pool",
 		Doc:  "machines of a pool, which boot in half a minute and lose what they had",
-		Caps: substrate.Capabilities{Kernel: true, OwnCPUs: true, Enrols: substrate.ByNumber, Lead: time.Minute, Turnaround: time.Minute},
+		Caps: substrate.Capabilities{Kernel: true, OwnCPUs: true, Enrols: substrate.ByNumber, Lead: time.Minute,
+			Turnaround: time.Minute},
 		Open: func(_ context.Context, e substrate.Env) (substrate.Substrate, error) {
 			return newDriver(e.Sockets), nil
 		},

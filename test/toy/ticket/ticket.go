@@ -38,7 +38,8 @@ type Ticket struct {
 
 // Add stores a new ticket.
 func Add(ctx context.Context, tx *core.Tx, id, text string) error {
-	_, err := tx.Exec(ctx, `INSERT INTO ticket (id, text, phase, phase_at, wake_at) VALUES ($1, $2, $3, now_ms(), now_ms())`, id, text, string(core.Pending))
+	_, err := tx.Exec(ctx, `INSERT INTO ticket (id, text, phase, phase_at, wake_at) VALUES ($1, $2, $3, now_ms(), now_ms())`, id,
+		text, string(core.Pending))
 	if err != nil {
 		return fmt.Errorf("add ticket %s: %w", id, err)
 	}
@@ -70,9 +71,11 @@ func Life(db *core.Store) core.Table {
 			return t, core.Subject{Life: t.Life, Event: core.Event{Node: id}}, err
 		},
 		Phases: map[core.Phase]core.Handler[Ticket]{
-			core.Pending: {Do: func(context.Context, Ticket) core.Outcome { return core.Advance(Working, "somebody works on it") }},
-			Working:      {Do: work, Deadline: func(t Ticket) time.Time { return t.PhaseAt.Add(time.Hour) }, Late: late},
-			core.Failed:  {Do: func(context.Context, Ticket) core.Outcome { return core.Rest() }},
+			core.Pending: {Do: func(context.Context, Ticket) core.Outcome {
+				return core.Advance(Working, "somebody works on it")
+			}},
+			Working:     {Do: work, Deadline: func(t Ticket) time.Time { return t.PhaseAt.Add(time.Hour) }, Late: late},
+			core.Failed: {Do: func(context.Context, Ticket) core.Outcome { return core.Rest() }},
 		},
 	}
 }

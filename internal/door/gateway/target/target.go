@@ -60,7 +60,8 @@ func (t Target) Connect(ctx context.Context) (ssh.Conn, <-chan ssh.NewChannel, <
 			MACs:    []string{ssh.HMACSHA256ETM, ssh.HMACSHA512ETM},
 		},
 		ClientVersion: "SSH-2.0-Muster",
-		User:          t.Account, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: t.Known, HostKeyAlgorithms: t.Algorithms,
+		User:          t.Account, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: t.Known,
+		HostKeyAlgorithms: t.Algorithms,
 	})
 	if !stop() && err == nil { // the connection was closed in this moment
 		err = context.Cause(ctx)

@@ -51,8 +51,10 @@ func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case r.URL.Path == "/.well-known/openid-configuration":
 		answer = map[string]any{
-			"issuer": i.URL, "authorization_endpoint": i.URL + "/auth", "token_endpoint": i.URL + "/token", "jwks_uri": i.URL + "/keys",
-			"device_authorization_endpoint": i.URL + "/device", "id_token_signing_alg_values_supported": []string{"RS256", "HS256", "none"},
+			"issuer": i.URL, "authorization_endpoint": i.URL + "/auth", "token_endpoint": i.URL + "/token",
+			"jwks_uri":                      i.URL + "/keys",
+			"device_authorization_endpoint": i.URL + "/device", "id_token_signing_alg_values_supported": []string{"RS256",
+				"HS256", "none"},
 		}
 	case r.URL.Path == "/keys":
 		answer["keys"] = []map[string]string{{"kty": "RSA", "kid": "1", "use": "sig", "alg": "RS256",
@@ -85,7 +87,8 @@ func encode(text []byte) string { return base64.RawURLEncoding.EncodeToString(te
 
 // Claims are those of a good ID token for client muster, with what is given instead; nil leaves a claim out.
 func (i *Issuer) Claims(instead map[string]any) map[string]any {
-	claims := map[string]any{"iss": i.URL, "sub": "s-1", "aud": "muster", "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(), "preferred_username": "alice"}
+	claims := map[string]any{"iss": i.URL, "sub": "s-1", "aud": "muster", "iat": time.Now().Unix(),
+		"exp": time.Now().Add(time.Hour).Unix(), "preferred_username": "alice"}
 	maps.Copy(claims, instead)
 	maps.DeleteFunc(claims, func(_ string, value any) bool { return value == nil })
 	return claims

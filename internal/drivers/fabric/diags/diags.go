@@ -44,7 +44,8 @@ func (p Programs) Master(ctx context.Context) (fabric.GUID, error) {
 	return parseMaster(text)
 }
 
-// Tables reads the tables of all adapters' ports of a snapshot. Those that do not answer, or that are no longer where the snapshot
+// Tables reads the tables of all adapters' ports of a snapshot. Those that do not answer, or that are no longer where the
+// snapshot
 // has them, are not in it: smpquery is run for each port, and ibnetdiscover once more, since a port that moved meanwhile was not
 // the one that was read.
 func (p Programs) Tables(ctx context.Context, snapshot []byte) (fabric.Tables, error) {
@@ -81,7 +82,8 @@ func (p Programs) query(ctx context.Context, places map[fabric.GUID]Place) (fabr
 	scripts := make([]strings.Builder, min(shells, len(places)))
 	n := 0
 	for g, at := range places {
-		fmt.Fprintf(&scripts[n%len(scripts)], "echo port %s\nsmpquery pkeys %s %d 2>&1 || echo failed\n", g, quotedAll(p.Options), at.LID)
+		fmt.Fprintf(&scripts[n%len(scripts)], "echo port %s\nsmpquery pkeys %s %d 2>&1 || echo failed\n", g, quotedAll(p.Options),
+			at.LID)
 		n++
 	}
 	type answer struct {

@@ -44,7 +44,8 @@ func Places(text []byte) (map[fabric.GUID]Place, error) {
 			return nil, fmt.Errorf("ibnetdiscover, line %d: local identifier %s is out of range", n+1, m[2])
 		}
 		if _, twice := places[guid]; twice {
-			return nil, fmt.Errorf("ibnetdiscover, line %d: port %s is there twice, so that nobody can say which one is meant", n+1, guid)
+			return nil, fmt.Errorf("ibnetdiscover, line %d: port %s is there twice, so that nobody can say which one is meant",
+				n+1, guid)
 		}
 		places[guid] = Place{node, uint16(lid)}
 	}

@@ -35,9 +35,10 @@ func TestPlacesAreReadFromASnapshot(t *testing.T) {
 		t.Errorf("%v, %v", places, err)
 	}
 	for name, text := range map[string]string{
-		"nothing":          "",
-		"a port twice":     fabrictest.FatTree(2, 2, 1) + fabrictest.FatTree(1, 2, 1),
-		"LIDs of 17 bits":  "Ca\t1 \"H-0002c90300100040\"\n[1](2c90300100041) \t\"S-0002c90200100020\"[1]\t\t# lid 99999 lmc 0 \"leaf2\" lid 4 4xFDR\n",
+		"nothing":      "",
+		"a port twice": fabrictest.FatTree(2, 2, 1) + fabrictest.FatTree(1, 2, 1),
+		"LIDs of 17 bits": "Ca\t1 \"H-0002c90300100040\"\n[1](2c90300100041) \t\"S-0002c90200100020\"[1]\t\t# lid 99999 lmc " +
+			"0 \"leaf2\" lid 4 4xFDR\n",
 		"no adapters' own": "[1](2c90300100041) \t\"S-0002c90200100020\"[1]\t\t# lid 9 lmc 0 \"leaf2\" lid 4 4xFDR\n",
 	} {
 		if places, err := Places([]byte(text)); err == nil {
@@ -47,10 +48,13 @@ func TestPlacesAreReadFromASnapshot(t *testing.T) {
 }
 
 func TestTheMasterIsReadFromWhatSminfoSays(t *testing.T) {
-	if g, err := parseMaster([]byte("sminfo: sm lid 4 sm guid 0x2c90300100001, activity count 737 priority 0 state 3 SMINFO_MASTER\n")); err != nil || g != 0x0002c90300100001 {
+	if g, err := parseMaster([]byte(
+		"sminfo: sm lid 4 sm guid 0x2c90300100001, activity count 737 priority 0 state 3 SMINFO_MASTER\n")); err != nil ||
+		g != 0x0002c90300100001 {
 		t.Errorf("%s, %v", g, err)
 	}
-	if g, err := parseMaster([]byte("sminfo: sm lid 4 sm guid 0x2c90300100001, activity count 737 priority 0 state 2 SMINFO_STANDBY\n")); err == nil {
+	if g, err := parseMaster([]byte(
+		"sminfo: sm lid 4 sm guid 0x2c90300100001, activity count 737 priority 0 state 2 SMINFO_STANDBY\n")); err == nil {
 		t.Errorf("a standby one: %s", g)
 	}
 }

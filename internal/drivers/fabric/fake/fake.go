@@ -48,7 +48,8 @@ var _ fabric.Driver = (*Fabric)(nil)
 
 // New makes a fabric that was never told anything: its manager and all ports are in the default partition alone.
 func New(manager fabric.GUID, ports ...fabric.GUID) *Fabric {
-	f := &Fabric{manager: manager, changes: make(chan struct{}, 1), ports: map[fabric.GUID]*port{}, intent: fabric.Intent{Managers: []fabric.GUID{manager}}}
+	f := &Fabric{manager: manager, changes: make(chan struct{}, 1), ports: map[fabric.GUID]*port{},
+		intent: fabric.Intent{Managers: []fabric.GUID{manager}}}
 	f.changes <- struct{}{}
 	for _, g := range append([]fabric.GUID{manager}, ports...) {
 		f.ports[g] = &port{capacity: Capacity}
@@ -162,11 +163,13 @@ func (f *Fabric) admit(i fabric.Intent) error {
 		return err
 	}
 	if !slices.Contains(i.Managers, f.manager) {
-		return fmt.Errorf("%w: the subnet manager's own port %s is not among the managers, and would not be reached any more", fabric.ErrRefused, f.manager)
+		return fmt.Errorf("%w: the subnet manager's own port %s is not among the managers, and would not be reached any more",
+			fabric.ErrRefused, f.manager)
 	}
 	for g, entries := range i.Tables() {
 		if p := f.ports[g]; p != nil && len(entries) > p.capacity {
-			return fmt.Errorf("%w: port %s would be in %d partitions, and its table has room for %d; fewer clusters can use it at once", fabric.ErrRefused, g, len(entries), p.capacity)
+			return fmt.Errorf("%w: port %s would be in %d partitions, and its table has room for %d; fewer clusters can use "+
+				"it at once", fabric.ErrRefused, g, len(entries), p.capacity)
 		}
 	}
 	return nil

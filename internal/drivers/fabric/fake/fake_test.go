@@ -31,11 +31,13 @@ func TestTheFakeKeepsTheContract(t *testing.T) {
 func TestFaultsStrike(t *testing.T) {
 	ctx := context.Background()
 	sm, a := fabric.GUID(1), fabric.GUID(2)
-	i := fabric.Intent{Partitions: []fabric.Partition{{Key: 5, Members: map[fabric.GUID]fabric.Membership{a: fabric.Full}}}, Managers: []fabric.GUID{sm}}
+	i := fabric.Intent{Partitions: []fabric.Partition{{Key: 5, Members: map[fabric.GUID]fabric.Membership{a: fabric.Full}}},
+		Managers: []fabric.GUID{sm}}
 	f := New(sm, a)
 
 	f.FailOpen(true)
-	if err := f.Apply(ctx, i); !errors.Is(err, ErrOpen) || errors.Is(err, fabric.ErrRefused) || errors.Is(err, fabric.ErrResisted) {
+	if err := f.Apply(ctx, i); !errors.Is(err, ErrOpen) || errors.Is(err, fabric.ErrRefused) ||
+		errors.Is(err, fabric.ErrResisted) {
 		t.Errorf("open: %v", err)
 	}
 	if seen, _ := f.Observe(ctx); len(fabric.Compare(i, seen)) != 1 || seen[a].Entries[0] != 0xffff {

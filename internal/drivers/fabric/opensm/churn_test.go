@@ -40,12 +40,15 @@ func faults() []fault {
 			}
 		}},
 		// A manager that is started anew rewrites tables; a sweep does not.
-		{name: "a host writes its own table", rogue: true, strike: func(t *testing.T, r *rig, p fabric.GUID) { r.write(t, p, 0x8666) },
+		{name: "a host writes its own table", rogue: true, strike: func(t *testing.T, r *rig, p fabric.GUID) {
+			r.write(t, p, 0x8666)
+		},
 			mend: func(t *testing.T, r *rig, _ fabric.GUID) { r.managers[0].Kill(); r.managers[0].start(t) }},
 	}
 }
 
-// churn has twenty clusters come and go, in so many steps at most, on a fabric where something goes wrong in every other step. At no time
+// churn has twenty clusters come and go, in so many steps at most, on a fabric where something goes wrong in every other step. At
+// no time
 // does a port hold what neither the intent nor the one before gives it; once the fault is mended the tables are the intent's.
 func churn(t *testing.T, r *rig, steps int, random *rand.Rand) {
 	tenants := fabrictest.NewTenants(ports(1, r.hosts), 20, random)
@@ -103,7 +106,8 @@ func churn(t *testing.T, r *rig, steps int, random *rand.Rand) {
 		}
 	}
 	slices.Sort(undisturbed)
-	t.Logf("from intent to verified without a fault: %.2f s, at most %.2f s, of %d", undisturbed[len(undisturbed)/2].Seconds(), undisturbed[len(undisturbed)-1].Seconds(), len(undisturbed))
+	t.Logf("from intent to verified without a fault: %.2f s, at most %.2f s, of %d", undisturbed[len(undisturbed)/2].Seconds(),
+		undisturbed[len(undisturbed)-1].Seconds(), len(undisturbed))
 }
 
 // settle applies an intent until it holds, as a reconciler does.
@@ -132,7 +136,8 @@ func TestNobodyHearsAnotherWhileClustersComeAndGoAndThingsFail(t *testing.T) {
 	for _, c := range []struct {
 		hosts, perLeaf, spines, steps int
 		long                          bool
-	}{{16, 8, 1, 6, false}, {128, 16, 2, 3, false}, {16, 8, 1, whole, true}, {128, 16, 2, whole, true}, {1000, 32, 4, whole, true}} {
+	}{{16, 8, 1, 6, false}, {128, 16, 2, 3, false}, {16, 8, 1, whole, true}, {128, 16, 2, whole, true},
+		{1000, 32, 4, whole, true}} {
 		name := fmt.Sprintf("%dHosts%dSteps", c.hosts, c.steps)
 		if c.steps == whole {
 			name = fmt.Sprintf("%dHostsWhole", c.hosts)
@@ -148,7 +153,8 @@ func TestNobodyHearsAnotherWhileClustersComeAndGoAndThingsFail(t *testing.T) {
 	}
 }
 
-// TestAStandbyManagerTakesOver kills the manager in charge, and changes what is wanted once the other is. All the time no port holds what
+// TestAStandbyManagerTakesOver kills the manager in charge, and changes what is wanted once the other is. All the time no port
+// holds what
 // it is not meant to.
 func TestAStandbyManagerTakesOver(t *testing.T) {
 	if os.Getenv("MUSTER_FABRIC_TEST") == "" {
@@ -164,7 +170,8 @@ func TestAStandbyManagerTakesOver(t *testing.T) {
 	r.driver.Managers = append(r.driver.Managers, standby.manager)
 	before := threeBesideTwo()
 	settle(t, r, before, "two managers")
-	if file, copied, err := standby.manager.Files(t.Context()); err != nil || string(file) != string(Render(before)) || string(copied) != string(file) {
+	if file, copied, err := standby.manager.Files(t.Context()); err != nil || string(file) != string(Render(before)) ||
+		string(copied) != string(file) {
 		t.Errorf("the standby one has %q: %v", file, err)
 	}
 	standby.start(t)
@@ -205,7 +212,8 @@ func TestAManagerThatNobodyTellsIsNotServed(t *testing.T) {
 func threeBesideTwo() fabric.Intent {
 	i := three()
 	i.Managers = ports(0, 2)
-	i.Partitions[0].Members = map[fabric.GUID]fabric.Membership{fabrictest.HostPort(2): fabric.Full, fabrictest.HostPort(7): fabric.Full}
+	i.Partitions[0].Members = map[fabric.GUID]fabric.Membership{fabrictest.HostPort(2): fabric.Full,
+		fabrictest.HostPort(7): fabric.Full}
 	return i
 }
 
@@ -230,7 +238,8 @@ func TestTheDiagnosticProgramsReadWhatThePortsHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, port := range ports(0, 8) {
-		if !slices.Equal(read[port].Entries, direct[port].Entries) || read[port].Capacity != direct[port].Capacity || read[port].Capacity == 0 {
+		if !slices.Equal(read[port].Entries, direct[port].Entries) || read[port].Capacity != direct[port].Capacity ||
+			read[port].Capacity == 0 {
 			t.Errorf("port %s: smpquery read %v, and it holds %v", port, read[port], direct[port])
 		}
 	}

@@ -15,7 +15,8 @@ func Factory() fabrics.Factory {
 	return fabrics.Factory{
 		Name: "opensm",
 		Settings: []fabrics.Setting{
-			{Name: "hosts"}, {Name: "partitions", File: DefaultFile}, {Name: "log", File: DefaultLog}, {Name: "signal"}, {Name: "options"},
+			{Name: "hosts"}, {Name: "partitions", File: DefaultFile}, {Name: "log", File: DefaultLog}, {Name: "signal"},
+			{Name: "options"},
 		},
 		Open: open,
 	}
@@ -36,8 +37,10 @@ func open(t fabrics.Directives) (fabric.Driver, error) {
 	case root && private.CheckName(signal) != nil:
 		s.Signal = signal // a command, in root's own words
 	case private.CheckName(signal) != nil:
-		return nil, fmt.Errorf("signal %.200q: a command is not taken from the API, since it is run as root; root writes it into a file, %s, and that is named: signal=NAME; "+
-			"or root says it in the site file: \"fabrics: {%s: {signal: %q}}\"", signal, filepath.Join(string(t.Signals), "NAME"), t.Fabric, signal)
+		return nil, fmt.Errorf("signal %.200q: a command is not taken from the API, since it is run as root; root writes it "+
+			"into a file, %s, and that is named: signal=NAME; "+
+			"or root says it in the site file: \"fabrics: {%s: {signal: %q}}\"", signal, filepath.Join(string(t.Signals), "NAME"),
+			t.Fabric, signal)
 	default:
 		s.Script = func() (string, error) { return t.Signals.Text(signal) }
 		if _, err := s.Script(); err != nil {

@@ -176,7 +176,8 @@ func TestAFabricThatIsOpenedIsClosedAgain(t *testing.T) {
 	good := r.driver.Managers[0]
 	r.driver.Managers[0] = sabotaged{r.managers[0].manager, new(bool)}
 	err := r.driver.Apply(t.Context(), next)
-	if err == nil || errors.Is(err, fabric.ErrRefused) || errors.Is(err, fabric.ErrResisted) || !strings.Contains(err.Error(), "PARSE ERROR") || !strings.Contains(err.Error(), "are back") {
+	if err == nil || errors.Is(err, fabric.ErrRefused) || errors.Is(err, fabric.ErrResisted) ||
+		!strings.Contains(err.Error(), "PARSE ERROR") || !strings.Contains(err.Error(), "are back") {
 		t.Errorf("it said: %v", err)
 	}
 	seen, err := r.driver.Observe(t.Context())
@@ -225,7 +226,8 @@ func FuzzParseLines(f *testing.F) {
 
 func TestWhatAKilledTrialLeftIsSwept(t *testing.T) {
 	scratch := t.TempDir()
-	for name, age := range map[string]time.Duration{trials + "old": 2 * time.Hour, trials + "new": time.Minute, "other": 2 * time.Hour} {
+	for name, age := range map[string]time.Duration{trials + "old": 2 * time.Hour, trials + "new": time.Minute,
+		"other": 2 * time.Hour} {
 		folder, then := filepath.Join(scratch, name), time.Now().Add(-age)
 		if err := errors.Join(os.MkdirAll(filepath.Join(folder, "in"), 0o700), os.Chtimes(folder, then, then)); err != nil {
 			t.Fatal(err)

@@ -6,7 +6,8 @@
 // OpenSM fails open: with a file that is missing, empty or wrong it makes all ports full members of one partition. So a file
 // is tried before it is written: the real opensm carries it out on a simulated copy of the fabric, and only where every port
 // came to hold what it should does a manager ever see it. It is replaced in one step, since any link that changes makes a manager
-// read it. And what came of it is read back from all ports; where that is a fabric that is open, the file from before is put back.
+// read it. And what came of it is read back from all ports; where that is a fabric that is open, the file from before is put
+// back.
 package opensm
 
 import (
@@ -153,12 +154,14 @@ func refused(ctx context.Context, err error) error {
 func (o *OpenSM) candidate(i fabric.Intent) ([]byte, error) {
 	for _, m := range o.Managers {
 		if !slices.Contains(i.Managers, m.Port()) {
-			return nil, fmt.Errorf("%w: the subnet manager's own port %s is not among the managers, and would not be reached any more", fabric.ErrRefused, m.Port())
+			return nil, fmt.Errorf("%w: the subnet manager's own port %s is not among the managers, and would not be reached "+
+				"any more", fabric.ErrRefused, m.Port())
 		}
 	}
 	for _, port := range i.Managers {
 		if !slices.ContainsFunc(o.Managers, func(m Manager) bool { return m.Port() == port }) {
-			return nil, fmt.Errorf("%w: port %s is not a subnet manager that Muster tells, and would hear all tenants", fabric.ErrRefused, port)
+			return nil, fmt.Errorf("%w: port %s is not a subnet manager that Muster tells, and would hear all tenants",
+				fabric.ErrRefused, port)
 		}
 	}
 	return write(i)
@@ -193,7 +196,8 @@ func (c *change) look(ctx context.Context) (err error) {
 		}
 	}
 	if c.master == nil {
-		return fmt.Errorf("the fabric is managed from port %s, which is none of the managers that Muster tells; stop that one, or name it", port)
+		return fmt.Errorf("the fabric is managed from port %s, which is none of the managers that Muster tells; stop that "+
+			"one, or name it", port)
 	}
 	if c.before, err = c.Observer.Tables(ctx, c.snapshot); err != nil {
 		return err
@@ -225,7 +229,8 @@ func (c *change) look(ctx context.Context) (err error) {
 func (c *change) room() error {
 	for port, entries := range c.intent.Tables() {
 		if p, seen := c.before[port]; seen && len(entries)+c.Reserve > p.Capacity {
-			return fmt.Errorf("%w: port %s would be in %d partitions, and its table has room for %d; end partitions of the site's own that are not needed, or clusters that share the port",
+			return fmt.Errorf("%w: port %s would be in %d partitions, and its table has room for %d; end partitions of the "+
+				"site's own that are not needed, or clusters that share the port",
 				fabric.ErrRefused, port, len(entries), p.Capacity-c.Reserve)
 		}
 	}
@@ -279,7 +284,8 @@ func (c *change) verify(ctx context.Context) error {
 				return err
 			}
 		} else if time.Since(began) > c.Patience {
-			return fmt.Errorf("the subnet manager at port %s was told, and did not say within %s that it was done; does it run, and is force_log_flush TRUE in its opensm.conf?", c.master.Port(), c.Patience)
+			return fmt.Errorf("the subnet manager at port %s was told, and did not say within %s that it was done; does it "+
+				"run, and is force_log_flush TRUE in its opensm.conf?", c.master.Port(), c.Patience)
 		} else if pause == time.Second {
 			if err := c.inCharge(ctx); err != nil {
 				return err
@@ -295,14 +301,16 @@ func (c *change) verify(ctx context.Context) error {
 	}
 }
 
-// inCharge is an error where another manager has taken over since the one in charge was told: it has the file as well, and what it made
+// inCharge is an error where another manager has taken over since the one in charge was told: it has the file as well, and what
+// it made
 // of it is to be seen by the next Apply. That it cannot be asked now says nothing.
 func (c *change) inCharge(ctx context.Context) error {
 	port, err := c.Observer.Master(ctx)
 	if err != nil || port == c.master.Port() {
 		return ctx.Err()
 	}
-	return fmt.Errorf("the subnet manager at port %s took over while that at port %s was told; it is to be told again", port, c.master.Port())
+	return fmt.Errorf("the subnet manager at port %s took over while that at port %s was told; it is to be told again", port,
+		c.master.Port())
 }
 
 // judge reads all ports once, and says whether it is over and how it ended. late: ports have had their time.
@@ -318,7 +326,8 @@ func (c *change) judge(ctx context.Context, late bool) (ended bool, err error) {
 	different := fabric.Compare(c.intent, seen)
 	few := max(1, len(seen)/4)
 	if fresh := c.fresh(different); len(fresh) > few {
-		return true, c.rollBack(ctx, fmt.Sprintf("%d ports came to hold what no partition gives them, the first: %s", len(fresh), fresh[0]))
+		return true, c.rollBack(ctx, fmt.Sprintf("%d ports came to hold what no partition gives them, the first: %s", len(fresh),
+			fresh[0]))
 	}
 	if !late && slices.ContainsFunc(different, c.unexplained) {
 		return false, nil
@@ -331,7 +340,8 @@ func (c *change) judge(ctx context.Context, late bool) (ended bool, err error) {
 		return true, c.rollBack(ctx, "somebody else changed its manager's partitions meanwhile")
 	}
 	if stuck := slices.DeleteFunc(slices.Clone(different), func(d fabric.Difference) bool { return d.Silent }); len(stuck) > few {
-		return true, fmt.Errorf("the subnet manager at port %s says that it is done, and %d ports differ, the first: %s", c.master.Port(), len(stuck), stuck[0])
+		return true, fmt.Errorf("the subnet manager at port %s says that it is done, and %d ports differ, the first: %s",
+			c.master.Port(), len(stuck), stuck[0])
 	}
 	return true, outcome(different)
 }
@@ -342,7 +352,8 @@ func (c *change) fresh(different []fabric.Difference) []fabric.Difference {
 	given := c.previous.Tables()
 	for _, d := range different {
 		for _, e := range d.Surplus {
-			if !slices.Contains(c.before[d.Port].Entries, e) && !slices.Contains(given[d.Port], e) && e != fabric.DefaultKey.In(fabric.Limited) {
+			if !slices.Contains(c.before[d.Port].Entries, e) && !slices.Contains(given[d.Port], e) &&
+				e != fabric.DefaultKey.In(fabric.Limited) {
 				all = append(all, d)
 				break
 			}
@@ -368,7 +379,8 @@ func (c *change) rollBack(ctx context.Context, why string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Patience)
 	defer cancel()
 	if err := c.restore(ctx); err != nil {
-		return fmt.Errorf("the fabric is not what was asked for (%s), and could not be put back: %w; what holds now is to be observed", why, err)
+		return fmt.Errorf("the fabric is not what was asked for (%s), and could not be put back: %w; what holds now is to be "+
+			"observed", why, err)
 	}
 	return fmt.Errorf("the fabric was not what was asked for (%s); the partitions from before are back, read from all ports", why)
 }
@@ -400,7 +412,9 @@ func (c *change) restore(ctx context.Context) error {
 			return err
 		}
 		bad := slices.DeleteFunc(fabric.Compare(c.previous, seen), func(d fabric.Difference) bool {
-			return !slices.ContainsFunc(d.Surplus, func(e fabric.Entry) bool { return !slices.Contains(c.before[d.Port].Entries, e) })
+			return !slices.ContainsFunc(d.Surplus, func(e fabric.Entry) bool {
+				return !slices.Contains(c.before[d.Port].Entries, e)
+			})
 		})
 		if len(bad) == 0 && sweptLine.MatchString(log) {
 			return nil

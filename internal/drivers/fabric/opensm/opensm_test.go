@@ -10,6 +10,7 @@ import (
 func TestOpenSMKeepsTheContract(t *testing.T) {
 	fabrictest.Contract(t, func(t *testing.T) fabrictest.Fixture {
 		r := newRig(t, 9, 8, 1, 1)
-		return fabrictest.Fixture{Driver: r.driver, Manager: fabrictest.HostPort(0), Ports: ports(1, 9), Room: ibsim.TableSize - 2, Link: r.link, Write: r.write}
+		return fabrictest.Fixture{Driver: r.driver, Manager: fabrictest.HostPort(0), Ports: ports(1, 9),
+			Room: ibsim.TableSize - 2, Link: r.link, Write: r.write}
 	})
 }

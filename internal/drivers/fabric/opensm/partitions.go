@@ -40,7 +40,9 @@ func Render(i fabric.Intent) []byte {
 	for _, m := range managers {
 		fmt.Fprintf(&b, "Default=0x7fff,ipoib : %s=full ;\n", m)
 	}
-	partitions := slices.SortedFunc(slices.Values(i.Partitions), func(a, b fabric.Partition) int { return int(a.Key) - int(b.Key) })
+	partitions := slices.SortedFunc(slices.Values(i.Partitions), func(a, b fabric.Partition) int {
+		return int(a.Key) - int(b.Key)
+	})
 	for _, p := range partitions {
 		for _, port := range slices.Sorted(maps.Keys(p.Members)) {
 			fmt.Fprintf(&b, "p%04x=%s,ipoib : %s=%s ;\n", uint16(p.Key), p.Key, port, membershipWord[p.Members[port]])

@@ -52,7 +52,8 @@ func preflight(ctx context.Context, scratch string, snapshot, file []byte, i fab
 		crowded := len(wanted[d.Port]) > ibsim.TableSize
 		wide = wide || crowded
 		if len(d.Surplus) > 0 || len(d.Missing) > 0 && !crowded {
-			return fmt.Errorf("%w: opensm, tried on a simulated copy of the fabric, would do something else: %s", fabric.ErrRefused, d)
+			return fmt.Errorf("%w: opensm, tried on a simulated copy of the fabric, would do something else: %s",
+				fabric.ErrRefused, d)
 		}
 	}
 	if words := trouble(log); words != "" && !wide {
@@ -78,7 +79,8 @@ func trial(ctx context.Context, folder string, snapshot, file []byte, i fabric.I
 	if node == "" {
 		return nil, "", fmt.Errorf("none of the managers %v is on the fabric", i.Managers)
 	}
-	partitions, log, options := filepath.Join(folder, "partitions.conf"), filepath.Join(folder, "log"), filepath.Join(folder, "opensm.conf")
+	partitions, log, options := filepath.Join(folder, "partitions.conf"), filepath.Join(folder, "log"),
+		filepath.Join(folder, "opensm.conf")
 	for path, content := range map[string][]byte{partitions: file, options: nil} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			return nil, "", err
@@ -89,7 +91,8 @@ func trial(ctx context.Context, folder string, snapshot, file []byte, i fabric.I
 		return nil, "", err
 	}
 	defer simulator.Stop()
-	if _, err := simulator.Run(ctx, node, "opensm", "-o", "-g", from.String(), "-F", options, "-f", log, "-P", partitions); err != nil {
+	if _, err := simulator.Run(ctx, node, "opensm", "-o", "-g", from.String(), "-F", options, "-f", log, "-P",
+		partitions); err != nil {
 		return nil, "", err
 	}
 	said, err := os.ReadFile(log)

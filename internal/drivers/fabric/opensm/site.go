@@ -25,7 +25,8 @@ type Site struct {
 func Open(scratch string, managers []fabric.GUID, s Site) (*OpenSM, error) {
 	hosts := strings.Split(or(s.Hosts, "here"), ",")
 	if len(hosts) != len(managers) {
-		return nil, fmt.Errorf("hosts names %d, and the fabric has %d managers; each one needs its own, in the managers' order", len(hosts), len(managers))
+		return nil, fmt.Errorf("hosts names %d, and the fabric has %d managers; each one needs its own, in the managers' order",
+			len(hosts), len(managers))
 	}
 	c := Config{Scratch: scratch}
 	for n, name := range hosts {
@@ -33,7 +34,8 @@ func Open(scratch string, managers []fabric.GUID, s Site) (*OpenSM, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.Managers = append(c.Managers, Host{Shell: shell, GUID: managers[n], File: s.File, Logs: s.Log, Signal: s.Signal, Script: s.Script})
+		c.Managers = append(c.Managers, Host{Shell: shell, GUID: managers[n], File: s.File, Logs: s.Log, Signal: s.Signal,
+			Script: s.Script})
 		if n == 0 {
 			c.Observer = diags.Programs{Shell: shell, Options: strings.Fields(s.Options)}
 		}

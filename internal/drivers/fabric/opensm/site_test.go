@@ -20,11 +20,15 @@ func TestASiteNamesAHostForEachManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Manager{Host{Shell: here, GUID: 1}, Host{Shell: diags.Shell{"ssh", "-oBatchMode=yes", "-oConnectTimeout=10", "-oForwardAgent=no", "-oClearAllForwardings=yes", "--", "root@sm2", "sh", "-s"}, GUID: 2}}
-	if !reflect.DeepEqual(o.Managers, want) || !reflect.DeepEqual(o.Observer, diags.Programs{Shell: here, Options: []string{"-C", "mlx5_1"}}) {
+	want := []Manager{Host{Shell: here, GUID: 1},
+		Host{Shell: diags.Shell{"ssh", "-oBatchMode=yes", "-oConnectTimeout=10", "-oForwardAgent=no", "-oClearAllForwardings=yes",
+			"--", "root@sm2", "sh", "-s"}, GUID: 2}}
+	if !reflect.DeepEqual(o.Managers, want) ||
+		!reflect.DeepEqual(o.Observer, diags.Programs{Shell: here, Options: []string{"-C", "mlx5_1"}}) {
 		t.Errorf("%v, %v", o.Managers, o.Observer)
 	}
-	for _, bad := range []string{"here", "here,here,here", "here,", "here,-oProxyCommand=x", "here,a b", "here,root@-oProxyCommand=x", "here,$(id)", "here,a%h", "here,a#b", "here,ssh://-x"} {
+	for _, bad := range []string{"here", "here,here,here", "here,", "here,-oProxyCommand=x", "here,a b",
+		"here,root@-oProxyCommand=x", "here,$(id)", "here,a%h", "here,a#b", "here,ssh://-x"} {
 		if _, err := Open(t.TempDir(), []fabric.GUID{1, 2}, Site{Hosts: bad}); err == nil {
 			t.Errorf("%q is taken", bad)
 		}

@@ -59,7 +59,8 @@ func (c *change) carryOut(ctx context.Context) error {
 			return err
 		}
 		if first && now.others == fabric.Full {
-			return fmt.Errorf("%w: UFM makes every port a full member of the default partition, so that all tenants hear each other; set default_membership = limited in its gv.cfg and restart it",
+			return fmt.Errorf("%w: UFM makes every port a full member of the default partition, so that all tenants hear each "+
+				"other; set default_membership = limited in its gv.cfg and restart it",
 				fabric.ErrRefused)
 		}
 		steps := c.next(now)
@@ -99,7 +100,9 @@ func (c *change) next(now partitions) []step {
 		in := map[fabric.Membership][]fabric.GUID{}
 		for g, as := range has {
 			if key == fabric.DefaultKey {
-				break // UFM itself makes switches, routers and gateways its full members; whoever else is one shows in the ports' tables
+				// UFM itself makes switches, routers and gateways its full members; whoever else is one shows in the ports'
+				// tables
+				break
 			}
 			if wanted, ok := want[g]; !ok || wanted != as {
 				out = append(out, g)

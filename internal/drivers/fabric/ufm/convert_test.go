@@ -25,7 +25,8 @@ func TestPartitionsAreReadStrictly(t *testing.T) {
 		}
 	}
 	p, _ := parsePartitions([]byte(samples()[0]))
-	if p.others != fabric.Limited || p.members[fabric.DefaultKey][0x0002c903000e0b72] != fabric.Full || len(p.members[0x12]) != 2 || p.members[0x12][0x0002c903000a0b0d] != fabric.Full {
+	if p.others != fabric.Limited || p.members[fabric.DefaultKey][0x0002c903000e0b72] != fabric.Full ||
+		len(p.members[0x12]) != 2 || p.members[0x12][0x0002c903000a0b0d] != fabric.Full {
 		t.Errorf("%+v", p)
 	}
 }

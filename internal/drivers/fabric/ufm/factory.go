@@ -14,7 +14,8 @@ func Factory() fabrics.Factory {
 	return fabrics.Factory{
 		Name: "ufm",
 		Settings: []fabrics.Setting{
-			{Name: "url"}, {Name: "user"}, {Name: "password_file"}, {Name: "token_file"}, {Name: "ca_file"}, {Name: "reader"}, {Name: "options"},
+			{Name: "url"}, {Name: "user"}, {Name: "password_file"}, {Name: "token_file"}, {Name: "ca_file"}, {Name: "reader"},
+			{Name: "options"},
 		},
 		Open: open,
 	}
@@ -34,7 +35,8 @@ func open(t fabrics.Directives) (fabric.Driver, error) {
 		return nil, err
 	}
 	if options != "" && reader == "" {
-		return nil, errors.New("options are for the programs that read ports, and no reader is named; name a host on the fabric, or here")
+		return nil, errors.New("options are for the programs that read ports, and no reader is named; name a host on the " +
+			"fabric, or here")
 	}
 	if reader != "" {
 		if c.Ports, err = diags.Reader(reader, options); err != nil {

@@ -169,11 +169,13 @@ func judge(answer *http.Response, text []byte) error {
 	code := answer.StatusCode
 	switch {
 	case code >= 300 && code < 400 || strings.HasPrefix(answer.Header.Get("Content-Type"), "text/html"):
-		return fmt.Errorf("it answers with a page for people, as it does where nobody is logged in: see that the address is UFM's and that the user may use its REST interface (%s)", said)
+		return fmt.Errorf("it answers with a page for people, as it does where nobody is logged in: see that the address is "+
+			"UFM's and that the user may use its REST interface (%s)", said)
 	case code < 300:
 		return nil
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		return fmt.Errorf("it does not let this user in, or not so far: see what is in the file with the secret, and the user's role (%s)", said)
+		return fmt.Errorf("it does not let this user in, or not so far: see what is in the file with the secret, and the "+
+			"user's role (%s)", said)
 	case code == http.StatusNotFound:
 		return fmt.Errorf("%w: %s", errUnknown, said)
 	case code >= 500 || code == http.StatusRequestTimeout || code == http.StatusTooManyRequests:
@@ -234,6 +236,7 @@ func (c *client) add(ctx context.Context, key fabric.Key, as fabric.Membership, 
 
 // remove takes ports out; UFM drops a partition whose last member goes. It may be repeated: errUnknown then.
 func (c *client) remove(ctx context.Context, key fabric.Key, ports []fabric.GUID) error {
-	_, err := c.call(ctx, http.MethodDelete, "/resources/pkeys/"+spellKey(key)+"/guids/"+strings.Join(spellGUIDs(ports), ","), nil)
+	_, err := c.call(ctx, http.MethodDelete, "/resources/pkeys/"+spellKey(key)+"/guids/"+strings.Join(spellGUIDs(ports), ","),
+		nil)
 	return err
 }

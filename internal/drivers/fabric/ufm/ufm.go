@@ -27,7 +27,8 @@ type Config struct {
 	User            string
 	Password, Token func() (string, error)
 	CA              func() (string, error) // in PEM, who signed UFM's certificate; nil: the system's
-	// Elsewhere says that UFM is not on this host, nor where only this host's own things are: neither at its loopback addresses nor
+	// Elsewhere says that UFM is not on this host, nor where only this host's own things are: neither at its loopback addresses
+	// nor
 	// at those of its links.
 	Elsewhere bool
 	// Ports reads every port's table from the port itself, as fabric.Driver.Observe does; it may be called at any time. nil: what
@@ -97,11 +98,13 @@ func (d *Driver) admit(i fabric.Intent, seen fabric.Tables) error {
 	full := fabric.DefaultKey.In(fabric.Full)
 	manages := func(g fabric.GUID) bool { return slices.Contains(seen[g].Entries, full) }
 	if !slices.ContainsFunc(i.Managers, manages) {
-		return fmt.Errorf("%w: none of the managers %v is a full member of the default partition now: name UFM's own port", fabric.ErrRefused, i.Managers)
+		return fmt.Errorf("%w: none of the managers %v is a full member of the default partition now: name UFM's own port",
+			fabric.ErrRefused, i.Managers)
 	}
 	for g, entries := range i.Tables() {
 		if room := seen[g].Capacity; room > 0 && len(entries) > room {
-			return fmt.Errorf("%w: port %s would hold %d entries, and its table has room for %d; fewer clusters can use it at once",
+			return fmt.Errorf("%w: port %s would hold %d entries, and its table has room for %d; fewer clusters can use it "+
+				"at once",
 				fabric.ErrRefused, g, len(entries), room)
 		}
 	}

@@ -96,7 +96,8 @@ func TestTheDriverKeepsTheContractOnAServerThatPretendsToBeUFM(t *testing.T) {
 // was meant for it neither before nor after.
 func TestWhateverFailsOnceIsDoneInTheEnd(t *testing.T) {
 	for name, fault := range map[string]ufmtest.Fault{
-		"broken": ufmtest.Broken, "broken when done": ufmtest.BrokenDone, "half": ufmtest.Half, "half, and broken": ufmtest.HalfBroken, "cut": ufmtest.Cut,
+		"broken": ufmtest.Broken, "broken when done": ufmtest.BrokenDone, "half": ufmtest.Half,
+		"half, and broken": ufmtest.HalfBroken, "cut": ufmtest.Cut,
 	} {
 		t.Run(name, func(t *testing.T) {
 			for at := range 8 {

@@ -25,7 +25,8 @@ func (b bmc) Accounts(ctx context.Context) (accounts []string, err error) {
 			ask := app.GetChannelAccessRequest{ChannelNumber: channel, AccessOption: types.ChannelAccessOption_Volatile}
 			switch err := s.do(ctx, &ask, &access); {
 			case err == nil:
-				accounts = append(accounts, fmt.Sprintf("channel %d: %v, up to %s", channel, access.AccessMode, strings.ToLower(access.MaxPrivilegeLevel.String())))
+				accounts = append(accounts, fmt.Sprintf("channel %d: %v, up to %s", channel, access.AccessMode,
+					strings.ToLower(access.MaxPrivilegeLevel.String())))
 			case !refused(err):
 				return err
 			}

@@ -34,7 +34,8 @@ set_working_mc 0x20
   endlan
   user 2 true "`+user+`" "`+password+`" operator 10 none md2 md5 straight
 `+more)
-		powertest.Write(t, filepath.Join(dir, "commands"), 0o600, "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr\nmc_enable 0x20\n")
+		powertest.Write(t, filepath.Join(dir, "commands"), 0o600,
+			"mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr\nmc_enable 0x20\n")
 		c := exec.Command(simulator, "-c", filepath.Join(dir, "lan.conf"), "-f", filepath.Join(dir, "commands"), "-s", dir, "-n")
 		c.Stderr = os.Stderr
 		powertest.Start(t, space, c)
@@ -48,7 +49,8 @@ set_working_mc 0x20
 	if again := powertest.Accounts(t, open(t, clean)); !slices.Equal(before, again) {
 		t.Errorf("%q, and then %q", before, again)
 	}
-	powertest.WantUsers(t, powertest.Accounts(t, open(t, serve(`  user 3 true "mallory" "password" admin 10 none md2 md5 straight`+"\n"))),
+	powertest.WantUsers(t, powertest.Accounts(t,
+		open(t, serve(`  user 3 true "mallory" "password" admin 10 none md2 md5 straight`+"\n"))),
 		`channel 1: user 2 "ADMIN": operator`, `channel 1: user 3 "mallory": administrator`)
 }
 

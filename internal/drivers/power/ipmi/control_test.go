@@ -21,7 +21,8 @@ func TestControls(t *testing.T) {
 
 // FuzzParse: what is accepted is safe to dial, and what is not is not repeated if it could hold a password.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"", ":10.0.0.5", "://10.0.0.5:623", "://[fd00::5]", "://u:p@h", "://h:1:2", "://%41", "://h/", "://h?", "://h#"} {
+	for _, seed := range []string{"", ":10.0.0.5", "://10.0.0.5:623", "://[fd00::5]", "://u:p@h", "://h:1:2", "://%41", "://h/",
+		"://h?", "://h#"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, rest string) {

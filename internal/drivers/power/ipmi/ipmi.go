@@ -109,7 +109,8 @@ func (b bmc) BootFromNetwork(ctx context.Context) error {
 	return b.session(ctx, func(s *rmcp) error {
 		var before types.BootOptionParam_BootFlags
 		var answer chassis.GetSystemBootOptionsParamResponse
-		err := s.do(ctx, &chassis.GetSystemBootOptionsParamRequest{ParamSelector: types.BootOptionParamSelector_BootFlags}, &answer)
+		err := s.do(ctx, &chassis.GetSystemBootOptionsParamRequest{ParamSelector: types.BootOptionParamSelector_BootFlags},
+			&answer)
 		if err != nil && !refused(err) {
 			return err
 		}
@@ -134,7 +135,8 @@ func (b bmc) BootFromNetwork(ctx context.Context) error {
 
 func setBoot(ctx context.Context, s *rmcp, option types.BootOptionParameter) error {
 	selector, _, _ := option.BootOptionParameter()
-	return s.do(ctx, &chassis.SetSystemBootOptionsParamRequest{ParamSelector: selector, ParamData: option.Pack()}, &chassis.SetSystemBootOptionsParamResponse{})
+	return s.do(ctx, &chassis.SetSystemBootOptionsParamRequest{ParamSelector: selector, ParamData: option.Pack()},
+		&chassis.SetSystemBootOptionsParamResponse{})
 }
 
 // session runs do in a session. Suite 17 (SHA-256) is tried first, suite 3 (SHA-1) if the BMC has no better.
@@ -144,7 +146,8 @@ func (b bmc) session(ctx context.Context, do func(*rmcp) error) error {
 		return err
 	}
 	if len(who.User) > ipmiMaxUser || len(who.Password()) > ipmiMaxPassword {
-		return fmt.Errorf("%w: %s: IPMI has users of at most %d bytes and passwords of at most %d", power.ErrCredentials, b.credentials, ipmiMaxUser, ipmiMaxPassword)
+		return fmt.Errorf("%w: %s: IPMI has users of at most %d bytes and passwords of at most %d", power.ErrCredentials,
+			b.credentials, ipmiMaxUser, ipmiMaxPassword)
 	}
 	connection, err := b.address.Dial(ctx, b.namespace, "udp")
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 
 func TestABMCWithEitherCipherSuiteWillDo(t *testing.T) {
 	for name, suites := range map[string][]types.CipherSuiteID{
-		"3 only": {types.CipherSuiteID3}, "17 only": {types.CipherSuiteID17}, "both": {types.CipherSuiteID3, types.CipherSuiteID17},
+		"3 only": {types.CipherSuiteID3}, "17 only": {types.CipherSuiteID17},
+		"both": {types.CipherSuiteID3, types.CipherSuiteID17},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,10 +39,12 @@ func TestAnIPMIBootFromTheNetworkKeepsUEFI(t *testing.T) {
 		before *types.BootOptionParam_BootFlags
 		wanted types.BIOSBootType
 	}{
-		"last booted by UEFI":       {true, nil, types.BIOSBootTypeEFI},
-		"last booted by BIOS":       {false, nil, types.BIOSBootTypeLegacy},
-		"the flags say UEFI":        {false, &types.BootOptionParam_BootFlags{BootFlagsValid: true, BIOSBootType: types.BIOSBootTypeEFI}, types.BIOSBootTypeEFI},
-		"the flags are no good any": {false, &types.BootOptionParam_BootFlags{BIOSBootType: types.BIOSBootTypeEFI}, types.BIOSBootTypeLegacy},
+		"last booted by UEFI": {true, nil, types.BIOSBootTypeEFI},
+		"last booted by BIOS": {false, nil, types.BIOSBootTypeLegacy},
+		"the flags say UEFI": {false,
+			&types.BootOptionParam_BootFlags{BootFlagsValid: true, BIOSBootType: types.BIOSBootTypeEFI}, types.BIOSBootTypeEFI},
+		"the flags are no good any": {false, &types.BootOptionParam_BootFlags{BIOSBootType: types.BIOSBootTypeEFI},
+			types.BIOSBootTypeLegacy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			machine := mock.New()
@@ -53,7 +56,8 @@ func TestAnIPMIBootFromTheNetworkKeepsUEFI(t *testing.T) {
 				t.Fatal(err)
 			}
 			flags, err := chassis.GetBootFlags(t.Context())
-			if err != nil || flags.BIOSBootType != c.wanted || flags.BootDeviceSelector != types.BootDeviceSelectorForcePXE || flags.Persist {
+			if err != nil || flags.BIOSBootType != c.wanted || flags.BootDeviceSelector != types.BootDeviceSelectorForcePXE ||
+				flags.Persist {
 				t.Errorf("%v; the BMC understood %s", err, flags.Format())
 			}
 		})
@@ -81,7 +85,8 @@ func TestForgedAnswersAreNotBelieved(t *testing.T) {
 	lie := []byte{0x81, 0x04, 0x7b, 0x20, 0x08, 0x01, 0x00, 0x01, 0x00, 0x00, 0xd6}
 	for name, forge := range map[string]func(true []byte) []byte{
 		"neither encrypted nor authenticated": func(real []byte) []byte {
-			return append(append(append([]byte(nil), real[:5]...), 0x00), append(real[6:14:14], append([]byte{byte(len(lie)), 0}, lie...)...)...)
+			return append(append(append([]byte(nil), real[:5]...), 0x00),
+				append(real[6:14:14], append([]byte{byte(len(lie)), 0}, lie...)...)...)
 		},
 		"IPMI 1.5": func([]byte) []byte {
 			return append([]byte{0x06, 0x00, 0xff, 0x07, 0x00, 0, 0, 0, 0, 0, 0, 0, 0, byte(len(lie))}, lie...)

@@ -38,7 +38,8 @@ func open(t *testing.T, target power.Target) power.Driver {
 }
 
 func TestItKeepsTheContract(t *testing.T) {
-	for name, peer := range map[string]func(*testing.T) powertest.Peer{"go-ipmi's BMC": goIPMIPeer, "OpenIPMI's BMC": openIPMIPeer} {
+	for name, peer := range map[string]func(*testing.T) powertest.Peer{
+		"go-ipmi's BMC": goIPMIPeer, "OpenIPMI's BMC": openIPMIPeer} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			powertest.Test(t, ipmi.Factory(), peer)
@@ -60,7 +61,8 @@ func goIPMIPeer(t *testing.T) powertest.Peer {
 			if err != nil {
 				return err
 			}
-			if !flags.BootFlagsValid || flags.Persist || flags.BootDeviceSelector != types.BootDeviceSelectorForcePXE || flags.BIOSBootType != types.BIOSBootTypeLegacy {
+			if !flags.BootFlagsValid || flags.Persist || flags.BootDeviceSelector != types.BootDeviceSelectorForcePXE ||
+				flags.BIOSBootType != types.BIOSBootTypeLegacy {
 				return fmt.Errorf("the BMC understood %s", flags.Format())
 			}
 			return nil
@@ -70,7 +72,8 @@ func goIPMIPeer(t *testing.T) powertest.Peer {
 
 // goIPMI serves a machine at an address of a namespace and returns the address. meddle, if there is one, changes what is
 // sent.
-func goIPMI(t *testing.T, space, address string, machine *mock.HAL, meddle func([]byte) []byte, suites ...types.CipherSuiteID) string {
+func goIPMI(t *testing.T, space, address string, machine *mock.HAL, meddle func([]byte) []byte,
+	suites ...types.CipherSuiteID) string {
 	t.Helper()
 	b := bmc.New(bmc.DeviceInfo{DeviceID: 32, IPMIVersion: 0x20}, [16]byte{1}, machine)
 	u, err := b.Users.Add(2, user)
@@ -136,7 +139,8 @@ set_working_mc 0x20
   chassis_control "`+dir+`/chassis"
   user 2 true "`+user+`" "`+password+`" operator 10 none md2 md5 straight
 `)
-	powertest.Write(t, filepath.Join(dir, "commands"), 0o600, "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr\nmc_enable 0x20\n")
+	powertest.Write(t, filepath.Join(dir, "commands"), 0o600,
+		"mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr\nmc_enable 0x20\n")
 	// It is called with get or set, power or boot, and for set a value.
 	powertest.Write(t, filepath.Join(dir, "chassis"), 0o700, `#!/bin/sh
 case "$1" in

@@ -77,11 +77,15 @@ func openRMCP(ctx context.Context, connection net.Conn, who power.Credentials, s
 		UsernameLength: uint8(len(who.User)), Username: []byte(who.User),
 	}
 	theirs := rmcpplus.RAKPMessage2{AuthAlg: s.auth}
-	err := s.setUp(ctx, types.PayloadTypeRAKPMessage1, func(tag uint8) []byte { hello.MessageTag = tag; return hello.Pack() }, theirs.Unpack)
+	err := s.setUp(ctx, types.PayloadTypeRAKPMessage1, func(tag uint8) []byte {
+		hello.MessageTag = tag
+		return hello.Pack()
+	}, theirs.Unpack)
 	if err != nil {
 		return nil, fmt.Errorf("RAKP 2: %w", err)
 	}
-	proof, err := crypto.RAKP2AuthCode(s.auth, s.ours, s.bmcs, nonce[:], theirs.ManagedSystemRandomNumber[:], theirs.ManagedSystemGUID[:], role, who.User, key)
+	proof, err := crypto.RAKP2AuthCode(s.auth, s.ours, s.bmcs, nonce[:], theirs.ManagedSystemRandomNumber[:],
+		theirs.ManagedSystemGUID[:], role, who.User, key)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +104,10 @@ func openRMCP(ctx context.Context, connection net.Conn, who power.Credentials, s
 	}
 	finish := rmcpplus.RAKPMessage3{ManagedSystemSessionID: s.bmcs, KeyExchangeAuthenticationCode: proof}
 	last := rmcpplus.RAKPMessage4{AuthAlg: s.auth}
-	err = s.setUp(ctx, types.PayloadTypeRAKPMessage3, func(tag uint8) []byte { finish.MessageTag = tag; return finish.Pack() }, last.Unpack)
+	err = s.setUp(ctx, types.PayloadTypeRAKPMessage3, func(tag uint8) []byte {
+		finish.MessageTag = tag
+		return finish.Pack()
+	}, last.Unpack)
 	if err != nil {
 		return nil, fmt.Errorf("RAKP 4: %w", err)
 	}
@@ -111,7 +118,8 @@ func openRMCP(ctx context.Context, connection net.Conn, who power.Credentials, s
 	if !hmac.Equal(proof, last.IntegrityCheckValue) {
 		return nil, fmt.Errorf("%w: the BMC does not prove to know the password", power.ErrCredentials)
 	}
-	err = s.do(ctx, &app.SetSessionPrivilegeLevelRequest{PrivilegeLevel: types.PrivilegeLevelOperator}, &app.SetSessionPrivilegeLevelResponse{})
+	err = s.do(ctx, &app.SetSessionPrivilegeLevelRequest{PrivilegeLevel: types.PrivilegeLevelOperator},
+		&app.SetSessionPrivilegeLevelResponse{})
 	if refused(err) {
 		s.close()
 		return nil, fmt.Errorf("%w: the BMC does not let the user be an operator: %w", power.ErrCredentials, err)
@@ -122,16 +130,21 @@ func openRMCP(ctx context.Context, connection net.Conn, who power.Credentials, s
 // open agrees on algorithms and session IDs (sections 13.17 and 13.18).
 func (s *rmcp) open(ctx context.Context) error {
 	ask := rmcpplus.OpenSessionRequest{RemoteConsoleSessionID: s.ours}
-	ask.AuthenticationPayload, ask.IntegrityPayload, ask.ConfidentialityPayload = rmcpplus.NewAlgorithmPayloads(s.auth, s.integrity, s.encryption)
+	ask.AuthenticationPayload, ask.IntegrityPayload, ask.ConfidentialityPayload = rmcpplus.NewAlgorithmPayloads(s.auth,
+		s.integrity, s.encryption)
 	var opened rmcpplus.OpenSessionResponse
-	err := s.setUp(ctx, types.PayloadTypeRmcpOpenSessionRequest, func(tag uint8) []byte { ask.MessageTag = tag; return ask.Pack() }, opened.Unpack)
+	err := s.setUp(ctx, types.PayloadTypeRmcpOpenSessionRequest, func(tag uint8) []byte {
+		ask.MessageTag = tag
+		return ask.Pack()
+	}, opened.Unpack)
 	var status *types.RmcpStatusError
 	switch {
 	case errors.As(err, &status) && unknownSuite(status.StatusCode()):
 		return fmt.Errorf("open session: %w: %w", errSuite, err)
 	case err != nil:
 		return fmt.Errorf("open session: %w", err)
-	case types.AuthAlg(opened.AuthAlg) != s.auth, types.IntegrityAlg(opened.IntegrityAlg) != s.integrity, types.CryptAlg(opened.CryptAlg) != s.encryption:
+	case types.AuthAlg(opened.AuthAlg) != s.auth, types.IntegrityAlg(opened.IntegrityAlg) != s.integrity,
+		types.CryptAlg(opened.CryptAlg) != s.encryption:
 		return errors.New("open session: the BMC answers with other algorithms than it was asked for")
 	}
 	s.bmcs = opened.ManagedSystemSessionID
@@ -284,7 +297,8 @@ func unframe(d []byte) (flags uint8, session uint32, payload, trailer []byte, ok
 // parseAnswer reads the answer to a command: completion code and data.
 func parseAnswer(message []byte, command types.Command, sequence uint8) (types.CompletionCode, []byte, bool) {
 	var answer types.IPMIResponse
-	if answer.Unpack(message) != nil || answer.NetFn != command.NetFn+1 || answer.Command != command.ID || answer.RequesterSequence != sequence {
+	if answer.Unpack(message) != nil || answer.NetFn != command.NetFn+1 || answer.Command != command.ID ||
+		answer.RequesterSequence != sequence {
 		return 0, nil, false
 	}
 	return types.CompletionCode(answer.CompletionCode), answer.Data, true

@@ -58,7 +58,8 @@ func (c contract) open(t *testing.T, target power.Target) power.Driver {
 // declares compares the declaration with the peer.
 func (c contract) declares(t *testing.T) {
 	f, text := c.factory, c.peer.Target.Power.Control
-	for name, s := range map[string]string{"scheme": f.Scheme, "title": f.Title, "usage": f.Usage, "form": f.Form, "about": f.About} {
+	for name, s := range map[string]string{"scheme": f.Scheme, "title": f.Title, "usage": f.Usage, "form": f.Form,
+		"about": f.About} {
 		if s == "" || strings.ContainsAny(s, "\n\t") {
 			t.Errorf("its %s is %q", name, s)
 		}
@@ -181,7 +182,8 @@ func (c contract) refuses(t *testing.T) {
 			if !errors.Is(err, power.ErrCredentials) {
 				t.Errorf("%s: %s: %v; it is about credentials", name, what, err)
 			}
-			if text := fmt.Sprintf("%v %+v %#v", err, err, err); strings.Contains(text, Password) || strings.Contains(text, wrong) {
+			if text := fmt.Sprintf("%v %+v %#v", err, err, err); strings.Contains(text, Password) ||
+				strings.Contains(text, wrong) {
 				t.Errorf("%s: %s: the error tells a password: %s", name, what, text)
 			}
 		}

@@ -33,7 +33,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		c := parsed.(control)
-		if c.program == "" || strings.ContainsAny(c.program, "/\x00\n ") || c.program[0] == '.' || c.program[0] == '-' || strings.Contains(strings.Join(c.args, ""), "\x00") {
+		if c.program == "" || strings.ContainsAny(c.program, "/\x00\n ") || c.program[0] == '.' || c.program[0] == '-' ||
+			strings.Contains(strings.Join(c.args, ""), "\x00") {
 			t.Errorf("%q: %+v", rest, c)
 		}
 	})

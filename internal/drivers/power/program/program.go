@@ -57,7 +57,8 @@ var programName = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 func parse(rest string) (power.Control, error) {
 	program, query, hasQuery := strings.Cut(strings.TrimPrefix(rest, ":"), "?")
 	if !programName.MatchString(program) || len(program) > 255 {
-		return nil, fmt.Errorf("%q is no plain file name; the program must be in the directory that the site has for them", program)
+		return nil, fmt.Errorf("%q is no plain file name; the program must be in the directory that the site has for them",
+			program)
 	}
 	c := control{program: program}
 	if !hasQuery {

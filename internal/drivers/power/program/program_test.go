@@ -29,7 +29,8 @@ func site(t *testing.T, script, control, credentials string) (power.Driver, stri
 func TestACommandSeesItsArgumentsAndNothingElse(t *testing.T) {
 	t.Setenv("MUSTER_TEST_SECRET", password)
 	out := filepath.Join(t.TempDir(), "seen")
-	d, _ := site(t, `exec >`+out+`; pwd; printf '<%s>' "$@"; echo; env | sort; cat`, "command:pdu?arg=a%20b;touch%20x&arg=$(id)&arg=", powertest.Secret(t))
+	d, _ := site(t, `exec >`+out+`; pwd; printf '<%s>' "$@"; echo; env | sort; cat`,
+		"command:pdu?arg=a%20b;touch%20x&arg=$(id)&arg=", powertest.Secret(t))
 	if err := d.On(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -40,14 +41,16 @@ func TestACommandSeesItsArgumentsAndNothingElse(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	var environment []string
 	for _, line := range lines[2 : len(lines)-1] {
-		if name, _, _ := strings.Cut(line, "="); name != "PWD" && name != "_" && name != "SHLVL" && name != "OLDPWD" { // the shell's own
+		// the shell's own
+		if name, _, _ := strings.Cut(line, "="); name != "PWD" && name != "_" && name != "SHLVL" && name != "OLDPWD" {
 			environment = append(environment, line)
 		}
 	}
 	if lines[0] != "/" || lines[1] != "<a b;touch x><$(id)><><on>" || lines[len(lines)-1] != user+":"+password {
 		t.Errorf("the program saw %q", lines)
 	}
-	wanted := "LANG=C.UTF-8 MUSTER_MACHINE=n1 MUSTER_MACS=52:54:00:00:00:01 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	wanted := "LANG=C.UTF-8 MUSTER_MACHINE=n1 MUSTER_MACS=52:54:00:00:00:01 " +
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	if got := strings.Join(environment, " "); got != wanted {
 		t.Errorf("the program's environment is %s", got)
 	}
@@ -130,17 +133,23 @@ func TestOnlyRootDecidesWhatIsRun(t *testing.T) {
 		change func(dir, file string) error
 		why    string
 	}{
-		"the group may write it":        {func(_, file string) error { return os.Chmod(file, 0o770) }, "chmod go-w"},
-		"others may write it":           {func(_, file string) error { return os.Chmod(file, 0o702) }, "chmod go-w"},
-		"it is another's":               {func(_, file string) error { return os.Chown(file, 4242, 0) }, "belongs to user 4242"},
-		"it is not executable":          {func(_, file string) error { return os.Chmod(file, 0o600) }, "chmod +x"},
-		"others may write its folder":   {func(dir, _ string) error { return os.Chmod(dir, 0o777) }, "chmod go-w"},
-		"its folder is another's":       {func(dir, _ string) error { return os.Chown(dir, 4242, 0) }, "belongs to user 4242"},
-		"it is a link":                  {func(_, file string) error { return relink(file, "/bin/true") }, "no plain file"},
-		"it is a folder":                {func(_, file string) error { return redo(file, func() error { return os.Mkdir(file, 0o700) }) }, "no plain file"},
-		"it is a pipe":                  {func(_, file string) error { return redo(file, func() error { return syscall.Mkfifo(file, 0o700) }) }, "no plain file"},
-		"it is not there":               {func(_, file string) error { return os.Remove(file) }, "no such file"},
-		"it is no program of this host": {func(_, file string) error { return os.WriteFile(file, []byte("\x7fELF"), 0o700) }, "exec format error"},
+		"the group may write it":      {func(_, file string) error { return os.Chmod(file, 0o770) }, "chmod go-w"},
+		"others may write it":         {func(_, file string) error { return os.Chmod(file, 0o702) }, "chmod go-w"},
+		"it is another's":             {func(_, file string) error { return os.Chown(file, 4242, 0) }, "belongs to user 4242"},
+		"it is not executable":        {func(_, file string) error { return os.Chmod(file, 0o600) }, "chmod +x"},
+		"others may write its folder": {func(dir, _ string) error { return os.Chmod(dir, 0o777) }, "chmod go-w"},
+		"its folder is another's":     {func(dir, _ string) error { return os.Chown(dir, 4242, 0) }, "belongs to user 4242"},
+		"it is a link":                {func(_, file string) error { return relink(file, "/bin/true") }, "no plain file"},
+		"it is a folder": {func(_, file string) error {
+			return redo(file, func() error { return os.Mkdir(file, 0o700) })
+		}, "no plain file"},
+		"it is a pipe": {func(_, file string) error {
+			return redo(file, func() error { return syscall.Mkfifo(file, 0o700) })
+		}, "no plain file"},
+		"it is not there": {func(_, file string) error { return os.Remove(file) }, "no such file"},
+		"it is no program of this host": {func(_, file string) error {
+			return os.WriteFile(file, []byte("\x7fELF"), 0o700)
+		}, "exec format error"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, dir := site(t, "echo on", "command:pdu", "")
@@ -155,7 +164,8 @@ func TestOnlyRootDecidesWhatIsRun(t *testing.T) {
 			}
 		})
 	}
-	if _, err := (power.Registry{program.Factory()}).Open(power.Site{}, powertest.Target("", "command:pdu", "")); err == nil || !strings.Contains(err.Error(), "no directory") {
+	if _, err := (power.Registry{program.Factory()}).Open(power.Site{}, powertest.Target("", "command:pdu", "")); err == nil ||
+		!strings.Contains(err.Error(), "no directory") {
 		t.Errorf("a site without a directory: %v", err)
 	}
 }

@@ -31,7 +31,8 @@ func (s *service) accounts() ([]string, error) {
 		ActiveDirectory directory
 	}
 	_, err := s.read("/redfish/v1/AccountService", &service)
-	if status(err, http.StatusNotFound, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotImplemented) || err == nil && service.Accounts.ID == "" {
+	if status(err, http.StatusNotFound, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotImplemented) ||
+		err == nil && service.Accounts.ID == "" {
 		return nil, fmt.Errorf("%w: the service shows no accounts to this user", power.ErrUnsupported)
 	}
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 // TestUsersOfARedfishServiceAreListed with those it has from a directory, and none where it shows none.
 func TestUsersOfARedfishServiceAreListed(t *testing.T) {
 	space, b := powertest.Namespace(t), newService()
-	b.accounts = []map[string]any{{"UserName": user, "RoleId": "Administrator", "Enabled": true}, {"UserName": ""}, {"UserName": "old", "Enabled": false}}
+	b.accounts = []map[string]any{{"UserName": user, "RoleId": "Administrator", "Enabled": true}, {"UserName": ""},
+		{"UserName": "old", "Enabled": false}}
 	p := powertest.Target(space, serve(t, space, b), powertest.Secret(t))
 	powertest.WantUsers(t, powertest.Accounts(t, open(t, p)), `user "ADMIN": Administrator`, `user "old": disabled`)
 	b.mutex.Lock()
@@ -42,9 +43,11 @@ func (b *bmcService) serveAccounts(w http.ResponseWriter, path string) bool {
 	}
 	switch rest := strings.TrimPrefix(path, service); rest {
 	case "":
-		answer(w, map[string]any{"Accounts": link(service + "/Accounts"), "LDAP": map[string]any{"ServiceEnabled": b.ldap, "ServiceAddresses": []string{"ldaps://evil.example"}}})
+		answer(w, map[string]any{"Accounts": link(service + "/Accounts"),
+			"LDAP": map[string]any{"ServiceEnabled": b.ldap, "ServiceAddresses": []string{"ldaps://evil.example"}}})
 	case "/Accounts":
-		answer(w, map[string]any{"Members": []any{link(service + "/Accounts/0")}, "Members@odata.nextLink": service + "/Accounts/more"})
+		answer(w, map[string]any{"Members": []any{link(service + "/Accounts/0")}, "Members@odata.nextLink": service +
+			"/Accounts/more"})
 	case "/Accounts/more":
 		var members []any
 		for i := range b.accounts[1:] {

@@ -34,7 +34,8 @@ func TestControls(t *testing.T) {
 
 // FuzzParse: what is accepted is safe to dial, and what is not is not repeated if it could hold a password.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"://bmc1/redfish/v1/Systems/1?certificate=sha256:" + digest, "://bmc1//..", "://[::1", "://u:p@h", "://h?%zz", "://h/redfish/v1/Systems/.."} {
+	for _, seed := range []string{"://bmc1/redfish/v1/Systems/1?certificate=sha256:" + digest, "://bmc1//..", "://[::1",
+		"://u:p@h", "://h?%zz", "://h/redfish/v1/Systems/.."} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, rest string) {
@@ -45,7 +46,8 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if c := c.(control); c.Host == "" || c.Port == 0 || strings.ContainsAny(c.Host, "@/?# %\x00\n") || strings.ContainsAny(c.system, "?# \x00\n") || strings.Contains(c.system, "..") {
+		if c := c.(control); c.Host == "" || c.Port == 0 || strings.ContainsAny(c.Host, "@/?# %\x00\n") ||
+			strings.ContainsAny(c.system, "?# \x00\n") || strings.Contains(c.system, "..") {
 			t.Errorf("%q: %+v", rest, c)
 		}
 	})

@@ -48,7 +48,8 @@ func open(t *testing.T, target power.Target) power.Driver {
 }
 
 func TestItKeepsTheContract(t *testing.T) {
-	for name, peer := range map[string]func(*testing.T) powertest.Peer{"our own service": fakeRedfishPeer, "sushy-tools": sushyPeer} {
+	for name, peer := range map[string]func(*testing.T) powertest.Peer{
+		"our own service": fakeRedfishPeer, "sushy-tools": sushyPeer} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			powertest.Test(t, redfish.Factory(), peer)
@@ -86,7 +87,8 @@ func (b *bmcService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer b.mutex.Unlock()
 	b.asked = append(b.asked, r.Method+" "+r.URL.Path)
 	if r.URL.Path == "/redfish/v1/" {
-		answer(w, map[string]any{"@odata.id": "/redfish/v1/", "Vendor": b.vendor, "Product": b.product, "Systems": link("/redfish/v1/Systems")})
+		answer(w, map[string]any{"@odata.id": "/redfish/v1/", "Vendor": b.vendor, "Product": b.product,
+			"Systems": link("/redfish/v1/Systems")})
 		return
 	}
 	if u, p, _ := r.BasicAuth(); u != user || p != password {
@@ -130,11 +132,13 @@ func (b *bmcService) show(w http.ResponseWriter) {
 		targets = []string{"None", "Hdd"}
 	}
 	system := map[string]any{
-		"@odata.id": systemPath, "Manufacturer": b.maker, "Model": "M1", "PowerState": map[bool]string{true: "On", false: "Off"}[b.on],
+		"@odata.id": systemPath, "Manufacturer": b.maker, "Model": "M1",
+		"PowerState": map[bool]string{true: "On", false: "Off"}[b.on],
 		// Real services have properties of the wrong type; nobody reads this one.
 		"ProcessorSummary": "two",
 		"Boot": map[string]any{
-			"BootSourceOverrideMode": b.boot["BootSourceOverrideMode"], "BootSourceOverrideTarget@Redfish.AllowableValues": targets,
+			"BootSourceOverrideMode":                           b.boot["BootSourceOverrideMode"],
+			"BootSourceOverrideTarget@Redfish.AllowableValues": targets,
 		},
 		"Actions": map[string]any{"#ComputerSystem.Reset": map[string]any{
 			"target": systemPath + "/Actions/ComputerSystem.Reset", "ResetType@Redfish.AllowableValues": b.resetTypes,
@@ -157,7 +161,8 @@ func (b *bmcService) patch(w http.ResponseWriter, r *http.Request, body []byte) 
 	switch {
 	case given == "" && b.ifMatch != 0:
 		b.refused++
-		refuse(w, b.ifMatch, "The request did not provide the required precondition, such as an If-Match or If-None-Match header.")
+		refuse(w, b.ifMatch, "The request did not provide the required precondition, such as an If-Match or If-None-Match "+
+			"header.")
 		return
 	case given != "" && given != b.etag(""):
 		b.refused++
@@ -191,7 +196,8 @@ func (b *bmcService) reset(w http.ResponseWriter, r *http.Request, body []byte) 
 		return
 	}
 	var action struct{ ResetType string }
-	if err := json.Unmarshal(body, &action); err != nil || b.resetTypes != nil && !slices.Contains(b.resetTypes, action.ResetType) {
+	if err := json.Unmarshal(body, &action); err != nil || b.resetTypes != nil &&
+		!slices.Contains(b.resetTypes, action.ResetType) {
 		refuse(w, http.StatusBadRequest, "no reset of that type")
 		return
 	}
@@ -243,7 +249,8 @@ func newService() *bmcService {
 func (b *bmcService) bootsOnce() error {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	if b.boot["BootSourceOverrideTarget"] != "Pxe" || b.boot["BootSourceOverrideEnabled"] != "Once" || b.boot["BootSourceOverrideMode"] != "UEFI" {
+	if b.boot["BootSourceOverrideTarget"] != "Pxe" || b.boot["BootSourceOverrideEnabled"] != "Once" ||
+		b.boot["BootSourceOverrideMode"] != "UEFI" {
 		return fmt.Errorf("the service understood %v", b.boot)
 	}
 	return nil
@@ -315,7 +322,8 @@ func sushyBootsByPXE(space string) error {
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
 		DisableKeepAlives: true,
 	}
-	request, err := http.NewRequest(http.MethodGet, "https://127.0.0.1:8000/redfish/v1/Systems/27946b59-9e44-4fa7-8e91-f3527a1ef094", nil)
+	request, err := http.NewRequest(http.MethodGet,
+		"https://127.0.0.1:8000/redfish/v1/Systems/27946b59-9e44-4fa7-8e91-f3527a1ef094", nil)
 	if err != nil {
 		return err
 	}
@@ -353,7 +361,9 @@ func selfSigned(t *testing.T, dir string) [sha256.Size]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	powertest.Write(t, filepath.Join(dir, "cert.pem"), 0o600, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})))
-	powertest.Write(t, filepath.Join(dir, "key.pem"), 0o600, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})))
+	powertest.Write(t, filepath.Join(dir, "cert.pem"), 0o600,
+		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})))
+	powertest.Write(t, filepath.Join(dir, "key.pem"), 0o600,
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})))
 	return sha256.Sum256(cert)
 }

@@ -28,7 +28,8 @@ type quirk struct {
 // quirks is a table that nothing changes. All rows that fit a service count together.
 var quirks = []quirk{
 	{[]string{"ami"}, way{ifMatch: true, settings: true, settingsPath: "/SD"},
-		"stmcginnis/gofish#171 (Lenovo SR655: 'AMI Redfish Server'), DMTF/Redfish-Tacklebox#111 and #144 (OperationSupportedInFutureStateURI)"},
+		"stmcginnis/gofish#171 (Lenovo SR655: 'AMI Redfish Server'), DMTF/Redfish-Tacklebox#111 and #144 " +
+			"(OperationSupportedInFutureStateURI)"},
 	{[]string{"dell"}, way{settings: true, cutETag: "-gzip"},
 		"bmc-toolbox/bmclib#461 (iDRAC10: PropertyNotWritable on the system, 200 on its settings), stmcginnis/gofish#511"},
 	{[]string{"supermicro", "super micro"}, way{mode: true},

@@ -39,7 +39,8 @@ const port = 443
 // Factory declares the driver. A service may do without credentials; most that have accounts list them.
 func Factory() power.Factory {
 	return power.Factory{
-		Scheme: scheme, Title: "Redfish", Usage: "redfish://HOST", Form: "redfish://HOST[:PORT][/redfish/v1/Systems/ID][?certificate=sha256:HEX]",
+		Scheme: scheme, Title: "Redfish", Usage: "redfish://HOST",
+		Form:         "redfish://HOST[:PORT][/redfish/v1/Systems/ID][?certificate=sha256:HEX]",
 		About:        "a BMC that speaks Redfish; the fingerprint trusts a certificate that no authority signed",
 		Capabilities: power.Capabilities{SwitchesOff: true, SeesPower: true, Credentials: power.Optional},
 		Parse:        parse,
@@ -187,7 +188,8 @@ func (r driver) http() *http.Client {
 			MaxResponseHeaderBytes: maxAnswer,
 		}},
 		CheckRedirect: func(next *http.Request, before []*http.Request) error {
-			if next.URL.Scheme != "https" || next.URL.Host != r.control.Address.String() || next.Method != http.MethodGet || len(before) > 3 {
+			if next.URL.Scheme != "https" || next.URL.Host != r.control.Address.String() || next.Method != http.MethodGet ||
+				len(before) > 3 {
 				return errors.New("the service sends us elsewhere")
 			}
 			return nil
@@ -202,7 +204,8 @@ func (r driver) tls() *tls.Config {
 		config.InsecureSkipVerify = true // VerifyConnection is stricter: BMCs sign their certificates themselves
 		config.VerifyConnection = func(s tls.ConnectionState) error {
 			if seen := sha256.Sum256(s.PeerCertificates[0].Raw); seen != *r.control.certificate {
-				return fmt.Errorf("the service's certificate is sha256:%s, not the one that was pinned", hex.EncodeToString(seen[:]))
+				return fmt.Errorf("the service's certificate is sha256:%s, not the one that was pinned",
+					hex.EncodeToString(seen[:]))
 			}
 			return nil
 		}

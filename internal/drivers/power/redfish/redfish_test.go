@@ -68,11 +68,18 @@ func TestAHostileServiceGetsNowhere(t *testing.T) {
 		"sends us elsewhere": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://192.0.2.1/", http.StatusFound)
 		},
-		"sends us in circles":    func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) },
-		"never ends":             func(w http.ResponseWriter, r *http.Request) { endless(w, r, `{"Members":[`, `{"@odata.id":"/a"},`) },
-		"never ends its refusal": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(500); endless(w, r, "", password+" ") },
-		"says nothing":           func(http.ResponseWriter, *http.Request) {},
-		"is no JSON":             func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, password) },
+		"sends us in circles": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, r.URL.Path, http.StatusFound)
+		},
+		"never ends": func(w http.ResponseWriter, r *http.Request) {
+			endless(w, r, `{"Members":[`, `{"@odata.id":"/a"},`)
+		},
+		"never ends its refusal": func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(500)
+			endless(w, r, "", password+" ")
+		},
+		"says nothing": func(http.ResponseWriter, *http.Request) {},
+		"is no JSON":   func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, password) },
 		"names another host": func(w http.ResponseWriter, _ *http.Request) {
 			answer(w, map[string]any{"Members": []any{link("@192.0.2.1/")}})
 		},
@@ -94,7 +101,8 @@ func TestAHostileServiceGetsNowhere(t *testing.T) {
 			}))
 			err := stateError(t, control, secret)
 			text := err.Error()
-			if len(text) > 600 || strings.Contains(text, password) || strings.Contains(text, "QURNSU46") || strings.ContainsAny(text, "\x1b\r\n") {
+			if len(text) > 600 || strings.Contains(text, password) || strings.Contains(text, "QURNSU46") ||
+				strings.ContainsAny(text, "\x1b\r\n") {
 				t.Errorf("the error is %q", text)
 			}
 		})

@@ -43,7 +43,8 @@ func newSegment(t *testing.T) segment {
 		ours: powertest.Namespace(t), theirs: powertest.Namespace(t),
 		mac: net.HardwareAddr{0x52, 0x54, 0, 0, 0, 1}, address: netip.MustParseAddr("10.79.3.4"),
 	}
-	s.network = inventory.Network{Name: "rack", Namespace: s.ours, Interface: "rack0", Address: netip.MustParsePrefix("10.79.0.1/16")}
+	s.network = inventory.Network{Name: "rack", Namespace: s.ours, Interface: "rack0",
+		Address: netip.MustParsePrefix("10.79.0.1/16")}
 	within(t, s.theirs, func() error {
 		// The pair is made in the machine's namespace; our end moves.
 		pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "nic", HardwareAddr: s.mac}, PeerName: "rack0"}
@@ -67,7 +68,8 @@ func newSegment(t *testing.T) segment {
 
 func (s segment) target() power.Target {
 	return power.Target{
-		Machine: "n1", Power: inventory.Power{Control: "wol"}, MACs: []string{s.mac.String()}, Network: s.network, Address: s.address,
+		Machine: "n1", Power: inventory.Power{Control: "wol"}, MACs: []string{s.mac.String()}, Network: s.network,
+		Address: s.address,
 	}
 }
 
@@ -165,7 +167,8 @@ func TestAMagicPacketArrivesInBothForms(t *testing.T) {
 		t.Errorf("the frame is % x", frame[:14])
 	}
 	// IPv4 to the segment's broadcast address, UDP to port 9.
-	if !bytes.HasPrefix(datagram, everybody) || !bytes.Equal(datagram[30:34], []byte{10, 79, 255, 255}) || !bytes.Equal(datagram[36:38], []byte{0, 9}) {
+	if !bytes.HasPrefix(datagram, everybody) || !bytes.Equal(datagram[30:34], []byte{10, 79, 255, 255}) ||
+		!bytes.Equal(datagram[36:38], []byte{0, 9}) {
 		t.Errorf("the datagram is % x", datagram[:42])
 	}
 }

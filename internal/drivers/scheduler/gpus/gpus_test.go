@@ -76,16 +76,25 @@ func TestARankIsToldOfItsGPU(t *testing.T) {
 		node, env string
 		want      string // address, variable and value, or the error
 	}{
-		"Slurm's rank":                    {"n2", "SLURM_LOCALID=1 SLURM_NODEID=0 SLURM_STEP_NUM_NODES=2 SLURM_STEP_TASKS_PER_NODE=2(x2)", "r7/gpu5 CUDA_VISIBLE_DEVICES=1"},
-		"Slurm's rank on another node":    {"n2", "SLURM_LOCALID=1 SLURM_NODEID=1 SLURM_STEP_NUM_NODES=2 SLURM_STEP_TASKS_PER_NODE=2,4", "r7/gpu4 CUDA_VISIBLE_DEVICES=0"},
-		"Open MPI's rank under Slurm":     {"n2", "SLURM_LOCALID=0 SLURM_STEP_TASKS_PER_NODE=1 OMPI_COMM_WORLD_LOCAL_RANK=3 OMPI_COMM_WORLD_LOCAL_SIZE=4", "r7/gpu5 CUDA_VISIBLE_DEVICES=1"},
-		"a GPU of AMD's":                  {"n1", "", "r3/gpu0 ROCR_VISIBLE_DEVICES=0"},
-		"those that Slurm gave":           {"n2", "SLURM_LOCALID=0 SLURM_STEP_TASKS_PER_NODE=1 CUDA_VISIBLE_DEVICES=1", "r7/gpu5 CUDA_VISIBLE_DEVICES=1"},
+		"Slurm's rank": {"n2",
+			"SLURM_LOCALID=1 SLURM_NODEID=0 SLURM_STEP_NUM_NODES=2 SLURM_STEP_TASKS_PER_NODE=2(x2)",
+			"r7/gpu5 CUDA_VISIBLE_DEVICES=1"},
+		"Slurm's rank on another node": {"n2",
+			"SLURM_LOCALID=1 SLURM_NODEID=1 SLURM_STEP_NUM_NODES=2 SLURM_STEP_TASKS_PER_NODE=2,4",
+			"r7/gpu4 CUDA_VISIBLE_DEVICES=0"},
+		"Open MPI's rank under Slurm": {"n2",
+			"SLURM_LOCALID=0 SLURM_STEP_TASKS_PER_NODE=1 OMPI_COMM_WORLD_LOCAL_RANK=3 OMPI_COMM_WORLD_LOCAL_SIZE=4",
+			"r7/gpu5 CUDA_VISIBLE_DEVICES=1"},
+		"a GPU of AMD's": {"n1", "", "r3/gpu0 ROCR_VISIBLE_DEVICES=0"},
+		"those that Slurm gave": {"n2", "SLURM_LOCALID=0 SLURM_STEP_TASKS_PER_NODE=1 CUDA_VISIBLE_DEVICES=1",
+			"r7/gpu5 CUDA_VISIBLE_DEVICES=1"},
 		"more of AMD's than the list has": {"n1", "ROCR_VISIBLE_DEVICES=7", " ROCR_VISIBLE_DEVICES=7"},
 		"by its maker's name":             {"n2", "CUDA_VISIBLE_DEVICES=GPU-4f1a", " CUDA_VISIBLE_DEVICES=GPU-4f1a"},
 		"a node without":                  {"n3", "", "this node has no GPUs; `muster gpus map` shows those of the cluster"},
-		"a rank beyond those on its node": {"n2", "OMPI_COMM_WORLD_LOCAL_RANK=4 OMPI_COMM_WORLD_LOCAL_SIZE=4", `this is said to be rank "4" of "4" on its node, which is no number`},
-		"Slurm does not say how many":     {"n2", "SLURM_LOCALID=0", `this is said to be rank "0" of "" on its node, which is no number`},
+		"a rank beyond those on its node": {"n2", "OMPI_COMM_WORLD_LOCAL_RANK=4 OMPI_COMM_WORLD_LOCAL_SIZE=4",
+			`this is said to be rank "4" of "4" on its node, which is no number`},
+		"Slurm does not say how many": {"n2", "SLURM_LOCALID=0",
+			`this is said to be rank "0" of "" on its node, which is no number`},
 	} {
 		choice, err := Choose(schedulers(), Of(all, c.node), environment(c.env))
 		got := fmt.Sprintf("%s %s=%s", choice.GPU.Address, choice.Name, choice.Seen)
@@ -106,7 +115,8 @@ func TestAJobIsReadFromSlurmsVariables(t *testing.T) {
 	if job, err := Job(schedulers(), environment("")); job != nil || err != nil {
 		t.Errorf("no job: %v %v", job, err)
 	}
-	for _, bad := range []string{"SLURM_TASKS_PER_NODE=", "SLURM_TASKS_PER_NODE=1", "SLURM_TASKS_PER_NODE=1(x3)", "SLURM_TASKS_PER_NODE=1,x", "SLURM_TASKS_PER_NODE=-1(x2)"} {
+	for _, bad := range []string{"SLURM_TASKS_PER_NODE=", "SLURM_TASKS_PER_NODE=1", "SLURM_TASKS_PER_NODE=1(x3)",
+		"SLURM_TASKS_PER_NODE=1,x", "SLURM_TASKS_PER_NODE=-1(x2)"} {
 		if job, err := Job(schedulers(), environment("SLURM_JOB_NODELIST=n[1-2] "+bad)); err == nil {
 			t.Errorf("%s: %v", bad, job)
 		}
@@ -130,7 +140,8 @@ func FuzzListAndJob(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, nodes, tasks, given string) {
 		all, _ := Parse(text)
 		env := func(name string) string {
-			return map[string]string{"SLURM_JOB_NODELIST": nodes, "SLURM_TASKS_PER_NODE": tasks, "SLURM_STEP_TASKS_PER_NODE": tasks, "SLURM_LOCALID": "0", "CUDA_VISIBLE_DEVICES": given}[name]
+			return map[string]string{"SLURM_JOB_NODELIST": nodes, "SLURM_TASKS_PER_NODE": tasks,
+				"SLURM_STEP_TASKS_PER_NODE": tasks, "SLURM_LOCALID": "0", "CUDA_VISIBLE_DEVICES": given}[name]
 		}
 		job, _ := Job(schedulers(), env)
 		ranks := 0

@@ -92,7 +92,8 @@ func config(role protocol.Role) *protocol.Config {
 		{Name: "head", Address: "10.77.0.2", Role: protocol.Head},
 		{Name: "n1", Address: "10.77.0.3", Role: protocol.Compute, Queue: "cpu", CPUs: 2, MemoryMiB: 4096, Ready: true},
 	}
-	c := &protocol.Config{Revision: 1, Cluster: "cfd", ClusterID: "c1", Peers: peers, Credential: []byte(secret), Queues: []protocol.Queue{{Name: "cpu", Default: true}}}
+	c := &protocol.Config{Revision: 1, Cluster: "cfd", ClusterID: "c1", Peers: peers, Credential: []byte(secret),
+		Queues: []protocol.Queue{{Name: "cpu", Default: true}}}
 	if c.Self = peers[0]; role == protocol.Compute {
 		c.Self = peers[1]
 	}
@@ -118,11 +119,13 @@ func Contract(t *testing.T, f scheduler.Factory) {
 }
 
 func describes(t *testing.T, f scheduler.Factory) {
-	if f.Name == "" || f.Name != strings.ToLower(f.Name) || strings.ContainsAny(f.Name, " /\n") || f.Title == "" || f.Open == nil {
+	if f.Name == "" || f.Name != strings.ToLower(f.Name) || strings.ContainsAny(f.Name, " /\n") || f.Title == "" ||
+		f.Open == nil {
 		t.Errorf("name %q, title %q", f.Name, f.Title)
 	}
 	w := f.Words
-	if slices.Contains([]string{w.Leaves, w.Renews, w.HeadLeaves, w.HeadRenews, w.HeadStops, w.HeadLate}, "") || strings.Count(w.HeadLate, "%s") != 1 {
+	if slices.Contains([]string{w.Leaves, w.Renews, w.HeadLeaves, w.HeadRenews, w.HeadStops, w.HeadLate}, "") ||
+		strings.Count(w.HeadLate, "%s") != 1 {
 		t.Errorf("it lacks words: %+v", w)
 	}
 	if f.Caps.Jobs != (f.Caps.Controller != "") {

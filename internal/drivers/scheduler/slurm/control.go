@@ -41,7 +41,8 @@ func (c Control) View(ctx context.Context) (scheduler.View, error) {
 		return scheduler.View{}, fmt.Errorf("slurm: show nodes: %w", err)
 	}
 	// One list of those that run and those that wait: none is in both, or in neither, because it started between two.
-	text, err = c.run(ctx, "list jobs", "SLURM_TIME_FORMAT=%s", "squeue", "-h", "-r", "-t", jobStates, "-S", "-p,i", "-o", jobFormat)
+	text, err = c.run(ctx, "list jobs", "SLURM_TIME_FORMAT=%s", "squeue", "-h", "-r", "-t", jobStates, "-S", "-p,i", "-o",
+		jobFormat)
 	if err != nil {
 		return scheduler.View{}, err
 	}

@@ -15,9 +15,12 @@ func TestSlurmCountsCoresAsTheyLie(t *testing.T) {
 		cpus   string
 		want   string
 	}{
-		{"two threads a core, numbered one after the other", inventory.Layout{{ID: 0, CPUs: []int{0, 1}}, {ID: 2, CPUs: []int{2, 3}, NUMA: 1, Package: 1}}, "2-3", "1"},
-		{"sockets take turns", inventory.Layout{{ID: 0, CPUs: []int{0}}, {ID: 1, CPUs: []int{1}, NUMA: 1, Package: 1}, {ID: 2, CPUs: []int{2}}, {ID: 3, CPUs: []int{3}, NUMA: 1, Package: 1}}, "1,3", "2-3"},
-		{"NUMA nodes within a socket take turns", inventory.Layout{{ID: 0, CPUs: []int{0}}, {ID: 1, CPUs: []int{1}, NUMA: 1}, {ID: 2, CPUs: []int{2}}, {ID: 3, CPUs: []int{3}, NUMA: 1}}, "0,2", "0-1"},
+		{"two threads a core, numbered one after the other",
+			inventory.Layout{{ID: 0, CPUs: []int{0, 1}}, {ID: 2, CPUs: []int{2, 3}, NUMA: 1, Package: 1}}, "2-3", "1"},
+		{"sockets take turns", inventory.Layout{{ID: 0, CPUs: []int{0}}, {ID: 1, CPUs: []int{1}, NUMA: 1, Package: 1},
+			{ID: 2, CPUs: []int{2}}, {ID: 3, CPUs: []int{3}, NUMA: 1, Package: 1}}, "1,3", "2-3"},
+		{"NUMA nodes within a socket take turns", inventory.Layout{{ID: 0, CPUs: []int{0}}, {ID: 1, CPUs: []int{1}, NUMA: 1},
+			{ID: 2, CPUs: []int{2}}, {ID: 3, CPUs: []int{3}, NUMA: 1}}, "0,2", "0-1"},
 		{"not known", adjacent.Layout, "", ""},
 		{"none of them is there", adjacent.Layout, "9999", ""},
 	} {

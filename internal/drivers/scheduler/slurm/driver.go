@@ -74,7 +74,8 @@ type driver struct {
 func open(h scheduler.Host) *driver {
 	control := Control{h.Run}
 	return &driver{
-		Host: h, Control: control, local: &localPart{files: h.Files}, limits: limits{h.Files, control, time.Now}, shares: map[string]int{},
+		Host: h, Control: control, local: &localPart{files: h.Files}, limits: limits{h.Files, control, time.Now},
+		shares: map[string]int{},
 	}
 }
 
@@ -160,7 +161,8 @@ func (d *driver) Daemons(config *protocol.Config) []scheduler.Daemon {
 	if config.Self.Role == protocol.Head {
 		// -i: damage to the saved state costs that state, not the cluster.
 		return append(daemons, scheduler.Daemon{
-			Name: slurmctld, Argv: []string{"/usr/sbin/slurmctld", "-D", "-i"}, User: User, Wait: d.Settled, Grace: slurmctldGrace,
+			Name: slurmctld, Argv: []string{"/usr/sbin/slurmctld", "-D", "-i"}, User: User, Wait: d.Settled,
+			Grace: slurmctldGrace,
 			Noise: []string{"Zero Bytes were transmitted"}, // nodes that knock before they start slurmd
 		})
 	}

@@ -83,7 +83,8 @@ func GPUType(model string) string {
 			}
 			return -1
 		}, word)
-		if word == "" || slices.Contains(strings.Fields("nvidia amd intel tesla instinct geforce quadro radeon pro data center gpu max intelr"), word) {
+		if word == "" || slices.Contains(
+			strings.Fields("nvidia amd intel tesla instinct geforce quadro radeon pro data center gpu max intelr"), word) {
 			continue
 		}
 		words = append(words, word)

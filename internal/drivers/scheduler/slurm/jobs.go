@@ -53,7 +53,8 @@ func ParseJobs(text string, now time.Time) (map[string][]scheduler.Job, protocol
 
 // waitingJob reads the words of a job that is pending.
 func waitingJob(words []string, now time.Time) (protocol.WaitingJob, error) {
-	job := protocol.WaitingJob{Tasks: 1, Queues: strings.Split(words[4], ","), User: words[5], Whole: words[9] == "NO", Reason: words[13]}
+	job := protocol.WaitingJob{Tasks: 1, Queues: strings.Split(words[4], ","), User: words[5], Whole: words[9] == "NO",
+		Reason: words[13]}
 	var since int64
 	for _, field := range []struct {
 		text string

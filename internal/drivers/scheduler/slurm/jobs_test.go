@@ -17,12 +17,14 @@ func TestJobsOfARealSlurmAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string][]scheduler.Job{"n1": {{ID: 62}, {ID: 61, Ends: true}}, "n2": {{ID: 61, Ends: true}}}, running); diff != "" {
+	if diff := cmp.Diff(map[string][]scheduler.Job{"n1": {{ID: 62}, {ID: 61, Ends: true}}, "n2": {{ID: 61, Ends: true}}},
+		running); diff != "" {
 		t.Error(diff)
 	}
 	job := func(id, tasks, nodes, cpus, nodeCPUs int, since int64, grows bool, reason string) protocol.WaitingJob {
-		return protocol.WaitingJob{ID: id, Tasks: tasks, User: "admin", Queues: []string{"main"}, Nodes: nodes, CPUs: cpus, NodeCPUs: nodeCPUs,
-			Since: time.Unix(since, 0).UTC(), Grows: grows, Reason: reason}
+		return protocol.WaitingJob{ID: id, Tasks: tasks, User: "admin", Queues: []string{"main"}, Nodes: nodes, CPUs: cpus,
+			NodeCPUs: nodeCPUs,
+			Since:    time.Unix(since, 0).UTC(), Grows: grows, Reason: reason}
 	}
 	whole := func(j protocol.WaitingJob) protocol.WaitingJob {
 		j.Whole = true
@@ -58,7 +60,8 @@ func TestThousandsOfWaitingJobsAreCountedAndFewAreTold(t *testing.T) {
 }
 
 func TestWhatSqueueDoesNotPrintIsRefused(t *testing.T) {
-	for _, text := range []string{"x", "1|PD", "1|PD||1|main|me|x|1|1|OK|1|N/A|(null)|None", "1|PD||1|main|me|1|1|1|OK|yesterday|N/A|(null)|None", "1|R|n[|1|main|me|1|1|1|OK|1|N/A|(null)|None"} {
+	for _, text := range []string{"x", "1|PD", "1|PD||1|main|me|x|1|1|OK|1|N/A|(null)|None",
+		"1|PD||1|main|me|1|1|1|OK|yesterday|N/A|(null)|None", "1|R|n[|1|main|me|1|1|1|OK|1|N/A|(null)|None"} {
 		if _, _, err := ParseJobs(text, time.Now()); err == nil {
 			t.Errorf("accepted %q", text)
 		}

@@ -12,7 +12,8 @@ func TestTimeLimitsAreRead(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
-	for _, text := range []string{"x|1:00", "7", "7|", "7|soon", "7|1:60", "7|25:00:00", "7|-1:00", "7|1-30:00:00", "7|0:00", "7|1:2:3:4", "7|99999999-1:00"} {
+	for _, text := range []string{"x|1:00", "7", "7|", "7|soon", "7|1:60", "7|25:00:00", "7|-1:00", "7|1-30:00:00", "7|0:00",
+		"7|1:2:3:4", "7|99999999-1:00"} {
 		if got, err := ParseTimeLimits(text); err == nil {
 			t.Errorf("%q is read as %v", text, got)
 		}
@@ -39,7 +40,8 @@ func TestTimeLimitsAreSet(t *testing.T) {
 		job, minutes int
 		want         error
 	}{{7, 90, broken}, {7, 0, nil}, {8, 0, ErrUnknown}} {
-		if err := c.SetTimeLimit(t.Context(), test.job, test.minutes); (err == nil) != (test.want == nil) || test.want == ErrUnknown && !errors.Is(err, ErrUnknown) {
+		if err := c.SetTimeLimit(t.Context(), test.job, test.minutes); (err == nil) != (test.want == nil) ||
+			test.want == ErrUnknown && !errors.Is(err, ErrUnknown) {
 			t.Errorf("job %d, %d minutes: %v, want %v", test.job, test.minutes, err, test.want)
 		}
 	}

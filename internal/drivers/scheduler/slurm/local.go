@@ -9,7 +9,8 @@ import (
 
 // Local is what is not the same on all nodes of a cluster.
 type Local struct {
-	// Binds says that tasks are bound to CPUs, and on the head that they are on any compute node: srun refuses to ask for it where
+	// Binds says that tasks are bound to CPUs, and on the head that they are on any compute node: srun refuses to ask for it
+	// where
 	// its own configuration does not have it. Nodes that share CPUs see the same CPU numbers, and all would use CPU 0 first.
 	Binds bool
 	// Confines says that a job's programs, those included that start others by themselves, as mpirun, cannot leave the job's
@@ -17,7 +18,8 @@ type Local struct {
 	Confines bool
 	// MemoryNodes has slurmd take each NUMA node for a socket, where a socket has several.
 	MemoryNodes bool
-	// Peers are in the file with their addresses, those that compute. The head has none there: slurmctld would take them for nodes.
+	// Peers are in the file with their addresses, those that compute. The head has none there: slurmctld would take them for
+	// nodes.
 	Peers []protocol.Peer
 }
 

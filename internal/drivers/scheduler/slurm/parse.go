@@ -21,7 +21,8 @@ func (n nodeLine) state() protocol.State {
 	switch {
 	case n.drain, running, n.Raw == "idle":
 		return protocol.StateOf(n.drain, works)
-	case n.Raw == "down" && !n.Responding && n.Reason == "Not responding": // slurmctld's own words; who takes a node down has others
+	// slurmctld's own words; who takes a node down has others.
+	case n.Raw == "down" && !n.Responding && n.Reason == "Not responding":
 		return protocol.NodeLost
 	case n.Raw == "down":
 		return protocol.NodeDown

@@ -16,8 +16,10 @@ import (
 func (c Control) Submit(ctx context.Context, w scheduler.Work) (string, error) {
 	out, err := w.As(ctx, submission(w)...)
 	if err != nil {
-		if text := err.Error(); strings.Contains(text, "Batch job submission failed") || strings.Contains(text, "sbatch: error: ") {
-			if !strings.Contains(text, "Unable to contact") && !strings.Contains(text, "timed out") && !strings.Contains(text, "onnection") {
+		if text := err.Error(); strings.Contains(text, "Batch job submission failed") ||
+			strings.Contains(text, "sbatch: error: ") {
+			if !strings.Contains(text, "Unable to contact") && !strings.Contains(text, "timed out") &&
+				!strings.Contains(text, "onnection") {
 				return "", fmt.Errorf("%w: %s", scheduler.ErrRefusedJob, said(text))
 			}
 		}
@@ -42,11 +44,13 @@ func said(text string) string {
 }
 
 // submission is sbatch's command line. What a user has set for sbatch by environment or by #SBATCH lines in the script counts
-// for less than what is here. The job's environment is sbatch's own, in which there is nothing of the agent's: were it told to export
+// for less than what is here. The job's environment is sbatch's own, in which there is nothing of the agent's: were it told to
+// export
 // none, what a script starts by srun or mpirun would have none, not even a PATH.
 func submission(w scheduler.Work) []string {
 	minutes := int64((w.Limit + scheduler.Slack + time.Minute - 1) / time.Minute)
-	argv := []string{"sbatch", "--parsable", "--job-name=" + w.Name, "--no-requeue", "--export=ALL", "--open-mode=append", "--input=/dev/null",
+	argv := []string{"sbatch", "--parsable", "--job-name=" + w.Name, "--no-requeue", "--export=ALL", "--open-mode=append",
+		"--input=/dev/null",
 		"--output=" + w.Output, fmt.Sprintf("--time=%d", minutes)}
 	nodes := w.Nodes
 	if len(w.On) > 0 {

@@ -15,7 +15,8 @@ import (
 // TestWhatSlurmSaysOfAJob reads lines of scontrol 22.05.
 func TestWhatSlurmSaysOfAJob(t *testing.T) {
 	line := func(fields string) string {
-		return "JobId=7 JobName=muster-t1 UserId=alice(5000) GroupId=alice(5000) MCS_label=N/A Priority=4294901753 Nice=0 Account=(null) QOS=(null) " + fields +
+		return "JobId=7 JobName=muster-t1 UserId=alice(5000) GroupId=alice(5000) MCS_label=N/A Priority=4294901753 Nice=0 " +
+			"Account=(null) QOS=(null) " + fields +
 			" StartTime=2026-11-23T11:57:14 Command=/home/alice/.muster/JobState=COMPLETED NodeList=forged"
 	}
 	for name, c := range map[string]struct {
@@ -26,18 +27,30 @@ func TestWhatSlurmSaysOfAJob(t *testing.T) {
 		flags string // timed out, lost, cancelled
 		says  string
 	}{
-		"it waits":          {line("JobState=PENDING Reason=Resources Dependency=(null) ExitCode=0:0 NodeList=(null)"), protocol.TaskWaits, 0, "", "", "waits in the queue: Resources"},
-		"it is looked at":   {line("JobState=PENDING Reason=None ExitCode=0:0 NodeList="), protocol.TaskWaits, 0, "", "", "waits in the queue"},
-		"it runs":           {line("JobState=RUNNING Reason=None ExitCode=0:0 NodeList=n[1-2] BatchHost=n1"), protocol.TaskRuns, 0, "n1 n2", "", ""},
-		"it is cleaned up":  {line("JobState=COMPLETING Reason=None ExitCode=0:0 NodeList=n1"), protocol.TaskRuns, 0, "n1", "", ""},
-		"it has ended":      {line("JobState=COMPLETED Reason=None ExitCode=0:0 NodeList=n1"), protocol.TaskEnded, 0, "n1", "", ""},
-		"it has failed":     {line("JobState=FAILED Reason=NonZeroExitCode ExitCode=3:0 NodeList=n1"), protocol.TaskEnded, 3, "n1", "", ""},
-		"a signal ended it": {line("JobState=FAILED Reason=None ExitCode=0:11 NodeList=n1"), protocol.TaskEnded, 139, "n1", "", ""},
-		"it was too slow":   {line("JobState=TIMEOUT Reason=TimeLimit ExitCode=0:15 NodeList=n1"), protocol.TaskEnded, 143, "n1", "timed out", ""},
-		"its node was lost": {line("JobState=NODE_FAIL Reason=None ExitCode=0:0 NodeList=n1"), protocol.TaskEnded, 0, "n1", "lost", "NODE_FAIL"},
-		"a user ended it":   {line("JobState=CANCELLED Reason=None ExitCode=0:15 NodeList=n1"), protocol.TaskEnded, 143, "n1", "cancelled", "CANCELLED"},
-		"no memory":         {line("JobState=OUT_OF_MEMORY Reason=OutOfMemory ExitCode=0:125 NodeList=n1"), protocol.TaskEnded, 253, "n1", "", "out of memory"},
-		"a state to come":   {line("JobState=EVAPORATED ExitCode=0:0 NodeList=n1"), protocol.TaskEnded, 0, "n1", "lost", "EVAPORATED"},
+		"it waits": {line("JobState=PENDING Reason=Resources Dependency=(null) ExitCode=0:0 NodeList=(null)"),
+			protocol.TaskWaits, 0, "", "", "waits in the queue: Resources"},
+		"it is looked at": {line("JobState=PENDING Reason=None ExitCode=0:0 NodeList="), protocol.TaskWaits, 0, "", "",
+			"waits in the queue"},
+		"it runs": {line("JobState=RUNNING Reason=None ExitCode=0:0 NodeList=n[1-2] BatchHost=n1"), protocol.TaskRuns,
+			0, "n1 n2", "", ""},
+		"it is cleaned up": {line("JobState=COMPLETING Reason=None ExitCode=0:0 NodeList=n1"), protocol.TaskRuns, 0, "n1", "",
+			""},
+		"it has ended": {line("JobState=COMPLETED Reason=None ExitCode=0:0 NodeList=n1"), protocol.TaskEnded, 0, "n1", "",
+			""},
+		"it has failed": {line("JobState=FAILED Reason=NonZeroExitCode ExitCode=3:0 NodeList=n1"), protocol.TaskEnded, 3,
+			"n1", "", ""},
+		"a signal ended it": {line("JobState=FAILED Reason=None ExitCode=0:11 NodeList=n1"), protocol.TaskEnded, 139, "n1", "",
+			""},
+		"it was too slow": {line("JobState=TIMEOUT Reason=TimeLimit ExitCode=0:15 NodeList=n1"), protocol.TaskEnded, 143, "n1",
+			"timed out", ""},
+		"its node was lost": {line("JobState=NODE_FAIL Reason=None ExitCode=0:0 NodeList=n1"), protocol.TaskEnded, 0, "n1",
+			"lost", "NODE_FAIL"},
+		"a user ended it": {line("JobState=CANCELLED Reason=None ExitCode=0:15 NodeList=n1"), protocol.TaskEnded, 143, "n1",
+			"cancelled", "CANCELLED"},
+		"no memory": {line("JobState=OUT_OF_MEMORY Reason=OutOfMemory ExitCode=0:125 NodeList=n1"), protocol.TaskEnded,
+			253, "n1", "", "out of memory"},
+		"a state to come": {line("JobState=EVAPORATED ExitCode=0:0 NodeList=n1"), protocol.TaskEnded, 0, "n1", "lost",
+			"EVAPORATED"},
 	} {
 		s, err := parseJob(c.text)
 		flags := ""
@@ -46,7 +59,8 @@ func TestWhatSlurmSaysOfAJob(t *testing.T) {
 				flags += word
 			}
 		}
-		if err != nil || s.Stage != c.stage || s.Exit != c.exit || strings.Join(s.Nodes, " ") != c.nodes || flags != c.flags || !strings.Contains(s.Text, c.says) {
+		if err != nil || s.Stage != c.stage || s.Exit != c.exit || strings.Join(s.Nodes, " ") != c.nodes || flags != c.flags ||
+			!strings.Contains(s.Text, c.says) {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}
 	}
@@ -63,16 +77,18 @@ func TestASubmissionSaysAllThatIsAskedFor(t *testing.T) {
 		task protocol.Task
 		want string
 	}{
-		"nothing":     {protocol.Task{}, ""},
-		"nodes":       {protocol.Task{Nodes: 3}, "--nodes=3 --ntasks-per-node=1"},
-		"ranks":       {protocol.Task{Ranks: 8}, "--ntasks=8"},
-		"both":        {protocol.Task{Nodes: 2, Ranks: 8, Queue: "cpu", Whole: true}, "--nodes=2 --ntasks=8 --partition=cpu --exclusive"},
+		"nothing": {protocol.Task{}, ""},
+		"nodes":   {protocol.Task{Nodes: 3}, "--nodes=3 --ntasks-per-node=1"},
+		"ranks":   {protocol.Task{Ranks: 8}, "--ntasks=8"},
+		"both": {protocol.Task{Nodes: 2, Ranks: 8, Queue: "cpu", Whole: true},
+			"--nodes=2 --ntasks=8 --partition=cpu --exclusive"},
 		"these nodes": {protocol.Task{On: []string{"n1", "n3"}}, "--nodelist=n1,n3 --nodes=2 --ntasks-per-node=1"},
 	} {
 		c.task.Limit = 90 * time.Second
 		argv := submission(scheduler.Work{Task: c.task, Name: "muster-t1", Script: "/job", Output: "/out"})
 		at := slices.Index(argv, "--time=4")
-		if at < 0 || argv[len(argv)-1] != "/job" || !slices.Contains(argv, "--no-requeue") || !slices.Contains(argv, "--export=ALL") {
+		if at < 0 || argv[len(argv)-1] != "/job" || !slices.Contains(argv, "--no-requeue") ||
+			!slices.Contains(argv, "--export=ALL") {
 			t.Fatal(name, argv)
 		}
 		if got := strings.Join(argv[at+1:len(argv)-1], " "); got != c.want {
@@ -84,9 +100,10 @@ func TestASubmissionSaysAllThatIsAskedFor(t *testing.T) {
 // TestARefusedJobIsNone: what sbatch refuses is known not to run, and what it could not tell may.
 func TestARefusedJobIsNone(t *testing.T) {
 	for text, refused := range map[string]bool{
-		"env: exit status 1: sbatch: error: invalid partition specified: x\nsbatch: error: Batch job submission failed: Invalid partition name specified": true,
-		"env: exit status 1: sbatch: error: Batch job submission failed: Socket timed out on send/recv operation":                                         false,
-		"env: exit status 1: sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)":                            false,
+		"env: exit status 1: sbatch: error: invalid partition specified: x\nsbatch: error: Batch job submission failed: " +
+			"Invalid partition name specified": true,
+		"env: exit status 1: sbatch: error: Batch job submission failed: Socket timed out on send/recv operation":              false,
+		"env: exit status 1: sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)": false,
 		"env: killed by killed: ": false,
 	} {
 		w := scheduler.Work{As: func(context.Context, ...string) ([]byte, error) { return nil, errors.New(text) }}

@@ -22,7 +22,8 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestSlurmConfIsTheGoldenOne(t *testing.T) {
 	got := Render(Cluster{
-		Name: "cfd", Head: "cfd", HeadAddress: "10.77.0.1", StateDir: "/home/.muster/slurmctld", SpoolDir: "/var/spool/slurmd", Local: "/run/muster/addresses.conf",
+		Name: "cfd", Head: "cfd", HeadAddress: "10.77.0.1", StateDir: "/home/.muster/slurmctld", SpoolDir: "/var/spool/slurmd",
+		Local:  "/run/muster/addresses.conf",
 		Queues: []protocol.Queue{{Name: "cpu", Default: true}, {Name: "gpu"}}, Memory: map[string]int{"cpu": 1920},
 	})
 	golden := filepath.Join("testdata", "slurm.conf")
@@ -47,7 +48,8 @@ func TestNodeConfLeavesOutWhatIsUnknown(t *testing.T) {
 		want string
 	}{
 		{protocol.Peer{CPUs: 2, MemoryMiB: 4000, Queue: "cpu"}, nil, "CPUs=2 RealMemory=4000 Feature=cpu"},
-		{protocol.Peer{Queue: "cpu"}, []GPU{{Model: "NVIDIA A40"}, {}, {Model: "NVIDIA A40"}}, "Gres=gpu:a40:2,gpu:1 Feature=cpu"},
+		{protocol.Peer{Queue: "cpu"}, []GPU{{Model: "NVIDIA A40"}, {}, {Model: "NVIDIA A40"}},
+			"Gres=gpu:a40:2,gpu:1 Feature=cpu"},
 		{protocol.Peer{MemoryMiB: 16384, OwnCPUs: true, Queue: "cpu"}, nil, "RealMemory=15360 Feature=cpu"},
 		{protocol.Peer{Queue: "cpu"}, nil, "Feature=cpu"},
 		{protocol.Peer{}, nil, ""},
@@ -59,10 +61,12 @@ func TestNodeConfLeavesOutWhatIsUnknown(t *testing.T) {
 }
 
 func TestNodesOfARealSlurmAreRead(t *testing.T) {
-	n1 := nodeLine{protocol.NodeState{Name: "n1", Raw: "mixed", Responding: true, Reason: "muster: drain", LastBusy: "2026-11-21T05:48:41"}, true}
+	n1 := nodeLine{protocol.NodeState{Name: "n1", Raw: "mixed", Responding: true, Reason: "muster: drain",
+		LastBusy: "2026-11-21T05:48:41"}, true}
 	n2 := nodeLine{protocol.NodeState{Name: "n2", Raw: "mixed", Responding: true, LastBusy: "2026-11-21T05:49:13"}, false}
 	for file, want := range map[string][]nodeLine{
-		"nodes.txt": {n1, n2, {protocol.NodeState{Name: "n3", Raw: "allocated", Responding: true, LastBusy: "2026-11-21T05:48:43"}, false}},
+		"nodes.txt": {n1, n2, {protocol.NodeState{Name: "n3", Raw: "allocated", Responding: true,
+			LastBusy: "2026-11-21T05:48:43"}, false}},
 		"down.txt": {n1, n2, {protocol.NodeState{Name: "n3", Raw: "down", Responding: true, Reason: "dead disk = bad State=IDLE",
 			LastBusy: "2026-11-21T05:49:14"}, false}},
 	} {
@@ -198,7 +202,8 @@ func TestAJobThatMayNotBeQueuedAgainIsCancelled(t *testing.T) {
 	if err := (Control{script{"scontrol requeue 4": refused}.Run}).End(t.Context(), 4); err != nil {
 		t.Error(err)
 	}
-	if err := (Control{script{"scontrol requeue 4": refused, "scancel 4": broken}.Run}).End(t.Context(), 4); err == nil || !strings.Contains(err.Error(), "cancel job 4") {
+	if err := (Control{script{"scontrol requeue 4": refused, "scancel 4": broken}.Run}).End(t.Context(), 4); err == nil ||
+		!strings.Contains(err.Error(), "cancel job 4") {
 		t.Error(err)
 	}
 }

@@ -45,7 +45,8 @@ func RenderTopology(peers []protocol.Peer) string {
 	}
 	slices.SortStableFunc(leaves, func(a, b string) int { return numbers[a] - numbers[b] })
 	var b strings.Builder
-	b.WriteString("# Written by muster; changes are overwritten. This cluster's Slurm does not read it: nodes have their switch as a feature.\n")
+	b.WriteString("# Written by muster; changes are overwritten. This cluster's Slurm does not read it: nodes have their " +
+		"switch as a feature.\n")
 	for _, leaf := range leaves {
 		fmt.Fprintf(&b, "SwitchName=%s Nodes=%s\n", leaf, strings.Join(nodes[leaf], ","))
 	}

@@ -8,7 +8,8 @@ import (
 
 func TestNodesAreListedByTheirSwitch(t *testing.T) {
 	peers := []protocol.Peer{
-		{Name: "head"}, {Name: "cpu1", Leaf: "leaf02", LeafNumber: 2}, {Name: "cpu2", Leaf: "leaf01+leaf 3", LeafNumber: 1}, {Name: "cpu3", Leaf: "leaf02", LeafNumber: 2}, {Name: "cpu4"},
+		{Name: "head"}, {Name: "cpu1", Leaf: "leaf02", LeafNumber: 2}, {Name: "cpu2", Leaf: "leaf01+leaf 3", LeafNumber: 1},
+		{Name: "cpu3", Leaf: "leaf02", LeafNumber: 2}, {Name: "cpu4"},
 	}
 	want := `# Written by muster; changes are overwritten. This cluster's Slurm does not read it: nodes have their switch as a feature.
 SwitchName=leaf01_leaf_3 Nodes=cpu2

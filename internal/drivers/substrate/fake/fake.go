@@ -81,7 +81,8 @@ type node struct {
 
 // New makes an empty world.
 func New(options Options) *Substrate {
-	return &Substrate{options: options, nodes: map[name]*node{}, shared: map[string]bool{}, kept: map[string]string{}, snapshots: map[string]string{}, room: -1, faults: map[string][]fault{}}
+	return &Substrate{options: options, nodes: map[name]*node{}, shared: map[string]bool{}, kept: map[string]string{},
+		snapshots: map[string]string{}, room: -1, faults: map[string][]fault{}}
 }
 
 // Ensure makes the node run this boot.
@@ -150,11 +151,14 @@ func (s *Substrate) check(n substrate.Node) {
 		switch {
 		case !other.running:
 		case nameOf(other.of.Ref) == nameOf(n.Ref):
-			s.violations = append(s.violations, fmt.Sprintf("node %s runs boots %d and %d at the same time", n.Node, other.of.Boot, n.Boot))
+			s.violations = append(s.violations, fmt.Sprintf("node %s runs boots %d and %d at the same time", n.Node,
+				other.of.Boot, n.Boot))
 		case s.options.Exclusive && other.of.Machine == n.Machine:
-			s.violations = append(s.violations, fmt.Sprintf("machine %s runs nodes %s and %s at the same time", n.Machine, other.of.Node, n.Node))
+			s.violations = append(s.violations, fmt.Sprintf("machine %s runs nodes %s and %s at the same time", n.Machine,
+				other.of.Node, n.Node))
 		case other.of.Cluster == n.Cluster && other.of.Address == n.Address:
-			s.violations = append(s.violations, fmt.Sprintf("nodes %s and %s of cluster %s have one address, %s", other.of.Node, n.Node, n.Cluster, n.Address))
+			s.violations = append(s.violations, fmt.Sprintf("nodes %s and %s of cluster %s have one address, %s", other.of.Node,
+				n.Node, n.Cluster, n.Address))
 		}
 	}
 }
@@ -168,7 +172,8 @@ func (s *Substrate) Observe(ctx context.Context, r substrate.Ref) (substrate.Obs
 	if !ok || !held.present {
 		return substrate.Observation{}, ctx.Err()
 	}
-	seen := substrate.Observation{Present: true, Running: held.running, Boot: held.of.Boot, Detail: held.detail, Allocation: held.of.Allocation}
+	seen := substrate.Observation{Present: true, Running: held.running, Boot: held.of.Boot, Detail: held.detail,
+		Allocation: held.of.Allocation}
 	if held.running {
 		seen.Limits = limits(held.of)
 	}

@@ -18,7 +18,8 @@ func TestContract(t *testing.T) {
 	substratetest.Test(t, func(t *testing.T) substratetest.Harness {
 		s := fake.New(fake.Options{})
 		return substratetest.Harness{
-			Caps: substrate.Capabilities{KeepsHead: true, Sleeps: true}, Substrate: s, Shared: s, Keep: s, Sleeper: s, Image: "sha256:00",
+			Caps: substrate.Capabilities{KeepsHead: true, Sleeps: true}, Substrate: s, Shared: s, Keep: s, Sleeper: s,
+			Image:    "sha256:00",
 			Crash:    func(_ *testing.T, r substrate.Ref) { s.Die(r, "crashed") },
 			HalfMake: func(_ *testing.T, n substrate.Node) { s.HalfMake(n) },
 			Write:    func(_ *testing.T, cluster, content string) { s.Write(cluster, content) },

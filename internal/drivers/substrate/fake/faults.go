@@ -74,7 +74,8 @@ func (s *Substrate) HalfMake(n substrate.Node) {
 	}
 }
 
-// DieWithMachine ends all nodes of a machine at once, as a power cut does, and says how many. Those that sleep there are lost as well.
+// DieWithMachine ends all nodes of a machine at once, as a power cut does, and says how many. Those that sleep there are lost as
+// well.
 func (s *Substrate) DieWithMachine(machine string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,7 +29,8 @@ func (s *Substrate) Save(ctx context.Context, cluster, snapshot string, progress
 		return substrate.Saved{Bytes: int64(len(content))}, ctx.Err()
 	}
 	if room >= 0 && len(content) > room {
-		return substrate.Saved{}, fmt.Errorf("%w: the copy takes %d bytes, and %d are free", substrate.ErrNoRoom, len(content), room)
+		return substrate.Saved{}, fmt.Errorf("%w: the copy takes %d bytes, and %d are free", substrate.ErrNoRoom, len(content),
+			room)
 	}
 	if err := slowly(ctx, content, progress); err != nil {
 		return substrate.Saved{}, err

@@ -45,7 +45,9 @@ func TestAClusterGoesOnAtAHostThatIsAway(t *testing.T) {
 	check(t, here.Introduce("c1", n.Address.Addr()))
 	s.machine(t, "machine", "10.78.0.9/16", 7, metal, local1)
 	serve(t, guest, "from the guest")
-	eventually(t, "the guest reaches the gateway", func() bool { return ask(t, guest, substrate.GatewaySlot) == "from the gateway" })
+	eventually(t, "the guest reaches the gateway", func() bool {
+		return ask(t, guest, substrate.GatewaySlot) == "from the gateway"
+	})
 	eventually(t, "the gateway reaches the guest", func() bool { return dialled(t, here, "c1", local1) == "from the guest" })
 	eventually(t, "the guest reaches a machine", func() bool { return ask(t, guest, metal) == "from machine" })
 
@@ -74,7 +76,8 @@ func (s networkOfMachines) guest(t *testing.T, on Cables, cluster string, segmen
 	n := node(cluster, slot-256, 1, "")
 	n.Address, n.MAC = substrate.Address(slot), substrate.MAC(segment, slot)
 	from, guest := s.namespace(t, cluster+"-from"), s.namespace(t, cluster+"-guest")
-	in(t, from, "ip", "link", "add", PortName(n.Node), "type", "veth", "peer", "name", "eth0", "address", n.MAC.String(), "netns", guest)
+	in(t, from, "ip", "link", "add", PortName(n.Node), "type", "veth", "peer", "name", "eth0", "address", n.MAC.String(), "netns",
+		guest)
 	in(t, guest, "ip", "addr", "add", n.Address.String(), "dev", "eth0")
 	in(t, guest, "ip", "link", "set", "eth0", "arp", "off", "up")
 	check(t, on.PlugPort(t.Context(), n, from))

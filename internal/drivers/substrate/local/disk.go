@@ -147,7 +147,8 @@ func (d *Driver) measure() (Disk, []roomOf, error) {
 	for _, entry := range clusters {
 		for _, v := range (shared{dir: filepath.Join(d.config.Dir, "clusters", entry.Name())}).volumes() {
 			r, err := v.look()
-			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EIO) { // not mounted, or on its way out
+			// not mounted, or on its way out
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EIO) {
 				continue
 			}
 			if err != nil {
@@ -215,7 +216,8 @@ func hold(allowed int64, volumes []roomOf) error {
 		if all := r.free + r.pool; all > allowed+want {
 			want = all - allowed
 		}
-		if difference := want - r.asked; max(difference, -difference) < min(slack, allowed/8+1) && (allowed > 0 || difference <= 0) {
+		if difference := want - r.asked; max(difference, -difference) < min(slack, allowed/8+1) &&
+			(allowed > 0 || difference <= 0) {
 			continue
 		}
 		root, err := os.Open(r.at)

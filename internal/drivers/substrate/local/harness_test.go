@@ -43,7 +43,8 @@ func TestContract(t *testing.T) {
 	substratetest.Test(t, func(t *testing.T) substratetest.Harness {
 		w := open(t, dir)
 		return substratetest.Harness{
-			Caps: Factory().Caps, Substrate: w.Driver, Shared: w.Driver, Keep: w.Driver, Write: w.write, Read: w.read, Image: busybox, Crash: w.crash, HalfMake: w.halfMake,
+			Caps: Factory().Caps, Substrate: w.Driver, Shared: w.Driver, Keep: w.Driver, Write: w.write, Read: w.read,
+			Image: busybox, Crash: w.crash, HalfMake: w.halfMake,
 		}
 	})
 }
@@ -76,12 +77,15 @@ func site(t testing.TB) string {
 	text, err := os.ReadFile(from)
 	check(t, err)
 	check(t, os.WriteFile(filepath.Join(root, "bin/busybox"), text, 0o755))
-	for _, name := range []string{"sh", "sleep", "nc", "cat", "dd", "echo", "id", "hostname", "df", "touch", "mount", "grep", "wc", "sed", "base64"} {
+	for _, name := range []string{"sh", "sleep", "nc", "cat", "dd", "echo", "id", "hostname", "df", "touch", "mount", "grep",
+		"wc", "sed", "base64"} {
 		check(t, os.Symlink("busybox", filepath.Join(root, "bin", name)))
 	}
-	command(t, "mksquashfs", root, filepath.Join(dir, "image.sqfs"), "-comp", "zstd", "-Xcompression-level", "1", "-quiet", "-no-progress")
+	command(t, "mksquashfs", root, filepath.Join(dir, "image.sqfs"), "-comp", "zstd", "-Xcompression-level", "1", "-quiet",
+		"-no-progress")
 	script := "#!/bin/sh\ntrap 'exit 0' TERM\n" +
-		`eval "$(sed 's/.*"token":"\([^"]*\)".*/\1/' /run/muster/boot.json | base64 -d)"` + "\nwhile :; do sleep 3600 & wait; done\n"
+		`eval "$(sed 's/.*"token":"\([^"]*\)".*/\1/' /run/muster/boot.json | base64 -d)"` +
+		"\nwhile :; do sleep 3600 & wait; done\n"
 	check(t, os.WriteFile(filepath.Join(dir, "muster"), []byte(script), 0o755))
 	check(t, os.Mkdir(filepath.Join(dir, "sockets"), 0o755))
 	return dir
@@ -110,7 +114,8 @@ func node(cluster string, number int, boot int64, script string) substrate.Node 
 	return substrate.Node{
 		Ref:  substrate.Ref{Cluster: cluster, Node: fmt.Sprintf("node-%d", number), Boot: boot},
 		Name: fmt.Sprintf("n%d", number), Machine: "here",
-		Address: substrate.Address(256 + number), MAC: substrate.MAC(alone.Segment, 256+number), Image: busybox, File: protocol.Boot{Token: base64.StdEncoding.EncodeToString([]byte(script))},
+		Address: substrate.Address(256 + number), MAC: substrate.MAC(alone.Segment, 256+number), Image: busybox,
+		File: protocol.Boot{Token: base64.StdEncoding.EncodeToString([]byte(script))},
 	}
 }
 

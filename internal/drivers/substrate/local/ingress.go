@@ -21,13 +21,15 @@ func filterSenders(links *netlink.Handle, link netlink.Link, segment int) error 
 	}
 	defer program.Close() // the filter holds it
 	at := link.Attrs().Index
-	queue := &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: at, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
+	queue := &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: at, Handle: netlink.MakeHandle(0xffff, 0),
+		Parent: netlink.HANDLE_CLSACT}}
 	if err := links.QdiscReplace(queue); err != nil {
 		return fmt.Errorf("make a place for a filter (kernel module sch_ingress): %w", err)
 	}
 	filter := &netlink.BpfFilter{
-		FilterAttrs: netlink.FilterAttrs{LinkIndex: at, Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Priority: 1, Protocol: unix.ETH_P_ALL},
-		Fd:          program.FD(), Name: "muster-senders", DirectAction: true,
+		FilterAttrs: netlink.FilterAttrs{LinkIndex: at, Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Priority: 1,
+			Protocol: unix.ETH_P_ALL},
+		Fd: program.FD(), Name: "muster-senders", DirectAction: true,
 	}
 	if err := links.FilterReplace(filter); err != nil {
 		return fmt.Errorf("filter senders (kernel module cls_bpf): %w", err)

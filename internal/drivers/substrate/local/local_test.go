@@ -40,7 +40,8 @@ func TestNothingIsLeftOfANodeThatDied(t *testing.T) {
 
 func TestTheHostsNetworkIsUnchanged(t *testing.T) {
 	network := func() string {
-		return command(t, "ip", "-o", "link") + command(t, "ip", "-o", "addr") + command(t, "ip", "route", "show", "table", "all") + command(t, "ip", "netns")
+		return command(t, "ip", "-o", "link") + command(t, "ip", "-o", "addr") + command(t, "ip", "route", "show", "table",
+			"all") + command(t, "ip", "netns")
 	}
 	before := network()
 	w := open(t, site(t))
@@ -83,7 +84,8 @@ func TestClustersWithTheSameAddressesDoNotReachEachOther(t *testing.T) {
 func TestANodeHasNoWayOut(t *testing.T) {
 	w := open(t, site(t))
 	b := w.up(t, node("c1", 1, 1, ""))
-	if routes, err := inNode(t, b, "ip", "-4", "route"); err != nil || strings.Contains(routes, "default") || strings.Count(routes, "\n") != 1 {
+	if routes, err := inNode(t, b, "ip", "-4", "route"); err != nil || strings.Contains(routes, "default") ||
+		strings.Count(routes, "\n") != 1 {
 		t.Errorf("routes: %q, %v", routes, err)
 	}
 }
@@ -253,8 +255,14 @@ func TestAnImageIsMountedAsLongAsANodeUsesIt(t *testing.T) {
 		want []string // digests
 	}{
 		{"two nodes share it", func() error { return nil }, []string{busybox}},
-		{"one boots another", func() error { one.Boot, one.Image = 2, "sha256:0a"; return w.Ensure(t.Context(), one) }, []string{"sha256:0a", busybox}},
-		{"so does the other", func() error { two.Boot, two.Image = 2, "sha256:0a"; return w.Ensure(t.Context(), two) }, []string{"sha256:0a"}},
+		{"one boots another", func() error {
+			one.Boot, one.Image = 2, "sha256:0a"
+			return w.Ensure(t.Context(), one)
+		}, []string{"sha256:0a", busybox}},
+		{"so does the other", func() error {
+			two.Boot, two.Image = 2, "sha256:0a"
+			return w.Ensure(t.Context(), two)
+		}, []string{"sha256:0a"}},
 		{"one goes", func() error { return w.Remove(t.Context(), one.Ref) }, []string{"sha256:0a"}},
 		{"both are gone", func() error { return w.Remove(t.Context(), two.Ref) }, []string{}},
 	} {

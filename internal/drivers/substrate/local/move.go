@@ -255,7 +255,8 @@ func (d *Driver) EndServing(ctx context.Context) ([]substrate.Ref, error) {
 		}
 		b := h.boot(r.Boot)
 		first, runs := d.first(b)
-		if text, err := os.ReadFile(b.path("config.json")); err != nil || !strings.Contains(string(text), servingCapability) || !runs {
+		if text, err := os.ReadFile(b.path("config.json")); err != nil || !strings.Contains(string(text), servingCapability) ||
+			!runs {
 			continue
 		}
 		if apart, err := d.served(c); err != nil || apart {

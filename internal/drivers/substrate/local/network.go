@@ -138,7 +138,8 @@ func (d *Driver) plug(cluster string, b boot, n substrate.Node) error {
 // up last.
 func fence(cluster string, n substrate.Node, more map[int]bool) error {
 	// The bridge knows where the node is, and sends it what is for it alone: no broadcast, hence no ARP.
-	flags := map[int]bool{nl.IFLA_BRPORT_LEARNING: false, nl.IFLA_BRPORT_UNICAST_FLOOD: false, nl.IFLA_BRPORT_BCAST_FLOOD: false, nl.IFLA_BRPORT_MCAST_FLOOD: false}
+	flags := map[int]bool{nl.IFLA_BRPORT_LEARNING: false, nl.IFLA_BRPORT_UNICAST_FLOOD: false, nl.IFLA_BRPORT_BCAST_FLOOD: false,
+		nl.IFLA_BRPORT_MCAST_FLOOD: false}
 	maps.Copy(flags, more)
 	port := PortName(n.Node)
 	return withLinks(cluster, func(links *netlink.Handle) error {

@@ -107,7 +107,8 @@ func (d *Driver) writeBundle(ctx context.Context, b boot, n substrate.Node, c sh
 			return nil, err
 		}
 		if !serves {
-			d.config.Log.Warn("a head may not serve /home: it is a folder of this host's file system; it moves when no node of the cluster runs",
+			d.config.Log.Warn("a head may not serve /home: it is a folder of this host's file system; it moves when no node "+
+				"of the cluster runs",
 				"cluster", n.Cluster, "node", n.Name)
 		}
 	}
@@ -157,7 +158,8 @@ func (d *Driver) spec(b boot, n substrate.Node, c shared, serves bool) ociSpec {
 			// What tells of the host's memory and devices: some of it to any user, the rest to uid 0, which is a node's root.
 			MaskedPaths: []string{"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
 				"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/proc/sysrq-trigger",
-				"/proc/kpagecount", "/proc/kpageflags", "/proc/kpagecgroup", "/proc/vmallocinfo", "/proc/slabinfo", "/proc/allocinfo",
+				"/proc/kpagecount", "/proc/kpageflags", "/proc/kpagecgroup", "/proc/vmallocinfo", "/proc/slabinfo",
+				"/proc/allocinfo",
 				"/proc/kmsg", "/proc/vmcore",
 				"/sys/firmware", "/sys/kernel/debug", "/sys/kernel/tracing", "/sys/devices/virtual/powercap"},
 			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys"},
@@ -180,7 +182,8 @@ const servingCapability = "CAP_DAC_READ_SEARCH"
 func nodeCapabilities(servesHome bool) []string {
 	capabilities := []string{
 		"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_SETFCAP", // packages, home directories
-		"CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL", // daemons of schedulers, sshd and su become users and end their processes
+		// daemons of schedulers, sshd and su become users and end their processes
+		"CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL",
 		"CAP_SYS_CHROOT", "CAP_AUDIT_WRITE", // sshd
 		"CAP_NET_ADMIN",                       // the agent sets permanent neighbours
 		"CAP_NET_RAW", "CAP_NET_BIND_SERVICE", // ping; ports below 1024
@@ -210,7 +213,8 @@ func (d *Driver) mounts(b boot, c shared, n substrate.Node) []ociMount {
 		mounts = append(mounts, ociMount{protocol.StateDir, "bind", c.state(), []string{"bind", "nosuid", "nodev", "noexec"}})
 	}
 	if d.cgroups.Version != 0 {
-		mounts = append(mounts, ociMount{"/sys/fs/cgroup", "cgroup", "cgroup", []string{"nosuid", "noexec", "nodev", "relatime", "ro"}})
+		mounts = append(mounts, ociMount{"/sys/fs/cgroup", "cgroup", "cgroup",
+			[]string{"nosuid", "noexec", "nodev", "relatime", "ro"}})
 	}
 	return mounts
 }

@@ -54,8 +54,10 @@ func (h host) closeHomes(ctx context.Context) error {
 	for _, r := range ended {
 		clusters = append(clusters, r.Cluster)
 	}
-	h.notices.Homes(ctx, clusters, "its head was ended: it served /home from a folder of the controller's own disk, of which any node could have had any other "+
-		"file; it starts again, and serves /home once that has moved to a file system of its own")
+	h.notices.Homes(ctx, clusters,
+		"its head was ended: it served /home from a folder of the controller's own disk, of which any node could have had "+
+			"any other "+
+			"file; it starts again, and serves /home once that has moved to a file system of its own")
 	return err
 }
 
@@ -66,7 +68,8 @@ func (h host) Work(ctx context.Context) {
 	go func() {
 		defer close(moved)
 		left, err := h.MoveHomes(ctx)
-		h.notices.Homes(ctx, left, "/home is still a folder of the controller's disk, since its nodes run: nothing limits what it holds, and it is served to no machine "+
+		h.notices.Homes(ctx, left, "/home is still a folder of the controller's disk, since its nodes run: nothing limits "+
+			"what it holds, and it is served to no machine "+
 			"and no guest; it moves to a file system of its own when the cluster is paused and resumed")
 		if err != nil && ctx.Err() == nil {
 			h.config.Log.Error("cannot move a /home to a file system of its own; tried again when its nodes start", "error", err)
@@ -76,11 +79,13 @@ func (h host) Work(ctx context.Context) {
 	<-moved
 }
 
-// Room is how many bytes volumes may still take, below 0 if they have taken from the reserve, and why no more files fit; "": they do.
+// Room is how many bytes volumes may still take, below 0 if they have taken from the reserve, and why no more files fit; "": they
+// do.
 func (h host) Room() (left int64, full string, err error) {
 	disk, err := h.Disk()
 	if err == nil && disk.Short() {
-		full = fmt.Sprintf("the controller's disk is full: %d MiB are free, of which %d are promised to what is being written, and %d stay free",
+		full = fmt.Sprintf("the controller's disk is full: %d MiB are free, of which %d are promised to what is being "+
+			"written, and %d stay free",
 			disk.Free>>20, disk.Promised>>20, disk.Reserve>>20)
 	}
 	return disk.Left(), full, err

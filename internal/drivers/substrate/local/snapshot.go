@@ -96,7 +96,8 @@ func within(need int64, networkOfMachines bool, progress func(int64) error) func
 	most := 2*need + spare
 	return func(copied int64) error {
 		if copied > most && !networkOfMachines {
-			return fmt.Errorf("%w: %d MiB were there, %d MiB are copied, and there is ever more: pause the cluster first", substrate.ErrNoRoom, need>>20, copied>>20)
+			return fmt.Errorf("%w: %d MiB were there, %d MiB are copied, and there is ever more: pause the cluster first",
+				substrate.ErrNoRoom, need>>20, copied>>20)
 		}
 		return progress(copied)
 	}
@@ -237,7 +238,8 @@ func room(path string, need int64) error {
 		return err
 	}
 	if available := int64(free.Bavail) * free.Bsize; available < need+spare {
-		return fmt.Errorf("%w: the copy takes %d MiB, and %d MiB are free on the controller's disk, of which %d stay free", substrate.ErrNoRoom, need>>20, available>>20, spare>>20)
+		return fmt.Errorf("%w: the copy takes %d MiB, and %d MiB are free on the controller's disk, of which %d stay free",
+			substrate.ErrNoRoom, need>>20, available>>20, spare>>20)
 	}
 	return nil
 }

@@ -67,7 +67,8 @@ func TestACopyOfWhatGrowsFasterEnds(t *testing.T) {
 	if err := progress(2<<20 + spare); err != nil || told != 2<<20+spare {
 		t.Error(err, told)
 	}
-	if err := progress(2<<20 + spare + 1); !errors.Is(err, substrate.ErrNoRoom) || !strings.Contains(err.Error(), "pause the cluster first") {
+	if err := progress(2<<20 + spare + 1); !errors.Is(err, substrate.ErrNoRoom) ||
+		!strings.Contains(err.Error(), "pause the cluster first") {
 		t.Error(err)
 	}
 	if err := within(0, true, func(int64) error { return nil })(math.MaxInt64); err != nil {

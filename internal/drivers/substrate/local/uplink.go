@@ -120,7 +120,8 @@ func (c shared) addUplink(u substrate.Uplink) error {
 			return err
 		}
 		if err := filterSenders(links, near, substrate.Segment(bridge.Attrs().HardwareAddr)); err != nil {
-			c.log.Warn("guests of other clusters on other hosts may send to this cluster's nodes: what comes in is not looked at", "cluster", c.cluster, "uplink", describe(u), "error", err)
+			c.log.Warn("guests of other clusters on other hosts may send to this cluster's nodes: what comes in is not looked at",
+				"cluster", c.cluster, "uplink", describe(u), "error", err)
 		}
 		// What is for nobody here is for a node elsewhere, so a frame for an unknown MAC goes out. Nothing is learnt from
 		// what comes in, which may have any sender, and nothing goes from one uplink to another, unless they are joined.
@@ -157,7 +158,8 @@ func sharedBridge(links *netlink.Handle, name string) (netlink.Link, error) {
 	}
 	if link.Type() != "bridge" {
 		return nil, fmt.Errorf("%s is no bridge (%s) and cannot be shared with clusters; make one, put %s into it with "+
-			"\"ip link set %s master BRIDGE\", give it the address of %s, and name the bridge instead", name, link.Type(), name, name, name)
+			"\"ip link set %s master BRIDGE\", give it the address of %s, and name the bridge instead", name, link.Type(), name,
+			name, name)
 	}
 	return link, nil
 }

@@ -58,7 +58,8 @@ func (s networkOfMachines) machine(t *testing.T, name, address string, segment, 
 	in(t, path, "ip", "addr", "add", address, "dev", "nic")
 	in(t, path, "ip", "link", "set", "nic", "up")
 	in(t, path, "ip", "link", "set", "lo", "up")
-	in(t, path, "ip", "link", "add", "link", "nic", "name", "cluster0", "address", substrate.MAC(segment, slot).String(), "type", "macvlan", "mode", "bridge")
+	in(t, path, "ip", "link", "add", "link", "nic", "name", "cluster0", "address", substrate.MAC(segment, slot).String(), "type",
+		"macvlan", "mode", "bridge")
 	in(t, path, "ip", "link", "set", "cluster0", "arp", "off", "up")
 	in(t, path, "ip", "addr", "add", substrate.Address(slot).String(), "dev", "cluster0")
 	meet(t, path, "cluster0", segment, append(peers, substrate.GatewaySlot)...)
@@ -70,7 +71,8 @@ func (s networkOfMachines) machine(t *testing.T, name, address string, segment, 
 func meet(t *testing.T, path, device string, segment int, slots ...int) {
 	t.Helper()
 	for _, slot := range slots {
-		in(t, path, "ip", "neigh", "replace", substrate.Address(slot).Addr().String(), "lladdr", substrate.MAC(segment, slot).String(), "dev", device, "nud", "permanent")
+		in(t, path, "ip", "neigh", "replace", substrate.Address(slot).Addr().String(), "lladdr",
+			substrate.MAC(segment, slot).String(), "dev", device, "nud", "permanent")
 	}
 }
 
@@ -272,7 +274,8 @@ func TestAnUplinkHasToBeABridge(t *testing.T) {
 	t.Cleanup(func() { w.down(t) })
 	in(t, s.netns, "ip", "link", "add", "eth1", "type", "veth", "peer", "name", "eth2")
 	for name, want := range map[string]string{"eth1": "is no bridge (veth)", "eth9": "not found"} {
-		err := w.EnsureShared(t.Context(), "c1", substrate.Network{Segment: 1, Uplinks: []substrate.Uplink{{Namespace: s.netns, Interface: name}}})
+		err := w.EnsureShared(t.Context(), "c1",
+			substrate.Network{Segment: 1, Uplinks: []substrate.Uplink{{Namespace: s.netns, Interface: name}}})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), name+" in "+s.netns) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -308,7 +311,8 @@ func listen(t *testing.T, path string) *traffic {
 	t.Helper()
 	var socket int
 	check(t, netns.Do(path, func() (err error) {
-		socket, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, unix.ETH_P_ALL))))
+		socket, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC,
+			int(binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, unix.ETH_P_ALL))))
 		return err
 	}))
 	check(t, unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 200_000}))

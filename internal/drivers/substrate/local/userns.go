@@ -215,7 +215,8 @@ func namespaces(network, users string) error {
 	}
 	return inUserNamespace([]string{"--net"}, func(pid int) error {
 		own := func(kind string) string { return fmt.Sprintf("/proc/%d/ns/%s", pid, kind) }
-		return errors.Join(unix.Mount(own("user"), users, "", unix.MS_BIND, ""), unix.Mount(own("net"), network, "", unix.MS_BIND, ""))
+		return errors.Join(unix.Mount(own("user"), users, "", unix.MS_BIND, ""),
+			unix.Mount(own("net"), network, "", unix.MS_BIND, ""))
 	})
 }
 
@@ -232,7 +233,8 @@ func (d *Driver) stage(mounts []staged, do func() error) error {
 	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("mount namespace: %w", err)
 	}
-	if err := unix.Mount("tmpfs", d.stageDir, "tmpfs", unix.MS_NODEV|unix.MS_NOSUID|unix.MS_NOEXEC, "mode=755,size=64k"); err != nil {
+	if err := unix.Mount("tmpfs", d.stageDir, "tmpfs", unix.MS_NODEV|unix.MS_NOSUID|unix.MS_NOEXEC,
+		"mode=755,size=64k"); err != nil {
 		return fmt.Errorf("mount %s: %w", d.stageDir, err)
 	}
 	for _, m := range mounts {

@@ -33,7 +33,8 @@ func TestRootOfANodeIsNobodyOnTheHost(t *testing.T) {
 	if want := fmt.Sprintf("Uid:\t%d\t%[1]d\t%[1]d\t%[1]d\n", firstID); !strings.Contains(string(status), want) {
 		t.Errorf("on the host the first process is not %q:\n%s", want, status)
 	}
-	for path, want := range map[string]uint32{c.home() + "/of-root": 0, b.path("run/of-root"): firstID, c.layer(b) + "/upper/of-root": firstID} {
+	for path, want := range map[string]uint32{c.home() + "/of-root": 0, b.path("run/of-root"): firstID,
+		c.layer(b) + "/upper/of-root": firstID} {
 		var s unix.Stat_t
 		if err := unix.Stat(path, &s); err != nil || s.Uid != want || s.Gid != want {
 			t.Errorf("%s is of %d:%d, want %d: %v", path, s.Uid, s.Gid, want, err)

@@ -57,7 +57,8 @@ func (v volume) ensure(ctx context.Context, size int64) error {
 		return fmt.Errorf("mount: %w", err)
 	}
 	if v.dead() {
-		return fmt.Errorf("%s has stopped after an error of the disk; it comes back when all nodes of the cluster have gone, as in a pause", v.image)
+		return fmt.Errorf("%s has stopped after an error of the disk; it comes back when all nodes of the cluster have gone, "+
+			"as in a pause", v.image)
 	}
 	return os.Chmod(v.at, v.mode)
 }
@@ -76,7 +77,8 @@ func (v volume) attach(ctx context.Context, size int64) (*os.File, error) {
 			return nil, err
 		}
 	}
-	// Without a second copy of everything in the host's memory, writes are as fast as on the host's own file system; the loop device
+	// Without a second copy of everything in the host's memory, writes are as fast as on the host's own file system; the loop
+	// device
 	// falls back by itself where the host cannot do that. Reads then want a longer look ahead.
 	device, err := attachLoop(v.image, unix.LO_FLAGS_DIRECT_IO)
 	if err != nil {

@@ -97,7 +97,8 @@ func TestAMoveThatIsKilledAgainAndAgainLosesNothing(t *testing.T) {
 	}
 	check(t, w.EnsureShared(t.Context(), "c2", alone))
 	for n := range 3000 {
-		if text, err := os.ReadFile(filepath.Join(c.home(), fmt.Sprint(n))); err != nil || string(text) != fmt.Sprintf("content %d", n) {
+		if text, err := os.ReadFile(filepath.Join(c.home(), fmt.Sprint(n))); err != nil ||
+			string(text) != fmt.Sprintf("content %d", n) {
 			t.Fatal(n, string(text), err)
 		}
 	}

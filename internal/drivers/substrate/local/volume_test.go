@@ -41,7 +41,8 @@ func TestAForgedHandleLeadsNowhere(t *testing.T) {
 	other, err := w.shared("c2")
 	check(t, err)
 	var numbers []uint64
-	for _, path := range []string{outside, "/", "/etc/shadow", w.config.Dir, other.home() + "/file", other.state() + "/file", c.state() + "/file", other.image("home")} {
+	for _, path := range []string{outside, "/", "/etc/shadow", w.config.Dir, other.home() + "/file", other.state() + "/file",
+		c.state() + "/file", other.image("home")} {
 		near := of(path).Ino
 		for number := near - min(near, 50); number < near+50; number++ {
 			numbers = append(numbers, number)
@@ -60,7 +61,9 @@ func TestAForgedHandleLeadsNowhere(t *testing.T) {
 				if kind == 0x81 {
 					text = binary.NativeEndian.AppendUint64(nil, number)
 				}
-				fd, err := unix.OpenByHandleAt(int(home.Fd()), unix.NewFileHandle(kind, binary.NativeEndian.AppendUint32(text, generation)), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW)
+				fd, err := unix.OpenByHandleAt(int(home.Fd()),
+					unix.NewFileHandle(kind, binary.NativeEndian.AppendUint32(text, generation)),
+					unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW)
 				if err != nil {
 					continue
 				}
@@ -71,7 +74,8 @@ func TestAForgedHandleLeadsNowhere(t *testing.T) {
 				n, _ := unix.Pread(fd, text, 0)
 				unix.Close(fd)
 				if s.Dev != of(c.home()).Dev || s.Dev == of(w.config.Dir).Dev || bytes.Contains(text[:max(n, 0)], []byte("'s")) {
-					t.Fatalf("inode %d, generation %d: opened a file of device %d: %q", number, generation, s.Dev, text[:max(n, 0)])
+					t.Fatalf("inode %d, generation %d: opened a file of device %d: %q", number, generation, s.Dev,
+						text[:max(n, 0)])
 				}
 			}
 		}
@@ -115,8 +119,10 @@ func TestATenantWhoFillsADiskFillsHisOwn(t *testing.T) {
 		return int64(now.Blocks-now.Bfree) * now.Bsize
 	}
 	before := taken()
-	fill := "for f in /home/fill /fill /tmp/fill /var/lib/muster/fill; do dd if=/dev/zero of=$f bs=1M; dd if=/dev/zero of=$f.rest bs=512; echo x > $f.none; done; echo filled"
-	greedy, modest := node("c1", 1, 1, fill), node("c2", 1, 1, "sleep 5; while :; do echo x > /home/x && echo x > /x && echo wrote; sleep 1; done")
+	fill := "for f in /home/fill /fill /tmp/fill /var/lib/muster/fill; do dd if=/dev/zero of=$f bs=1M; dd if=/dev/zero " +
+		"of=$f.rest bs=512; echo x > $f.none; done; echo filled"
+	greedy, modest := node("c1", 1, 1, fill),
+		node("c2", 1, 1, "sleep 5; while :; do echo x > /home/x && echo x > /x && echo wrote; sleep 1; done")
 	greedy.KeepsState, modest.KeepsState = true, true
 	w.up(t, modest)
 	b := w.up(t, greedy)
@@ -130,7 +136,8 @@ func TestATenantWhoFillsADiskFillsHisOwn(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 	}
-	if text := read(b); !strings.HasSuffix(strings.TrimSpace(text), "filled") || strings.Count(text, "No space left on device") < 4 {
+	if text := read(b); !strings.HasSuffix(strings.TrimSpace(text), "filled") ||
+		strings.Count(text, "No space left on device") < 4 {
 		t.Fatalf("it did not come to that: %s", text)
 	}
 	for _, name := range []string{"c1"} {
@@ -152,7 +159,9 @@ func TestATenantWhoFillsADiskFillsHisOwn(t *testing.T) {
 		t.Errorf("the other tenant: %s", text)
 	}
 	w.up(t, node("c3", 1, 1, "")) // a new one
-	if _, err := w.Save(t.Context(), "c1", "s1", func(int64) error { return nil }); err != nil && !strings.Contains(err.Error(), "MiB are free") {
+	if _, err := w.Save(t.Context(), "c1", "s1", func(int64) error {
+		return nil
+	}); err != nil && !strings.Contains(err.Error(), "MiB are free") {
 		t.Error(err)
 	}
 	check(t, w.Drop(t.Context(), "s1"))
@@ -223,7 +232,9 @@ func TestTenantsWhoWerePromisedMoreThanThereIsLeaveTheReserve(t *testing.T) {
 	trim(volumes)
 	d, err := w.shared("c1")
 	check(t, err)
-	eventually(t, "there is room again", func() bool { return os.WriteFile(filepath.Join(d.home(), "more"), make([]byte, 4<<20), 0o600) == nil })
+	eventually(t, "there is room again", func() bool {
+		return os.WriteFile(filepath.Join(d.home(), "more"), make([]byte, 4<<20), 0o600) == nil
+	})
 	cancel()
 	<-done
 }
@@ -231,7 +242,8 @@ func TestTenantsWhoWerePromisedMoreThanThereIsLeaveTheReserve(t *testing.T) {
 func TestHomeGrowsWhileItIsUsed(t *testing.T) {
 	w := open(t, site(t))
 	w.config.Home = leastVolume
-	b := w.up(t, node("c1", 1, 1, "exec 3>/home/open; echo before >&3; while ! grep -q more /home/say 2>/dev/null; do sleep 0.1; done; echo after >&3; df -k /home"))
+	b := w.up(t, node("c1", 1, 1, "exec 3>/home/open; echo before >&3; while ! grep -q more /home/say 2>/dev/null; do sleep "+
+		"0.1; done; echo after >&3; df -k /home"))
 	c, err := w.shared("c1")
 	check(t, err)
 	before, _, err := c.homeVolume().usage()
@@ -383,7 +395,8 @@ func (w fixture) asFolders(t testing.TB, cluster string) shared {
 }
 
 func TestFoldersOfAnEarlierVersionMove(t *testing.T) {
-	for _, killed := range []string{"", "while it copied", "when the copy was whole", "when the folder had its old name", "when the copy had its name", "before the folder was removed"} {
+	for _, killed := range []string{"", "while it copied", "when the copy was whole", "when the folder had its old name",
+		"when the copy had its name", "before the folder was removed"} {
 		t.Run(killed, func(t *testing.T) {
 			w := open(t, site(t))
 			t.Cleanup(func() { w.down(t) })
@@ -433,7 +446,8 @@ func TestFoldersOfAnEarlierVersionMove(t *testing.T) {
 				t.Error("two names of one file became two files")
 			}
 			value := make([]byte, 10)
-			if n, err := unix.Getxattr(filepath.Join(c.home(), "file"), "user.colour", value); err != nil || string(value[:n]) != "blue" {
+			if n, err := unix.Getxattr(filepath.Join(c.home(), "file"), "user.colour", value); err != nil ||
+				string(value[:n]) != "blue" {
 				t.Errorf("attribute: %q, %v", value[:n], err)
 			}
 			if info, err := os.Stat(c.state()); err != nil || info.Mode().Perm() != 0o711 {
@@ -482,7 +496,8 @@ func TestAFolderThatNodesHoldStaysAndIsNotServed(t *testing.T) {
 	if err != nil || len(ended) != 1 || ended[0] != head.Ref {
 		t.Errorf("ended %v, %v", ended, err)
 	}
-	if seen, err := w.Observe(t.Context(), head.Ref); err != nil || seen.Running || !strings.Contains(seen.Detail, "served /home from the file system of the controller's host") {
+	if seen, err := w.Observe(t.Context(), head.Ref); err != nil || seen.Running ||
+		!strings.Contains(seen.Detail, "served /home from the file system of the controller's host") {
 		t.Errorf("%+v, %v", seen, err)
 	}
 	if seen, err := w.Observe(t.Context(), compute.Ref); err != nil || !seen.Running {
@@ -508,7 +523,8 @@ func TestAFolderThatNodesHoldStaysAndIsNotServed(t *testing.T) {
 	head.Boot++
 	check(t, w.EnsureShared(t.Context(), "c1", alone))
 	check(t, w.Ensure(t.Context(), head))
-	if text, err := os.ReadFile(w.bootOf(t, head.Ref).path("config.json")); err != nil || !strings.Contains(string(text), servingCapability) {
+	if text, err := os.ReadFile(w.bootOf(t, head.Ref).path("config.json")); err != nil ||
+		!strings.Contains(string(text), servingCapability) {
 		t.Errorf("it still may not serve: %v", err)
 	}
 	if got := w.read(t, "c1"); got != "from before" {

@@ -39,7 +39,8 @@ func (d *Driver) Inspect(ctx context.Context, i Inspection) (Progress, error) {
 		return Progress{}, fmt.Errorf("inspect machine %s: %w", i.Machine.Name, err)
 	}
 	i.File.Duty = protocol.Inspect
-	b, err := d.boot(ctx, m, substrate.Boot{Machine: m.ID, Subject: m.ID, Number: i.Number, Image: i.Image, Erase: i.Erase, File: i.File}, switches.Common)
+	b, err := d.boot(ctx, m, substrate.Boot{Machine: m.ID, Subject: m.ID, Number: i.Number, Image: i.Image, Erase: i.Erase,
+		File: i.File}, switches.Common)
 	if err != nil {
 		return Progress{}, fmt.Errorf("inspect machine %s: %w", i.Machine.Name, err)
 	}
@@ -86,7 +87,8 @@ func (d *Driver) Host(ctx context.Context, i Inspection) (Progress, error) {
 		return Progress{}, fmt.Errorf("make machine %s a hypervisor: %w", i.Machine.Name, err)
 	}
 	i.File.Duty = protocol.Host
-	b, err := d.boot(ctx, m, substrate.Boot{Machine: m.ID, Subject: m.ID, Number: i.Number, Image: i.Image, File: i.File}, switches.Hosts)
+	b, err := d.boot(ctx, m, substrate.Boot{Machine: m.ID, Subject: m.ID, Number: i.Number, Image: i.Image, File: i.File},
+		switches.Hosts)
 	if err != nil {
 		return Progress{}, fmt.Errorf("make machine %s a hypervisor: %w", i.Machine.Name, err)
 	}

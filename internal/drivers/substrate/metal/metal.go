@@ -40,7 +40,8 @@ func New(c Config) *Driver { return &Driver{c} }
 const offWithin = 45 * time.Second
 
 // Ensure makes a machine run this boot of a node. It is substrate.ErrUnderway while the machine goes off first, and returns nil
-// once it was switched on for the boot; until its agent joins, calling again switches a machine that is still, or again, off on once more.
+// once it was switched on for the boot; until its agent joins, calling again switches a machine that is still, or again, off on
+// once more.
 func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
 	m, err := d.config.Ledger.Machine(ctx, n.Machine)
 	if err != nil {
@@ -97,7 +98,8 @@ func (d *Driver) place(ctx context.Context, m substrate.Machine, s switches.Segm
 }
 
 // keepOn switches on what should be on: not every machine wakes at the first call.
-func (d *Driver) keepOn(ctx context.Context, control power.Driver, m substrate.Machine, b substrate.Boot, s switches.Segment) error {
+func (d *Driver) keepOn(ctx context.Context, control power.Driver, m substrate.Machine, b substrate.Boot,
+	s switches.Segment) error {
 	if b.Joined || time.Since(b.Powered) < d.config.Again {
 		return nil
 	}
@@ -180,7 +182,8 @@ func (d *Driver) Observe(ctx context.Context, r substrate.Ref) (substrate.Observ
 	if err != nil {
 		return substrate.Observation{}, fmt.Errorf("look at node %s: %w", r.Node, err)
 	}
-	seen := substrate.Observation{Present: true, Boot: b.Number, Limits: substrate.Limits{CPU: "the machine's", Memory: "the machine's"}}
+	seen := substrate.Observation{Present: true, Boot: b.Number,
+		Limits: substrate.Limits{CPU: "the machine's", Memory: "the machine's"}}
 	m, err := d.config.Ledger.Machine(ctx, b.Machine)
 	if err != nil {
 		return seen, fmt.Errorf("look at node %s: %w", r.Node, err)
@@ -200,7 +203,8 @@ func (d *Driver) Observe(ctx context.Context, r substrate.Ref) (substrate.Observ
 	return seen, nil
 }
 
-// Remove ends the node: its machine was seen off, and then its ports in the common segment, when it returns nil; before that it is
+// Remove ends the node: its machine was seen off, and then its ports in the common segment, when it returns nil; before that it
+// is
 // substrate.ErrUnderway. What it left
 // on disks is for the next inspection to erase. A machine on which the node's agent never came is given up even if its
 // power cannot be told.

@@ -29,11 +29,14 @@ type networks struct {
 }
 
 func newTestbed() *networks {
-	return &networks{boots: map[string]substrate.Boot{}, highest: map[string]int64{}, on: map[string]bool{}, stuck: map[string]bool{}, slow: map[string]int{}, since: map[string]time.Time{}}
+	return &networks{boots: map[string]substrate.Boot{}, highest: map[string]int64{}, on: map[string]bool{},
+		stuck: map[string]bool{}, slow: map[string]int{}, since: map[string]time.Time{}}
 }
 
 func (y *networks) driver() *metal.Driver {
-	return metal.New(metal.Config{Ledger: y, Power: func(m substrate.Machine) (power.Driver, error) { return control{y, m.ID}, nil }})
+	return metal.New(metal.Config{Ledger: y, Power: func(m substrate.Machine) (power.Driver, error) {
+		return control{y, m.ID}, nil
+	}})
 }
 
 func (y *networks) Machine(_ context.Context, ref string) (substrate.Machine, error) {
@@ -201,7 +204,8 @@ func TestAMachineThatIsOnIsSwitchedOffBeforeItBoots(t *testing.T) {
 
 func TestATokenStandsNowhere(t *testing.T) {
 	y := newTestbed()
-	n := substrate.Node{Ref: substrate.Ref{Cluster: "c1", Node: "c1-node-1", Boot: 1}, Machine: "m1", File: protocol.Boot{Node: "x", Token: "secret"}}
+	n := substrate.Node{Ref: substrate.Ref{Cluster: "c1", Node: "c1-node-1", Boot: 1}, Machine: "m1",
+		File: protocol.Boot{Node: "x", Token: "secret"}}
 	if err := y.driver().Ensure(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}

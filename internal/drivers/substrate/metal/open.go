@@ -55,10 +55,12 @@ func (o machines) Host(ctx context.Context, m inventory.Machine, number int64) (
 func (o machines) End(ctx context.Context, m inventory.Machine) error { return o.EndHost(ctx, m) }
 
 // own takes a machine's boot of an image of the site's own a step further.
-func (o machines) own(ctx context.Context, in substrate.Inspection, image string, step func(context.Context, Inspection) (Progress, error)) (Progress, error) {
+func (o machines) own(ctx context.Context, in substrate.Inspection, image string,
+	step func(context.Context, Inspection) (Progress, error)) (Progress, error) {
 	digest, err := o.images.Named(image)
 	if err != nil {
-		return Progress{}, fmt.Errorf("boot image %s on machine %s: %w; `muster images build %[1]s` makes it", image, in.Machine.Name, err)
+		return Progress{}, fmt.Errorf("boot image %s on machine %s: %w; `muster images build %[1]s` makes it", image,
+			in.Machine.Name, err)
 	}
 	m, err := o.config.Ledger.Machine(ctx, in.Machine.Name)
 	if err != nil {
@@ -67,7 +69,8 @@ func (o machines) own(ctx context.Context, in substrate.Inspection, image string
 	return step(ctx, Inspection{
 		Machine: in.Machine, Number: in.Number, Image: digest, Erase: in.Erase,
 		File: protocol.Boot{
-			Node: m.ID, Name: m.Name, Boot: in.Number, Authority: o.keys.AgentsPEM(), Endpoints: []string{protocol.Endpoint(m.On.Address.Addr())},
+			Node: m.ID, Name: m.Name, Boot: in.Number, Authority: o.keys.AgentsPEM(),
+			Endpoints: []string{protocol.Endpoint(m.On.Address.Addr())},
 		},
 	})
 }

@@ -161,13 +161,15 @@ func segmentsAsTheyShouldBe(t *rapid.T) {
 	node := func(machine string) substrate.Node {
 		var cluster int
 		_, _ = fmt.Sscanf(held[machine], "c%d-", &cluster)
-		return substrate.Node{Ref: substrate.Ref{Cluster: fmt.Sprintf("c%d", cluster), Node: held[machine], Boot: boots[held[machine]]},
+		return substrate.Node{Ref: substrate.Ref{Cluster: fmt.Sprintf("c%d", cluster), Node: held[machine],
+			Boot: boots[held[machine]]},
 			Machine: machine, MAC: substrate.MAC(cluster, 2)}
 	}
 	for range rapid.IntRange(1, 25).Draw(t, "steps") {
 		m := rapid.SampledFrom(machines).Draw(t, "machine")
 		h.fault = faulty
-		switch rapid.SampledFrom([]string{"take", "boot", "boot", "again", "release", "release", "inspect", "press"}).Draw(t, "what") {
+		switch rapid.SampledFrom([]string{"take", "boot", "boot", "again", "release", "release", "inspect", "press"}).
+			Draw(t, "what") {
 		case "take":
 			if _, err := h.networks.BootOn(t.Context(), m); held[m] == "" && errors.Is(err, substrate.ErrNoBoot) {
 				held[m] = fmt.Sprintf("c%d-on-%s", rapid.IntRange(1, 3).Draw(t, "cluster"), m)

@@ -72,7 +72,9 @@ func TestOneWhoLostTheLockIsToldAndTakesNothingWithIt(t *testing.T) {
 }
 
 func TestHoldersAreReadFromTheKernelsTable(t *testing.T) {
-	table := []byte("1: POSIX  ADVISORY  WRITE 11 fe:00:77 0 EOF\n2: FLOCK  ADVISORY  WRITE 12 fe:00:77 0 EOF\n2: -> FLOCK  ADVISORY  WRITE 13 fe:00:77 0 EOF\n3: FLOCK  ADVISORY  READ 14 fe:00:78 0 EOF\n4: FLOCK ADVISORY READ 0 fe:00:77 0 EOF\nnonsense\n")
+	table := []byte("1: POSIX  ADVISORY  WRITE 11 fe:00:77 0 EOF\n2: FLOCK  ADVISORY  WRITE 12 fe:00:77 0 EOF\n2: -> FLOCK  " +
+		"ADVISORY  WRITE 13 fe:00:77 0 EOF\n3: FLOCK  ADVISORY  READ 14 fe:00:78 0 EOF\n4: FLOCK ADVISORY READ 0 fe:00:77 0 " +
+		"EOF\nnonsense\n")
 	if got := flockHolders(table, 0xfe00, 77); len(got) != 1 || got[0] != 12 {
 		t.Error(got)
 	}

@@ -15,7 +15,8 @@ import (
 // Guest is a node's boot in the words of the protocol. How often it was tried is the ledger's to say.
 func Guest(n substrate.Node) (protocol.HostedGuest, error) {
 	g := protocol.HostedGuest{
-		Cluster: n.Cluster, Node: n.Node, Boot: n.Boot, Name: n.Name, Machine: n.Machine, Address: n.Address.String(), MAC: n.MAC.String(),
+		Cluster: n.Cluster, Node: n.Node, Boot: n.Boot, Name: n.Name, Machine: n.Machine, Address: n.Address.String(),
+		MAC:   n.MAC.String(),
 		Image: n.Image, CPUs: n.CPUs, MemoryMiB: n.MemoryMiB, Keys: spellKeys(n.Keys), File: n.File,
 	}
 	var err error
@@ -98,7 +99,8 @@ func readKeys(words map[string]uint16) (map[fabric.GUID]fabric.Key, error) {
 // State is what a hypervisor's driver observes of a boot, in the words of the protocol.
 func State(r substrate.Ref, o substrate.Observation) (protocol.HostedState, error) {
 	s := protocol.HostedState{
-		Cluster: r.Cluster, Node: r.Node, Boot: r.Boot, Present: o.Present, Running: o.Running, CPU: o.Limits.CPU, Memory: o.Limits.Memory, Detail: o.Detail,
+		Cluster: r.Cluster, Node: r.Node, Boot: r.Boot, Present: o.Present, Running: o.Running, CPU: o.Limits.CPU,
+		Memory: o.Limits.Memory, Detail: o.Detail,
 	}
 	if o.Present {
 		s.Boot = o.Boot

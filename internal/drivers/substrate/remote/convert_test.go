@@ -17,12 +17,14 @@ import (
 
 func described() substrate.Node {
 	return substrate.Node{
-		Ref: substrate.Ref{Cluster: "c", Node: "n", Boot: 3}, Name: "n1", Machine: "r1-g1", Address: substrate.Address(259), MAC: substrate.MAC(7, 259),
+		Ref: substrate.Ref{Cluster: "c", Node: "n", Boot: 3}, Name: "n1", Machine: "r1-g1", Address: substrate.Address(259),
+		MAC:   substrate.MAC(7, 259),
 		Image: "sha256:00", CPUs: 2, MemoryMiB: 768,
-		File:       protocol.Boot{Node: "n", Name: "n1", Boot: 3, Token: "t", Endpoints: []string{"https://10.77.0.1:7421"}},
-		Allocation: &place.Allocation{Guest: "r1-g1", Share: 2, Cells: []place.Cell{{NUMA: 1, Cores: []int{4, 5}, MemoryMiB: 768}}, Devices: []string{"0000:41:00.0"}},
-		Asked:      place.Guest{CPUs: 2, MemoryMiB: 768, Devices: map[string]int{"gpu": 1}, Locality: place.Required, Share: 2},
-		Keys:       map[fabric.GUID]fabric.Key{0: 0x0123, 0x0002c903000a0b0d: 0x7ffe},
+		File: protocol.Boot{Node: "n", Name: "n1", Boot: 3, Token: "t", Endpoints: []string{"https://10.77.0.1:7421"}},
+		Allocation: &place.Allocation{Guest: "r1-g1", Share: 2,
+			Cells: []place.Cell{{NUMA: 1, Cores: []int{4, 5}, MemoryMiB: 768}}, Devices: []string{"0000:41:00.0"}},
+		Asked: place.Guest{CPUs: 2, MemoryMiB: 768, Devices: map[string]int{"gpu": 1}, Locality: place.Required, Share: 2},
+		Keys:  map[fabric.GUID]fabric.Key{0: 0x0123, 0x0002c903000a0b0d: 0x7ffe},
 	}
 }
 
@@ -60,7 +62,8 @@ func TestAHypervisorMakesWhatWasDescribed(t *testing.T) {
 	if d := cmp.Diff(n, made, cmpopts.EquateComparable(netip.Prefix{})); d != "" {
 		t.Errorf("described and made differ:\n%s", d)
 	}
-	seen := substrate.Observation{Present: true, Running: true, Boot: 3, Limits: substrate.Limits{CPU: "2 cpus", Memory: "768 MiB"}, Detail: "d", Allocation: n.Allocation}
+	seen := substrate.Observation{Present: true, Running: true, Boot: 3,
+		Limits: substrate.Limits{CPU: "2 cpus", Memory: "768 MiB"}, Detail: "d", Allocation: n.Allocation}
 	said, err := remote.State(n.Ref, seen)
 	if err != nil {
 		t.Fatal(err)

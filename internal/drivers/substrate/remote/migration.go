@@ -11,8 +11,10 @@ import (
 )
 
 // A guest that moves between two hosts elsewhere goes from stage to stage. Each stage is written before either host is told of
-// it, and each host's answer counts for that stage alone; so whoever dies, what is true can be asked again. There is never a second
-// guest that runs: the target lets it run in one stage only, which begins when the source has said that its QEMU is gone, or was seen off.
+// it, and each host's answer counts for that stage alone; so whoever dies, what is true can be asked again. There is never a
+// second
+// guest that runs: the target lets it run in one stage only, which begins when the source has said that its QEMU is gone, or was
+// seen off.
 
 // Stage is how far a move is.
 type Stage string
@@ -34,7 +36,8 @@ const (
 	Dropped    Stage = "dropped"
 )
 
-// directives is what the two hosts do in each stage. A target that is told nothing takes away what it has of the guest; a source that keeps
+// directives is what the two hosts do in each stage. A target that is told nothing takes away what it has of the guest; a source
+// that keeps
 // nothing does too; and none that had begun to keep nothing is ever to keep it again, since it would make it anew.
 var directives = map[Stage]Directive{
 	Describing: {Source: protocol.MoveLeave, Kept: true},
@@ -122,7 +125,9 @@ func (m *Mover) Reaches(string) bool { return true }
 
 // Move goes on with a node's move, however far it is, and returns when it has come to its end, or with ErrUnderway.
 func (m *Mover) Move(ctx context.Context, n substrate.Node, from, to string) error {
-	err := m.follow(ctx, n.Node, func(ctx context.Context) error { return m.config.Migrations.Depart(ctx, n, from, to, Describing) })
+	err := m.follow(ctx, n.Node, func(ctx context.Context) error {
+		return m.config.Migrations.Depart(ctx, n, from, to, Describing)
+	})
 	if err != nil && !errors.Is(err, substrate.ErrStays) && !errors.Is(err, substrate.ErrEnded) {
 		return fmt.Errorf("move node %s: %w", n.Node, err)
 	}
@@ -259,7 +264,8 @@ func (m *Mover) next(j Migration) (next Migration, doing string) {
 		case to.Off:
 			return j.to(Recalling, "hypervisor "+to.Host+" is off"), ""
 		case late:
-			return j.to(Recalling, fmt.Sprintf("it was not copied within %s: it may write faster than it can be copied", m.config.Limit)), ""
+			return j.to(Recalling, fmt.Sprintf("it was not copied within %s: it may write faster than it can be copied",
+				m.config.Limit)), ""
 		}
 		return j, m.waits(from, "to copy it to "+to.Host)
 	case Recalling:

@@ -23,7 +23,8 @@ const (
 	dead     standing = "has ended"
 )
 
-// papers are two hosts on paper, their agents, and what a ledger has of them. Everything happens in single steps, in whatever order.
+// papers are two hosts on paper, their agents, and what a ledger has of them. Everything happens in single steps, in whatever
+// order.
 type papers struct {
 	*rapid.T
 	hosts      [2]*paper
@@ -184,7 +185,8 @@ func (p *papers) act(i int) {
 		h.over = over
 	case d.move != nil:
 	case !d.wanted && !p.fails("remove"):
-		if h.guest == halted && other.guest != alive && p.wanted >= 0 && p.row != nil && p.row.Stage != Ending && p.row.Stage != Ended {
+		if h.guest == halted && other.guest != alive && p.wanted >= 0 && p.row != nil && p.row.Stage != Ending &&
+			p.row.Stage != Ended {
 			p.Errorf("in stage %s the only whole copy is thrown away", p.row.Stage)
 		}
 		h.guest, h.tried, h.over = nowhere, false, nil
@@ -212,7 +214,8 @@ func (p *papers) travel(h, other *paper, m *protocol.HostedMove, over *protocol.
 		}
 		h.guest = reserved
 	case protocol.MoveSend:
-		awaits := other.doc != nil && other.doc.move != nil && other.doc.move.Do == protocol.MoveListen && other.doc.move.Number == m.Number
+		awaits := other.doc != nil && other.doc.move != nil && other.doc.move.Do == protocol.MoveListen &&
+			other.doc.move.Number == m.Number
 		if h.guest != alive || !awaits || other.guest != reserved {
 			over.Failed = "it cannot be sent"
 			return
@@ -260,7 +263,8 @@ func (p *papers) off(i int) {
 func (p *papers) anything() {
 	i := rapid.IntRange(source, target).Draw(p.T, "host")
 	h := p.hosts[i]
-	switch rapid.SampledFrom([]string{"hears", "acts", "says", "hears", "acts", "says", "restarts", "ends", "dies", "lasts"}).Draw(p.T, "what") {
+	switch rapid.SampledFrom([]string{"hears", "acts", "says", "hears", "acts", "says", "restarts", "ends", "dies", "lasts"}).
+		Draw(p.T, "what") {
 	case "hears":
 		p.hear(i)
 	case "acts":
@@ -388,7 +392,8 @@ func TestWhateverFailsOnItsWayThereIsOneGuest(t *testing.T) {
 
 // A stage that its hosts are told nothing of would wait for ever.
 func TestEveryStageIsKnown(t *testing.T) {
-	for _, s := range []Stage{Describing, Receiving, Listening, Sending, Recalling, Arriving, Clearing, Forgetting, Ending, Moved, Stays, Ended, Dropped} {
+	for _, s := range []Stage{Describing, Receiving, Listening, Sending, Recalling, Arriving, Clearing, Forgetting, Ending, Moved,
+		Stays, Ended, Dropped} {
 		directives, known := directives[s]
 		if !known {
 			t.Errorf("stage %s tells nobody anything", s)
@@ -411,7 +416,8 @@ func TestNoWayLeadsBackFromArriving(t *testing.T) {
 					stop := func(shift int, h *protocol.HostedMoved) Endpoint {
 						return Endpoint{Off: bits>>shift&1 == 1, Current: bits>>(shift+1)&1 == 1, Heard: h}
 					}
-					next, doing := m.next(Migration{Stage: todo[0], From: stop(0, from), To: stop(2, to), Age: time.Duration(bits>>4) * time.Hour})
+					next, doing := m.next(Migration{Stage: todo[0], From: stop(0, from), To: stop(2, to),
+						Age: time.Duration(bits>>4) * time.Hour})
 					if directives[next.Stage].Kept {
 						t.Fatalf("from %s a way leads to %s (%s)", todo[0], next.Stage, doing)
 					}
@@ -429,7 +435,8 @@ func TestNoWayLeadsBackFromArriving(t *testing.T) {
 
 func TestAMoveThatTakesTooLongIsCalledOffWhereItCanBe(t *testing.T) {
 	m := NewMover(MoverConfig{Silence: time.Minute, Limit: time.Minute})
-	for stage, want := range map[Stage]Stage{Describing: Forgetting, Receiving: Forgetting, Listening: Forgetting, Sending: Recalling, Recalling: Recalling, Arriving: Arriving} {
+	for stage, want := range map[Stage]Stage{Describing: Forgetting, Receiving: Forgetting, Listening: Forgetting,
+		Sending: Recalling, Recalling: Recalling, Arriving: Arriving} {
 		if next, _ := m.next(Migration{Stage: stage, Age: time.Hour}); next.Stage != want {
 			t.Errorf("from %s it goes on to %s, not %s", stage, next.Stage, want)
 		}
@@ -444,7 +451,8 @@ func TestAHostThatCannotLookProvesNothing(t *testing.T) {
 			t.Errorf("from %s it goes on to %s", stage, next.Stage)
 		}
 	}
-	if doing := m.waits(Endpoint{Host: "hv", Silent: time.Hour}, "to say so"); doing != "waits for hypervisor hv to say so, which has been silent for 3600 s" {
+	if doing := m.waits(Endpoint{Host: "hv", Silent: time.Hour},
+		"to say so"); doing != "waits for hypervisor hv to say so, which has been silent for 3600 s" {
 		t.Error(doing)
 	}
 }

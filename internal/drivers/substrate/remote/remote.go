@@ -37,7 +37,8 @@ type Entry struct {
 type Ledger interface {
 	// Look finds the entry of a node.
 	Look(ctx context.Context, node string) (Entry, error)
-	// Want makes this boot what the host is to hold of the node, and to do with it, and counts one more try, unless keep says of the entry
+	// Want makes this boot what the host is to hold of the node, and to do with it, and counts one more try, unless keep says of
+	// the entry
 	// that is there that it needs none. An error of keep is returned, and changes nothing.
 	Want(ctx context.Context, n substrate.Node, do protocol.HostedDo, keep func(Entry) (bool, error)) error
 	// WantSleep is Want for a boot that is to sleep, as it was described last.
@@ -192,7 +193,8 @@ func (d *Driver) Observe(ctx context.Context, r substrate.Ref) (substrate.Observ
 		return substrate.Observation{}, fmt.Errorf("observe node %s: %w", r.Node, err)
 	}
 	if e.Seen.Unseen { // which proves nothing, as silence does
-		return substrate.Observation{}, fmt.Errorf("observe node %s: hypervisor %s cannot look at it: %s", r.Node, e.Host, e.Seen.Detail)
+		return substrate.Observation{}, fmt.Errorf("observe node %s: hypervisor %s cannot look at it: %s", r.Node, e.Host,
+			e.Seen.Detail)
 	}
 	seen, err := Seen(e.Seen)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"muster/internal/noded/protocol"
 )
 
-// A guest elsewhere is put to sleep and woken as it is made: it is asked for in the ledger, the host does it once a try, and says how that
+// A guest elsewhere is put to sleep and woken as it is made: it is asked for in the ledger, the host does it once a try, and says
+// how that
 // ended. What was asked for last counts; a host that is asked for something else meanwhile does that next.
 
 var _ substrate.Sleeper = (*Driver)(nil)
@@ -22,7 +23,9 @@ func (d *Driver) Rests(string) bool { return true }
 
 // Sleep has the host put the guest to sleep, and returns when the host has said that it sleeps, or with ErrUnderway.
 func (d *Driver) Sleep(ctx context.Context, r substrate.Ref, _ string) (bytes int64, err error) {
-	e, err := d.done(ctx, r, protocol.DoSleep, func(keep func(Entry) (bool, error)) error { return d.config.Ledger.WantSleep(ctx, r, keep) })
+	e, err := d.done(ctx, r, protocol.DoSleep, func(keep func(Entry) (bool, error)) error {
+		return d.config.Ledger.WantSleep(ctx, r, keep)
+	})
 	if err != nil {
 		return 0, fmt.Errorf("put node %s to sleep: %w", r.Node, err)
 	}
@@ -40,9 +43,12 @@ func (d *Driver) Wake(ctx context.Context, n substrate.Node, _ string) error {
 	return nil
 }
 
-// done asks for something, unless it was, and returns when it has come to its end. What has failed is asked for again by the next call, but
-// for what no other try would change. A host that is silent is waited for: what ends that is its report, or its machine, seen off.
-func (d *Driver) done(ctx context.Context, r substrate.Ref, do protocol.HostedDo, ask func(keep func(Entry) (bool, error)) error) (e Entry, err error) {
+// done asks for something, unless it was, and returns when it has come to its end. What has failed is asked for again by the next
+// call, but
+// for what no other try would change. A host that is silent is waited for: what ends that is its report, or its machine, seen
+// off.
+func (d *Driver) done(ctx context.Context, r substrate.Ref, do protocol.HostedDo,
+	ask func(keep func(Entry) (bool, error)) error) (e Entry, err error) {
 	try := int64(0)
 	err = ask(func(e Entry) (bool, error) {
 		if err := e.lacks(r); err != nil {
@@ -116,5 +122,6 @@ func (e Entry) outcome() error {
 
 // again says whether what has failed is worth another try.
 func again(err error) bool {
-	return err != nil && !errors.Is(err, substrate.ErrEnded) && !errors.Is(err, substrate.ErrNoRoom) && !errors.Is(err, substrate.ErrRefused)
+	return err != nil && !errors.Is(err, substrate.ErrEnded) && !errors.Is(err, substrate.ErrNoRoom) &&
+		!errors.Is(err, substrate.ErrRefused)
 }

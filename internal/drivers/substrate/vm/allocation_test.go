@@ -32,7 +32,8 @@ func twoNodes() inventory.Facts {
 
 // on is a part of one NUMA node.
 func on(numa, mib, pageKiB int, cores ...int) part {
-	return part{Allocation: place.Allocation{Guest: "g", Share: 1, Cells: []place.Cell{{NUMA: numa, Cores: cores, MemoryMiB: mib}}}, PageKiB: pageKiB}
+	return part{Allocation: place.Allocation{Guest: "g", Share: 1,
+		Cells: []place.Cell{{NUMA: numa, Cores: cores, MemoryMiB: mib}}}, PageKiB: pageKiB}
 }
 
 // pages sets pages of a size aside on a NUMA node.
@@ -66,30 +67,51 @@ func TestTheLastWord(t *testing.T) {
 		want    part
 		refused string
 	}{
-		"what was chosen is there":               {facts: twoNodes(), want: part{Allocation: wanted, PageKiB: plain}},
-		"a core is offline":                      {facts: offline, want: on(1, 2<<10, plain, 4, 5)},
-		"a core is another guest's":              {facts: twoNodes(), others: []part{on(0, 1, plain, 2)}, want: on(1, 2<<10, plain, 4, 5)},
-		"memory is another guest's":              {facts: twoNodes(), others: []part{on(0, 6<<10, plain, 3)}, want: on(1, 2<<10, plain, 4, 5)},
-		"all cores are other guests'":            {facts: twoNodes(), others: []part{on(0, 1, plain, 1, 2, 3), on(1, 1, plain, 4, 5, 6)}, refused: "core 1 of NUMA node 0 is offline, kept by the host, or in use"},
-		"all memory is other guests'":            {facts: twoNodes(), others: []part{on(0, 7<<10, plain, 3), on(1, 7<<10, plain, 4)}, refused: "2048 MiB asked"},
-		"large pages are free":                   {facts: pages(twoNodes(), 0, large, 2, 2), want: part{Allocation: wanted, PageKiB: large}},
-		"small pages are free":                   {facts: pages(pages(twoNodes(), 0, large, 2, 1), 0, small, 1024, 1024), want: part{Allocation: wanted, PageKiB: small}},
-		"too few pages are free, plain ones do":  {facts: pages(twoNodes(), 0, large, 2, 1), want: part{Allocation: wanted, PageKiB: plain}},
-		"another guest is about to use them":     {facts: pages(twoNodes(), 0, large, 3, 3), others: []part{on(0, 2<<10, large, 3)}, want: part{Allocation: wanted, PageKiB: plain}},
-		"another guest uses some":                {facts: pages(twoNodes(), 0, large, 4, 2), others: []part{on(0, 2<<10, large, 3)}, want: part{Allocation: wanted, PageKiB: large}},
-		"a guest with pages needs no plain ones": {facts: pages(twoNodes(), 0, large, 4, 0), others: []part{on(0, 4<<10, large, 3)}, want: part{Allocation: wanted, PageKiB: plain}},
-		"pages bind the memory":                  {facts: pages(twoNodes(), 0, large, 6, 0), want: on(1, 2<<10, plain, 4, 5)},
-		"pages bind all memory":                  {facts: pages(pages(twoNodes(), 0, large, 6, 0), 1, large, 7, 1), refused: "2048 MiB asked of NUMA node 0, 1536 are free"},
+		"what was chosen is there": {facts: twoNodes(), want: part{Allocation: wanted, PageKiB: plain}},
+		"a core is offline":        {facts: offline, want: on(1, 2<<10, plain, 4, 5)},
+		"a core is another guest's": {facts: twoNodes(), others: []part{on(0, 1, plain, 2)},
+			want: on(1, 2<<10, plain, 4, 5)},
+		"memory is another guest's": {facts: twoNodes(), others: []part{on(0, 6<<10, plain, 3)},
+			want: on(1, 2<<10, plain, 4, 5)},
+		"all cores are other guests'": {facts: twoNodes(),
+			others:  []part{on(0, 1, plain, 1, 2, 3), on(1, 1, plain, 4, 5, 6)},
+			refused: "core 1 of NUMA node 0 is offline, kept by the host, or in use"},
+		"all memory is other guests'": {facts: twoNodes(),
+			others: []part{on(0, 7<<10, plain, 3), on(1, 7<<10, plain, 4)}, refused: "2048 MiB asked"},
+		"large pages are free": {facts: pages(twoNodes(), 0, large, 2, 2),
+			want: part{Allocation: wanted, PageKiB: large}},
+		"small pages are free": {facts: pages(pages(twoNodes(), 0, large, 2, 1), 0, small, 1024, 1024),
+			want: part{Allocation: wanted, PageKiB: small}},
+		"too few pages are free, plain ones do": {facts: pages(twoNodes(), 0, large, 2, 1),
+			want: part{Allocation: wanted, PageKiB: plain}},
+		"another guest is about to use them": {facts: pages(twoNodes(), 0, large, 3, 3),
+			others: []part{on(0, 2<<10, large, 3)}, want: part{Allocation: wanted, PageKiB: plain}},
+		"another guest uses some": {facts: pages(twoNodes(), 0, large, 4, 2),
+			others: []part{on(0, 2<<10, large, 3)}, want: part{Allocation: wanted, PageKiB: large}},
+		"a guest with pages needs no plain ones": {facts: pages(twoNodes(), 0, large, 4, 0),
+			others: []part{on(0, 4<<10, large, 3)}, want: part{Allocation: wanted, PageKiB: plain}},
+		"pages bind the memory": {facts: pages(twoNodes(), 0, large, 6, 0), want: on(1, 2<<10, plain, 4, 5)},
+		"pages bind all memory": {facts: pages(pages(twoNodes(), 0, large, 6, 0), 1, large, 7, 1),
+			refused: "2048 MiB asked of NUMA node 0, 1536 are free"},
 		"half a page is none": {
-			facts: pages(twoNodes(), 0, large, 7, 7), wanted: on(0, 1<<9, plain, 1).Allocation, asked: place.Guest{CPUs: 1, MemoryMiB: 1 << 9, Share: 1}, want: on(0, 1<<9, plain, 1),
+			facts: pages(twoNodes(), 0, large, 7, 7), wanted: on(0, 1<<9, plain, 1).
+				Allocation, asked: place.Guest{CPUs: 1, MemoryMiB: 1 << 9, Share: 1}, want: on(0, 1<<9, plain, 1),
 		},
-		"a device is there":            {facts: twoNodes(), wanted: withGPU, asked: asksGPU, want: part{Allocation: withGPU, PageKiB: plain}},
-		"a device has gone":            {facts: unplugged, wanted: withGPU, asked: asksGPU, want: part{Allocation: otherGPU, PageKiB: plain}},
-		"a device is the host's":       {facts: hosts, wanted: withGPU, asked: asksGPU, want: part{Allocation: otherGPU, PageKiB: plain}},
-		"a device is lost":             {facts: twoNodes(), lost: []string{"0000:01:00.0"}, wanted: withGPU, asked: asksGPU, want: part{Allocation: otherGPU, PageKiB: plain}},
-		"a device is another guest's":  {facts: twoNodes(), others: []part{{Allocation: place.Allocation{Devices: []string{"0000:01:00.0"}, Share: 1}}}, wanted: withGPU, asked: asksGPU, want: part{Allocation: otherGPU, PageKiB: plain}},
-		"all devices are lost":         {facts: twoNodes(), lost: []string{"0000:01:00.0", "0000:02:00.0"}, wanted: withGPU, asked: asksGPU, refused: "1 gpu asked, 0 of 2 available"},
-		"nothing is known of the host": {facts: inventory.Facts{}, refused: "the layout of the host's cores and memory is not known"},
+		"a device is there": {facts: twoNodes(), wanted: withGPU, asked: asksGPU,
+			want: part{Allocation: withGPU, PageKiB: plain}},
+		"a device has gone": {facts: unplugged, wanted: withGPU, asked: asksGPU,
+			want: part{Allocation: otherGPU, PageKiB: plain}},
+		"a device is the host's": {facts: hosts, wanted: withGPU, asked: asksGPU,
+			want: part{Allocation: otherGPU, PageKiB: plain}},
+		"a device is lost": {facts: twoNodes(), lost: []string{"0000:01:00.0"}, wanted: withGPU, asked: asksGPU,
+			want: part{Allocation: otherGPU, PageKiB: plain}},
+		"a device is another guest's": {facts: twoNodes(),
+			others: []part{{Allocation: place.Allocation{Devices: []string{"0000:01:00.0"}, Share: 1}}}, wanted: withGPU,
+			asked: asksGPU, want: part{Allocation: otherGPU, PageKiB: plain}},
+		"all devices are lost": {facts: twoNodes(), lost: []string{"0000:01:00.0", "0000:02:00.0"}, wanted: withGPU,
+			asked: asksGPU, refused: "1 gpu asked, 0 of 2 available"},
+		"nothing is known of the host": {facts: inventory.Facts{},
+			refused: "the layout of the host's cores and memory is not known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.wanted.Cells == nil {
@@ -118,7 +140,8 @@ func TestCoresAreSharedAsFarAsAllGuestsShareThem(t *testing.T) {
 	if _, err := lastWord(twoNodes(), []part{shared}, nil, shared.Allocation, place.Guest{}); err != nil {
 		t.Error(err)
 	}
-	if got, err := lastWord(twoNodes(), []part{shared, shared}, nil, shared.Allocation, place.Guest{}); !errors.Is(err, substrate.ErrRefused) {
+	if got, err := lastWord(twoNodes(), []part{shared, shared}, nil, shared.Allocation, place.Guest{}); !errors.Is(err,
+		substrate.ErrRefused) {
 		t.Errorf("a third guest got %+v, %v", got, err)
 	}
 	asked := place.Guest{CPUs: 1, MemoryMiB: 512, Share: 2}
@@ -128,7 +151,8 @@ func TestCoresAreSharedAsFarAsAllGuestsShareThem(t *testing.T) {
 	}
 	beside := on(0, 512, plain, 2)
 	beside.Allocation.Share = 2
-	if got, err = lastWord(twoNodes(), []part{shared, shared, beside}, nil, shared.Allocation, asked); err != nil || slices.Equal(got.Allocation.Cells[0].Cores, []int{2}) {
+	if got, err = lastWord(twoNodes(), []part{shared, shared, beside}, nil, shared.Allocation, asked); err != nil ||
+		slices.Equal(got.Allocation.Cells[0].Cores, []int{2}) {
 		t.Errorf("while cores are free a guest got %+v, %v", got, err)
 	}
 }
@@ -142,8 +166,10 @@ func TestLastWordsAtTheSameMomentGiveNothingTwice(t *testing.T) {
 	parts, errs := make([]part, askers), make([]error, askers)
 	var all sync.WaitGroup
 	for i := range askers {
-		d := &Driver{config: Config{Dir: dir, Facts: func(context.Context) (inventory.Facts, error) { return facts, nil }}} // a controller's own
-		n := substrate.Node{Ref: substrate.Ref{Cluster: "c", Node: fmt.Sprintf("n%d", i), Boot: 1}, Allocation: &wanted, Asked: asked}
+		// a controller's own
+		d := &Driver{config: Config{Dir: dir, Facts: func(context.Context) (inventory.Facts, error) { return facts, nil }}}
+		n := substrate.Node{Ref: substrate.Ref{Cluster: "c", Node: fmt.Sprintf("n%d", i), Boot: 1}, Allocation: &wanted,
+			Asked: asked}
 		home, err := d.home(n.Ref)
 		b := d.bootAt(home, 1)
 		if err := errors.Join(err, os.MkdirAll(b.dir, 0o700), os.MkdirAll(filepath.Join(dir, "locks"), 0o700)); err != nil {

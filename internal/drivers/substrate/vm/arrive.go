@@ -53,7 +53,8 @@ func (d *Driver) Receive(ctx context.Context, n substrate.Node, description stri
 }
 
 // layOutFor makes a boot as make does, up to where its QEMU would start: libvirt starts that when the guest comes.
-func (d *Driver) layOutFor(ctx context.Context, held *onhost.Hold, b boot, n substrate.Node, description string) (here string, err error) {
+func (d *Driver) layOutFor(ctx context.Context, held *onhost.Hold, b boot, n substrate.Node, description string) (here string,
+	err error) {
 	var facts inventory.Facts
 	var user int
 	var described domain.Domain

@@ -60,7 +60,8 @@ func (d *Driver) connect(ctx context.Context) (*virt, error) {
 		}
 	})
 	if err != nil {
-		return nil, fmt.Errorf("start libvirt: %w; its log ends with: %s", errors.Join(failed, err), onhost.LastLine(filepath.Join(d.folder("log"), "libvirtd.log")))
+		return nil, fmt.Errorf("start libvirt: %w; its log ends with: %s", errors.Join(failed, err),
+			onhost.LastLine(filepath.Join(d.folder("log"), "libvirtd.log")))
 	}
 	return v, nil
 }
@@ -171,7 +172,8 @@ func (d *Driver) stopLibvirt(ctx context.Context) error {
 		}
 		_, _ = unix.Wait4(p.PID, nil, unix.WNOHANG, nil) // an orphan that is ours by now, of a controller that has died
 	}
-	if err := unix.Unmount(d.netns(), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, fs.ErrNotExist) {
+	if err := unix.Unmount(d.netns(), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) &&
+		!errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("unmount the network namespace: %w", err)
 	}
 	if err := missing(os.Remove(d.netns())); err != nil {

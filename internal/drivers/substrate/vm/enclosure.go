@@ -91,7 +91,8 @@ func (d *Driver) layOut(root string) error {
 		}
 	}
 	for _, size := range hugePageSizes() {
-		if err := mountAt("hugetlbfs", filepath.Join(root, insideHuge, size), "hugetlbfs", 0, "mode=755,pagesize="+strings.TrimSuffix(size, "B")); err != nil {
+		if err := mountAt("hugetlbfs", filepath.Join(root, insideHuge, size), "hugetlbfs", 0,
+			"mode=755,pagesize="+strings.TrimSuffix(size, "B")); err != nil {
 			return err
 		}
 	}
@@ -127,7 +128,8 @@ func laySystem(root string) error {
 		}
 	}
 	// Each mount of /proc has options of its own. libvirt, which is root, sees all processes.
-	if err := mountAt("proc", filepath.Join(root, "proc"), "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "hidepid=2"); err != nil {
+	if err := mountAt("proc", filepath.Join(root, "proc"), "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC,
+		"hidepid=2"); err != nil {
 		return err
 	}
 	if err := mountAt("/sys", filepath.Join(root, "sys"), "", unix.MS_BIND, ""); err != nil {
@@ -181,7 +183,8 @@ func (d *Driver) layDevices(dev string) error {
 		return err
 	}
 	// libvirt takes it along.
-	if err := mountAt("devpts", filepath.Join(dev, "pts"), "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "mode=620,ptmxmode=666"); err != nil {
+	if err := mountAt("devpts", filepath.Join(dev, "pts"), "devpts", unix.MS_NOSUID|unix.MS_NOEXEC,
+		"mode=620,ptmxmode=666"); err != nil {
 		return err
 	}
 	for _, name := range append(nodes(), "kvm") {
@@ -197,7 +200,8 @@ func (d *Driver) layDevices(dev string) error {
 		if name == "kvm" {
 			mode = 0o666 // for the user of each QEMU
 		}
-		if err := errors.Join(unix.Mknod(path, node.Mode, int(node.Rdev)), os.Chmod(path, mode), os.Chown(path, int(node.Uid), int(node.Gid))); err != nil {
+		if err := errors.Join(unix.Mknod(path, node.Mode, int(node.Rdev)), os.Chmod(path, mode),
+			os.Chown(path, int(node.Uid), int(node.Gid))); err != nil {
 			return err
 		}
 	}

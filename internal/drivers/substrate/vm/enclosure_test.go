@@ -53,7 +53,8 @@ func (w fixture) wantEnclosed(t *testing.T, pid int) {
 	}
 	interfaces, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/dev", pid))
 	check(t, err)
-	if found := regexp.MustCompile(`(?m)^ *(\S+):`).FindAllStringSubmatch(string(interfaces), -1); len(found) != 1 || found[0][1] != "lo" {
+	if found := regexp.MustCompile(`(?m)^ *(\S+):`).FindAllStringSubmatch(string(interfaces), -1); len(found) != 1 ||
+		found[0][1] != "lo" {
 		t.Errorf("QEMU's network namespace has interfaces beside lo: %q", found)
 	}
 	w.wantRoot(t, pid)
@@ -68,9 +69,11 @@ func (w fixture) wantRoot(t *testing.T, pid int) {
 	check(t, err)
 	// What is mounted, and whether it may be written: see layOut. libvirt lays a /dev of its own over ours.
 	known := map[string]string{
-		"/": "ro", "/bin": "ro", "/sbin": "ro", "/usr": "ro", "/lib": "ro", "/lib32": "ro", "/lib64": "ro", "/libx32": "ro", "/sys": "ro", "/proc": "rw",
-		"/dev": "rw", "/dev/pts": "rw", "/etc/libvirt": "rw", "/var/lib/libvirt": "rw", "/var/cache/libvirt": "rw", "/var/log/libvirt": "rw",
-		"/run/libvirt": "rw", insideGuests: "rw",
+		"/": "ro", "/bin": "ro", "/sbin": "ro", "/usr": "ro", "/lib": "ro", "/lib32": "ro", "/lib64": "ro", "/libx32": "ro",
+		"/sys": "ro", "/proc": "rw",
+		"/dev": "rw", "/dev/pts": "rw", "/etc/libvirt": "rw", "/var/lib/libvirt": "rw", "/var/cache/libvirt": "rw",
+		"/var/log/libvirt": "rw",
+		"/run/libvirt":     "rw", insideGuests: "rw",
 	}
 	for _, size := range hugePageSizes() {
 		known[insideHuge+"/"+size] = "rw"
@@ -142,7 +145,8 @@ func (w fixture) wantBounds(t *testing.T, pid int) {
 	p, _, err := boot{dir: filepath.Join(w.guests(), name[:end], name[end+1:])}.part()
 	check(t, err)
 	memory := memoryMiB(substrate.Node{Allocation: &p.Allocation})
-	if got, want := w.cgroups.Limits(name).Memory, fmt.Sprintf("%d MiB", memory+memory/tables+ownMiB+emulatorMiB); memory == 0 || got != want {
+	if got, want := w.cgroups.Limits(name).Memory, fmt.Sprintf("%d MiB", memory+memory/tables+ownMiB+emulatorMiB); memory == 0 ||
+		got != want {
 		t.Errorf("QEMU's memory is limited to %s, want %s", got, want)
 	}
 }

@@ -62,7 +62,8 @@ func (d *Driver) writeFiles(b boot, n substrate.Node, user int) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFor(user, b.path(initramfsFile), first, padding(len(first)), drivers, padding(len(drivers)), plan); err != nil {
+	if err := writeFor(user, b.path(initramfsFile), first, padding(len(first)), drivers, padding(len(drivers)),
+		plan); err != nil {
 		return err
 	}
 	return writeFor(user, b.path(consoleFile))
@@ -76,7 +77,8 @@ func (d *Driver) plan(b boot, n substrate.Node) ([]byte, error) {
 		at = *p.Boot.Attachment
 	}
 	at.NIC, at.MAC, at.Address = n.MAC.String(), n.MAC.String(), n.Address.String()
-	at.Gateway = protocol.Neighbour{Address: substrate.Gateway().Addr().String(), MAC: substrate.MAC(substrate.Segment(n.MAC), substrate.GatewaySlot).String()}
+	at.Gateway = protocol.Neighbour{Address: substrate.Gateway().Addr().String(),
+		MAC: substrate.MAC(substrate.Segment(n.MAC), substrate.GatewaySlot).String()}
 	p.Boot.Attachment = &at
 	for _, part := range []struct {
 		name string

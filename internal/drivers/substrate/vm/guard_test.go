@@ -15,7 +15,8 @@ func TestAnInspectionTellsWhichDevicesAreLost(t *testing.T) {
 	kernel := fake.New(
 		fake.Function{Address: broken, Group: "7", Class: 0x0302, Vendor: "10de", ID: "2330", Methods: "flr"},
 		fake.Function{Address: fine, Group: "8", Class: 0x0302, Vendor: "10de", ID: "2330", Methods: "flr"})
-	driver, err := devices.New(devices.Options{Kernel: kernel, Links: kernel, Tools: kernel, Eraser: kernel, Dir: t.TempDir(), Patience: 20 * time.Millisecond})
+	driver, err := devices.New(devices.Options{Kernel: kernel, Links: kernel, Tools: kernel, Eraser: kernel, Dir: t.TempDir(),
+		Patience: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,9 @@ func TestContract(t *testing.T) {
 		}
 		w := place.open(t)
 		return substratetest.Harness{
-			Caps: Factory().Caps, Substrate: w, Shared: w.shared, Sleeper: Fleet(func(string) (Host, error) { return w, nil }), Image: "sha256:b0b0", Crash: w.crash,
+			Caps: Factory().Caps, Substrate: w, Shared: w.shared, Sleeper: Fleet(func(string) (Host, error) {
+				return w, nil
+			}), Image: "sha256:b0b0", Crash: w.crash,
 			HalfMake: func(t *testing.T, n substrate.Node) {
 				home, err := w.home(n.Ref)
 				check(t, err)
@@ -57,7 +59,8 @@ const bootsWithin = 6 * time.Minute
 // heard is a call of a guest's, and what it says of itself, at the gateway of its cluster.
 func (w fixture) heard(t *testing.T, cluster string) (net.Conn, net.Listener, map[string]string) {
 	t.Helper()
-	listener, err := netns.Listen(w.clusterNamespace(cluster), "tcp", net.JoinHostPort(substrate.Gateway().Addr().String(), strconv.Itoa(protocol.AgentPort)))
+	listener, err := netns.Listen(w.clusterNamespace(cluster), "tcp",
+		net.JoinHostPort(substrate.Gateway().Addr().String(), strconv.Itoa(protocol.AgentPort)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,9 +94,12 @@ func TestAGuestBootsItsImageOnItsClustersNetwork(t *testing.T) {
 	connection.Close()
 	t.Logf("it spoke after %.1f s", time.Since(begin).Seconds())
 	for what, want := range map[string]string{
-		"token": "secret-of-the-boot", "/sys/class/net/eth0/address": n.MAC.String(), "plan gone": "true", "usb": "0", "queues": "2",
-		"/sys/block/vda/serial": protocol.GuestRoot, "/sys/block/vda/ro": "1", "/sys/block/vdb/serial": protocol.GuestAgent, "/sys/block/vdb/ro": "1",
-		"/sys/devices/system/cpu/online": "0-1", "/proc/cmdline": commandLine, "/proc/1/cmdline": protocol.AgentPath + "\x00agent\x00",
+		"token": "secret-of-the-boot", "/sys/class/net/eth0/address": n.MAC.String(), "plan gone": "true", "usb": "0",
+		"queues":                "2",
+		"/sys/block/vda/serial": protocol.GuestRoot, "/sys/block/vda/ro": "1", "/sys/block/vdb/serial": protocol.GuestAgent,
+		"/sys/block/vdb/ro":              "1",
+		"/sys/devices/system/cpu/online": "0-1", "/proc/cmdline": commandLine, "/proc/1/cmdline": protocol.AgentPath +
+			"\x00agent\x00",
 	} {
 		if saw[what] != strings.TrimSpace(want) {
 			t.Errorf("the guest sees %q as %s, want %q", saw[what], what, want)
@@ -122,7 +128,8 @@ func TestAGuestBootsItsImageOnItsClustersNetwork(t *testing.T) {
 
 	t.Run("it sends as nobody else", func(t *testing.T) {
 		text := w.inCluster(t, "c1", "bridge", "-d", "-j", "link", "show", "dev", w.PortName(n.Node))
-		for _, flag := range []string{`"locked":true`, `"learning":false`, `"flood":false`, `"mcast_flood":false`, `"bcast_flood":false`} {
+		for _, flag := range []string{`"locked":true`, `"learning":false`, `"flood":false`, `"mcast_flood":false`,
+			`"bcast_flood":false`} {
 			if !strings.Contains(text, flag) {
 				t.Errorf("the guest's port is not %s: %s", flag, text)
 			}
@@ -215,7 +222,8 @@ func TestAGuestOutlivesItsController(t *testing.T) {
 func wantQueues(t *testing.T, saw map[string]string, cpus int) {
 	t.Helper()
 	found := map[string]int{}
-	for _, line := range regexp.MustCompile(`(?m)^ *(\d+):.* virtio\d+-(input|output|req)\.(\d+)$`).FindAllStringSubmatch(saw["/proc/interrupts"], -1) {
+	for _, line := range regexp.MustCompile(`(?m)^ *(\d+):.* virtio\d+-(input|output|req)\.(\d+)$`).
+		FindAllStringSubmatch(saw["/proc/interrupts"], -1) {
 		found[line[2]]++
 		if on := saw["/proc/irq/"+line[1]+"/smp_affinity_list"]; on != line[3] {
 			t.Errorf("queue %s.%s is handled on CPU %s", line[2], line[3], on)
@@ -260,19 +268,24 @@ func TestAGuestSeesTheTopologyThatWasPromised(t *testing.T) {
 	w := s.open(t)
 	w.sharedOf(t, "c1")
 	n := node("c1", 1, 1)
-	facts := inventory.Facts{Arch: "amd64", NUMA: []inventory.NUMANode{{ID: 0, Distances: []int{10, 21, 31}}, {ID: 1, Distances: []int{21, 10, 31}}, {ID: 2, Distances: []int{31, 31, 10}}}}
+	facts := inventory.Facts{Arch: "amd64", NUMA: []inventory.NUMANode{{ID: 0, Distances: []int{10, 21, 31}},
+		{ID: 1, Distances: []int{21, 10, 31}}, {ID: 2, Distances: []int{31, 31, 10}}}}
 	for id := range 6 {
-		facts.Layout = append(facts.Layout, inventory.Core{ID: 2 * id, CPUs: []int{2 * id, 2*id + 1}, NUMA: id / 2, Package: id / 4, Cache: 4 * (id / 2)})
+		facts.Layout = append(facts.Layout, inventory.Core{ID: 2 * id, CPUs: []int{2 * id, 2*id + 1}, NUMA: id / 2,
+			Package: id / 4, Cache: 4 * (id / 2)})
 	}
-	allocation := place.Allocation{Share: 1, Cells: []place.Cell{{NUMA: 0, Cores: []int{0}, MemoryMiB: 128}, {NUMA: 2, Cores: []int{8}, MemoryMiB: 128}}}
+	allocation := place.Allocation{Share: 1, Cells: []place.Cell{{NUMA: 0, Cores: []int{0}, MemoryMiB: 128},
+		{NUMA: 2, Cores: []int{8}, MemoryMiB: 128}}}
 	b := w.bootOf(t, n.Ref)
 	check(t, os.MkdirAll(b.dir, 0o711))
 	check(t, os.WriteFile(filepath.Join(filepath.Dir(b.dir), "boot"), []byte("1"), 0o600))
 	check(t, os.Chmod(filepath.Dir(b.dir), 0o711))
 	check(t, w.writeFiles(b, n, firstUser))
 	described, err := domain.Describe(domain.Guest{
-		Name: b.name, User: firstUser, Facts: facts, Allocation: allocation, Kernel: b.inside(kernelFile), Initramfs: b.inside(initramfsFile), CommandLine: commandLine,
-		Root: domain.Disk{Path: b.inside(rootFile), Serial: protocol.GuestRoot}, Agent: domain.Disk{Path: b.inside(agentFile), Serial: protocol.GuestAgent},
+		Name: b.name, User: firstUser, Facts: facts, Allocation: allocation, Kernel: b.inside(kernelFile),
+		Initramfs: b.inside(initramfsFile), CommandLine: commandLine,
+		Root:    domain.Disk{Path: b.inside(rootFile), Serial: protocol.GuestRoot},
+		Agent:   domain.Disk{Path: b.inside(agentFile), Serial: protocol.GuestAgent},
 		Console: b.inside(consoleFile), NIC: w.PortName(n.Node), MAC: n.MAC,
 	})
 	check(t, err)

@@ -70,7 +70,8 @@ func (w fixture) Wake(ctx context.Context, n substrate.Node) error {
 
 func withCore(n substrate.Node) substrate.Node {
 	if n.Allocation == nil {
-		n.Allocation = &place.Allocation{Guest: n.Node, Share: 16, Cells: []place.Cell{{Cores: []int{cores()[int(n.MAC[5])%len(cores())]}, MemoryMiB: 64}}}
+		n.Allocation = &place.Allocation{Guest: n.Node, Share: 16,
+			Cells: []place.Cell{{Cores: []int{cores()[int(n.MAC[5])%len(cores())]}, MemoryMiB: 64}}}
 	}
 	return n
 }
@@ -108,7 +109,8 @@ func image(t testing.TB, name string) Image {
 	if dir, err = filepath.Abs(dir); err != nil {
 		t.Fatal(err)
 	}
-	return Image{Kernel: filepath.Join(dir, "vmlinuz"), Drivers: filepath.Join(dir, "drivers.cpio.zst"), Root: filepath.Join(dir, "root.squashfs")}
+	return Image{Kernel: filepath.Join(dir, "vmlinuz"), Drivers: filepath.Join(dir, "drivers.cpio.zst"),
+		Root: filepath.Join(dir, "root.squashfs")}
 }
 
 // build compiles a program for guests.
@@ -149,7 +151,9 @@ type site struct {
 // drive makes a driver over the folders of a site, and one for the networks of clusters.
 func (s site) drive() (*Driver, *local.Driver, error) {
 	shared, err := local.New(local.Config{
-		Dir: filepath.Join(s.Dir, "local"), Images: func(string) (string, error) { return s.Image.Root, nil }, Binary: s.Agent, Sockets: s.Dir,
+		Dir: filepath.Join(s.Dir, "local"), Images: func(string) (string, error) {
+			return s.Image.Root, nil
+		}, Binary: s.Agent, Sockets: s.Dir,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -162,7 +166,9 @@ func (s site) drive() (*Driver, *local.Driver, error) {
 		return initramfs.Pack(program)
 	}
 	d, err := New(Config{
-		Dir: filepath.Join(s.Dir, "hypervisor"), Images: func(string) (Image, error) { return s.Image, nil }, FirstStage: sync.OnceValues(archive),
+		Dir: filepath.Join(s.Dir, "hypervisor"), Images: func(string) (Image, error) {
+			return s.Image, nil
+		}, FirstStage: sync.OnceValues(archive),
 		Binary: s.Agent, Facts: host, Ports: ports{shared}, Accel: "tcg",
 	})
 	return d, shared, err
@@ -278,7 +284,8 @@ func (w fixture) wantNothingLeft(t testing.TB) {
 		below, _ := filepath.Rel(w.config.Dir, path)
 		switch top := strings.Split(below, "/"); {
 		case below == "." || below == "locks" || below == "guests" || below == "libvirt":
-		case top[0] == "guests" && (len(top) == 2 || top[2] == "boot" && len(top) == 3): // the highest boot of a node, which is remembered
+		// The highest boot of a node, which is remembered.
+		case top[0] == "guests" && (len(top) == 2 || top[2] == "boot" && len(top) == 3):
 		case top[0] == "locks" || top[0] == "libvirt" && len(top) > 1 && top[1] == "cache":
 		default:
 			left = append(left, "file "+below)
@@ -294,7 +301,8 @@ func (w fixture) wantNothingLeft(t testing.TB) {
 func node(cluster string, number int, boot int64) substrate.Node {
 	return substrate.Node{
 		Ref:  substrate.Ref{Cluster: cluster, Node: fmt.Sprintf("node-%d", number), Boot: boot},
-		Name: fmt.Sprintf("n%d", number), Machine: "here", Image: "sha256:" + strings.Repeat("b0", 32), File: protocol.Boot{Node: "node", Name: "n", Boot: boot, Token: "secret-of-the-boot"},
+		Name: fmt.Sprintf("n%d", number), Machine: "here", Image: "sha256:" + strings.Repeat("b0", 32),
+		File:    protocol.Boot{Node: "node", Name: "n", Boot: boot, Token: "secret-of-the-boot"},
 		Address: substrate.Address(256 + number), MAC: substrate.MAC(1, 256+number),
 	}
 }

@@ -104,20 +104,30 @@ func everything(own, neighbour, stranger substrate.Node) []said {
 		{what: "as another cluster's node, to its neighbour", frame: ethernet(neighbour.MAC, stranger.MAC, typeOwn)},
 		{what: "as everybody, to its neighbour", frame: ethernet(neighbour.MAC, everybody, typeOwn)},
 		{what: "to another cluster's node", frame: ethernet(stranger.MAC, own.MAC, typeOwn)},
-		{what: "to another cluster's gateway", frame: ethernet(substrate.MAC(substrate.Segment(stranger.MAC), substrate.GatewaySlot), own.MAC, typeOwn)},
+		{what: "to another cluster's gateway",
+			frame: ethernet(substrate.MAC(substrate.Segment(stranger.MAC), substrate.GatewaySlot), own.MAC, typeOwn)},
 		{what: "to another cluster's node, in VLAN 2", frame: ethernet(stranger.MAC, own.MAC, typeVLAN, vlan(2, typeOwn))},
 		{what: "to everybody, in VLAN 2", frame: ethernet(everybody, own.MAC, typeVLAN, vlan(2, typeOwn)), gateway: true},
-		{what: "to everybody, in VLAN 2 within VLAN 1", frame: ethernet(everybody, own.MAC, typeVLAN, vlan(1, typeVLAN), vlan(2, typeOwn)), gateway: true},
+		{what: "to everybody, in VLAN 2 within VLAN 1", frame: ethernet(everybody, own.MAC, typeVLAN, vlan(1, typeVLAN),
+			vlan(2, typeOwn)), gateway: true},
 		{what: "raw, to everybody", frame: ethernet(everybody, own.MAC, typeOwn), gateway: true},
 		{what: "raw, to a group", frame: ethernet(mac("01:00:5e:00:00:fb"), own.MAC, typeOwn), gateway: true},
-		{what: "ARP: who has its neighbour's address", frame: ethernet(everybody, own.MAC, typeARP, arp(1, own.MAC, me, his)), gateway: true},
-		{what: "ARP: who has the gateway's address", frame: ethernet(everybody, own.MAC, typeARP, arp(1, own.MAC, me, door)), gateway: true},
-		{what: "ARP: the gateway is here", frame: ethernet(everybody, own.MAC, typeARP, arp(2, own.MAC, door, door)), gateway: true},
-		{what: "IPv6: a neighbour is sought", frame: ethernet(mac("33:33:00:00:00:01"), own.MAC, typeIPv6, neighbourDiscovery(135, append(make([]byte, 20), here...))), gateway: true},
-		{what: "IPv6: here is the router", frame: ethernet(mac("33:33:00:00:00:01"), own.MAC, typeIPv6, neighbourDiscovery(134, advertisement)), gateway: true},
-		{what: "DHCP: an offer", frame: ethernet(everybody, own.MAC, typeIPv4, ipv4(door, netip.MustParseAddr("255.255.255.255"), 17, udp(67, 68, offer))), gateway: true},
-		{what: "through the gateway, to its neighbour", frame: ethernet(gateway, own.MAC, typeIPv4, ipv4(me, his, 17, udp(9, 9, here))), gateway: true},
-		{what: "a bridge's hello", frame: ethernet(mac("01:80:c2:00:00:00"), own.MAC, 38, []byte{0x42, 0x42, 3, 0, 0, 0, 0}), gateway: true},
+		{what: "ARP: who has its neighbour's address", frame: ethernet(everybody, own.MAC, typeARP, arp(1, own.MAC, me, his)),
+			gateway: true},
+		{what: "ARP: who has the gateway's address", frame: ethernet(everybody, own.MAC, typeARP, arp(1, own.MAC, me, door)),
+			gateway: true},
+		{what: "ARP: the gateway is here", frame: ethernet(everybody, own.MAC, typeARP, arp(2, own.MAC, door, door)),
+			gateway: true},
+		{what: "IPv6: a neighbour is sought", frame: ethernet(mac("33:33:00:00:00:01"), own.MAC, typeIPv6,
+			neighbourDiscovery(135, append(make([]byte, 20), here...))), gateway: true},
+		{what: "IPv6: here is the router", frame: ethernet(mac("33:33:00:00:00:01"), own.MAC, typeIPv6,
+			neighbourDiscovery(134, advertisement)), gateway: true},
+		{what: "DHCP: an offer", frame: ethernet(everybody, own.MAC, typeIPv4,
+			ipv4(door, netip.MustParseAddr("255.255.255.255"), 17, udp(67, 68, offer))), gateway: true},
+		{what: "through the gateway, to its neighbour",
+			frame: ethernet(gateway, own.MAC, typeIPv4, ipv4(me, his, 17, udp(9, 9, here))), gateway: true},
+		{what: "a bridge's hello", frame: ethernet(mac("01:80:c2:00:00:00"), own.MAC, 38, []byte{0x42, 0x42, 3, 0, 0, 0, 0}),
+			gateway: true},
 		{what: "LLDP", frame: ethernet(mac("01:80:c2:00:00:0e"), own.MAC, typeLLDP)},
 		{what: "jumbo, to its neighbour", frame: ethernet(neighbour.MAC, own.MAC, typeOwn, make([]byte, 8000))},
 		{what: "plain, to its neighbour", frame: ethernet(neighbour.MAC, own.MAC, typeOwn), neighbour: true},
@@ -146,7 +156,8 @@ type frameListener struct {
 
 func listen(t *testing.T, namespace string) *frameListener {
 	t.Helper()
-	e := &frameListener{names: map[int]string{}, done: make(chan struct{}), heard: map[string]map[string]bool{}, others: map[string][]byte{}}
+	e := &frameListener{names: map[int]string{}, done: make(chan struct{}), heard: map[string]map[string]bool{},
+		others: map[string][]byte{}}
 	err := netns.Do(namespace, func() (err error) {
 		const all = unix.ETH_P_ALL&0xff<<8 | unix.ETH_P_ALL>>8
 		if e.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, all); err != nil {
@@ -284,7 +295,8 @@ func (w fixture) wantKeptIn(t *testing.T, own substrate.Node) {
 			t.Errorf("at %s something was answered: % x", at, frame[:min(len(frame), 80)])
 		}
 	}
-	if want := []string{net.JoinHostPort(substrate.Gateway().Addr().String(), strconv.Itoa(protocol.AgentPort))}; !slices.Equal(done.Open, want) {
+	if want := []string{net.JoinHostPort(substrate.Gateway().Addr().String(),
+		strconv.Itoa(protocol.AgentPort))}; !slices.Equal(done.Open, want) {
 		t.Errorf("from inside %v answer, want %v", done.Open, want)
 	}
 }

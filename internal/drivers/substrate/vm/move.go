@@ -8,7 +8,8 @@ import (
 	"muster/internal/drivers/substrate"
 )
 
-// Host is a hypervisor as the agents see it that carry guests from one to another. All methods may be called again after any crash.
+// Host is a hypervisor as the agents see it that carry guests from one to another. All methods may be called again after any
+// crash.
 type Host interface {
 	// Sleep and Wake are those of substrate.Sleeper; ErrNotHere where that has ErrEnded.
 	Sleep(ctx context.Context, r substrate.Ref) (bytes int64, err error)

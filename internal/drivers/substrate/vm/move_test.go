@@ -184,7 +184,8 @@ func TestAGuestMovesAndCountsOn(t *testing.T) {
 	t.Logf("it had counted to %d in the middle of its way, and has to %d", last, count)
 	seen, err := r.to.Observe(t.Context(), n.Ref)
 	check(t, err)
-	if !seen.Running || seen.Boot != n.Boot || seen.Allocation == nil || !slices.Equal(seen.Allocation.Cells[0].Cores, cores()[1:2]) || seen.Limits.Memory != "96 MiB" {
+	if !seen.Running || seen.Boot != n.Boot || seen.Allocation == nil ||
+		!slices.Equal(seen.Allocation.Cells[0].Cores, cores()[1:2]) || seen.Limits.Memory != "96 MiB" {
 		t.Errorf("at its new host it is %+v with %+v", seen, seen.Allocation)
 	}
 	record, _ := r.to.bootOf(t, n.Ref).read()

@@ -77,7 +77,8 @@ func (d *Driver) takeDevices(ctx context.Context, guest string) error {
 	if err == nil || ctx.Err() != nil || errors.Is(err, devices.ErrHeld) {
 		return err
 	}
-	d.config.Log.Error("a device could not be taken back from a guest, and is given to nobody until it can", "guest", guest, "why", err)
+	d.config.Log.Error("a device could not be taken back from a guest, and is given to nobody until it can", "guest", guest,
+		"why", err)
 	return nil
 }
 

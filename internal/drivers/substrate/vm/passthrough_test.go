@@ -23,12 +23,14 @@ func passing(t *testing.T, gpu, sound string) (*Driver, *fake.Kernel, *bytes.Buf
 	kernel := fake.New(
 		fake.Function{Address: gpu, Group: "7", Class: 0x0302, Vendor: "10de", ID: "2330", Methods: "flr"},
 		fake.Function{Address: sound, Group: "7", Class: 0x0403, Vendor: "10de", ID: "22ba", Driver: "snd_hda_intel"})
-	moves, err := devices.New(devices.Options{Kernel: kernel, Links: kernel, Tools: kernel, Eraser: kernel, Dir: t.TempDir(), Patience: 20 * time.Millisecond})
+	moves, err := devices.New(devices.Options{Kernel: kernel, Links: kernel, Tools: kernel, Eraser: kernel, Dir: t.TempDir(),
+		Patience: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	facts := func(context.Context) (inventory.Facts, error) {
-		return inventory.Facts{Devices: []inventory.Device{{Kind: "gpu", PCI: gpu, Group: "7"}, {Kind: "other", PCI: sound, Group: "7"}}}, nil
+		return inventory.Facts{Devices: []inventory.Device{{Kind: "gpu", PCI: gpu, Group: "7"},
+			{Kind: "other", PCI: sound, Group: "7"}}}, nil
 	}
 	var log bytes.Buffer
 	return &Driver{config: Config{Devices: moves, Facts: facts, Log: slog.New(slog.NewTextHandler(&log, nil))}}, kernel, &log
@@ -38,7 +40,8 @@ func TestAGuestsDevicesAreGivenAndTaken(t *testing.T) {
 	const gpu, sound = "0000:17:00.0", "0000:17:00.1"
 	d, kernel, log := passing(t, gpu, sound)
 	ctx := t.Context()
-	n := substrate.Node{Ref: substrate.Ref{Cluster: "c", Node: "n1"}, Allocation: &place.Allocation{Devices: []string{gpu}, Withheld: []string{sound}}}
+	n := substrate.Node{Ref: substrate.Ref{Cluster: "c", Node: "n1"},
+		Allocation: &place.Allocation{Devices: []string{gpu}, Withheld: []string{sound}}}
 	if err := d.giveDevices(ctx, n, firstUser); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +70,8 @@ func TestAGuestsDevicesAreGivenAndTaken(t *testing.T) {
 	if lost, err := d.lostDevices(n); err != nil || !slices.Contains(lost, gpu) {
 		t.Errorf("lost are %v: %v", lost, err)
 	}
-	if err := d.giveDevices(ctx, n, firstUser); !errors.Is(err, substrate.ErrRefused) || !strings.Contains(err.Error(), "does not answer") {
+	if err := d.giveDevices(ctx, n, firstUser); !errors.Is(err, substrate.ErrRefused) ||
+		!strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("a lost GPU was given: %v", err)
 	}
 	kernel.Deafen(gpu, false)

@@ -52,7 +52,8 @@ func collect() {
 			stat, _ := os.ReadFile("/proc/" + word + "/stat")
 			_, name, _ := strings.Cut(string(stat), " (")
 			// One of libvirt's threads is what a QEMU is called before it is QEMU.
-			if (strings.HasPrefix(name, "qemu-system-") || strings.HasPrefix(name, "rpc-libvirtd")) && strings.Contains(name, ") Z ") {
+			if (strings.HasPrefix(name, "qemu-system-") || strings.HasPrefix(name, "rpc-libvirtd")) &&
+				strings.Contains(name, ") Z ") {
 				pid, _ := strconv.Atoi(word)
 				_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // an error says that it has been collected
 			}
@@ -104,9 +105,11 @@ func (d *Driver) try(patience time.Duration, accel, cpu string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	c := exec.CommandContext(ctx, d.qemu, "-accel", accel, "-cpu", cpu,
-		"-machine", "q35,graphics=off", "-m", "64", "-no-user-config", "-nodefaults", "-display", "none", "-vga", "none", "-serial", "stdio")
+		"-machine", "q35,graphics=off", "-m", "64", "-no-user-config", "-nodefaults", "-display", "none", "-vga", "none",
+		"-serial", "stdio")
 	c.Dir, c.Env = "/", []string{}
-	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(d.uid), Gid: uint32(d.gid), Groups: d.groups}}
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(d.uid), Gid: uint32(d.gid),
+		Groups: d.groups}}
 	said, err := c.StdoutPipe()
 	if err != nil {
 		return err
@@ -120,7 +123,8 @@ func (d *Driver) try(patience time.Duration, accel, cpu string) error {
 	cancel()
 	_ = c.Wait() // it was killed
 	if err != nil {
-		return errors.New(strings.TrimSpace(fmt.Sprintf("no sign of life in %s: %s", patience.Round(time.Millisecond), complaint.String())))
+		return errors.New(strings.TrimSpace(fmt.Sprintf("no sign of life in %s: %s", patience.Round(time.Millisecond),
+			complaint.String())))
 	}
 	return nil
 }

@@ -82,7 +82,8 @@ func (d *Driver) removeBoot(ctx context.Context, b boot, r substrate.Ref) error 
 	return os.RemoveAll(b.dir)
 }
 
-// letGo takes away what a boot has that is not in its directory. QEMU is found by itself, whatever libvirt knows of it, and killed by us: libvirt,
+// letGo takes away what a boot has that is not in its directory. QEMU is found by itself, whatever libvirt knows of it, and
+// killed by us: libvirt,
 // which waits for it to be gone, would wait in vain where we are the ones to collect it.
 func (d *Driver) letGo(ctx context.Context, b boot, r substrate.Ref) error {
 	for _, step := range []struct {
@@ -143,7 +144,8 @@ func (d *Driver) forget(ctx context.Context, b boot) error {
 
 // Close ends libvirt and removes what it had, unless there is a guest.
 func (d *Driver) Close(ctx context.Context) error {
-	// Where there is one, nobody waits for libvirt's lock: whoever starts or looks at a guest has it, and that can be all the time.
+	// Where there is one, nobody waits for libvirt's lock: whoever starts or looks at a guest has it, and that can be all the
+	// time.
 	if there, err := onhost.List(d.guests()); err != nil || len(there) > 0 {
 		return err
 	}

@@ -56,7 +56,9 @@ func newStreet(t *testing.T, clusters map[string]int) street {
 		cables, err := local.NewCables(filepath.Join(t.TempDir(), "cables"))
 		check(t, err)
 		for cluster, segment := range clusters {
-			check(t, cables.EnsureShared(t.Context(), cluster, substrate.Network{Segment: segment, Away: true, Uplinks: []substrate.Uplink{{Namespace: host, Interface: "muster0"}}}))
+			check(t, cables.EnsureShared(t.Context(), cluster,
+				substrate.Network{Segment: segment, Away: true,
+					Uplinks: []substrate.Uplink{{Namespace: host, Interface: "muster0"}}}))
 			t.Cleanup(func() { check(t, cables.RemoveShared(context.Background(), cluster)) })
 		}
 		s.hosts[i], s.cables[i] = host, cables
@@ -69,7 +71,8 @@ func (s street) guest(t *testing.T, host int, n substrate.Node) (path string) {
 	t.Helper()
 	from := namespace(t, "from")
 	path = namespace(t, "guest")
-	in(t, from, "link", "add", local.PortName(n.Node), "type", "veth", "peer", "name", "eth0", "address", n.MAC.String(), "netns", path)
+	in(t, from, "link", "add", local.PortName(n.Node), "type", "veth", "peer", "name", "eth0", "address", n.MAC.String(), "netns",
+		path)
 	in(t, path, "link", "set", "eth0", "mtu", "9000", "up")
 	in(t, from, "link", "set", local.PortName(n.Node), "mtu", "9000")
 	check(t, s.cables[host].PlugPort(t.Context(), n, from))
@@ -113,7 +116,8 @@ func TestClustersOfGuestsExchangeNoFrame(t *testing.T) {
 	strangers := []substrate.Node{seat("c2", 1), seat("c2", 2)}
 	from, beside := s.guest(t, 0, own), s.guest(t, 1, neighbour)
 	near, far := s.guest(t, 0, strangers[0]), s.guest(t, 1, strangers[1])
-	frameListeners := map[string]*frameListener{"its neighbour": listen(t, beside), "a stranger on its host": listen(t, near), "a stranger on the other host": listen(t, far)}
+	frameListeners := map[string]*frameListener{"its neighbour": listen(t, beside), "a stranger on its host": listen(t, near),
+		"a stranger on the other host": listen(t, far)}
 
 	// The strangers are known to every bridge on the way, as nodes that work are.
 	hello, answer := everything(strangers[0], strangers[1], own), everything(strangers[1], strangers[0], own)
@@ -121,7 +125,8 @@ func TestClustersOfGuestsExchangeNoFrame(t *testing.T) {
 	meets := func() bool { // a port that has just come up takes nothing yet
 		send(t, near, hello[len(hello)-1:])
 		send(t, far, answer[len(answer)-1:])
-		return frameListeners["a stranger on its host"].has("eth0 in", last) && frameListeners["a stranger on the other host"].has("eth0 in", last)
+		return frameListeners["a stranger on its host"].has("eth0 in", last) &&
+			frameListeners["a stranger on the other host"].has("eth0 in", last)
 	}
 	eventually(t, "the strangers hear each other", meets)
 	time.Sleep(100 * time.Millisecond)

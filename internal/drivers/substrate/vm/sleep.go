@@ -129,7 +129,8 @@ func (d *Driver) save(ctx context.Context, held *onhost.Hold, v *virt, b boot) e
 	}
 	defer alone.Release()
 	if d.config.Diskless != "" {
-		return fmt.Errorf("%w for its memory: %d MiB are needed, and its host has no disk for that: %s", substrate.ErrNoRoom, needMiB(p), d.config.Diskless)
+		return fmt.Errorf("%w for its memory: %d MiB are needed, and its host has no disk for that: %s", substrate.ErrNoRoom,
+			needMiB(p), d.config.Diskless)
 	}
 	var disk unix.Statfs_t
 	if err := unix.Statfs(filepath.Dir(b.memoryPath(memoryFile)), &disk); err != nil {
@@ -154,7 +155,8 @@ func (d *Driver) save(ctx context.Context, held *onhost.Hold, v *virt, b boot) e
 // roomFor says whether a guest's memory fits on a disk with so many MiB free.
 func roomFor(p part, freeMiB int64) error {
 	if need := needMiB(p); need > freeMiB {
-		return fmt.Errorf("%w for its memory: %d MiB are needed and %d MiB are free on its host's disk", substrate.ErrNoRoom, need, freeMiB)
+		return fmt.Errorf("%w for its memory: %d MiB are needed and %d MiB are free on its host's disk", substrate.ErrNoRoom,
+			need, freeMiB)
 	}
 	return nil
 }
@@ -176,7 +178,8 @@ func (b boot) sleeps() bool {
 	return err == nil && !complete && !given
 }
 
-// Wake lets a guest that sleeps run on with what n.Allocation says, or with another part as at its start, as substrate.Sleeper has it.
+// Wake lets a guest that sleeps run on with what n.Allocation says, or with another part as at its start, as substrate.Sleeper
+// has it.
 // ErrNotHere says that its memory is lost.
 func (d *Driver) Wake(ctx context.Context, n substrate.Node) error {
 	if n.Allocation == nil {
@@ -244,7 +247,8 @@ func (d *Driver) restore(ctx context.Context, held *onhost.Hold, v *virt, b boot
 		do   func() error
 	}{
 		{"remains", func() error {
-			return errors.Join(d.letGo(ctx, b, n.Ref), missing(os.Remove(b.path(partFile))), missing(os.Remove(b.path(initramfsFile))))
+			return errors.Join(d.letGo(ctx, b, n.Ref), missing(os.Remove(b.path(partFile))),
+				missing(os.Remove(b.path(initramfsFile))))
 		}},
 		{"its part of the host", func() error {
 			p, as, err := d.take(ctx, b, n)

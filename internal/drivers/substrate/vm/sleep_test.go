@@ -42,7 +42,8 @@ func TestAGuestSleepsAndCountsOn(t *testing.T) {
 	check(t, err)
 	held, err := w.parts()
 	check(t, err)
-	if !seen.Present || seen.Running || !strings.HasPrefix(seen.Detail, "it sleeps") || len(held) > 0 || w.emulated(t, n.Ref) > 0 {
+	if !seen.Present || seen.Running || !strings.HasPrefix(seen.Detail, "it sleeps") || len(held) > 0 ||
+		w.emulated(t, n.Ref) > 0 {
 		t.Errorf("asleep it is %+v, and holds %+v", seen, held)
 	}
 	if again, err := w.Sleep(t.Context(), n.Ref); err != nil || again != size {
@@ -83,7 +84,8 @@ func TestMemoryHasToFitOnTheDisk(t *testing.T) {
 	if err := roomFor(p, 2048+spareMiB); err != nil {
 		t.Error(err)
 	}
-	if err := roomFor(p, 2048+spareMiB-1); !errors.Is(err, substrate.ErrNoRoom) || !strings.Contains(err.Error(), "3072 MiB are needed and 3071 MiB are free") {
+	if err := roomFor(p, 2048+spareMiB-1); !errors.Is(err, substrate.ErrNoRoom) ||
+		!strings.Contains(err.Error(), "3072 MiB are needed and 3071 MiB are free") {
 		t.Error(err)
 	}
 }

@@ -29,7 +29,8 @@ const (
 	emulatorMiB = 1 << 10
 	// tables is which part of a guest's memory the tables of its pages take at most: the host's, and the IOMMU's.
 	tables = 64
-	// ownThreads is how many threads QEMU has beside its virtual CPUs: it makes up to 64 for files, and one or two for each queue.
+	// ownThreads is how many threads QEMU has beside its virtual CPUs: it makes up to 64 for files, and one or two for each
+	// queue.
 	ownThreads = 160
 )
 

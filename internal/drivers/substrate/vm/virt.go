@@ -22,7 +22,8 @@ type virt struct {
 }
 
 const (
-	// answerWithin is how long libvirt may take for what neither starts nor copies a guest. One that hangs fails the call, and does
+	// answerWithin is how long libvirt may take for what neither starts nor copies a guest. One that hangs fails the call, and
+	// does
 	// not keep whoever asks, and the locks that they hold.
 	answerWithin = time.Minute
 	// createWithin is how long it may take to start a QEMU, which touches all of its guest's memory.
@@ -167,7 +168,8 @@ const copyWithin = 24 * time.Hour
 // writes faster than it can be copied is slowed down.
 func (v *virt) migrate(ctx context.Context, name, uri, xml string) error {
 	return v.long(ctx, copyWithin, name, func(d libvirt.Domain) error {
-		const how = libvirt.MigrateLive | libvirt.MigratePeer2peer | libvirt.MigrateTunnelled | libvirt.MigratePaused | libvirt.MigrateAutoConverge | libvirt.MigrateAbortOnError
+		const how = libvirt.MigrateLive | libvirt.MigratePeer2peer | libvirt.MigrateTunnelled |
+			libvirt.MigratePaused | libvirt.MigrateAutoConverge | libvirt.MigrateAbortOnError
 		params := []libvirt.TypedParam{{Field: libvirt.MigrateParamDestXML, Value: *libvirt.NewTypedParamValueString(xml)}}
 		_, err := v.rpc.DomainMigratePerform3Params(d, libvirt.OptString{uri}, params, nil, how)
 		return err

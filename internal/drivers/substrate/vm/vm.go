@@ -15,7 +15,8 @@
 // QEMU outlives libvirt, and both outlive the controller. A libvirt that has died is started again by the next call and
 // finds its guests; when the last guest goes, libvirt goes.
 //
-// What a guest could break out to is small: QEMU runs as a user of its own without rights, under seccomp, in a network namespace where
+// What a guest could break out to is small: QEMU runs as a user of its own without rights, under seccomp, in a network namespace
+// where
 // nothing is, with a root that has programs and its own folders (enclosure.go), in a control group where the host has them to
 // give; and its only ways out are its disks, which it may read, and its port of the cluster's bridge, which lets nothing through
 // but what is from its own MAC. It does not run before that port is fenced.
@@ -45,7 +46,8 @@ import (
 type Config struct {
 	// Dir holds the driver's state, for root alone. It is made if absent.
 	Dir string
-	// Memory is a folder on a disk for the memory of guests that sleep, one file each. It is made if absent. "": that lies in Dir.
+	// Memory is a folder on a disk for the memory of guests that sleep, one file each. It is made if absent. "": that lies in
+	// Dir.
 	Memory string
 	// Diskless is why no guest can sleep here, where Dir is in memory itself and there is no other place; "": guests can sleep.
 	Diskless string
@@ -164,7 +166,8 @@ func (d *Driver) find() (err error) {
 			return d.runAs(who)
 		}
 	}
-	return fmt.Errorf("there is no user %s for QEMU to run as; make it: useradd --system --no-create-home --shell /usr/sbin/nologin %s", names[0], names[0])
+	return fmt.Errorf("there is no user %s for QEMU to run as; make it: useradd --system --no-create-home --shell "+
+		"/usr/sbin/nologin %s", names[0], names[0])
 }
 
 func (d *Driver) runAs(who *user.User) error {

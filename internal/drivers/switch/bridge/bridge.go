@@ -84,7 +84,8 @@ func (b bridge) Ports(context.Context) (map[string]switches.Segment, error) {
 		for _, link := range list {
 			name := link.Attrs().Name
 			s, in := segments[link.Attrs().MasterIndex]
-			if link.Attrs().MasterIndex == 0 || !in || b.Own(uplink.KindNear).MatchString(name) || b.Own(uplink.KindFar).MatchString(name) {
+			if link.Attrs().MasterIndex == 0 || !in || b.Own(uplink.KindNear).MatchString(name) || b.Own(uplink.KindFar).
+				MatchString(name) {
 				s = switches.Nowhere
 			} else if info, err := links.LinkGetProtinfo(link); err != nil {
 				return fmt.Errorf("port %s: %w", name, err)

@@ -11,6 +11,7 @@ import (
 func TestItKeepsTheContract(t *testing.T) {
 	switchtest.Test(t, func(t *testing.T) switchtest.Subject {
 		y := switchtest.NewTestbed(t, switchtest.Names()...)
-		return switchtest.Subject{Switch: bridge.Factory().Open(inventory.Network{Namespace: y.Namespace, Interface: switchtest.CommonBridge}), Testbed: y}
+		return switchtest.Subject{Switch: bridge.Factory().Open(inventory.Network{Namespace: y.Namespace,
+			Interface: switchtest.CommonBridge}), Testbed: y}
 	})
 }

@@ -43,7 +43,8 @@ func Factory() switches.Factory {
 			return nil
 		},
 		Open: func(n inventory.Network) switches.Switch {
-			return ovs{Uplink: uplink.Uplink{Namespace: n.Namespace, Common: n.Interface}, bridge: n.SwitchBridge, database: n.SwitchDatabase}
+			return ovs{Uplink: uplink.Uplink{Namespace: n.Namespace, Common: n.Interface}, bridge: n.SwitchBridge,
+				database: n.SwitchDatabase}
 		},
 	}
 }
@@ -75,7 +76,8 @@ func vlan(s switches.Segment) (int, error) {
 	case s > 0 && s <= lastCluster:
 		return int(s), nil
 	}
-	return 0, fmt.Errorf("%s has no VLAN: there are %d for clusters, and each takes the lowest number that is free; delete clusters that nobody needs", s, lastCluster)
+	return 0, fmt.Errorf("%s has no VLAN: there are %d for clusters, and each takes the lowest number that is free; delete "+
+		"clusters that nobody needs", s, lastCluster)
 }
 
 // segmentOf is the segment of an access port.
@@ -109,11 +111,13 @@ func ofTheSystem(socket string) error {
 	for _, p := range []string{filepath.Dir(socket), socket} {
 		info, err := os.Lstat(p)
 		if err != nil {
-			return fmt.Errorf("the switch's database: %w; does Open vSwitch run there? `muster networks add` takes its place with --switch-database", err)
+			return fmt.Errorf("the switch's database: %w; does Open vSwitch run there? `muster networks add` takes its place "+
+				"with --switch-database", err)
 		}
 		owner := info.Sys().(*syscall.Stat_t).Uid
 		if mode := info.Mode(); owner >= firstUser || mode.IsDir() && mode.Perm()&0o002 != 0 || mode&os.ModeSymlink != 0 {
-			return fmt.Errorf("the switch's database: %s is not the system's alone: it belongs to user %d and has mode %s", p, owner, mode)
+			return fmt.Errorf("the switch's database: %s is not the system's alone: it belongs to user %d and has mode %s", p,
+				owner, mode)
 		}
 	}
 	return nil
@@ -153,11 +157,13 @@ func (o ovs) ends(ctx context.Context, s switches.Segment) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(uplink.Cable(links, uplink.End{Name: inner, Bridge: to, Isolated: s == switches.Common}, uplink.End{Name: outer}), uplink.Checksums(inner))
+		return errors.Join(uplink.Cable(links, uplink.End{Name: inner, Bridge: to, Isolated: s == switches.Common},
+			uplink.End{Name: outer}), uplink.Checksums(inner))
 	}); err != nil {
 		return err
 	}
-	_, err = o.tell(ctx, "--may-exist", "add-port", o.bridge, outer, "--", "set", "Port", outer, "vlan_mode=access", "tag="+strconv.Itoa(number), "protected=false")
+	_, err = o.tell(ctx, "--may-exist", "add-port", o.bridge, outer, "--", "set", "Port", outer, "vlan_mode=access",
+		"tag="+strconv.Itoa(number), "protected=false")
 	return err
 }
 
@@ -201,7 +207,8 @@ func (o ovs) put(ctx context.Context, p switches.Port, s switches.Segment) error
 		}
 		// What the switch remembers of its decisions goes by and by once they change; so does what it has learnt.
 		for _, tag := range []int{vlanNone, number} {
-			if _, err := o.tell(ctx, "set", "Port", p.Name, "vlan_mode=access", "tag="+strconv.Itoa(tag), "trunks=[]", "protected="+strconv.FormatBool(tag == vlanCommon)); err != nil {
+			if _, err := o.tell(ctx, "set", "Port", p.Name, "vlan_mode=access", "tag="+strconv.Itoa(tag), "trunks=[]",
+				"protected="+strconv.FormatBool(tag == vlanCommon)); err != nil {
 				return err
 			}
 			if _, err := o.daemon(ctx, "revalidator/wait"); err != nil {
@@ -225,7 +232,8 @@ func (o ovs) forget(ctx context.Context, p switches.Port, was switches.Segment) 
 		return nil // it was in none
 	}
 	for _, mac := range p.MACs {
-		if _, err := o.daemon(ctx, "fdb/del", o.bridge, strconv.Itoa(number), mac.String()); err != nil && !strings.Contains(err.Error(), "could not find") {
+		if _, err := o.daemon(ctx, "fdb/del", o.bridge, strconv.Itoa(number), mac.String()); err != nil &&
+			!strings.Contains(err.Error(), "could not find") {
 			return err
 		}
 	}
@@ -256,7 +264,9 @@ func (o ovs) Forgotten(ctx context.Context, placed []switches.Placed) ([]switche
 	var all []switches.Placed
 	for _, p := range placed {
 		number, err := vlan(p.In)
-		if err == nil && slices.ContainsFunc(p.MACs, func(mac net.HardwareAddr) bool { return !known[pinned{number, mac.String()}] }) {
+		if err == nil && slices.ContainsFunc(p.MACs, func(mac net.HardwareAddr) bool {
+			return !known[pinned{number, mac.String()}]
+		}) {
 			all = append(all, p)
 		}
 	}

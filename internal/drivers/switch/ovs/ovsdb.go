@@ -62,7 +62,8 @@ func optional(text json.RawMessage, into any) error {
 	}
 	var kind string
 	var members []json.RawMessage
-	if len(set) != 2 || json.Unmarshal(set[0], &kind) != nil || kind != "set" || json.Unmarshal(set[1], &members) != nil || len(members) > 1 {
+	if len(set) != 2 || json.Unmarshal(set[0], &kind) != nil || kind != "set" || json.Unmarshal(set[1], &members) != nil ||
+		len(members) > 1 {
 		return fmt.Errorf("%s is neither a value nor a set of one at most", text)
 	}
 	if len(members) == 0 {
@@ -77,7 +78,8 @@ type pinned struct {
 	mac  string // as net.HardwareAddr writes it
 }
 
-// parsePins reads what `ovs-appctl fdb/show` prints of entries that somebody made: port, VLAN, MAC, "static". Others are left out.
+// parsePins reads what `ovs-appctl fdb/show` prints of entries that somebody made: port, VLAN, MAC, "static". Others are left
+// out.
 func parsePins(text []byte) map[pinned]bool {
 	all := map[pinned]bool{}
 	for line := range strings.Lines(string(text)) {

@@ -15,7 +15,8 @@ func TestPortsOfOpenVSwitchAreRead(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, bad := range []string{
-		``, `{}`, `{"headings":["name","tag","vlan_mode"],"data":[]}`, `{"headings":["name","tag","vlan_mode","protected"],"data":[["p"]]}`,
+		``, `{}`, `{"headings":["name","tag","vlan_mode"],"data":[]}`,
+		`{"headings":["name","tag","vlan_mode","protected"],"data":[["p"]]}`,
 		`{"headings":["name","tag","vlan_mode","protected"],"data":[["",1,"access",false]]}`,
 		`{"headings":["name","tag","vlan_mode","protected"],"data":[["p",["set",[1,2]],"access",false]]}`,
 		`{"headings":["name","tag","vlan_mode","protected"],"data":[["p",["map",[]],"access",false]]}`,
@@ -29,10 +30,11 @@ func TestPortsOfOpenVSwitchAreRead(t *testing.T) {
 
 func TestOnlyAPortThatHoldsIsInASegment(t *testing.T) {
 	for want, ports := range map[switches.Segment][]ovsPort{
-		switches.Common:  {{tag: vlanCommon, protected: true, mode: "access"}, {tag: vlanCommon, protected: true}},
-		switches.Hosts:   {{tag: vlanHosts}},
-		5:                {{tag: 5}, {tag: 5, mode: "access"}},
-		switches.Nowhere: {{}, {tag: vlanCommon}, {tag: 5, protected: true}, {tag: 5, mode: "trunk"}, {tag: 5, mode: "native-untagged"}, {tag: vlanNone}, {tag: 0, mode: "access"}},
+		switches.Common: {{tag: vlanCommon, protected: true, mode: "access"}, {tag: vlanCommon, protected: true}},
+		switches.Hosts:  {{tag: vlanHosts}},
+		5:               {{tag: 5}, {tag: 5, mode: "access"}},
+		switches.Nowhere: {{}, {tag: vlanCommon}, {tag: 5, protected: true}, {tag: 5, mode: "trunk"},
+			{tag: 5, mode: "native-untagged"}, {tag: vlanNone}, {tag: 0, mode: "access"}},
 	} {
 		for _, p := range ports {
 			if got := segmentOf(p); got != want {
@@ -48,7 +50,8 @@ func TestOnlyAPortThatHoldsIsInASegment(t *testing.T) {
 }
 
 func FuzzParsePorts(f *testing.F) {
-	for _, seed := range []string{ovsTable, `{"headings":[],"data":[[]]}`, `{"headings":["name","tag","vlan_mode","protected"],"data":[["p",["set",[[]]],"access",false]]}`, `[`} {
+	for _, seed := range []string{ovsTable, `{"headings":[],"data":[[]]}`,
+		`{"headings":["name","tag","vlan_mode","protected"],"data":[["p",["set",[[]]],"access",false]]}`, `[`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -1,4 +1,5 @@
-// Package switchtest is the contract of switches that keep segments apart, with stations behind a switch's ports that may send any
+// Package switchtest is the contract of switches that keep segments apart, with stations behind a switch's ports that may send
+// any
 // bytes at all. A driver's own test calls Test.
 package switchtest
 
@@ -50,7 +51,8 @@ func Names() []string { return []string{"a1", "a2", "b1", "b2", "c1", "c2", "mov
 
 // home is where each port is put at first.
 func home() map[string]switches.Segment {
-	return map[string]switches.Segment{"a1": 5, "a2": 5, "b1": 7, "b2": 7, "c1": switches.Common, "c2": switches.Common, "mover": switches.Hosts}
+	return map[string]switches.Segment{"a1": 5, "a2": 5, "b1": 7, "b2": 7, "c1": switches.Common, "c2": switches.Common,
+		"mover": switches.Hosts}
 }
 
 // Port is that of a station.

@@ -77,17 +77,20 @@ func NewTestbed(t *testing.T, names ...string) *Testbed {
 		if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
 			return err
 		}
-		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: CommonBridge, HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 1, 0}}, MulticastSnooping: new(bool)}
+		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: CommonBridge,
+			HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 1, 0}}, MulticastSnooping: new(bool)}
 		if err := netlink.LinkAdd(bridge); err != nil {
 			return err
 		}
 		address, err := netlink.ParseAddr("10.99.0.1/24")
 		return errors.Join(err, netlink.AddrAdd(bridge, address), netlink.LinkSetUp(bridge))
 	}))
-	y.Controller = &station{name: "controller", mac: net.HardwareAddr{2, 0, 0, 0, 1, 0}, address: netip.MustParseAddr("10.99.0.1")}
+	y.Controller = &station{name: "controller", mac: net.HardwareAddr{2, 0, 0, 0, 1, 0},
+		address: netip.MustParseAddr("10.99.0.1")}
 	y.Controller.listen(t, y.Namespace, CommonBridge)
 	for i, name := range names {
-		s := &station{name: name, port: "p-" + name, mac: net.HardwareAddr{2, 0, 0, 0, 0, byte(10 + i)}, address: netip.AddrFrom4([4]byte{10, 99, 0, byte(10 + i)})}
+		s := &station{name: name, port: "p-" + name, mac: net.HardwareAddr{2, 0, 0, 0, 0, byte(10 + i)},
+			address: netip.AddrFrom4([4]byte{10, 99, 0, byte(10 + i)})}
 		own := namespace(t, name)
 		s.namespace = own
 		check(t, netns.Do(own, func() error {
@@ -96,12 +99,14 @@ func NewTestbed(t *testing.T, names ...string) *Testbed {
 				return err
 			}
 			defer there.Close()
-			nic := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth0", HardwareAddr: s.mac}, PeerName: s.port, PeerNamespace: netlink.NsFd(there.Fd())}
+			nic := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth0", HardwareAddr: s.mac}, PeerName: s.port,
+				PeerNamespace: netlink.NsFd(there.Fd())}
 			if err := netlink.LinkAdd(nic); err != nil {
 				return err
 			}
 			address, err := netlink.ParseAddr(s.address.String() + "/24")
-			return errors.Join(err, netlink.AddrAdd(nic, address), netlink.LinkSetUp(nic), uplink.Checksums("eth0")) // a cable is no hardware
+			// a cable is no hardware
+			return errors.Join(err, netlink.AddrAdd(nic, address), netlink.LinkSetUp(nic), uplink.Checksums("eth0"))
 		}))
 		check(t, netns.Do(y.Namespace, func() error {
 			link, err := netlink.LinkByName(s.port)
@@ -218,7 +223,8 @@ func ethernetFrame(to, from net.HardwareAddr, kind uint16, payload ...[]byte) []
 
 // ipv4 is a packet with a checksum, as routers ask for.
 func ipv4(from, to netip.Addr, payload []byte) []byte {
-	h := slices.Concat([]byte{0x45, 0, 0, 0, 0, 0, 0, 0, 64, 253, 0, 0}, from.AsSlice(), to.AsSlice()) // protocol 253: for experiments (RFC 3692)
+	// protocol 253: for experiments (RFC 3692)
+	h := slices.Concat([]byte{0x45, 0, 0, 0, 0, 0, 0, 0, 64, 253, 0, 0}, from.AsSlice(), to.AsSlice())
 	binary.BigEndian.PutUint16(h[2:], uint16(len(h)+len(payload)))
 	sum := uint32(0)
 	for i := 0; i < len(h); i += 2 {
@@ -237,12 +243,14 @@ const broadcast = "raw, to everybody"
 // say sends all that root on a machine could try, towards one victim. Each frame carries who sent it and what it is.
 func (s *station) say(victim, controller *station) {
 	everybody, group := net.HardwareAddr{255, 255, 255, 255, 255, 255}, net.HardwareAddr{1, 0, 0x5e, 0, 0, 0xfb}
-	const typeIPv4, typeARP, typeVLAN, typeIPv6, typeQinQ, typeLLDP, typeOwn = 0x0800, 0x0806, 0x8100, 0x86dd, 0x88a8, 0x88cc, 0x88b5
+	const typeIPv4, typeARP, typeVLAN, typeIPv6, typeQinQ, typeLLDP, typeOwn = 0x0800, 0x0806, 0x8100, 0x86dd, 0x88a8, 0x88cc,
+		0x88b5
 	arp := func(operation byte, mac net.HardwareAddr, is, asks netip.Addr) []byte {
 		return slices.Concat([]byte{0, 1, 8, 0, 6, 4, 0, operation}, mac, is.AsSlice(), make([]byte, 6), asks.AsSlice())
 	}
 	discovery := func(kind byte) []byte { // RFC 4861, to all nodes
-		h := slices.Concat([]byte{0x60, 0, 0, 0, 0, 28, 58, 255}, netip.MustParseAddr("fe80::bad").AsSlice(), netip.MustParseAddr("ff02::1").AsSlice())
+		h := slices.Concat([]byte{0x60, 0, 0, 0, 0, 28, 58, 255}, netip.MustParseAddr("fe80::bad").AsSlice(),
+			netip.MustParseAddr("ff02::1").AsSlice())
 		return append(append(h, kind, 0, 0, 0), make([]byte, 20)...)
 	}
 	tag := func(vlan int, kind uint16) []byte {
@@ -270,10 +278,13 @@ func (s *station) say(victim, controller *station) {
 		send(fmt.Sprintf("in VLAN %d, to the victim", vlan), victim.mac, s.mac, typeVLAN, tag(vlan, typeOwn))
 		send(fmt.Sprintf("in VLAN %d, to everybody", vlan), everybody, s.mac, typeVLAN, tag(vlan, typeOwn))
 		for _, outer := range []int{0, 5, 7, 4094} {
-			send(fmt.Sprintf("in VLAN %d within VLAN %d, to everybody", vlan, outer), everybody, s.mac, typeVLAN, tag(outer, typeVLAN), tag(vlan, typeOwn))
-			send(fmt.Sprintf("in VLAN %d within the provider's VLAN %d, to the victim", vlan, outer), victim.mac, s.mac, typeQinQ, tag(outer, typeVLAN), tag(vlan, typeOwn))
+			send(fmt.Sprintf("in VLAN %d within VLAN %d, to everybody", vlan, outer), everybody, s.mac, typeVLAN,
+				tag(outer, typeVLAN), tag(vlan, typeOwn))
+			send(fmt.Sprintf("in VLAN %d within the provider's VLAN %d, to the victim", vlan, outer), victim.mac, s.mac, typeQinQ,
+				tag(outer, typeVLAN), tag(vlan, typeOwn))
 		}
 	}
-	s.send(ethernetFrame(controller.mac, s.mac, typeIPv4, ipv4(s.address, victim.address, sealed("by way of the controller, to the victim"))))
+	s.send(ethernetFrame(controller.mac, s.mac, typeIPv4,
+		ipv4(s.address, victim.address, sealed("by way of the controller, to the victim"))))
 	send("raw, to everybody, jumbo", everybody, s.mac, typeOwn, make([]byte, 8000))
 }

@@ -7,8 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Checksums makes the kernel compute checksums before it sends by an interface, instead of leaving them to hardware: a datapath in
-// user space reads frames as they are, and no hardware comes after it. It acts in the current network namespace (ethtool(8), -K NAME
+// Checksums makes the kernel compute checksums before it sends by an interface, instead of leaving them to hardware: a datapath
+// in
+// user space reads frames as they are, and no hardware comes after it. It acts in the current network namespace (ethtool(8), -K
+// NAME
 // tx off; linux/ethtool.h).
 func Checksums(name string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -23,7 +25,8 @@ func Checksums(name string) error {
 		_    [16]byte // the kernel's union is larger than a pointer
 	}{data: unsafe.Pointer(&value)}
 	copy(request.name[:unix.IFNAMSIZ-1], name)
-	if _, _, failed := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request))); failed != 0 {
+	if _, _, failed := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL,
+		uintptr(unsafe.Pointer(&request))); failed != 0 {
 		return fmt.Errorf("have checksums of what %s sends computed: %w", name, failed)
 	}
 	return nil

@@ -237,7 +237,8 @@ func Pin(links *netlink.Handle, name string, macs []net.HardwareAddr) error {
 		return err
 	}
 	for _, mac := range macs {
-		if err := links.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: unix.AF_BRIDGE, Flags: netlink.NTF_MASTER | netlink.NTF_STICKY,
+		if err := links.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: unix.AF_BRIDGE,
+			Flags: netlink.NTF_MASTER | netlink.NTF_STICKY,
 			State: netlink.NUD_NOARP, HardwareAddr: mac}); err != nil {
 			return fmt.Errorf("pin %s to %s: %w", mac, name, err)
 		}

@@ -79,7 +79,8 @@ func growthOf(c cluster.Cluster, nodes []node.Node, now time.Time, cpus map[stri
 }
 
 func queueOf(c cluster.Cluster, q spec.Queue, nodes []node.Node, now time.Time, cpus map[string]int) elastic.Queue {
-	queue := elastic.Queue{Name: q.Name, Min: *q.Min, Max: *q.Max, IdleAfter: spec.Duration(q.IdleAfter), Target: c.Wants(q), CPUs: cpus[q.Name]}
+	queue := elastic.Queue{Name: q.Name, Min: *q.Min, Max: *q.Max, IdleAfter: spec.Duration(q.IdleAfter), Target: c.Wants(q),
+		CPUs: cpus[q.Name]}
 	for _, n := range nodes {
 		if n.Queue != q.Name || n.Role == protocol.Head || n.Desired != core.Present {
 			continue
@@ -144,7 +145,8 @@ func (f growth) carryOut(ctx context.Context, tx *core.Tx, c cluster.Cluster, me
 			event("queue.waits", "%s for %s of queue %s", waits(d.For), words.Count(d.Asked, "node"), q.Name)
 			event("queue.grows", "queue %s grows from %d to %s", q.Name, before[q.Name], words.Count(d.Target, "node"))
 		case d.Target < before[q.Name]:
-			event("queue.shrinks", "queue %s shrinks from %d to %s%s", q.Name, before[q.Name], words.Count(d.Target, "node"), idlers(q, surplus))
+			event("queue.shrinks", "queue %s shrinks from %d to %s%s", q.Name, before[q.Name], words.Count(d.Target, "node"),
+				idlers(q, surplus))
 		}
 	}
 	for _, n := range surplus {
@@ -197,7 +199,8 @@ func shortest(d time.Duration) string {
 	return text
 }
 
-// cpusOf is how many CPUs the smallest node of each elastic queue has, by what its agent says, or its machine while none has come;
+// cpusOf is how many CPUs the smallest node of each elastic queue has, by what its agent says, or its machine while none has
+// come;
 // of a queue without nodes that jobs wait for, the smallest machine of its classes. All machines are read for that alone.
 func (w Handlers) cpusOf(ctx context.Context, c clusterView) (map[string]int, error) {
 	cpus := map[string]int{}
@@ -251,6 +254,8 @@ func (w Handlers) cpusOf(ctx context.Context, c clusterView) (map[string]int, er
 // anyFor says whether a job waits for nodes of a queue.
 func anyFor(nodes []node.Node, queue string) bool {
 	return slices.ContainsFunc(nodes, func(n node.Node) bool {
-		return slices.ContainsFunc(n.Seen.Waiting.Jobs, func(j protocol.WaitingJob) bool { return j.Grows && slices.Contains(j.Queues, queue) })
+		return slices.ContainsFunc(n.Seen.Waiting.Jobs, func(j protocol.WaitingJob) bool {
+			return j.Grows && slices.Contains(j.Queues, queue)
+		})
 	})
 }

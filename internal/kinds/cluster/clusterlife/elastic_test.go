@@ -21,7 +21,8 @@ func TestAQueueWhoseNodesBootIsMeasuredByTheirMachines(t *testing.T) {
 		kindstest.AddMachines(t, s, 30)
 		kindstest.AddCluster(t, s, "c1", "alpha")
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-			return errors.Join(machine.SaveFacts(ctx, tx, "m7", 1, inventory.Facts{CPUs: 16}), kindstest.AddNode(ctx, tx, "n1", "c1", "n1", 2, "m7"))
+			return errors.Join(machine.SaveFacts(ctx, tx, "m7", 1, inventory.Facts{CPUs: 16}),
+				kindstest.AddNode(ctx, tx, "n1", "c1", "n1", 2, "m7"))
 		})
 		var c cluster.Cluster
 		var nodes []node.Node

@@ -26,7 +26,8 @@ func (w Handlers) underLeases(phases map[core.Phase]core.Handler[clusterView]) m
 
 // underLease adds to a phase what the cluster's lease asks for: warnings before its end, and the end. The end is intent, as
 // if its owner had asked for it in this moment.
-func (w Handlers) underLease(handle func(context.Context, clusterView) core.Outcome) func(context.Context, clusterView) core.Outcome {
+func (w Handlers) underLease(handle func(context.Context,
+	clusterView) core.Outcome) func(context.Context, clusterView) core.Outcome {
 	return func(ctx context.Context, c clusterView) core.Outcome {
 		o := handle(ctx, c)
 		if c.EndsAt.IsZero() || c.Desired == core.ToDelete || c.Desired == c.OnEnd() {
@@ -39,7 +40,8 @@ func (w Handlers) underLease(handle func(context.Context, clusterView) core.Outc
 		warn, next := c.warnings(w.Admission.Catalogue.Leases.Warn, left)
 		if warn > 0 {
 			o = o.With(func(ctx context.Context, tx *core.Tx) error {
-				tx.Log(c.leaseEvent("its lease ends within " + duration.Text(warn) + ", at " + spec.When(c.EndsAt) + ": then it " + endWords(c.OnEnd()) +
+				tx.Log(c.leaseEvent("its lease ends within " + duration.Text(warn) + ", at " + spec.When(c.EndsAt) +
+					": then it " + endWords(c.OnEnd()) +
 					" (`muster extend " + c.Name + " --for 1d` moves its end)"))
 				return cluster.NoteWarning(ctx, tx, c.ID, warn)
 			})
@@ -105,9 +107,10 @@ func (w Handlers) awaitStart(ctx context.Context, c clusterView) core.Outcome {
 	if err != nil {
 		return core.Retry(err)
 	}
-	return core.WaitFor(min(reservationLooks, c.Begins().Sub(c.now)+time.Millisecond), "starts %s", spec.When(c.StartsAt)).With(func(ctx context.Context, tx *core.Tx) error {
-		return cluster.SetShortage(ctx, tx, c.Cluster, short)
-	})
+	return core.WaitFor(min(reservationLooks, c.Begins().Sub(c.now)+time.Millisecond), "starts %s", spec.When(c.StartsAt)).
+		With(func(ctx context.Context, tx *core.Tx) error {
+			return cluster.SetShortage(ctx, tx, c.Cluster, short)
+		})
 }
 
 // overdue says that a cluster which was reserved has started without all its nodes: it comes as far as it can.

@@ -76,7 +76,8 @@ func loadCluster(ctx context.Context, tx *core.Tx, id string) (clusterView, core
 		}
 	}
 	c.now, err = tx.Now(ctx)
-	return c, core.Subject{Life: c.Life, Event: core.Event{Project: c.Project, ClusterID: c.ID, Cluster: c.Name}, Op: life.Operation(c.Cluster)}, err
+	return c, core.Subject{Life: c.Life, Event: core.Event{Project: c.Project, ClusterID: c.ID, Cluster: c.Name},
+		Op: life.Operation(c.Cluster)}, err
 }
 
 // clusterAdmitted: admission has reserved every machine, or the time from when on there will be some.
@@ -93,12 +94,13 @@ func (w Handlers) clusterAdmitted(ctx context.Context, c clusterView) core.Outco
 	case len(c.nodes) == 0:
 		return core.Advance(cluster.Provisioning, "takes its machines, to be there at %s", spec.When(c.StartsAt))
 	}
-	return core.Advance(cluster.Provisioning, "starts %s", life.Nodes(len(c.nodes))).With(func(_ context.Context, tx *core.Tx) error {
-		for _, n := range c.nodes {
-			tx.Wake(node.Kind, n.ID) // they may have waited for their cluster's files
-		}
-		return nil
-	})
+	return core.Advance(cluster.Provisioning, "starts %s", life.Nodes(len(c.nodes))).
+		With(func(_ context.Context, tx *core.Tx) error {
+			for _, n := range c.nodes {
+				tx.Wake(node.Kind, n.ID) // they may have waited for their cluster's files
+			}
+			return nil
+		})
 }
 
 // clusterReconcile compares the nodes with the intent. Missing nodes are asked for; the phase says how far it is.
@@ -134,7 +136,9 @@ func (w Handlers) clusterReconcile(ctx context.Context, c clusterView) core.Outc
 			outcome = outcome.With(func(ctx context.Context, tx *core.Tx) error {
 				return cluster.ReachGeneration(ctx, tx, c.ID, c.Generation)
 			})
-			outcome = outcome.With(func(ctx context.Context, tx *core.Tx) error { return cluster.SaveGood(ctx, tx, c.ID, c.Root()) })
+			outcome = outcome.With(func(ctx context.Context, tx *core.Tx) error {
+				return cluster.SaveGood(ctx, tx, c.ID, c.Root())
+			})
 		}
 	case c.Phase == cluster.Resuming:
 		outcome = c.at(cluster.Resuming, s.text(), clusterLooks)
@@ -177,8 +181,9 @@ func (w Handlers) refill(c clusterView, o core.Outcome) core.Outcome {
 			return err
 		}
 		for _, p := range placed {
-			tx.Log(core.Event{Type: "node.placed", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: p.Name, Machine: p.Machine.Name,
-				Text: "comes on machine " + p.Machine.Name})
+			tx.Log(core.Event{Type: "node.placed", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: p.Name,
+				Machine: p.Machine.Name,
+				Text:    "comes on machine " + p.Machine.Name})
 		}
 		if len(placed) > 0 {
 			if err := cluster.Inform(ctx, tx, c.ID); err != nil {
@@ -203,7 +208,8 @@ func (c clusterView) at(p core.Phase, reason string, look time.Duration) core.Ou
 // summary says how many nodes are ready and what the others do: "2 of 4 nodes ready; joining: n2, n3".
 func summary(ready, want int, waits map[string][]string) string {
 	text := fmt.Sprintf("%d of %d nodes ready", ready, want)
-	for _, p := range []core.Phase{core.Pending, node.Attaching, node.Booting, node.Joining, node.Testing, node.Draining, core.Failed, core.Releasing} {
+	for _, p := range []core.Phase{core.Pending, node.Attaching, node.Booting, node.Joining, node.Testing, node.Draining,
+		core.Failed, core.Releasing} {
 		names := waits[string(p)]
 		if len(names) == 0 {
 			continue

@@ -17,7 +17,8 @@ import (
 
 // A pause gives all machines back and keeps what is worth keeping, in this order: the image's hook saves what jobs have
 // done; the compute nodes drain and go; the scheduler stops and saves its state; the head goes. What stays is in the shared parts
-// and in rows: /home, the head's state, seats, keys, segment; and if it is asked, nodes that sleep, see sleep.go. Each step is read off the nodes' rows, so that any
+// and in rows: /home, the head's state, seats, keys, segment; and if it is asked, nodes that sleep, see sleep.go. Each step is
+// read off the nodes' rows, so that any
 // controller goes on where another one stopped.
 
 // toPause begins a pause, or says why there can be none: then the cluster stays as it is.
@@ -43,12 +44,15 @@ func (w Handlers) toPause(ctx context.Context, c clusterView) core.Outcome {
 	if c.KeepsMemory && awake == "" {
 		text += ", which sleep"
 	}
-	outcome := core.Advance(cluster.Pausing, "%s", text).With(func(ctx context.Context, tx *core.Tx) error { return cluster.Inform(ctx, tx, c.ID) })
+	outcome := core.Advance(cluster.Pausing, "%s", text).With(func(ctx context.Context, tx *core.Tx) error {
+		return cluster.Inform(ctx, tx, c.ID)
+	})
 	if awake == "" {
 		return outcome
 	}
 	return outcome.With(func(ctx context.Context, tx *core.Tx) error {
-		tx.Log(core.Event{Type: "cluster.awake", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: "its nodes' memory cannot be kept, and its jobs are requeued: " + awake})
+		tx.Log(core.Event{Type: "cluster.awake", Project: c.Project, ClusterID: c.ID, Cluster: c.Name,
+			Text: "its nodes' memory cannot be kept, and its jobs are requeued: " + awake})
 		if _, err := node.LimitDrains(ctx, tx, c.ID, cluster.AtOnce); err != nil {
 			return err
 		}
@@ -88,7 +92,9 @@ func (w Handlers) clusterPausing(ctx context.Context, c clusterView) core.Outcom
 	case len(going) > 0:
 		return c.draining(going, serves)
 	case head != nil && head.Desired == core.Present:
-		return core.WaitFor(clusterLooks, "gives the head back").With(func(ctx context.Context, tx *core.Tx) error { return node.WantAbsent(ctx, tx, head.ID, 0) })
+		return core.WaitFor(clusterLooks, "gives the head back").With(func(ctx context.Context, tx *core.Tx) error {
+			return node.WantAbsent(ctx, tx, head.ID, 0)
+		})
 	case head != nil:
 		return core.WaitFor(clusterLooks, "gives the head back, once it has saved its state")
 	case len(c.returning) > 0:
@@ -145,7 +151,8 @@ func (c clusterView) dropHook(ctx context.Context, tx *core.Tx) error {
 	return task.Cancel(ctx, tx, c.hook)
 }
 
-// release lets compute nodes go. Without a head nobody says when their jobs end; the scheduler queues those again when it is back.
+// release lets compute nodes go. Without a head nobody says when their jobs end; the scheduler queues those again when it is
+// back.
 func (c clusterView) release(staying []node.Node, serves bool) core.Outcome {
 	drainFor := max(c.PauseWait, cluster.AtOnce)
 	if c.PauseWait == cluster.UntilJobsEnd && serves {

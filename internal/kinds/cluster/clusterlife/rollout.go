@@ -28,7 +28,9 @@ func (w Handlers) rollOut(c clusterView, stands string) core.Outcome {
 	if c.Halted() {
 		phase, text = core.Degraded, life.Stopped(c.Cluster)
 	}
-	return c.at(phase, text+"; "+stands, clusterLooks).With(func(ctx context.Context, tx *core.Tx) error { return w.stepRollout(ctx, tx, c.ID) })
+	return c.at(phase, text+"; "+stands, clusterLooks).With(func(ctx context.Context, tx *core.Tx) error {
+		return w.stepRollout(ctx, tx, c.ID)
+	})
 }
 
 // stepRollout tells the nodes whose turn it is to boot anew, and lets those go on that need not any more. It reads again
@@ -54,8 +56,10 @@ func (w Handlers) stepRollout(ctx context.Context, tx *core.Tx, id string) error
 		if err := node.Renew(ctx, tx, n.ID, c.DrainFor); err != nil {
 			return err
 		}
-		tx.Log(core.Event{Type: "node.renewed", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: n.Name, Machine: n.Machine,
-			Text: fmt.Sprintf("will be rebooted: rollout to %s, which %d of %s have", p.To, p.Done, words.Count(p.Total, "node"))})
+		tx.Log(core.Event{Type: "node.renewed", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: n.Name,
+			Machine: n.Machine,
+			Text: fmt.Sprintf("will be rebooted: rollout to %s, which %d of %s have", p.To, p.Done,
+				words.Count(p.Total, "node"))})
 	}
 	return nil
 }

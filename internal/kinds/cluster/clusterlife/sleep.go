@@ -49,7 +49,9 @@ func (w Handlers) cannotSleep(ctx context.Context, tx *core.Tx, c clusterView) (
 func (c clusterView) suspend(head *node.Node, awake []node.Node) core.Outcome {
 	switch {
 	case head != nil && head.Desired == core.Present:
-		return core.WaitFor(clusterLooks, "stops the scheduler").With(func(ctx context.Context, tx *core.Tx) error { return node.WantAbsent(ctx, tx, head.ID, 0) })
+		return core.WaitFor(clusterLooks, "stops the scheduler").With(func(ctx context.Context, tx *core.Tx) error {
+			return node.WantAbsent(ctx, tx, head.ID, 0)
+		})
 	case head != nil:
 		return core.WaitFor(clusterLooks, "gives the head back, once it has saved its state")
 	}

@@ -136,7 +136,8 @@ func (w Handlers) tell(ctx context.Context, l watched) error {
 		event.Text = fmt.Sprintf("%s has used its %s: %s", who, l.What, l)
 		switch {
 		case level == warnAt && l.Runs:
-			event.Text = fmt.Sprintf("%s has used most of its %s: %s; at this rate the rest lasts for %s", who, l.What, l, l.Left.Round(time.Second))
+			event.Text = fmt.Sprintf("%s has used most of its %s: %s; at this rate the rest lasts for %s", who, l.What, l,
+				l.Left.Round(time.Second))
 		case level == warnAt:
 			event.Text = fmt.Sprintf("%s has used most of its %s: %s", who, l.What, l)
 		case !l.Pauses:
@@ -165,9 +166,11 @@ func (w Handlers) pauseFor(ctx context.Context, l watched, c cluster.Cluster) er
 		} else if refused != nil {
 			return w.cannotPause(ctx, tx, l, c, refused)
 		}
-		text := fmt.Sprintf("pause: it has used its %s: %s; to go on, raise budget.limit in its file, `muster apply` it, then `muster resume %s`", l.What, l, c.Name)
+		text := fmt.Sprintf("pause: it has used its %s: %s; to go on, raise budget.limit in its file, `muster apply` it, then "+
+			"`muster resume %s`", l.What, l, c.Name)
 		if l.project != "" {
-			text = fmt.Sprintf("pause: project %s has used its %s: %s; when the limit is raised or the next month begins, `muster resume %s` goes on", l.project, l.What, l, c.Name)
+			text = fmt.Sprintf("pause: project %s has used its %s: %s; when the limit is raised or the next month begins, "+
+				"`muster resume %s` goes on", l.project, l.What, l, c.Name)
 		}
 		tx.Log(core.Event{Type: "cluster.requested", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: text})
 		return cluster.WantPaused(ctx, tx, c.ID)
@@ -223,7 +226,9 @@ func (w Handlers) reprice(ctx context.Context) error {
 		now, changed := terms[r.Subject]
 		if !changed {
 			now = r.Terms
-		} else if err := w.DB.Update(ctx, func(tx *core.Tx) error { return meter.Reprice(ctx, tx, r.Subject, now, r.Quantity) }); err != nil {
+		} else if err := w.DB.Update(ctx, func(tx *core.Tx) error {
+			return meter.Reprice(ctx, tx, r.Subject, now, r.Quantity)
+		}); err != nil {
 			return err
 		}
 		if r.Kind == usage.Node {
@@ -234,7 +239,8 @@ func (w Handlers) reprice(ctx context.Context) error {
 	return w.DB.Update(ctx, func(tx *core.Tx) error {
 		for id, r := range of {
 			if was, is := before[id].String(), after[id].String(); was != is {
-				text := fmt.Sprintf("its nodes cost %s per hour from now on, %s before: the site has changed its prices", orNothing(is), orNothing(was))
+				text := fmt.Sprintf("its nodes cost %s per hour from now on, %s before: the site has changed its prices",
+					orNothing(is), orNothing(was))
 				tx.Log(core.Event{Type: "cluster.price", Project: r.Project, ClusterID: id, Cluster: r.Cluster, Text: text})
 			}
 		}

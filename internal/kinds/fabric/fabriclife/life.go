@@ -22,7 +22,8 @@ import (
 
 func (w Handlers) pace() life.FabricPace {
 	p := w.Pace
-	p.Apply, p.Observe, p.Again = cmp.Or(p.Apply, 40*time.Second), cmp.Or(p.Observe, 15*time.Second), cmp.Or(p.Again, 5*time.Second)
+	p.Apply, p.Observe, p.Again = cmp.Or(p.Apply, 40*time.Second), cmp.Or(p.Observe, 15*time.Second),
+		cmp.Or(p.Again, 5*time.Second)
 	return p
 }
 
@@ -79,9 +80,10 @@ func loadFabric(ctx context.Context, tx *core.Tx, id string) (fabricView, core.S
 // looks again; who holds what is not his is set apart.
 func (w Handlers) fabricKeep(ctx context.Context, v fabricView) core.Outcome {
 	if v.Desired == core.ToDelete {
-		o := core.Advance(core.Deleted, "fabric %s is no longer managed", v.Name).With(func(ctx context.Context, tx *core.Tx) error {
-			return host.ClearAlarm(ctx, tx, life.FabricPlace(v.Name), "over: fabric "+v.Name+" is no longer managed")
-		})
+		o := core.Advance(core.Deleted, "fabric %s is no longer managed", v.Name).
+			With(func(ctx context.Context, tx *core.Tx) error {
+				return host.ClearAlarm(ctx, tx, life.FabricPlace(v.Name), "over: fabric "+v.Name+" is no longer managed")
+			})
 		o.Asleep = true
 		return o
 	}
@@ -109,7 +111,8 @@ func (w Handlers) fabricKeep(ctx context.Context, v fabricView) core.Outcome {
 	return w.judgeFabric(v, reading{intent, tables, v.compare(intent, tables)}).With(applied).With(v.giveHomes)
 }
 
-// glance reads the ports of a fabric whose manager was not told, so that what they hold is shown. Which of that is wrong is not known while
+// glance reads the ports of a fabric whose manager was not told, so that what they hold is shown. Which of that is wrong is not
+// known while
 // nobody knows what the manager has, so nobody is blamed, and no gate opens: nothing counts as read until it is told again.
 func (v fabricView) glance(ctx context.Context, driver fabric.Driver) func(context.Context, *core.Tx) error {
 	tables, err := driver.Observe(ctx)
@@ -186,7 +189,8 @@ func (v fabricView) compare(intent fabric.Intent, tables fabric.Tables) map[fabr
 	}
 	for guid, p := range tables {
 		entries := slices.Sorted(slices.Values(p.Entries))
-		seen[guid] = fabrics.PortSeen{GUID: guid, Entries: entries, Capacity: p.Capacity, Answered: true, OddAt: v.before[guid].OddAt}
+		seen[guid] = fabrics.PortSeen{GUID: guid, Entries: entries, Capacity: p.Capacity, Answered: true,
+			OddAt: v.before[guid].OddAt}
 	}
 	for guid := range intent.Tables() {
 		if _, known := seen[guid]; !known {
@@ -275,7 +279,8 @@ func portsWords(odd, lacking []fabrics.PortSeen) string {
 	return text
 }
 
-// ended are the memberships that are not wanted, and whose ports were read since and have nothing that they must not. The port of a
+// ended are the memberships that are not wanted, and whose ports were read since and have nothing that they must not. The port of
+// a
 // virtual function goes with its guest: where none answers, there is none.
 func (v fabricView) ended(r reading) (gone []fabrics.Member) {
 	for _, p := range v.partitions {
@@ -314,7 +319,8 @@ func (v fabricView) blame(ctx context.Context, tx *core.Tx, odd []fabrics.PortSe
 	text := fmt.Sprintf("fabric %s: %s", v.Name, portsWords(sure, nil))
 	switch {
 	case many:
-		text += fmt.Sprintf("; of %d ports that is too many to be their hosts' doing, so look at the subnet manager; none is quarantined for it", of)
+		text += fmt.Sprintf("; of %d ports that is too many to be their hosts' doing, so look at the subnet manager; none is "+
+			"quarantined for it", of)
 	case len(who) == 0:
 		text += "; it belongs to no known machine"
 	default:

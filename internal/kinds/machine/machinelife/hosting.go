@@ -25,19 +25,21 @@ import (
 const hostLooks = 10 * time.Second
 
 // heardFactor is how many times longer than a host's agent may be silent while its guests are heard: then it is the agent that
-// ails, and to switch the machine off would end nodes that work. So it is while guests sleep there: that would end them, and nobody waits
+// ails, and to switch the machine off would end nodes that work. So it is while guests sleep there: that would end them, and
+// nobody waits
 // for them now.
 const heardFactor = 10
 
 // hostView is a machine's part of being a hypervisor elsewhere.
 type hostView struct {
-	seen          *host.Seen         // nil: its agent is not there
-	heard         bool               // some guest on it was heard lately
-	sleeps        bool               // some guest on it sleeps, or is about to, or wakes
-	left          time.Time          // when its last guest left; zero: none ever has
-	listened      time.Time          // since then agents of its network are heard without a gap
-	alarmed       bool               // too much is, or was, silent there at once to believe it of each
-	failureDomain life.FailureDomain // of its network; only once the host has been silent for a while, since it is every node's there
+	seen     *host.Seen // nil: its agent is not there
+	heard    bool       // some guest on it was heard lately
+	sleeps   bool       // some guest on it sleeps, or is about to, or wakes
+	left     time.Time  // when its last guest left; zero: none ever has
+	listened time.Time  // since then agents of its network are heard without a gap
+	alarmed  bool       // too much is, or was, silent there at once to believe it of each
+	// of its network; only once the host has been silent for a while, since it is every node's there
+	failureDomain life.FailureDomain
 }
 
 func (w Handlers) loadHost(ctx context.Context, tx *core.Tx, m machine.Machine) (hostView, error) {
@@ -76,12 +78,13 @@ func (w Handlers) loadHost(ctx context.Context, tx *core.Tx, m machine.Machine) 
 
 // becomeHost begins the boot of a machine on which guests were placed. From here on its disks may hold what is a tenant's.
 func (m machineView) becomeHost() core.Outcome {
-	return core.Advance(machine.Reserved, "becomes a hypervisor, for %s", words.Count(m.guests, "guest")).With(func(ctx context.Context, tx *core.Tx) error {
-		if err := machine.MarkDirty(ctx, tx, m.ID); err != nil {
-			return err
-		}
-		return machine.StartInspection(ctx, tx, m.ID, false)
-	})
+	return core.Advance(machine.Reserved, "becomes a hypervisor, for %s", words.Count(m.guests, "guest")).
+		With(func(ctx context.Context, tx *core.Tx) error {
+			if err := machine.MarkDirty(ctx, tx, m.ID); err != nil {
+				return err
+			}
+			return machine.StartInspection(ctx, tx, m.ID, false)
+		})
 }
 
 // hostStarts takes the machine to where its agent has reported. That is the end of it, or the deadline is.
@@ -167,13 +170,17 @@ func (w Handlers) hostStays(m machineView) core.Outcome {
 		return m.endHost("%s", m.Suspect)
 	case left <= 0 && m.host.failureDomain.Many(): // see alive
 		all := m.host.failureDomain
-		return core.WaitFor(life.MassLooks, "its agent is silent, and it is not given up: %s", all).With(func(ctx context.Context, tx *core.Tx) error {
-			return host.RaiseAlarm(ctx, tx, m.Network, fmt.Sprintf("%s; none is given up for it; if it is true, `muster machines quarantine NAME…` gives them up", all))
-		})
+		return core.WaitFor(life.MassLooks, "its agent is silent, and it is not given up: %s", all).
+			With(func(ctx context.Context, tx *core.Tx) error {
+				return host.RaiseAlarm(ctx, tx, m.Network,
+					fmt.Sprintf("%s; none is given up for it; if it is true, `muster machines quarantine NAME…` gives them up",
+						all))
+			})
 	case left <= 0 && m.host.alarmed:
 		return core.WaitFor(life.AlarmLooks, "its agent is silent, and it is not given up before the alarm is over")
 	case left <= 0:
-		return m.suspectHost(fmt.Sprintf("its agent was silent for %.0f s", m.now.Sub(m.host.seen.At).Seconds())).Because(life.CauseLost)
+		return m.suspectHost(fmt.Sprintf("its agent was silent for %.0f s", m.now.Sub(m.host.seen.At).Seconds())).
+			Because(life.CauseLost)
 	case trouble != "" && !m.host.heard:
 		return m.suspectHost("can hold no guests: " + trouble)
 	case m.guests > 0 && m.Desired != machine.ForService:
@@ -187,7 +194,8 @@ func (w Handlers) hostStays(m machineView) core.Outcome {
 	if idle >= limits.Idle {
 		return m.endIdle("was without guests for %s", limits.Idle)
 	}
-	return core.WaitFor(min(hostLooks, left, limits.Idle-idle)+time.Millisecond, "is an idle hypervisor, until %s", m.now.Add(limits.Idle-idle).Format("15:04:05 UTC"))
+	return core.WaitFor(min(hostLooks, left, limits.Idle-idle)+time.Millisecond, "is an idle hypervisor, until %s",
+		m.now.Add(limits.Idle-idle).Format("15:04:05 UTC"))
 }
 
 // trouble is why the host says that it can hold no guest.

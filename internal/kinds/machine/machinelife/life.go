@@ -107,14 +107,17 @@ func (w Handlers) loadMachine(ctx context.Context, tx *core.Tx, id string) (mach
 
 // inspect goes on to an inspection.
 func (m machineView) inspect(why string) core.Outcome {
-	return core.Advance(machine.Inspecting, "%s", why).With(func(ctx context.Context, tx *core.Tx) error { return machine.StartInspection(ctx, tx, m.ID, false) })
+	return core.Advance(machine.Inspecting, "%s", why).With(func(ctx context.Context, tx *core.Tx) error {
+		return machine.StartInspection(ctx, tx, m.ID, false)
+	})
 }
 
 // quarantine sets the machine apart after an inspection that failed.
 func (m machineView) quarantine(format string, args ...any) core.Outcome {
-	return core.Advance(machine.Quarantined, format, args...).Because(life.CauseInspection).With(func(ctx context.Context, tx *core.Tx) error {
-		return machine.FailInspection(ctx, tx, m.ID, m.Inspections)
-	})
+	return core.Advance(machine.Quarantined, format, args...).Because(life.CauseInspection).
+		With(func(ctx context.Context, tx *core.Tx) error {
+			return machine.FailInspection(ctx, tx, m.ID, m.Inspections)
+		})
 }
 
 func machineEnrolled(_ context.Context, m machineView) core.Outcome {
@@ -192,7 +195,8 @@ func (m machineView) judge(seen substrate.Inspected, can power.Capabilities) cor
 			tx.Log(core.Event{Type: "machine.changed", Machine: m.Name, Text: "BMC, as it is from now on: " + doors})
 		}
 		if m.Dirty {
-			r := machine.Release{From: m.holder, At: m.now, Power: m.powerCycle(can), Disks: seen.Erased, Clean: clean, Boot: m.Boot, Key: seen.Key}
+			r := machine.Release{From: m.holder, At: m.now, Power: m.powerCycle(can), Disks: seen.Erased, Clean: clean,
+				Boot: m.Boot, Key: seen.Key}
 			if err := machine.SaveRelease(ctx, tx, m.ID, r); err != nil {
 				return err
 			}
@@ -247,8 +251,10 @@ func (m machineView) unproved(seen substrate.Inspected) (bad []string) {
 	}
 	for _, d := range m.Facts.Disks {
 		if key := diskKey(d.Serial, d.Name); d.Local() && !erased[key] && !named[key] {
-			bad = append(bad, fmt.Sprintf("disk %s, which it had at its last inspection, is missing, and may hold data of %s: put it back, or destroy it, then "+
-				"`muster machines remove %s` and enrol the machine again", describe(d), cmp.Or(m.holder, "a tenant"), m.Name))
+			bad = append(bad, fmt.Sprintf(
+				"disk %s, which it had at its last inspection, is missing, and may hold data of %s: put it back, or destroy "+
+					"it, then "+
+					"`muster machines remove %s` and enrol the machine again", describe(d), cmp.Or(m.holder, "a tenant"), m.Name))
 		}
 	}
 	return bad
@@ -317,7 +323,8 @@ func (m machineView) inspectAgain(why string) core.Outcome {
 		return m.quarantine("%s", why)
 	}
 	return core.WaitFor(time.Millisecond, "once more, since it %s", why).With(func(ctx context.Context, tx *core.Tx) error {
-		tx.Log(core.Event{Type: "machine.retried", Machine: m.Name, Phase: machine.Inspecting, Text: why + "; is tried once more"})
+		tx.Log(core.Event{Type: "machine.retried", Machine: m.Name, Phase: machine.Inspecting,
+			Text: why + "; is tried once more"})
 		return machine.StartInspection(ctx, tx, m.ID, true)
 	})
 }
@@ -446,7 +453,9 @@ func (m machineView) awaitGuests() core.Outcome {
 }
 
 func (m machineView) leaveInventory(format string, args ...any) core.Outcome {
-	o := core.Advance(machine.Removed, format, args...).With(func(ctx context.Context, tx *core.Tx) error { return machine.Forget(ctx, tx, m.ID) })
+	o := core.Advance(machine.Removed, format, args...).With(func(ctx context.Context, tx *core.Tx) error {
+		return machine.Forget(ctx, tx, m.ID)
+	})
 	o.Asleep = true
 	return o
 }
@@ -464,7 +473,8 @@ func (m machineView) cleanPorts() (core.Outcome, bool) {
 	if p.Silent() {
 		what = "does not answer"
 	}
-	return m.quarantine("port %s of fabric %s may hold key %s of its last cluster, since it %s; if the adapter is gone, `muster fabric forget %s %s`",
+	return m.quarantine("port %s of fabric %s may hold key %s of its last cluster, since it %s; if the adapter is gone, "+
+		"`muster fabric forget %s %s`",
 		p.GUID, p.Fabric, p.Key, what, p.Fabric, p.GUID), false
 }
 

@@ -74,7 +74,8 @@ func Lines(rows []Row, from, to time.Time, by By) []Line {
 		line := at[k]
 		if line == nil {
 			line = &Line{
-				Kind: r.Kind, Project: r.Project, ClusterID: r.ClusterID, Cluster: r.Cluster, Queue: r.Queue, Class: r.Class, Rate: r.Rate,
+				Kind: r.Kind, Project: r.Project, ClusterID: r.ClusterID, Cluster: r.Cluster, Queue: r.Queue, Class: r.Class,
+				Rate: r.Rate,
 				Time: map[State]time.Duration{}, From: r.From, To: r.To, lives: map[string]bool{},
 			}
 			if by != ByQueue {
@@ -86,7 +87,8 @@ func Lines(rows []Row, from, to time.Time, by By) []Line {
 		line.add(r)
 	}
 	slices.SortStableFunc(lines, func(a, b *Line) int {
-		return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.ClusterID, b.ClusterID), cmp.Compare(b.Kind, a.Kind),
+		return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.ClusterID, b.ClusterID),
+			cmp.Compare(b.Kind, a.Kind),
 			cmp.Compare(a.Queue, b.Queue), compareNames(a.Node, b.Node), a.From.Compare(b.From))
 	})
 	out := make([]Line, len(lines))

@@ -47,7 +47,8 @@ func TestCostsAreExactAndRoundedHalfUp(t *testing.T) {
 
 // row is a stretch of node n1, charged when ready.
 func row(state State, from, to int, rate int64) Row {
-	r := Row{Subject: "n1", Kind: Node, Project: "p", ClusterID: "c1", Cluster: "cfd", Node: "n1", Queue: "main", Class: "a", Machine: "m1", State: state,
+	r := Row{Subject: "n1", Kind: Node, Project: "p", ClusterID: "c1", Cluster: "cfd", Node: "n1", Queue: "main", Class: "a",
+		Machine: "m1", State: state,
 		Quantity: 1, Terms: Terms{Rate: euros(rate), Charged: []State{Ready}}, From: at(from)}
 	if to > 0 {
 		r.To = at(to)
@@ -57,10 +58,12 @@ func row(state State, from, to int, rate int64) Row {
 
 func TestALineHoldsANodesLifeAtOnePrice(t *testing.T) {
 	rows := []Row{
-		row(Preparing, 0, 1000, 3_600_000), row(Ready, 1000, 5000, 3_600_000), row(Ready, 5000, 7000, 7_200_000), row(Failed, 7000, 0, 7_200_000),
+		row(Preparing, 0, 1000, 3_600_000), row(Ready, 1000, 5000, 3_600_000), row(Ready, 5000, 7000, 7_200_000),
+		row(Failed, 7000, 0, 7_200_000),
 	}
 	lines := Lines(rows, at(0), at(9000), ByNode)
-	if len(lines) != 2 || lines[0].Cost != euros(4000) || lines[1].Cost != euros(4000) || lines[0].Time[Preparing] != time.Second || lines[1].Time[Failed] != 2*time.Second {
+	if len(lines) != 2 || lines[0].Cost != euros(4000) || lines[1].Cost != euros(4000) ||
+		lines[0].Time[Preparing] != time.Second || lines[1].Time[Failed] != 2*time.Second {
 		t.Errorf("%+v", lines)
 	}
 	if total := Total(lines).String(); total != "0.008 EUR" {
@@ -96,9 +99,11 @@ func TestLinesAreInTheOrderPeopleRead(t *testing.T) {
 		r.Subject, r.Node, r.Queue = id, name, queue
 		return r
 	}
-	home := Row{Subject: "c1", Kind: Home, Project: "p", ClusterID: "c1", Cluster: "cfd", State: Stored, Quantity: 1024, From: at(0), Terms: Terms{Rate: euros(1e6), Charged: []State{Stored}}}
+	home := Row{Subject: "c1", Kind: Home, Project: "p", ClusterID: "c1", Cluster: "cfd", State: Stored, Quantity: 1024,
+		From: at(0), Terms: Terms{Rate: euros(1e6), Charged: []State{Stored}}}
 	var names []string
-	for _, l := range Lines([]Row{home, node("b", "n10", "main"), node("c", "n2", "main"), node("d", "gpu1", "gpu"), node("a", "head", "")}, at(0), at(1000), ByNode) {
+	for _, l := range Lines([]Row{home, node("b", "n10", "main"), node("c", "n2", "main"), node("d", "gpu1", "gpu"),
+		node("a", "head", "")}, at(0), at(1000), ByNode) {
 		names = append(names, l.Node)
 	}
 	if want := []string{"head", "gpu1", "n2", "n10", ""}; !slices.Equal(names, want) {
@@ -107,7 +112,8 @@ func TestLinesAreInTheOrderPeopleRead(t *testing.T) {
 }
 
 func TestSpendingIsWhatTheLinesSay(t *testing.T) {
-	s := Spending{{Kind: Node, Rate: euros(3_600_000), Units: 10_000, Running: 2}, {Kind: Home, Rate: euros(730_000), Units: 1024 * hour, Running: 2048}}
+	s := Spending{{Kind: Node, Rate: euros(3_600_000), Units: 10_000, Running: 2},
+		{Kind: Home, Rate: euros(730_000), Units: 1024 * hour, Running: 2048}}
 	duration, running := s.NodeTime()
 	if s.Cost().String() != "0.011 EUR" || s.PerHour().String() != "7.202 EUR" || duration != 10*time.Second || running != 2 {
 		t.Error(s.Cost(), s.PerHour(), duration, running)

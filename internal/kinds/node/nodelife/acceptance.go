@@ -99,7 +99,8 @@ func (w Handlers) noteTest(n nodeView, o core.Outcome) core.Outcome {
 	pass := w.pass(n, *result)
 	pass.Verdict, pass.Text = node.Passed, recorded
 	return o.With(func(ctx context.Context, tx *core.Tx) error {
-		tx.Log(core.Event{Type: "node.measured", Project: n.cluster.Project, ClusterID: n.Cluster, Cluster: n.cluster.Name, Node: n.Name,
+		tx.Log(core.Event{Type: "node.measured", Project: n.cluster.Project, ClusterID: n.Cluster, Cluster: n.cluster.Name,
+			Node:    n.Name,
 			Machine: n.machine.Name, Text: "measured itself in " + measured(*result)})
 		if err := node.SavePass(ctx, tx, pass); err != nil {
 			return err
@@ -135,15 +136,17 @@ func (w Handlers) acceptNode(ctx context.Context, n nodeView, result protocol.Te
 	case node.Slow:
 		return n.fail("%s", pass.Text).Because(life.CauseAcceptance).With(save)
 	case node.Again:
-		return core.WaitFor(nodeLooks, "measures itself again: %s", pass.Text).With(save).With(func(ctx context.Context, tx *core.Tx) error {
-			return node.AskTest(ctx, tx, n.ID, result.Number+1, n.Held)
-		})
+		return core.WaitFor(nodeLooks, "measures itself again: %s", pass.Text).With(save).
+			With(func(ctx context.Context, tx *core.Tx) error {
+				return node.AskTest(ctx, tx, n.ID, result.Number+1, n.Held)
+			})
 	}
 	return w.nodeTaken(n).With(save).With(func(ctx context.Context, tx *core.Tx) error { return node.EndTest(ctx, tx, n.ID) })
 }
 
 // compare puts all tests of this boot beside those of its like.
-func (w Handlers) compare(ctx context.Context, n nodeView, result protocol.TestResult) (standings []acceptance.Standing, err error) {
+func (w Handlers) compare(ctx context.Context, n nodeView, result protocol.TestResult) (standings []acceptance.Standing,
+	err error) {
 	err = w.DB.View(ctx, func(tx *core.Tx) error {
 		earlier, err := node.TestsOf(ctx, tx, n.ID, n.Boot)
 		if err != nil {
@@ -179,8 +182,9 @@ func (w Handlers) few(standings []acceptance.Standing) string {
 // pass is the row of a test.
 func (w Handlers) pass(n nodeView, result protocol.TestResult) node.Pass {
 	return node.Pass{
-		MachineID: n.MachineID, Machine: n.machine.Name, Class: n.Class, Alike: w.alike(n), ClusterID: n.Cluster, Cluster: n.cluster.Name,
-		NodeID: n.ID, Node: n.Name, Boot: n.Boot, Image: n.Image, Result: result,
+		MachineID: n.MachineID, Machine: n.machine.Name, Class: n.Class, Alike: w.alike(n), ClusterID: n.Cluster,
+		Cluster: n.cluster.Name,
+		NodeID:  n.ID, Node: n.Name, Boot: n.Boot, Image: n.Image, Result: result,
 	}
 }
 

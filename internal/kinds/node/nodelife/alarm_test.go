@@ -33,7 +33,9 @@ func TestANodeThatWasReadBeforeAnAlarmEndedHasItsTimeAgain(t *testing.T) {
 		judge := func(listened, now time.Time) core.Outcome {
 			return nodelife.Alive(t.Context(), d, n, "local", listened, now, func() { t.Error("it is taken for well") })
 		}
-		if err := db.Update(t.Context(), func(tx *core.Tx) error { return host.ClearAlarm(t.Context(), tx, "", "over") }); err != nil {
+		if err := db.Update(t.Context(), func(tx *core.Tx) error {
+			return host.ClearAlarm(t.Context(), tx, "", "over")
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if o := judge(now.Add(-time.Hour), now); o.Phase != "" || o.Err != nil {

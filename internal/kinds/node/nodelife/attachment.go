@@ -65,7 +65,8 @@ func portDiffers(p fabrics.NodePort) string {
 func (n nodeView) leftFabrics() (core.Outcome, bool) {
 	for _, p := range n.ports {
 		if p.Wanted {
-			return core.WaitFor(time.Millisecond, "leaves fabric %s", p.Fabric).With(func(ctx context.Context, tx *core.Tx) error { return fabrics.Leave(ctx, tx, n.ID) }), false
+			return core.WaitFor(time.Millisecond, "leaves fabric %s", p.Fabric).
+				With(func(ctx context.Context, tx *core.Tx) error { return fabrics.Leave(ctx, tx, n.ID) }), false
 		}
 	}
 	for _, p := range n.ports {

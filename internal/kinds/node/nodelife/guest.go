@@ -36,8 +36,10 @@ func (n nodeView) attachGuest(file *protocol.Boot) {
 	mac := substrate.MAC(n.cluster.Segment, n.Slot).String()
 	file.Endpoints = []string{protocol.Endpoint(substrate.Gateway().Addr())}
 	file.Attachment = &protocol.Attachment{
-		NIC: mac, MAC: mac, Address: substrate.Address(n.Slot).String(), Home: substrate.Address(substrate.HeadSlot).Addr().String() + ":/home",
-		Gateway: protocol.Neighbour{Address: substrate.Gateway().Addr().String(), MAC: substrate.MAC(n.cluster.Segment, substrate.GatewaySlot).String()},
+		NIC: mac, MAC: mac, Address: substrate.Address(n.Slot).String(), Home: substrate.Address(substrate.HeadSlot).Addr().
+			String() + ":/home",
+		Gateway: protocol.Neighbour{Address: substrate.Gateway().Addr().String(),
+			MAC: substrate.MAC(n.cluster.Segment, substrate.GatewaySlot).String()},
 	}
 }
 
@@ -45,14 +47,16 @@ func (n nodeView) attachGuest(file *protocol.Boot) {
 // other clusters' guests, and what a tenant does in one of them must not take it from all. The failed node's successor
 // goes elsewhere if it can: see admission.
 func (n nodeView) blameHost(ctx context.Context, tx *core.Tx) error {
-	tx.Log(core.Event{Type: "machine.warning", Machine: n.host.Name, Text: fmt.Sprintf("its guest %s failed: %s", n.machine.Name, n.Reason)})
+	tx.Log(core.Event{Type: "machine.warning", Machine: n.host.Name, Text: fmt.Sprintf("its guest %s failed: %s", n.machine.Name,
+		n.Reason)})
 	return machine.AskInspection(ctx, tx, n.host.ID)
 }
 
 // settleAllocation adds to an outcome that the guest has what it was seen to have of its host, which has the last word. If the
 // database has given some of that to another meanwhile, it is the guest that is here which ends: the other was promised it.
 func (w Handlers) settleAllocation(ctx context.Context, n nodeView, seen substrate.Observation, o core.Outcome) core.Outcome {
-	if n.machine.Allocation == nil || seen.Allocation == nil || seen.Boot != n.Boot || reflect.DeepEqual(seen.Allocation, n.machine.Allocation) {
+	if n.machine.Allocation == nil || seen.Allocation == nil || seen.Boot != n.Boot ||
+		reflect.DeepEqual(seen.Allocation, n.machine.Allocation) {
 		return o
 	}
 	g := host.Guest{Machine: n.machine.Machine, Allocation: *seen.Allocation}
@@ -72,7 +76,8 @@ func (w Handlers) settleAllocation(ctx context.Context, n nodeView, seen substra
 		if err := cluster.LockAdmission(ctx, tx); err != nil { // whoever places guests sees all of it, or nothing
 			return err
 		}
-		tx.Log(core.Event{Type: "machine.part", Machine: n.machine.Name, Text: fmt.Sprintf("%s gave it other cores or devices than were chosen for it", n.host.Name)})
+		tx.Log(core.Event{Type: "machine.part", Machine: n.machine.Name,
+			Text: fmt.Sprintf("%s gave it other cores or devices than were chosen for it", n.host.Name)})
 		if err := host.SetAllocation(ctx, tx, g); err != nil {
 			return err
 		}

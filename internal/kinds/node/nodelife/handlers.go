@@ -1,6 +1,7 @@
 // Package nodelife is the life of nodes: attached, booted, joined, tested, ready, drained, released.
 //
-// What enters: rows of nodes and what their agents said. What leaves: calls of substrates, new phases, and an event for every change.
+// What enters: rows of nodes and what their agents said. What leaves: calls of substrates, new phases, and an event for every
+// change.
 package nodelife
 
 import (

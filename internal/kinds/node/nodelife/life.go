@@ -46,8 +46,9 @@ type nodeView struct {
 	onItsWay  *machine.Boot              // how far the machine is with this boot; nil if nothing tells
 	ports     []fabrics.NodePort         // by which it is on fabrics, or was until they are seen without its keys
 	keys      map[fabric.GUID]fabric.Key // of a guest: what its host lets it speak by
-	listened  time.Time                  // since then the agents of its place are heard without a gap, and it is not slowed down by a move
-	now       time.Time
+	// since then the agents of its place are heard without a gap, and it is not slowed down by a move
+	listened time.Time
+	now      time.Time
 }
 
 // provider is what carries the node.
@@ -93,8 +94,12 @@ func (w Handlers) table() core.StateTable[nodeView] {
 			core.Pending:   {Do: w.nodePending},
 			node.Attaching: {Do: w.nodeAttach, Deadline: w.attachDeadline, Late: w.nodeAttachLate},
 			node.Booting:   {Do: w.nodeBoot, Deadline: w.bootDeadline, Late: w.nodeBootLate},
-			node.Joining:   {Do: w.alive(w.nodeJoin), Deadline: w.within(func(l substrate.Deadlines) time.Duration { return l.Join }), Late: w.nodeJoinLate},
-			node.Testing:   {Do: w.alive(w.nodeTest), Deadline: w.within(func(l substrate.Deadlines) time.Duration { return l.Test }), Late: w.nodeTestLate},
+			node.Joining: {Do: w.alive(w.nodeJoin), Deadline: w.within(func(l substrate.Deadlines) time.Duration {
+				return l.Join
+			}), Late: w.nodeJoinLate},
+			node.Testing: {Do: w.alive(w.nodeTest), Deadline: w.within(func(l substrate.Deadlines) time.Duration {
+				return l.Test
+			}), Late: w.nodeTestLate},
 			core.Ready:     {Do: w.orSleeps(w.alive(w.nodeReady))},
 			node.Draining:  {Do: w.alive(w.nodeDrain)}, // its limit is the user's
 			core.Failed:    {Do: w.nodeFailed},
@@ -157,7 +162,8 @@ func (w Handlers) loadNode(ctx context.Context, tx *core.Tx, id string) (nodeVie
 	}
 	n.listened = life.Later(n.listened, n.machine.Undisturbed)
 	n.now, err = tx.Now(ctx)
-	who := core.Event{Project: n.cluster.Project, ClusterID: n.Cluster, Cluster: n.cluster.Name, Node: n.Name, Machine: n.Node.Machine}
+	who := core.Event{Project: n.cluster.Project, ClusterID: n.Cluster, Cluster: n.cluster.Name, Node: n.Name,
+		Machine: n.Node.Machine}
 	return n, core.Subject{Life: n.Life, Event: who, Op: life.Operation(n.cluster)}, err
 }
 
@@ -178,11 +184,15 @@ func (n nodeView) next(to core.Phase, format string, args ...any) core.Outcome {
 
 // inform is next for changes that the cluster's other nodes must know.
 func (n nodeView) inform(to core.Phase, format string, args ...any) core.Outcome {
-	return n.next(to, format, args...).With(func(ctx context.Context, tx *core.Tx) error { return cluster.Inform(ctx, tx, n.Cluster) })
+	return n.next(to, format, args...).With(func(ctx context.Context, tx *core.Tx) error {
+		return cluster.Inform(ctx, tx, n.Cluster)
+	})
 }
 
 func (n nodeView) fail(format string, args ...any) core.Outcome {
-	failed := n.inform(core.Failed, format, args...).With(func(ctx context.Context, tx *core.Tx) error { return host.NoteFailure(ctx, tx, n.ID) })
+	failed := n.inform(core.Failed, format, args...).With(func(ctx context.Context, tx *core.Tx) error {
+		return host.NoteFailure(ctx, tx, n.ID)
+	})
 	return n.stopsRollout(failed)
 }
 
@@ -305,7 +315,8 @@ func (w Handlers) nodeBoot(ctx context.Context, n nodeView) core.Outcome {
 // describe is all that the substrate needs for this boot.
 func (w Handlers) describe(n nodeView) substrate.Node {
 	file := protocol.Boot{
-		Node: n.ID, Name: n.Name, Boot: n.Boot, Token: w.Authority.Token(n.ID, n.Boot), Authority: w.Authority.AgentsPEM(), Endpoints: w.provider(n).Endpoints,
+		Node: n.ID, Name: n.Name, Boot: n.Boot, Token: w.Authority.Token(n.ID, n.Boot), Authority: w.Authority.AgentsPEM(),
+		Endpoints: w.provider(n).Endpoints,
 	}
 	mac, address := substrate.MAC(n.cluster.Segment, n.Slot), substrate.Address(n.Slot)
 	for _, on := range n.networks {
@@ -323,7 +334,8 @@ func (w Handlers) describe(n nodeView) substrate.Node {
 	described := substrate.Node{
 		Ref: n.ref(), Name: n.Name, Machine: n.machine.Name, Address: address, MAC: mac,
 		Image: n.Image, CPUs: n.machine.Facts.CPUs, MemoryMiB: n.machine.Facts.MemoryMiB, File: file,
-		Disk: n.Disk, ServesHome: n.Role == protocol.Head && n.beyond, KeepsState: n.Role == protocol.Head, Allocation: n.machine.Allocation, Keys: n.keys,
+		Disk: n.Disk, ServesHome: n.Role == protocol.Head && n.beyond, KeepsState: n.Role == protocol.Head,
+		Allocation: n.machine.Allocation, Keys: n.keys,
 	}
 	if n.machine.Allocation != nil && n.VM != nil {
 		described.Asked = admission.Asked(*n.VM, n.machine.Allocation.Share)
@@ -465,7 +477,8 @@ func (w Handlers) nodeDrain(ctx context.Context, n nodeView) core.Outcome {
 	case over && n.now.After(n.DrainUntil.Add(w.provider(n).Limits.KillGrace)):
 		return n.drained("its jobs did not end at the drain limit")
 	case over && !strings.HasPrefix(n.Reason, drainOver):
-		return core.WaitFor(nodeLooks, "%s %s", drainOver, words.Count(s.Jobs, "job")).With(func(ctx context.Context, tx *core.Tx) error { return cluster.Inform(ctx, tx, n.Cluster) })
+		return core.WaitFor(nodeLooks, "%s %s", drainOver, words.Count(s.Jobs, "job")).
+			With(func(ctx context.Context, tx *core.Tx) error { return cluster.Inform(ctx, tx, n.Cluster) })
 	case over:
 		return core.WaitFor(nodeLooks, "%s %s", drainOver, words.Count(s.Jobs, "job"))
 	}
@@ -497,93 +510,3 @@ func brief(detail string) string {
 }
 
 const drainOver = "the drain limit is over: ends"
-
-// nodeFailed makes sure that the node cannot come back, then lets its machine be examined. The cluster fills the gap.
-func (w Handlers) nodeFailed(ctx context.Context, n nodeView) core.Outcome {
-	if o, removed := w.removed(ctx, n, 0); !removed {
-		return o.With(n.suspect)
-	}
-	if o, left := n.leftFabrics(); !left {
-		return o.With(n.suspect)
-	}
-	why := n.Reason
-	if n.machine.Suspect != "" {
-		why = strings.TrimPrefix(n.machine.Suspect, n.words()+": ")
-	}
-	return w.leave(n, "removed after its failure: "+why).With(func(ctx context.Context, tx *core.Tx) error {
-		if n.machine.IsGuest() {
-			return n.blameHost(ctx, tx)
-		}
-		return n.suspect(ctx, tx)
-	})
-}
-
-// suspect notes at the machine of a node that has failed why it has, unless something is noted there already: while the
-// node's end is waited for, its row says for what. Of a guest that is its host's to be told of.
-func (n nodeView) suspect(ctx context.Context, tx *core.Tx) error {
-	if n.machine.IsGuest() || n.machine.Suspect != "" {
-		return nil
-	}
-	return machine.Suspect(ctx, tx, n.MachineID, n.words()+": "+n.Reason)
-}
-
-// words name the node in what is said of its machine.
-func (n nodeView) words() string { return fmt.Sprintf("node %s/%s", n.cluster.Name, n.Name) }
-
-// nodeRelease ends the node, sees that nothing of it is left, and waits until the scheduler has forgotten it, so that the next
-// node of that name starts clean.
-func (w Handlers) nodeRelease(ctx context.Context, n nodeView) core.Outcome {
-	if o, removed := w.removed(ctx, n, 0); !removed {
-		return o
-	}
-	if o, left := n.leftFabrics(); !left {
-		return o
-	}
-	known := n.Role == protocol.Compute && n.Seen.Scheduler != nil && n.cluster.Desired == core.Present
-	if known && n.now.Sub(n.PhaseAt) < w.provider(n).Limits.Forget {
-		return core.WaitFor(nodeLooks/4, "waits for %s to forget it", n.scheduler.Title)
-	}
-	return w.leave(n, "nothing of it is left")
-}
-
-// removed ends the node's boots up to a number, all with 0, and proves it.
-func (w Handlers) removed(ctx context.Context, n nodeView, upTo int64) (core.Outcome, bool) {
-	ref := n.ref()
-	if to := n.machine.Moves; to != nil {
-		mover, err := w.mover(n)
-		if err == nil {
-			err = mover.Forget(ctx, ref, to.HostName)
-		}
-		if errors.Is(err, substrate.ErrUnderway) {
-			return core.WaitFor(nodeLooks, "%s", err), false
-		}
-		if err != nil {
-			return core.Retry(err), false
-		}
-	}
-	ref.Boot = upTo
-	if err := w.provider(n).Substrate.Remove(ctx, ref); errors.Is(err, substrate.ErrUnderway) {
-		return core.WaitFor(nodeLooks, "%s", err), false
-	} else if err != nil {
-		return core.Retry(err), false
-	}
-	seen, err := w.provider(n).Substrate.Observe(ctx, ref)
-	if err != nil {
-		return core.Retry(err), false
-	}
-	if seen.Present {
-		return core.Retry(fmt.Errorf("something of it is still there: %s", seen.Detail)), false
-	}
-	return core.Outcome{}, true
-}
-
-func (w Handlers) leave(n nodeView, text string) core.Outcome {
-	o := n.inform(node.Gone, "%s", text)
-	o.Asleep = true
-	return o.With(func(ctx context.Context, tx *core.Tx) error { return node.LeaveMachine(ctx, tx, n.Node) })
-}
-
-// awaitsFiles says that the node's cluster gets its files from a snapshot first.
-func (n nodeView) awaitsFiles() bool {
-	return n.cluster.Snapshot != "" && n.cluster.Phase == core.Pending
-}

@@ -31,7 +31,8 @@ const roomLooks = 30 * time.Second
 func (w Handlers) leaveHost(ctx context.Context, n nodeView) core.Outcome {
 	mover := w.provider(n).Mover
 	reaches := func(to machine.Machine) bool { // from one kind of host to the other nothing leads
-		return to.HostsOnDemand() == n.host.HostsOnDemand() && (!to.HostsOnDemand() || to.Phase == machine.InUse) && mover.Reaches(to.Name)
+		return to.HostsOnDemand() == n.host.HostsOnDemand() && (!to.HostsOnDemand() || to.Phase == machine.InUse) &&
+			mover.Reaches(to.Name)
 	}
 	var cannot, none string // why it cannot move, and why nothing else can take its place either
 	err := w.DB.View(ctx, func(tx *core.Tx) (err error) {
@@ -55,7 +56,8 @@ func (w Handlers) leaveHost(ctx context.Context, n nodeView) core.Outcome {
 		return core.WaitFor(roomLooks, "%s is being drained, and it stays: %s", n.host.Name, none)
 	case cannot != "":
 		return core.WaitFor(nodeLooks, "is replaced on another host").With(func(ctx context.Context, tx *core.Tx) error {
-			n.tell(tx, "node.replaced", fmt.Sprintf("is replaced when its jobs have ended: its host %s is being drained, and %s", n.host.Name, cannot))
+			n.tell(tx, "node.replaced", fmt.Sprintf("is replaced when its jobs have ended: its host %s is being drained, and %s",
+				n.host.Name, cannot))
 			tx.Wake(cluster.Kind, n.Cluster)
 			return node.WantAbsent(ctx, tx, n.ID, n.cluster.DrainFor)
 		})
@@ -75,7 +77,8 @@ func (w Handlers) leaveHost(ctx context.Context, n nodeView) core.Outcome {
 	})
 }
 
-// mover is what has begun to move a guest. Another controller, on a host that holds guests, may have begun it, and this one have none.
+// mover is what has begun to move a guest. Another controller, on a host that holds guests, may have begun it, and this one have
+// none.
 func (w Handlers) mover(n nodeView) (substrate.Mover, error) {
 	mover := w.provider(n).Mover
 	if mover == nil {
@@ -101,10 +104,11 @@ func (w Handlers) move(ctx context.Context, n nodeView) core.Outcome {
 	case errors.Is(err, substrate.ErrUnderway): // it goes on without this handler, and a report wakes the next
 		return core.WaitFor(nodeLooks, "moves to %s: %v", to.HostName, err)
 	case errors.Is(err, substrate.ErrStays):
-		return core.WaitFor(moveAgain, "could not move to %s: %v", to.HostName, err).With(func(ctx context.Context, tx *core.Tx) error {
-			n.tell(tx, "node.stays", fmt.Sprintf("could not move from %s to %s: %v", n.host.Name, to.HostName, err))
-			return host.CallOffMove(ctx, tx, n.MachineID)
-		})
+		return core.WaitFor(moveAgain, "could not move to %s: %v", to.HostName, err).
+			With(func(ctx context.Context, tx *core.Tx) error {
+				n.tell(tx, "node.stays", fmt.Sprintf("could not move from %s to %s: %v", n.host.Name, to.HostName, err))
+				return host.CallOffMove(ctx, tx, n.MachineID)
+			})
 	case errors.Is(err, substrate.ErrEnded):
 		return n.fail("it ended on its way from %s to %s: %v", n.host.Name, to.HostName, err).Because(life.CauseStopped)
 	case err != nil:
@@ -119,8 +123,10 @@ func (w Handlers) move(ctx context.Context, n nodeView) core.Outcome {
 			return err
 		}
 		g := host.Guest{Machine: n.machine.Machine, Allocation: to.Allocation}
-		g.Machine.Host, g.Facts = h.ID, admission.PartFacts(h.Facts, to.Allocation, n.machine.Facts.CPUs, n.machine.Facts.MemoryMiB)
-		n.tell(tx, "node.moved", fmt.Sprintf("has moved from %s to %s in %.1f s", n.host.Name, to.HostName, (n.now.Sub(to.Since)+time.Since(began)).Seconds()))
+		g.Machine.Host, g.Facts = h.ID, admission.PartFacts(h.Facts, to.Allocation, n.machine.Facts.CPUs,
+			n.machine.Facts.MemoryMiB)
+		n.tell(tx, "node.moved", fmt.Sprintf("has moved from %s to %s in %.1f s", n.host.Name, to.HostName,
+			(n.now.Sub(to.Since)+time.Since(began)).Seconds()))
 		tx.Wake(machine.Kind, n.host.ID)
 		if err := host.EndMove(ctx, tx, g); err != nil {
 			return err
@@ -131,5 +137,6 @@ func (w Handlers) move(ctx context.Context, n nodeView) core.Outcome {
 
 // tell logs what happens to a node without a change of its phase.
 func (n nodeView) tell(tx *core.Tx, what, text string) {
-	tx.Log(core.Event{Type: what, Project: n.cluster.Project, ClusterID: n.Cluster, Cluster: n.cluster.Name, Node: n.Name, Machine: n.machine.Name, Text: text})
+	tx.Log(core.Event{Type: what, Project: n.cluster.Project, ClusterID: n.Cluster, Cluster: n.cluster.Name, Node: n.Name,
+		Machine: n.machine.Name, Text: text})
 }

@@ -30,7 +30,8 @@ func (n nodeView) drained(why string) core.Outcome {
 }
 
 // endOldBoot takes away all of the boot that a renewed node had, as at a node's end, but keeps node and machine: the same
-// tenant goes on. That a boot was there is not forgotten, lest a controller that was left behind bring it back. The scheduler has to forget the node too, so that it comes back clean.
+// tenant goes on. That a boot was there is not forgotten, lest a controller that was left behind bring it back. The scheduler has
+// to forget the node too, so that it comes back clean.
 func (w Handlers) endOldBoot(ctx context.Context, n nodeView) (core.Outcome, bool) {
 	if o, removed := w.removed(ctx, n, n.Boot); !removed {
 		return o, false
@@ -51,13 +52,15 @@ func (n nodeView) stopsRollout(o core.Outcome) core.Outcome {
 		return o
 	}
 	return o.With(func(ctx context.Context, tx *core.Tx) error {
-		first, err := cluster.StopRollout(ctx, tx, c.ID, c.Rollout.Aim, fmt.Sprintf("%s did not come up with image %s: %s", n.Name, c.Spec.Image, strings.TrimSpace(o.Text)))
+		first, err := cluster.StopRollout(ctx, tx, c.ID, c.Rollout.Aim,
+			fmt.Sprintf("%s did not come up with image %s: %s", n.Name, c.Spec.Image, strings.TrimSpace(o.Text)))
 		if err != nil || !first {
 			return err
 		}
 		fresh, err := cluster.Get(ctx, tx, c.ID)
 		if err == nil {
-			tx.Log(core.Event{Type: "cluster.rollout", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: life.Stopped(fresh)})
+			tx.Log(core.Event{Type: "cluster.rollout", Project: c.Project, ClusterID: c.ID, Cluster: c.Name,
+				Text: life.Stopped(fresh)})
 		}
 		return err
 	})

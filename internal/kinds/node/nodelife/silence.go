@@ -60,10 +60,13 @@ func (w Handlers) alive(handle func(context.Context, nodeView) core.Outcome) fun
 		case !all.Many():
 			return n.fail("%s", why).Because(life.CauseLost)
 		}
-		return core.WaitFor(life.MassLooks, "%s, and is not given up: %s", why, all).With(func(ctx context.Context, tx *core.Tx) error {
-			tx.Wake(cluster.Kind, n.Cluster)
-			return host.RaiseAlarm(ctx, tx, n.machine.Network, fmt.Sprintf("%s; none is replaced for it; if it is true, `muster machines quarantine NAME…` gives them up", all))
-		})
+		return core.WaitFor(life.MassLooks, "%s, and is not given up: %s", why, all).
+			With(func(ctx context.Context, tx *core.Tx) error {
+				tx.Wake(cluster.Kind, n.Cluster)
+				return host.RaiseAlarm(ctx, tx, n.machine.Network,
+					fmt.Sprintf("%s; none is replaced for it; if it is true, `muster machines quarantine NAME…` gives them up",
+						all))
+			})
 	}
 }
 

@@ -15,8 +15,10 @@ import (
 	"muster/internal/noded/protocol"
 )
 
-// A cluster of guests may pause and keep what they have in memory: the head goes first, so that its scheduler never sees them silent,
-// and takes its queue with it; then each node goes to sleep, and is pending on a machine that holds nothing. Back again, nodes wake before
+// A cluster of guests may pause and keep what they have in memory: the head goes first, so that its scheduler never sees them
+// silent,
+// and takes its queue with it; then each node goes to sleep, and is pending on a machine that holds nothing. Back again, nodes
+// wake before
 // there is a head, which finds them all where it left them. What cannot sleep goes as in any pause.
 
 // sleepTries is how often a node is put to sleep in vain before it goes as in any pause.
@@ -96,7 +98,8 @@ func (n nodeView) nodeAsleep() core.Outcome {
 	return n.next(node.Booting, "wakes on %s", n.host.Name)
 }
 
-// memoryLost says why nothing can be woken on the node's host any more; "" if it can. A machine of its own that is set apart, or is no
+// memoryLost says why nothing can be woken on the node's host any more; "" if it can. A machine of its own that is set apart, or
+// is no
 // hypervisor any more, is switched off, and its disk erased.
 func (n nodeView) memoryLost() string {
 	switch h := n.host; {
@@ -137,7 +140,9 @@ func (w Handlers) wakeUp(ctx context.Context, n nodeView) core.Outcome {
 	if err != nil {
 		return core.Retry(err)
 	}
-	awake := n.inform(node.Joining, "is awake, with all that ran on it").With(func(ctx context.Context, tx *core.Tx) error { return node.WokeUp(ctx, tx, n.ID) })
+	awake := n.inform(node.Joining, "is awake, with all that ran on it").With(func(ctx context.Context, tx *core.Tx) error {
+		return node.WokeUp(ctx, tx, n.ID)
+	})
 	return w.settleAllocation(ctx, n, seen, awake)
 }
 
@@ -149,7 +154,8 @@ func (w Handlers) awaitsSleepers(ctx context.Context, n nodeView) (waits bool, e
 	err = w.DB.View(ctx, func(tx *core.Tx) error {
 		nodes, err := node.Of(ctx, tx, n.Cluster)
 		for _, other := range nodes {
-			waits = waits || other.Sleeps && other.Desired == core.Present && (other.Phase == core.Pending || other.Phase == node.Booting)
+			waits = waits || other.Sleeps && other.Desired == core.Present &&
+				(other.Phase == core.Pending || other.Phase == node.Booting)
 		}
 		return err
 	})

@@ -53,9 +53,10 @@ func (w Handlers) snapshotSave(ctx context.Context, s snapshot.Snapshot) core.Ou
 	err := w.DB.View(ctx, func(tx *core.Tx) error { return look(ctx, tx) })
 	var saved substrate.Saved
 	if err == nil {
-		saved, err = w.Snapshots.Save(ctx, s.ClusterID, s.ID, w.Copies(ctx, func(ctx context.Context, tx *core.Tx, copied int64) error {
-			return errors.Join(look(ctx, tx), snapshot.SetProgress(ctx, tx, s.ID, copied))
-		}))
+		saved, err = w.Snapshots.Save(ctx, s.ClusterID, s.ID,
+			w.Copies(ctx, func(ctx context.Context, tx *core.Tx, copied int64) error {
+				return errors.Join(look(ctx, tx), snapshot.SetProgress(ctx, tx, s.ID, copied))
+			}))
 	}
 	if err == nil {
 		err = w.DB.View(ctx, func(tx *core.Tx) error { return look(ctx, tx) })

@@ -99,9 +99,10 @@ func taskBegin(_ context.Context, t taskView) core.Outcome {
 	case !t.served():
 		return core.WaitFor(taskLooks, "the cluster's head is not ready: the cluster is %s", t.cluster.Phase)
 	}
-	return core.Advance(task.Queued, "task %s of %s goes to the head", t.ID, t.Account).With(func(ctx context.Context, tx *core.Tx) error {
-		return task.Tell(ctx, tx, t.Task, t.head.Boot)
-	})
+	return core.Advance(task.Queued, "task %s of %s goes to the head", t.ID, t.Account).
+		With(func(ctx context.Context, tx *core.Tx) error {
+			return task.Tell(ctx, tx, t.Task, t.head.Boot)
+		})
 }
 
 // taskFollow draws the conclusion from what the head says of a task.

@@ -16,7 +16,8 @@ import (
 func TestWhatBecomesOfATask(t *testing.T) {
 	now := time.Now()
 	ready := func(change func(*taskView)) taskView {
-		v := taskView{now: now, cluster: cluster.Cluster{Desired: core.Present, Revision: 5}, head: node.Node{Desired: core.Present, Boot: 2, News: 3}}
+		v := taskView{now: now, cluster: cluster.Cluster{Desired: core.Present, Revision: 5},
+			head: node.Node{Desired: core.Present, Boot: 2, News: 3}}
 		v.ID, v.Account, v.Phase, v.PhaseAt, v.Work.Limit = "t1", "ada", task.Queued, now.Add(-time.Minute), time.Hour
 		v.cluster.Phase, v.head.Phase = core.Ready, core.Ready
 		v.head.Seen = node.Observed{Boot: 2, Revision: 8, At: now}
@@ -35,15 +36,31 @@ func TestWhatBecomesOfATask(t *testing.T) {
 		phase   core.Phase // "": it stays
 		outcome string     // part of the text
 	}{
-		"the head is ready":              {ready(func(v *taskView) { v.Phase = core.Pending }), task.Queued, "goes to the head"},
-		"its cluster is not ready":       {ready(func(v *taskView) { v.Phase, v.cluster.Phase = core.Pending, cluster.Provisioning }), "", "is provisioning"},
-		"its cluster is degraded":        {ready(func(v *taskView) { v.Phase, v.cluster.Phase = core.Pending, core.Degraded }), task.Queued, ""},
-		"the head boots":                 {ready(func(v *taskView) { v.Phase, v.head.Phase = core.Pending, node.Booting }), "", "head is not ready"},
-		"others go first":                {ready(func(v *taskView) { v.Phase, v.before = core.Pending, protocol.MostTasks }), "", "16 tasks of the cluster go first"},
-		"cancelled before it is told of": {ready(func(v *taskView) { v.Phase, v.Cancel = core.Pending, true }), task.Ended, "cancelled"},
-		"its cluster is deleted before":  {ready(func(v *taskView) { v.Phase, v.cluster.Desired = core.Pending, core.ToDelete }), task.Ended, "had not begun"},
-		"it waits in the queue":          {ready(func(v *taskView) { v.Said = task.Said{Stage: protocol.TaskWaits, Text: "Resources"} }), "", "Resources"},
-		"it runs":                        {ready(func(v *taskView) { v.Said = task.Said{Stage: protocol.TaskRuns, Nodes: []string{"n1", "n2"}} }), task.Running, "runs on n1, n2"},
+		"the head is ready": {ready(func(v *taskView) { v.Phase = core.Pending }), task.Queued, "goes to the head"},
+		"its cluster is not ready": {ready(func(v *taskView) {
+			v.Phase, v.cluster.Phase = core.Pending, cluster.Provisioning
+		}), "", "is provisioning"},
+		"its cluster is degraded": {ready(func(v *taskView) {
+			v.Phase, v.cluster.Phase = core.Pending, core.Degraded
+		}), task.Queued, ""},
+		"the head boots": {ready(func(v *taskView) {
+			v.Phase, v.head.Phase = core.Pending, node.Booting
+		}), "", "head is not ready"},
+		"others go first": {ready(func(v *taskView) {
+			v.Phase, v.before = core.Pending, protocol.MostTasks
+		}), "", "16 tasks of the cluster go first"},
+		"cancelled before it is told of": {ready(func(v *taskView) {
+			v.Phase, v.Cancel = core.Pending, true
+		}), task.Ended, "cancelled"},
+		"its cluster is deleted before": {ready(func(v *taskView) {
+			v.Phase, v.cluster.Desired = core.Pending, core.ToDelete
+		}), task.Ended, "had not begun"},
+		"it waits in the queue": {ready(func(v *taskView) {
+			v.Said = task.Said{Stage: protocol.TaskWaits, Text: "Resources"}
+		}), "", "Resources"},
+		"it runs": {ready(func(v *taskView) {
+			v.Said = task.Said{Stage: protocol.TaskRuns, Nodes: []string{"n1", "n2"}}
+		}), task.Running, "runs on n1, n2"},
 		"it has failed": {ready(func(v *taskView) {
 			v.Said = task.Said{Stage: protocol.TaskEnded, Outcome: protocol.TaskFailed, Exit: &exit}
 		}), task.Ended, "has failed, exit status 3"},
@@ -65,9 +82,12 @@ func TestWhatBecomesOfATask(t *testing.T) {
 			v.Said = task.Said{Stage: protocol.TaskEnded, Outcome: protocol.TaskOK, Text: "the image has no hook"}
 		}), task.Ended, "the image has no hook"},
 		"a hook has failed": {hook(func(v *taskView) {
-			v.Said = task.Said{Stage: protocol.TaskEnded, Outcome: protocol.TaskFailed, Exit: &exit, Began: now, Ended: now.Add(time.Second)}
+			v.Said = task.Said{Stage: protocol.TaskEnded, Outcome: protocol.TaskFailed, Exit: &exit, Began: now,
+				Ended: now.Add(time.Second)}
 		}), task.Ended, "the checkpoint hook has failed, exit status 3, after 1.0 s; `muster tasks output t1`"},
-		"a pause has ended without its hook": {hook(func(v *taskView) { v.cluster.Phase = cluster.Paused }), task.Ended, "gone on without it"},
+		"a pause has ended without its hook": {hook(func(v *taskView) {
+			v.cluster.Phase = cluster.Paused
+		}), task.Ended, "gone on without it"},
 		"a pause was called off before its hook": {hook(func(v *taskView) {
 			v.Phase, v.cluster.Phase = core.Pending, cluster.Resuming
 		}), task.Ended, "gone on without it"},

@@ -1,4 +1,5 @@
-// The agent's stand-in in a guest that shows that its network goes where it goes: over one connection to its gateway, which it opens
+// The agent's stand-in in a guest that shows that its network goes where it goes: over one connection to its gateway, which it
+// opens
 // once, it counts, under a number that it has drawn at its start.
 package main
 
@@ -66,6 +67,7 @@ func settle(at protocol.Attachment) error {
 	}
 	return errors.Join(
 		netlink.LinkSetARPOff(nic), netlink.AddrReplace(nic, address), netlink.LinkSetUp(nic),
-		netlink.NeighSet(&netlink.Neigh{LinkIndex: nic.Attrs().Index, Family: unix.AF_INET, State: unix.NUD_PERMANENT, IP: net.ParseIP(at.Gateway.Address).To4(), HardwareAddr: mac}),
+		netlink.NeighSet(&netlink.Neigh{LinkIndex: nic.Attrs().Index, Family: unix.AF_INET, State: unix.NUD_PERMANENT,
+			IP: net.ParseIP(at.Gateway.Address).To4(), HardwareAddr: mac}),
 	)
 }

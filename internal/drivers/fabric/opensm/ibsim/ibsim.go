@@ -51,7 +51,8 @@ func Start(folder string, network []byte) (*Simulator, error) {
 	nodes := bytes.Count(network, []byte("guid=0x")) // twice the number at least
 	switches := bytes.Count(network, []byte("\nSwitch"))
 	ports := 64*switches + bytes.Count(network, []byte("\n["))
-	s.process = exec.Command("ibsim", "-s", "-N", fmt.Sprint(nodes+16), "-S", fmt.Sprint(switches+1), "-P", fmt.Sprint(ports+256), file)
+	s.process = exec.Command("ibsim", "-s", "-N", fmt.Sprint(nodes+16), "-S", fmt.Sprint(switches+1), "-P", fmt.Sprint(ports+256),
+		file)
 	s.process.Dir = folder
 	s.process.SysProcAttr = withUs()
 	s.process.Env = append(os.Environ(), "IBSIM_SOCKNAME="+s.name)

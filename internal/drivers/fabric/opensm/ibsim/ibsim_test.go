@@ -23,7 +23,8 @@ func TestASimulatedFabricObeysItsManagerAndItsHosts(t *testing.T) {
 	}
 	defer s.Stop()
 	file := filepath.Join(folder, "partitions.conf")
-	text := fmt.Sprintf("Default=0x7fff : ALL=limited ;\nDefault=0x7fff : %s=full ;\np0001=0x0001 : %s=full ;\n", fabrictest.HostPort(0), fabrictest.HostPort(1))
+	text := fmt.Sprintf("Default=0x7fff : ALL=limited ;\nDefault=0x7fff : %s=full ;\np0001=0x0001 : %s=full ;\n",
+		fabrictest.HostPort(0), fabrictest.HostPort(1))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,8 @@ import (
 	"muster/internal/fabric/fabrictest"
 )
 
-// Soon are options with which a manager on standby takes over five seconds after the one in charge has gone, instead of forty (opensm's
+// Soon are options with which a manager on standby takes over five seconds after the one in charge has gone, instead of forty
+// (opensm's
 // man page). On a busy machine it may do so without a reason.
 const Soon = "sminfo_polling_timeout 1000\npolling_retry_number 5\n"
 
@@ -37,7 +38,8 @@ type Manager struct {
 	process  *exec.Cmd // nil: it does not run
 }
 
-// New prepares an opensm in a folder of its own, with a file of partitions, and further options. It ends with the test. Of several
+// New prepares an opensm in a folder of its own, with a file of partitions, and further options. It ends with the test. Of
+// several
 // that run the one with the highest priority, 0 to 15, is in charge.
 func New(t *testing.T, s *ibsim.Simulator, folder string, host, priority int, partitions []byte, options ...string) *Manager {
 	t.Helper()
@@ -50,7 +52,8 @@ func New(t *testing.T, s *ibsim.Simulator, folder string, host, priority int, pa
 	}
 	m := &Manager{
 		GUID: fabrictest.HostPort(host), File: filepath.Join(folder, "partitions.conf"), Logs: filepath.Join(folder, "log"),
-		Signal: "kill -HUP $(cat " + filepath.Join(folder, "pid") + ")", Environment: environment, folder: folder, priority: priority,
+		Signal: "kill -HUP $(cat " + filepath.Join(folder, "pid") + ")", Environment: environment, folder: folder,
+		priority: priority,
 	}
 	m.write(t, m.File, partitions)
 	m.write(t, filepath.Join(folder, "opensm.conf"), []byte("force_log_flush TRUE\n"+strings.Join(options, "")))
@@ -65,7 +68,8 @@ func (m *Manager) write(t *testing.T, path string, content []byte) {
 	}
 }
 
-// Programs are infiniband-diags' real ones, each behind a few lines that have it see a simulated fabric. It returns a path of commands in
+// Programs are infiniband-diags' real ones, each behind a few lines that have it see a simulated fabric. It returns a path of
+// commands in
 // which they come first.
 func Programs(t *testing.T, folder string, environment []string) string {
 	t.Helper()
@@ -91,7 +95,8 @@ func (m *Manager) Start(t *testing.T) {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.process = exec.Command("opensm", "-F", filepath.Join(m.folder, "opensm.conf"), "-P", m.File, "-f", m.Logs, "-p", fmt.Sprint(m.priority), "-g", m.GUID.String())
+	m.process = exec.Command("opensm", "-F", filepath.Join(m.folder, "opensm.conf"), "-P", m.File, "-f", m.Logs, "-p",
+		fmt.Sprint(m.priority), "-g", m.GUID.String())
 	m.process.Dir = m.folder
 	m.process.Env = slices.Concat(os.Environ(), m.Environment, []string{"OSM_CACHE_DIR=" + m.folder, "OSM_TMP_DIR=" + m.folder})
 	m.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

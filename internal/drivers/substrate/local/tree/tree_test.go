@@ -56,7 +56,8 @@ func TestACopyIsLikeItsOriginal(t *testing.T) {
 
 	_, err = (&tree.Copy{Without: []string{"own"}}).Tree(t.Context(), from, to)
 	check(t, err)
-	for _, name := range []string{"home", "home/alice", "home/alice/work/program", "home/alice/second-name", "home/alice/outside", "home/alice/dangling", "home/alice/empty", "home/alice/sparse"} {
+	for _, name := range []string{"home", "home/alice", "home/alice/work/program", "home/alice/second-name", "home/alice/outside",
+		"home/alice/dangling", "home/alice/empty", "home/alice/sparse"} {
 		was, err := os.Lstat(at(name))
 		check(t, err)
 		is, err := os.Lstat(filepath.Join(to, name))
@@ -66,7 +67,8 @@ func TestACopyIsLikeItsOriginal(t *testing.T) {
 		}
 		a, b := was.Sys().(*syscall.Stat_t), is.Sys().(*syscall.Stat_t)
 		if was.Mode() != is.Mode() || was.Size() != is.Size() && !was.IsDir() || a.Uid != b.Uid || a.Gid != b.Gid {
-			t.Errorf("%s: %v %d %d:%d was copied as %v %d %d:%d", name, was.Mode(), was.Size(), a.Uid, a.Gid, is.Mode(), is.Size(), b.Uid, b.Gid)
+			t.Errorf("%s: %v %d %d:%d was copied as %v %d %d:%d", name, was.Mode(), was.Size(), a.Uid, a.Gid, is.Mode(),
+				is.Size(), b.Uid, b.Gid)
 		}
 		if was.Mode().Type() != fs.ModeSymlink && !was.ModTime().Equal(is.ModTime()) {
 			t.Errorf("%s: changed at %v, its copy at %v", name, was.ModTime(), is.ModTime())
@@ -83,7 +85,8 @@ func TestACopyIsLikeItsOriginal(t *testing.T) {
 		t.Error("two names of one file became two files")
 	}
 	value := make([]byte, 10)
-	if n, err := unix.Getxattr(filepath.Join(to, "home/alice/work/program"), "user.colour", value); err != nil || string(value[:n]) != "blue" {
+	if n, err := unix.Getxattr(filepath.Join(to, "home/alice/work/program"), "user.colour", value); err != nil ||
+		string(value[:n]) != "blue" {
 		t.Errorf("attribute: %q, %v", value[:n], err)
 	}
 	far, err := os.Open(filepath.Join(to, "home/alice/sparse"))

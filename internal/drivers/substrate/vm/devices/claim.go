@@ -29,7 +29,8 @@ func (w *Want) check() error {
 	if w.MAC != "" {
 		mac, err := net.ParseMAC(w.MAC)
 		if err != nil || len(mac) != 6 || mac[0]&1 != 0 || mac.String() == noMAC {
-			return fmt.Errorf("device %s: %q is no MAC address that a device can have; one looks like 02:00:5e:10:00:01", w.PCI, w.MAC)
+			return fmt.Errorf("device %s: %q is no MAC address that a device can have; one looks like 02:00:5e:10:00:01", w.PCI,
+				w.MAC)
 		}
 		w.MAC = mac.String()
 	}
@@ -68,7 +69,8 @@ func (d *Driver) claim(ctx context.Context, f function, w Want) (given bool, err
 		return false, err
 	}
 	defer release()
-	wanted := record{PCI: w.PCI, Guest: w.Guest, Parent: f.parent, Number: f.number, MAC: w.MAC, VLAN: w.VLAN, GUID: w.GUID, Keys: spellKeys(w.Keys), Withheld: w.Withheld}
+	wanted := record{PCI: w.PCI, Guest: w.Guest, Parent: f.parent, Number: f.number, MAC: w.MAC, VLAN: w.VLAN, GUID: w.GUID,
+		Keys: spellKeys(w.Keys), Withheld: w.Withheld}
 	holders, err := d.holders(w.PCI)
 	if err != nil {
 		return false, err
@@ -87,7 +89,8 @@ func (d *Driver) claim(ctx context.Context, f function, w Want) (given bool, err
 	case r.Guest != w.Guest:
 		return false, fmt.Errorf("guest %s has it: %w", r.Guest, ErrTaken)
 	case *r != wanted:
-		return false, fmt.Errorf("guest %s has it with another address (MAC %q, VLAN %d, GUID %q, partitions %q): release it first", r.Guest, r.MAC, r.VLAN, r.GUID, r.Keys)
+		return false, fmt.Errorf("guest %s has it with another address (MAC %q, VLAN %d, GUID %q, partitions %q): release "+
+			"it first", r.Guest, r.MAC, r.VLAN, r.GUID, r.Keys)
 	case len(holders) > 0 && f.driver == vfio: // what is not VFIO's is not open: then the guest has another of its group
 		return true, nil
 	}
@@ -129,12 +132,14 @@ func (d *Driver) relatives(f function) error {
 // (Documentation/driver-api/vfio.rst, "VFIO Usage Example").
 func (d *Driver) group(f function, w Want) error {
 	if f.group == "" {
-		return errors.New("it is in no IOMMU group: switch on the IOMMU (VT-d, AMD-Vi) in the firmware, and intel_iommu=on on the kernel's command line")
+		return errors.New("it is in no IOMMU group: switch on the IOMMU (VT-d, AMD-Vi) in the firmware, and intel_iommu=on on " +
+			"the kernel's command line")
 	}
 	// VFIO can be told to do without an IOMMU; then the groups that it makes up have this name (drivers/vfio/group.c).
 	name, err := d.optional("kernel/iommu_groups/" + f.group + "/name")
 	if err == nil && name == "vfio-noiommu" {
-		err = errors.New("VFIO is in its mode without an IOMMU: the guest could reach all memory of the host; set enable_unsafe_noiommu_mode=0")
+		err = errors.New("VFIO is in its mode without an IOMMU: the guest could reach all memory of the host; set " +
+			"enable_unsafe_noiommu_mode=0")
 	}
 	if err != nil {
 		return err
@@ -162,7 +167,8 @@ func (d *Driver) group(f function, w Want) error {
 			return fmt.Errorf("its IOMMU group %s also has %s, which is guest %s's: %w", f.group, address, r.Guest, ErrTaken)
 		case slices.Contains(w.Together, address):
 		case other.driver != "" && other.driver != vfio && other.driver != "pci-stub":
-			return fmt.Errorf("its IOMMU group %s also has %s, which the host's driver %s has: unbind it there, or choose another device",
+			return fmt.Errorf("its IOMMU group %s also has %s, which the host's driver %s has: unbind it there, or choose "+
+				"another device",
 				f.group, address, other.driver)
 		}
 	}

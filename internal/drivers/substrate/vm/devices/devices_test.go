@@ -76,7 +76,8 @@ func TestWhatTheAdapterSaysIsReadBack(t *testing.T) {
 	f.must(f.CreateVFs(ctx, nic, 2))
 	f.must(f.Prepare(ctx, devices.Want{Guest: "g1", PCI: nicVF0, MAC: testMAC, VLAN: 7}))
 	f.kernel.Ignore("vlan")
-	f.fails(f.Prepare(ctx, devices.Want{Guest: "g2", PCI: nicVF1, MAC: otherMAC, VLAN: 8}), `vlan of virtual function 1 of ens1 reads "0", and was set to 8`)
+	f.fails(f.Prepare(ctx, devices.Want{Guest: "g2", PCI: nicVF1, MAC: otherMAC, VLAN: 8}),
+		`vlan of virtual function 1 of ens1 reads "0", and was set to 8`)
 	f.must(f.Release(ctx, nicVF1, "g2"))
 	f.is(nicVF1, devices.Free, "")
 	f.fails(f.Release(ctx, nicVF0, "g1"), `reads "7", and was set to 0`)
@@ -124,7 +125,8 @@ func TestAnNVMeFunctionIsRefusedWithoutANamespace(t *testing.T) {
 	f.must(f.CreateVFs(ctx, ssd, 3))
 	f.must(f.Prepare(ctx, devices.Want{Guest: "g1", PCI: ssdVF0}))
 	f.must(f.Prepare(ctx, devices.Want{Guest: "g2", PCI: ssdVF1}))
-	f.fails(f.Prepare(ctx, devices.Want{Guest: "g3", PCI: "0000:81:00.3"}), "no namespace that is attached to nobody", "create-ns")
+	f.fails(f.Prepare(ctx, devices.Want{Guest: "g3", PCI: "0000:81:00.3"}), "no namespace that is attached to nobody",
+		"create-ns")
 }
 
 // The disk keeps whose a namespace is where records do not last: in a machine's memory.
@@ -137,7 +139,8 @@ func TestAnNVMeFunctionWhoseNamespaceNobodyKnowsIsRefused(t *testing.T) {
 	f.kernel.Use(ssdVF0, "g1's")
 	f.must(os.Remove(filepath.Join(f.Dir, ssdVF0+".json")))
 	for range 2 {
-		f.fails(f.Prepare(ctx, devices.Want{Guest: "g2", PCI: ssdVF0}), "namespace 1 of /dev/nvme0 is attached", "what is on it is not known", "detach-ns")
+		f.fails(f.Prepare(ctx, devices.Want{Guest: "g2", PCI: ssdVF0}), "namespace 1 of /dev/nvme0 is attached",
+			"what is on it is not known", "detach-ns")
 		f.is(ssdVF0, devices.Free, "")
 	}
 }
@@ -161,7 +164,8 @@ func TestADeviceIsRefused(t *testing.T) {
 		want  devices.Want
 		words []string
 	}{
-		{"that the host needs", devices.Want{PCI: gpu, Host: "root file system"}, []string{"the host needs it: root file system"}},
+		{"that the host needs", devices.Want{PCI: gpu, Host: "root file system"},
+			[]string{"the host needs it: root file system"}},
 		{"whose group holds something of the host's", devices.Want{PCI: desktop}, []string{"group 26", sound, "snd_hda_intel"}},
 		{"that no reset clears", devices.Want{PCI: unreset}, []string{"cannot be reset by itself"}},
 		{"that has no IOMMU", devices.Want{PCI: noIOMMU}, []string{"no IOMMU group", "intel_iommu=on"}},
@@ -229,7 +233,8 @@ func TestAGuestGetsAllItsDevicesAndLosesThemTogether(t *testing.T) {
 	for _, physical := range []string{nic, hca} {
 		f.must(f.CreateVFs(ctx, physical, 2))
 	}
-	given := []inventory.Device{{PCI: gpu}, {PCI: nicVF0, Kind: "nic", Parent: nic}, {PCI: nicVF1, Kind: "nic", Parent: nic}, {PCI: hcaVF0, Kind: "hca", Parent: hca}}
+	given := []inventory.Device{{PCI: gpu}, {PCI: nicVF0, Kind: "nic", Parent: nic}, {PCI: nicVF1, Kind: "nic", Parent: nic},
+		{PCI: hcaVF0, Kind: "hca", Parent: hca}}
 	f.must(f.PrepareAll(ctx, "g1", given, nil, nil))
 	f.must(f.PrepareAll(ctx, "g1", given, nil, nil))
 	if a, b := f.kernel.Settings(nicVF0)["mac"], f.kernel.Settings(nicVF1)["mac"]; a == b || !strings.HasPrefix(a, "06:") {
@@ -264,7 +269,8 @@ func TestWhatSharesAGroupIsTakenFromTheHostAndGivenBack(t *testing.T) {
 	f.must(f.ReleaseAll(ctx, "g1"))
 	f.driver(desktop, "")
 	f.driver(sound, "snd_hda_intel")
-	f.fails(f.PrepareAll(ctx, "g1", given, []inventory.Device{{PCI: sound, Host: "part of its board"}}, nil), "the host needs it: part of its board")
+	f.fails(f.PrepareAll(ctx, "g1", given, []inventory.Device{{PCI: sound, Host: "part of its board"}}, nil),
+		"the host needs it: part of its board")
 	f.must(f.ReleaseAll(ctx, "g1"))
 	f.is(desktop, devices.Free, "")
 	f.driver(sound, "snd_hda_intel")
@@ -288,8 +294,12 @@ func TestADeviceThatDoesNotComeBackIsLostUntilItDoes(t *testing.T) {
 		spoil, mend func(*fixture)
 		reason      string
 	}{
-		{"it does not answer", func(f *fixture) { f.kernel.Deafen(gpu, true) }, func(f *fixture) { f.kernel.Deafen(gpu, false) }, "does not answer"},
-		{"its reset hangs", func(f *fixture) { f.kernel.Hang(gpu, true) }, func(f *fixture) { f.kernel.Hang(gpu, false) }, "has not done it after 20ms"},
+		{"it does not answer", func(f *fixture) { f.kernel.Deafen(gpu, true) }, func(f *fixture) {
+			f.kernel.Deafen(gpu, false)
+		}, "does not answer"},
+		{"its reset hangs", func(f *fixture) { f.kernel.Hang(gpu, true) }, func(f *fixture) {
+			f.kernel.Hang(gpu, false)
+		}, "has not done it after 20ms"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t)

@@ -43,7 +43,8 @@ func (d *Driver) allDisks(ctx context.Context, address string) ([]string, error)
 		return disks, nil // a controller that does not manage namespaces hides none
 	}
 	if all := parseNamespaces(data); len(all) > len(disks) {
-		return nil, fmt.Errorf("%s has %d namespaces and %d disks, so that not all can be erased; attach the others (nvme attach-ns)", path, len(all), len(disks))
+		return nil, fmt.Errorf("%s has %d namespaces and %d disks, so that not all can be erased; attach the others (nvme "+
+			"attach-ns)", path, len(all), len(disks))
 	}
 	return disks, nil
 }

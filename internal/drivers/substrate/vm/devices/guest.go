@@ -15,7 +15,8 @@ import (
 // withheld from everybody. It may be repeated. After an error ReleaseAll takes back what was done.
 //
 // keys are the guest's partitions, as substrate.Node has them.
-func (d *Driver) PrepareAll(ctx context.Context, guest string, given, withheld []inventory.Device, keys map[fabric.GUID]fabric.Key) error {
+func (d *Driver) PrepareAll(ctx context.Context, guest string, given, withheld []inventory.Device,
+	keys map[fabric.GUID]fabric.Key) error {
 	var wants []Want
 	var together []string
 	adapters := 0

@@ -36,10 +36,14 @@ const (
 func newKernel() *fake.Kernel {
 	const gpuClass, hcaClass, nicClass, nvmeClass = 0x0302, 0x0207, 0x0200, 0x0108
 	return fake.New(
-		fake.Function{Address: nic, Group: "20", Class: nicClass, Vendor: "8086", ID: "1592", Driver: "ice", Methods: "flr bus", VFs: 4, VFDriver: "iavf", Link: "ens1"},
-		fake.Function{Address: hca, Group: "21", Class: hcaClass, Vendor: "15b3", ID: "101b", Driver: "mlx5_core", Methods: "flr", VFs: 4, VFDriver: "mlx5_core", Link: "ib0", InfiniBand: true},
-		fake.Function{Address: ssd, Group: "22", Class: nvmeClass, Vendor: "144d", ID: "a824", Driver: "nvme", Methods: "flr", VFs: 4, VFDriver: "nvme", NVMe: "nvme0", Namespaces: 2},
-		fake.Function{Address: wholeSSD, Group: "23", Class: nvmeClass, Vendor: "8086", ID: "0a54", Driver: "nvme", Methods: "flr bus", NVMe: "nvme1", Namespaces: 1},
+		fake.Function{Address: nic, Group: "20", Class: nicClass, Vendor: "8086", ID: "1592", Driver: "ice", Methods: "flr bus",
+			VFs: 4, VFDriver: "iavf", Link: "ens1"},
+		fake.Function{Address: hca, Group: "21", Class: hcaClass, Vendor: "15b3", ID: "101b", Driver: "mlx5_core", Methods: "flr",
+			VFs: 4, VFDriver: "mlx5_core", Link: "ib0", InfiniBand: true},
+		fake.Function{Address: ssd, Group: "22", Class: nvmeClass, Vendor: "144d", ID: "a824", Driver: "nvme", Methods: "flr",
+			VFs: 4, VFDriver: "nvme", NVMe: "nvme0", Namespaces: 2},
+		fake.Function{Address: wholeSSD, Group: "23", Class: nvmeClass, Vendor: "8086", ID: "0a54", Driver: "nvme",
+			Methods: "flr bus", NVMe: "nvme1", Namespaces: 1},
 		fake.Function{Address: gpu, Group: "24", Class: gpuClass, Vendor: "10de", ID: "2330", Methods: "flr bus"},
 		fake.Function{Address: pairA, Group: "25", Class: gpuClass, Vendor: "10de", ID: "20b5", Methods: "flr"},
 		fake.Function{Address: pairB, Group: "25", Class: gpuClass, Vendor: "10de", ID: "20b5", Methods: "flr"},

@@ -38,7 +38,8 @@ func share(all, among, most, grain, least int) (int, error) {
 		each -= each % grain
 	}
 	if each < least {
-		return 0, fmt.Errorf("%d flexible resources are not enough for %d virtual functions, which need %d each", all, among, least)
+		return 0, fmt.Errorf("%d flexible resources are not enough for %d virtual functions, which need %d each", all, among,
+			least)
 	}
 	return each, nil
 }

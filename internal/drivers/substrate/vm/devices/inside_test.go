@@ -22,7 +22,8 @@ func inside(what string) {
 	logf := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 	ctx, cancel := context.WithTimeout(context.Background(), 18*time.Minute)
 	result := "ok"
-	if err := map[string]func(context.Context, func(string, ...any)) error{"disks": disks, "nic": adapter, "nested": nested}[what](ctx, logf); err != nil {
+	if err := map[string]func(context.Context, func(string, ...any)) error{
+		"disks": disks, "nic": adapter, "nested": nested}[what](ctx, logf); err != nil {
 		result = err.Error()
 	}
 	cancel()
@@ -57,7 +58,8 @@ func prepareHost(ctx context.Context, physical, module, ready string, logf func(
 		return nil, fmt.Errorf("contract: %w", err)
 	}
 	d, err := devices.New(devices.Options{
-		Kernel: kernel, Links: devices.HostLinks{}, Tools: devices.HostTools{}, Eraser: devices.HostEraser{Tools: devices.HostTools{}, Console: os.Stdout}, Dir: "/run/devices",
+		Kernel: kernel, Links: devices.HostLinks{}, Tools: devices.HostTools{},
+		Eraser: devices.HostEraser{Tools: devices.HostTools{}, Console: os.Stdout}, Dir: "/run/devices",
 	})
 	if err != nil {
 		return nil, err
@@ -66,7 +68,8 @@ func prepareHost(ctx context.Context, physical, module, ready string, logf func(
 		return nil, err
 	}
 	for _, i := range hardware.Tree("/").Devices() {
-		logf("inventory: %s %s of %q in group %s, %d virtual functions, driver %q", i.Kind, i.PCI, i.Parent, i.Group, i.VFs, i.Driver)
+		logf("inventory: %s %s of %q in group %s, %d virtual functions, driver %q", i.Kind, i.PCI, i.Parent, i.Group, i.VFs,
+			i.Driver)
 	}
 	return d, nil
 }
@@ -91,7 +94,8 @@ func adapter(ctx context.Context, logf func(string, ...any)) error {
 	}
 	show := func(when string) error {
 		s, err := devices.HostLinks{}.VF(ctx, "eth0", 0)
-		logf("%s: mac %s, vlan %s, spoofchk %s, trust %s, state %s", when, s["mac"], s["vlan"], s["spoofchk"], s["trust"], s["state"])
+		logf("%s: mac %s, vlan %s, spoofchk %s, trust %s, state %s", when, s["mac"], s["vlan"], s["spoofchk"], s["trust"],
+			s["state"])
 		return err
 	}
 	want := devices.Want{Guest: "g1", PCI: realNICVF, MAC: "02:00:00:00:00:07", VLAN: 12}
@@ -113,8 +117,10 @@ func nested(ctx context.Context, logf func(string, ...any)) error {
 	if err := d.Prepare(ctx, devices.Want{Guest: "g1", PCI: realVF}); err != nil {
 		return err
 	}
-	qemu := exec.CommandContext(ctx, "/usr/bin/qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-cpu", "qemu64", "-m", "256", "-nodefaults", "-display", "none",
-		"-vga", "none", "-serial", "stdio", "-no-reboot", "-kernel", "/nested/vmlinuz", "-initrd", "/nested/initrd", "-append", "console=ttyS0 quiet panic=-1 no_timer_check",
+	qemu := exec.CommandContext(ctx, "/usr/bin/qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-cpu", "qemu64", "-m", "256",
+		"-nodefaults", "-display", "none",
+		"-vga", "none", "-serial", "stdio", "-no-reboot", "-kernel", "/nested/vmlinuz", "-initrd", "/nested/initrd", "-append",
+		"console=ttyS0 quiet panic=-1 no_timer_check",
 		"-device", "vfio-pci,host="+realVF)
 	qemu.Stdout, qemu.Stderr = os.Stdout, os.Stdout
 	began := time.Now()
@@ -145,7 +151,8 @@ func nested(ctx context.Context, logf func(string, ...any)) error {
 }
 
 // roundTrip gives a device to a guest, who opens it as QEMU would, and takes it back.
-func roundTrip(ctx context.Context, d *devices.Driver, want devices.Want, prepared func() error, logf func(string, ...any)) error {
+func roundTrip(ctx context.Context, d *devices.Driver, want devices.Want, prepared func() error,
+	logf func(string, ...any)) error {
 	address := want.PCI
 	began := time.Now()
 	for range 2 { // it may be repeated

@@ -41,7 +41,8 @@ func TestAQEMUHypervisorDividesGivesAndTakesBack(t *testing.T) {
 		"-device", "nvme-ns,drive=one,nsid=1,shared=on,detached=on", "-device", "nvme-ns,drive=two,nsid=2,shared=on,detached=on",
 		"-device", "pcie-root-port,id=rp1,chassis=2,slot=2", "-device", "nvme,id=nv1,serial=W1,bus=rp1,drive=whole")
 	for _, want := range []string{
-		`inventory: nvme 0000:01:00.0 of "" in group `, `inventory: nvme 0000:01:00.2 of "0000:01:00.0" in group `, `4 virtual functions, driver "nvme"`,
+		`inventory: nvme 0000:01:00.0 of "" in group `, `inventory: nvme 0000:01:00.2 of "0000:01:00.0" in group `,
+		`4 virtual functions, driver "nvme"`,
 		"kept: 0 takes all virtual functions away", "given: VFIO reads class 0108 of 0000:01:00.1",
 		"taken back: 0000:01:00.1", "taken back: 0000:02:00.0",
 	} {
@@ -67,13 +68,15 @@ func TestAQEMUHypervisorDividesGivesAndTakesBack(t *testing.T) {
 func TestAQEMUNICsFunctionsGetTheirAddresses(t *testing.T) {
 	folder := os.Getenv("MUSTER_TEST_QEMU")
 	if folder == "" {
-		t.Skip("no machine with an igb is booted: set MUSTER_TEST_QEMU to a folder with Debian's packages qemu-system-x86, -common and -data unpacked, version 8 or newer")
+		t.Skip("no machine with an igb is booted: set MUSTER_TEST_QEMU to a folder with Debian's packages qemu-system-x86, " +
+			"-common and -data unpacked, version 8 or newer")
 	}
 	m := newMachine(t)
 	m.qemu = filepath.Join(folder, "usr/bin/qemu-system-x86_64")
 	t.Setenv("QEMU_MODULE_DIR", filepath.Join(folder, "usr/lib/x86_64-linux-gnu/qemu"))
 	out := m.boot("nic", "-L", filepath.Join(folder, "usr/share/qemu"), "-L", "/usr/share/seabios",
-		"-device", "pcie-root-port,id=rp0,chassis=1,slot=1", "-netdev", "user,id=n0,restrict=on", "-device", "igb,bus=rp0,netdev=n0,mac=52:54:00:00:00:01,romfile=")
+		"-device", "pcie-root-port,id=rp0,chassis=1,slot=1", "-netdev", "user,id=n0,restrict=on", "-device",
+		"igb,bus=rp0,netdev=n0,mac=52:54:00:00:00:01,romfile=")
 	for _, want := range []string{
 		"kept: 0 takes all virtual functions away",
 		"prepared: mac 02:00:00:00:00:07, vlan 12, spoofchk on, trust off", "given: VFIO reads class 0200 of 0000:01:10.0",
@@ -100,7 +103,8 @@ func TestAGuestInsideAQEMUHypervisorUsesItsDisk(t *testing.T) {
 	out := m.boot("nested", "-device", "pcie-root-port,id=rp0,chassis=1,slot=1", "-device", "nvme-subsys,id=ss0",
 		"-device", "nvme,id=nv0,serial=S1,bus=rp0,subsys=ss0,sriov_max_vfs=4,sriov_vq_flexible=8,sriov_vi_flexible=4,max_ioqpairs=18,msix_qsize=20",
 		"-device", "nvme-ns,drive=one,nsid=1,shared=on,detached=on")
-	for _, want := range []string{"GUEST read " + strings.TrimSpace(secret), "GUEST wrote", "the driver says: given", "taken back: 0000:01:00.1"} {
+	for _, want := range []string{"GUEST read " + strings.TrimSpace(secret), "GUEST wrote", "the driver says: given",
+		"taken back: 0000:01:00.1"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the machine's console lacks %q", want)
 		}
@@ -236,7 +240,8 @@ func (m *machine) boot(what string, more ...string) string {
 	ctx, cancel := context.WithTimeout(m.Context(), 15*time.Minute)
 	defer cancel()
 	arguments := append([]string{
-		"-M", "q35,kernel-irqchip=split", "-accel", "tcg", "-cpu", "qemu64", "-smp", "1", "-m", m.memory, "-nodefaults", "-display", "none", "-vga", "none",
+		"-M", "q35,kernel-irqchip=split", "-accel", "tcg", "-cpu", "qemu64", "-smp", "1", "-m", m.memory, "-nodefaults",
+		"-display", "none", "-vga", "none",
 		"-serial", "stdio", "-no-reboot", "-kernel", m.kernel, "-initrd", m.initramfs,
 		"-append", "console=ttyS0 quiet panic=-1 no_timer_check intel_iommu=on iommu=nopt " + insideMark + "=" + what,
 		"-device", "intel-iommu,intremap=on,caching-mode=on",

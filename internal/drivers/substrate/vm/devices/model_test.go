@@ -58,7 +58,8 @@ func divided() []string { return []string{nic, hca, ssd} }
 
 // risky calls the driver, which may meet a fault or be killed in the middle; after that another process has its place.
 func (m *model) risky(t *rapid.T, call func(context.Context) error) (err error) {
-	m.steps = rapid.SampledFrom([]int{-1, -1, -1, -1, 0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 17, 20, 24, 28}).Draw(t, "fault at step")
+	m.steps = rapid.SampledFrom([]int{-1, -1, -1, -1, 0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 17, 20, 24, 28}).
+		Draw(t, "fault at step")
 	m.kill = rapid.Bool().Draw(t, "killed")
 	defer func() {
 		m.steps = -1

@@ -67,7 +67,8 @@ func (d *Driver) nvmePrimary(ctx context.Context, physical string) error {
 		return err
 	}
 	for _, kind := range []string{queues, interrupts} {
-		if err := d.nvme(ctx, "virt-mgmt", path, "--cntlid="+strconv.Itoa(p.id), "--rt="+kind, "--act="+primaryFlexible, "--nr=0"); err != nil {
+		if err := d.nvme(ctx, "virt-mgmt", path, "--cntlid="+strconv.Itoa(p.id), "--rt="+kind, "--act="+primaryFlexible,
+			"--nr=0"); err != nil {
 			return fmt.Errorf("free resources of %s: %w", path, err)
 		}
 	}
@@ -146,7 +147,8 @@ func (t *tenancy) resources(ctx context.Context, online bool, q, i int) error {
 	}
 	s, err = t.secondary(ctx)
 	if err == nil && (s.online != online || s.queues != q || s.interrupts != i) {
-		err = fmt.Errorf("controller %d of %s reads online %v, %d queues, %d interrupts", s.id, t.path, s.online, s.queues, s.interrupts)
+		err = fmt.Errorf("controller %d of %s reads online %v, %d queues, %d interrupts", s.id, t.path, s.online, s.queues,
+			s.interrupts)
 	}
 	return err
 }
@@ -169,7 +171,8 @@ func (t *tenancy) attachments(ctx context.Context) (namespaces []int, of map[int
 }
 
 func (t *tenancy) attach(ctx context.Context, verb string, namespace, id int) error {
-	if err := t.nvme(ctx, verb, t.path, "--namespace-id="+strconv.Itoa(namespace), "--controllers="+strconv.Itoa(id)); err != nil {
+	if err := t.nvme(ctx, verb, t.path, "--namespace-id="+strconv.Itoa(namespace),
+		"--controllers="+strconv.Itoa(id)); err != nil {
 		return fmt.Errorf("%s %d of %s, controller %d: %w", verb, namespace, t.path, id, err)
 	}
 	return nil
@@ -199,7 +202,8 @@ func (d *Driver) vacant(ctx context.Context, f function) error {
 	}
 	for _, n := range namespaces {
 		if slices.Contains(of[n], s.id) {
-			return fmt.Errorf("namespace %d of %s is attached to its controller %d already, and what is on it is not known: erase it, then detach it (nvme detach-ns)", n, t.path, s.id)
+			return fmt.Errorf("namespace %d of %s is attached to its controller %d already, and what is on it is not known: "+
+				"erase it, then detach it (nvme detach-ns)", n, t.path, s.id)
 		}
 	}
 	return nil
@@ -225,13 +229,15 @@ func (d *Driver) nvmeOccupy(ctx context.Context, physical string, number int) er
 		case slices.Equal(of[n], []int{s.id}):
 			own = n
 		case slices.Contains(of[n], s.id):
-			return fmt.Errorf("namespace %d is attached to its controller %d and to others (%v): another could read what its guest writes; detach it", n, s.id, of[n])
+			return fmt.Errorf("namespace %d is attached to its controller %d and to others (%v): another could read what its "+
+				"guest writes; detach it", n, s.id, of[n])
 		case len(of[n]) == 0 && free == 0:
 			free = n
 		}
 	}
 	if own == 0 && free == 0 {
-		return fmt.Errorf("%s has no namespace that is attached to nobody: create one a virtual function (nvme create-ns)", t.path)
+		return fmt.Errorf("%s has no namespace that is attached to nobody: create one a virtual function (nvme create-ns)",
+			t.path)
 	}
 	if own == 0 {
 		if err := t.attach(ctx, "attach-ns", free, s.id); err != nil {
@@ -241,7 +247,8 @@ func (d *Driver) nvmeOccupy(ctx context.Context, physical string, number int) er
 			return err
 		}
 		if !slices.Equal(of[free], []int{s.id}) {
-			return fmt.Errorf("namespace %d of %s is attached to controllers %v after it was attached to %d", free, t.path, of[free], s.id)
+			return fmt.Errorf("namespace %d of %s is attached to controllers %v after it was attached to %d", free, t.path,
+				of[free], s.id)
 		}
 	}
 	vfs, err := d.count(physical, "sriov_numvfs")

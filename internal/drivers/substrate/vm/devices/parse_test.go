@@ -41,7 +41,8 @@ func TestVirtualFunctionsAreReadFromNetlink(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Trust is not there: the driver does not tell.
-	want := map[string]string{"mac": "02:00:00:00:00:09", "vlan": "12", "spoofchk": "on", "state": "disable", "node_guid": "00:11:22:33:44:55:66:77"}
+	want := map[string]string{"mac": "02:00:00:00:00:09", "vlan": "12", "spoofchk": "on", "state": "disable",
+		"node_guid": "00:11:22:33:44:55:66:77"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -93,7 +94,8 @@ func FuzzIdentify(f *testing.F) {
 			return // identify has refused it
 		}
 		p := parsePrimary(data)
-		if n, err := share(p.queues, 4, p.mostQueues, p.queueGrain, 2); err == nil && (n < 2 || n > p.mostQueues || n > p.queues/4) {
+		if n, err := share(p.queues, 4, p.mostQueues, p.queueGrain, 2); err == nil &&
+			(n < 2 || n > p.mostQueues || n > p.queues/4) {
 			t.Errorf("%d of %+v", n, p)
 		}
 		if n := len(parseSecondaries(data)); n > 127*32 || n*32 > len(data) {
@@ -117,7 +119,8 @@ func TestAddressesAreWritten(t *testing.T) {
 			t.Errorf("%q: %q, %v", in, got, err)
 		}
 	}
-	for in, want := range map[string]bool{"0000:3b:00.1": true, "10000:01:1f.7": true, "0000:3b:00.8": false, "3b:00.1": false, "0000:3b:00.1/..": false} {
+	for in, want := range map[string]bool{"0000:3b:00.1": true, "10000:01:1f.7": true, "0000:3b:00.8": false, "3b:00.1": false,
+		"0000:3b:00.1/..": false} {
 		if isAddress(in) != want {
 			t.Errorf("%q is an address: %v", in, !want)
 		}

@@ -74,7 +74,8 @@ func (d *Driver) rdma(physical string) (*adapter, error) {
 		case len(a.ports) == 0:
 			return nil, nil
 		case len(a.ports) < len(numbers):
-			return nil, fmt.Errorf("%s has ports on InfiniBand and on Ethernet: set both to one kind (port_type_array of mlx4_core)", name)
+			return nil, fmt.Errorf("%s has ports on InfiniBand and on Ethernet: set both to one kind (port_type_array of "+
+				"mlx4_core)", name)
 		}
 		return a, nil
 	}
@@ -179,7 +180,8 @@ func (t table) strange(mapping []string, key fabric.Key) (all []fabric.Entry) {
 	return all
 }
 
-// full says that the table is used to the end of what can be read, so that the slot behind it, which "none" stands for, may be too.
+// full says that the table is used to the end of what can be read, so that the slot behind it, which "none" stands for, may be
+// too.
 func (t table) full() bool { return t[len(t)-1] != 0 }
 
 // nowhere is what a function is led to that is to see nothing: "none" while that can be trusted, else a slot that is seen empty.
@@ -265,7 +267,8 @@ func (d *Driver) show(ctx context.Context, a *adapter, r record) error {
 		case key != 0 && slot == none:
 			return fmt.Errorf("%s lacks partition %s: %w", s, key, ErrNoKey)
 		case slot == none && t.full():
-			return fmt.Errorf("%s has its table of partitions used to the end, and what stands behind that, which a guest without a partition would see, cannot be read: restart the subnet manager, which packs the table anew", s)
+			return fmt.Errorf("%s has its table of partitions used to the end, and what stands behind that, which a guest "+
+				"without a partition would see, cannot be read: restart the subnet manager, which packs the table anew", s)
 		}
 		if err := d.remap(ctx, s, slot); err != nil {
 			return err

@@ -72,7 +72,8 @@ func newSharing(t *rapid.T) *sharing {
 
 // risky calls the driver, which may meet a fault or be killed in the middle; after that another process has its place.
 func (m *sharing) risky(t *rapid.T, call func(context.Context) error) (err error) {
-	m.steps = rapid.SampledFrom([]int{-1, -1, -1, -1, -1, -1, -1, -1, 0, 1, 2, 3, 5, 9, 60, 128, 250, 252, 253, 254, 255, 256, 257, 258, 260, 262}).Draw(t, "fault at step")
+	m.steps = rapid.SampledFrom([]int{-1, -1, -1, -1, -1, -1, -1, -1, 0, 1, 2, 3, 5, 9, 60, 128, 250, 252, 253, 254, 255, 256,
+		257, 258, 260, 262}).Draw(t, "fault at step")
 	m.kill = rapid.Bool().Draw(t, "killed")
 	defer func() {
 		m.steps = -1
@@ -126,7 +127,9 @@ func (m *sharing) tell(t *rapid.T) {
 	for _, key := range []fabric.Key{1, 2, 3, 9} {
 		switch {
 		case wanted[key] && !m.told[key]:
-			if old, had := m.slots[key]; !had || slices.ContainsFunc(slices.Collect(maps.Keys(m.told)), func(k fabric.Key) bool { return m.slots[k] == old }) {
+			if old, had := m.slots[key]; !had || slices.ContainsFunc(slices.Collect(maps.Keys(m.told)), func(k fabric.Key) bool {
+				return m.slots[k] == old
+			}) {
 				m.slots[key] = m.room(t, fake.Slots-2, fake.Slots-1)
 			}
 			m.told[key] = true
@@ -165,7 +168,8 @@ func (m *sharing) prepare(t *rapid.T) {
 	}
 	p := placements()[guest]
 	err := m.risky(t, func(ctx context.Context) error {
-		return m.driver.PrepareAll(ctx, guest, []inventory.Device{{PCI: p.function, Kind: "hca", Parent: cx3}}, nil, map[fabric.GUID]fabric.Key{cx3Port1: p.key})
+		return m.driver.PrepareAll(ctx, guest, []inventory.Device{{PCI: p.function, Kind: "hca", Parent: cx3}}, nil,
+			map[fabric.GUID]fabric.Key{cx3Port1: p.key})
 	})
 	if !m.running[guest] {
 		m.prepared[guest] = err == nil
@@ -280,7 +284,8 @@ func (m *sharing) settle(t *rapid.T) {
 	}
 	m.kernel.SetKey(cx3, 1, fake.Slots-1, 0)
 	for _, p := range placements() {
-		if seen := m.kernel.SeenKeys(p.function, 1); len(seen) > 0 || m.kernel.GUIDOf(p.function, 1) != 1<<64-1 && m.kernel.GUIDOf(p.function, 1) != 0 {
+		if seen := m.kernel.SeenKeys(p.function, 1); len(seen) > 0 || m.kernel.GUIDOf(p.function, 1) != 1<<64-1 &&
+			m.kernel.GUIDOf(p.function, 1) != 0 {
 			t.Fatalf("%s is nobody's and sees %#x, GUID %x", p.function, seen, m.kernel.GUIDOf(p.function, 1))
 		}
 	}
@@ -293,7 +298,8 @@ func TestNoGuestThatRunsSeesAnothersPartitionWhateverFails(t *testing.T) {
 		defer func() { ran += m.ran }()
 		defer os.RemoveAll(m.dir)
 		t.Repeat(map[string]func(*rapid.T){
-			"admit": m.admit, "tell": m.tell, "tell again": m.tell, "prepare": m.prepare, "prepare more": m.prepare, "start": m.start, "start more": m.start,
+			"admit": m.admit, "tell": m.tell, "tell again": m.tell, "prepare": m.prepare, "prepare more": m.prepare,
+			"start": m.start, "start more": m.start,
 			"end": m.end, "release": m.release, "guard": m.guard, "fail open": m.failOpen, "pack": m.pack, "": m.check,
 		})
 		m.settle(t)

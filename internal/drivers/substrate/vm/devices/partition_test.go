@@ -24,12 +24,14 @@ const (
 )
 
 func connectX3() fake.Function {
-	return fake.Function{Address: cx3, Group: "30", Class: 0x0280, Vendor: "15b3", ID: "1003", Driver: "mlx4_core", Methods: "flr", VFs: 16, Mapped: "mlx4_0", Ports: 2}
+	return fake.Function{Address: cx3, Group: "30", Class: 0x0280, Vendor: "15b3", ID: "1003", Driver: "mlx4_core",
+		Methods: "flr", VFs: 16, Mapped: "mlx4_0", Ports: 2}
 }
 
 func newMapping(t *testing.T) *fixture {
 	t.Helper()
-	k := fake.New(connectX3(), fake.Function{Address: nic, Group: "20", Class: 0x0200, Vendor: "8086", ID: "1592", Driver: "ice", Methods: "flr", VFs: 4, VFDriver: "iavf", Link: "ens1"})
+	k := fake.New(connectX3(), fake.Function{Address: nic, Group: "20", Class: 0x0200, Vendor: "8086", ID: "1592", Driver: "ice",
+		Methods: "flr", VFs: 4, VFDriver: "iavf", Link: "ens1"})
 	return &fixture{T: t, kernel: k, Driver: newDriver(t, k, t.TempDir())}
 }
 
@@ -43,7 +45,8 @@ func (f *fixture) sees(address string, port int, want ...uint16) {
 
 func TestTheFakeMapsPartitionsAsTheKernelDoes(t *testing.T) {
 	f := newMapping(t)
-	err := devicestest.RunMapping(t.Context(), devicestest.Mapping{Kernel: f.kernel, Device: "mlx4_0", Physical: cx3, Function: "0000:04:00.1", Logf: t.Logf})
+	err := devicestest.RunMapping(t.Context(), devicestest.Mapping{Kernel: f.kernel, Device: "mlx4_0", Physical: cx3,
+		Function: "0000:04:00.1", Logf: t.Logf})
 	if err != nil {
 		t.Error(err)
 	}
@@ -108,13 +111,15 @@ func TestEachPortHasAKeyOfItsOwnFabric(t *testing.T) {
 	f.kernel.SetKey(cx3, 1, 4, 0x8005)
 	f.kernel.SetKey(cx3, 2, 3, 0x8001) // of another tenant of that fabric
 	f.kernel.SetKey(cx3, 2, 4, 0x8005)
-	f.must(f.Prepare(ctx, devices.Want{Guest: "g1", PCI: cx3VF0, GUID: "0611223344556677", Keys: map[fabric.GUID]fabric.Key{0: 1, cx3Port2: 5}}))
+	f.must(f.Prepare(ctx, devices.Want{Guest: "g1", PCI: cx3VF0, GUID: "0611223344556677",
+		Keys: map[fabric.GUID]fabric.Key{0: 1, cx3Port2: 5}}))
 	f.sees(cx3VF0, 1, 0x8001)
 	f.sees(cx3VF0, 2, 0x8005)
 	f.must(f.Prepare(ctx, devices.Want{Guest: "g2", PCI: cx3VF1, GUID: "0611223344556688"}))
 	f.sees(cx3VF1, 1)
 	f.sees(cx3VF1, 2)
-	f.fails(f.Prepare(ctx, devices.Want{Guest: "g3", PCI: cx3VF8, GUID: "0611223344556699", Keys: map[fabric.GUID]fabric.Key{0: fabric.DefaultKey}}), "is no partition at a port")
+	f.fails(f.Prepare(ctx, devices.Want{Guest: "g3", PCI: cx3VF8, GUID: "0611223344556699",
+		Keys: map[fabric.GUID]fabric.Key{0: fabric.DefaultKey}}), "is no partition at a port")
 	f.fails(f.Prepare(ctx, devices.Want{Guest: "g3", PCI: cx3VF8, Keys: map[fabric.GUID]fabric.Key{0: 1}}), "needs a GUID")
 }
 
@@ -126,7 +131,8 @@ func TestAGuestWithoutAPartitionIsRefusedWhereTheTableIsFull(t *testing.T) {
 	f.fails(f.Prepare(ctx, devices.Want{Guest: "g1", PCI: cx3VF0, GUID: "0611223344556677"}), "used to the end")
 	f.kernel.SetKey(cx3, 1, 3, 0x8001)
 	f.must(f.Release(ctx, cx3VF0, "g1"))
-	f.must(f.Prepare(ctx, devices.Want{Guest: "g1", PCI: cx3VF0, GUID: "0611223344556677", Keys: map[fabric.GUID]fabric.Key{cx3Port1: 1}}))
+	f.must(f.Prepare(ctx, devices.Want{Guest: "g1", PCI: cx3VF0, GUID: "0611223344556677",
+		Keys: map[fabric.GUID]fabric.Key{cx3Port1: 1}}))
 	f.sees(cx3VF0, 1, 0x8001)
 }
 
@@ -136,7 +142,8 @@ func TestWhatTheManagerPutsBehindOurBackIsEnded(t *testing.T) {
 	f.must(f.CreateVFs(ctx, cx3, 16))
 	f.kernel.SetKey(cx3, 1, 0, 0x7fff)
 	f.kernel.SetKey(cx3, 1, 3, 0x8001)
-	f.must(f.Prepare(ctx, devices.Want{Guest: "g1", PCI: cx3VF0, GUID: "0611223344556677", Keys: map[fabric.GUID]fabric.Key{cx3Port1: 1}}))
+	f.must(f.Prepare(ctx, devices.Want{Guest: "g1", PCI: cx3VF0, GUID: "0611223344556677",
+		Keys: map[fabric.GUID]fabric.Key{cx3Port1: 1}}))
 	f.must(f.kernel.Open(7, cx3VF0))
 	guard := func(want string) {
 		t.Helper()
@@ -163,7 +170,8 @@ func TestWhatTheManagerPutsBehindOurBackIsEnded(t *testing.T) {
 	f.sees(cx3VF0, 1, 0x8001)
 	guard("")
 	f.kernel.SetKey(cx3, 1, 8, 0x8004)
-	guard("guest g1 saw partition [0x8004] at mlx4_0 port 1, which is not its own; guest g1 has no partition at mlx4_0 port 1 any more: 0x0001 is not in the port's table")
+	guard("guest g1 saw partition [0x8004] at mlx4_0 port 1, which is not its own; guest g1 has no partition at mlx4_0 port 1 " +
+		"any more: 0x0001 is not in the port's table")
 	f.sees(cx3VF0, 1)
 	f.kernel.SetKey(cx3, 1, 3, 0x8001)
 	guard("")

@@ -56,7 +56,8 @@ func (d *Driver) settings(f function, w Want) (link string, all []setting, err e
 		// The port's link follows the policy of its own (Follow: "auto"; drivers/infiniband/hw/mlx5/ib_virt.c). GUIDs are
 		// read back since Linux 5.5.
 		return link, []setting{
-			{name: "node_guid", value: w.GUID, required: true}, {name: "port_guid", value: w.GUID, required: true}, {name: "state", value: "auto"},
+			{name: "node_guid", value: w.GUID, required: true}, {name: "port_guid", value: w.GUID, required: true},
+			{name: "state", value: "auto"},
 		}, nil
 	}
 	if w.MAC == "" {
@@ -90,7 +91,8 @@ func (d *Driver) link(physical string) (name string, infiniband bool, err error)
 			continue
 		}
 		if name != "" {
-			return "", false, fmt.Errorf("%s has several network interfaces, %s and %s: which one governs its virtual functions is not known", physical, name, n)
+			return "", false, fmt.Errorf("%s has several network interfaces, %s and %s: which one governs its virtual "+
+				"functions is not known", physical, name, n)
 		}
 		name = n
 	}
@@ -136,11 +138,13 @@ func (d *Driver) park(ctx context.Context, r record) error {
 	if infiniband {
 		return d.apply(ctx, link, r.Number, []setting{
 			{name: "state", value: "disable"},
-			{name: "node_guid", value: noGUID, required: true, never: r.GUID}, {name: "port_guid", value: noGUID, required: true, never: r.GUID},
+			{name: "node_guid", value: noGUID, required: true, never: r.GUID},
+			{name: "port_guid", value: noGUID, required: true, never: r.GUID},
 		})
 	}
 	return d.apply(ctx, link, r.Number, []setting{
-		{name: "state", value: "disable"}, {name: "mac", value: noMAC, required: true, never: r.MAC}, {name: "vlan", value: "0", required: true},
+		{name: "state", value: "disable"}, {name: "mac", value: noMAC, required: true, never: r.MAC},
+		{name: "vlan", value: "0", required: true},
 		{name: "spoofchk", value: "on", required: true}, {name: "trust", value: "off"},
 	})
 }

@@ -124,7 +124,8 @@ func (k HostKernel) Holders(group string) ([]int, error) {
 	return pids, nil
 }
 
-// isDevice says whether what a process has open is a character device. A file of the same name is anybody's to make, who could keep
+// isDevice says whether what a process has open is a character device. A file of the same name is anybody's to make, who could
+// keep
 // a device from ever coming back by it. Whoever's file system that is in is not asked.
 func isDevice(link string) bool {
 	var file unix.Statx_t

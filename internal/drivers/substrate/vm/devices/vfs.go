@@ -55,7 +55,8 @@ func (d *Driver) createVFs(ctx context.Context, physical string, want int) error
 	}
 	if now != want {
 		if f.driver == "mlx4_core" {
-			return fmt.Errorf("it has %d, and its driver mlx4_core makes them only when it is loaded: write \"options mlx4_core num_vfs=%d probe_vf=0\" to /etc/modprobe.d and start the host anew", now, want)
+			return fmt.Errorf("it has %d, and its driver mlx4_core makes them only when it is loaded: write \"options "+
+				"mlx4_core num_vfs=%d probe_vf=0\" to /etc/modprobe.d and start the host anew", now, want)
 		}
 		if err := d.unused(physical); err != nil {
 			return err
@@ -86,7 +87,8 @@ func (d *Driver) createVFs(ctx context.Context, physical string, want int) error
 	return d.hideNew(ctx, physical, vfs)
 }
 
-// hideNew takes the default partition, which new virtual functions see on adapters that map partitions, from all that are nobody's.
+// hideNew takes the default partition, which new virtual functions see on adapters that map partitions, from all that are
+// nobody's.
 func (d *Driver) hideNew(ctx context.Context, physical string, vfs []string) error {
 	a, err := d.rdma(physical)
 	if err != nil || a == nil {

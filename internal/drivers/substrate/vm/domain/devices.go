@@ -46,7 +46,8 @@ func (p *plan) devices() *libvirtxml.DomainDeviceList {
 		Hostdevs:   passed,
 		MemBalloon: &libvirtxml.DomainMemBalloon{Model: "none"},
 		RNGs: []libvirtxml.DomainRNG{{
-			Model: "virtio", Backend: &libvirtxml.DomainRNGBackend{Random: &libvirtxml.DomainRNGBackendRandom{Device: "/dev/urandom"}},
+			Model: "virtio", Backend: &libvirtxml.DomainRNGBackend{
+				Random: &libvirtxml.DomainRNGBackendRandom{Device: "/dev/urandom"}},
 		}},
 	}
 }
@@ -173,7 +174,8 @@ func (b *bus) take() *libvirtxml.DomainAddress {
 	}
 	domain, index, slot, function := uint(0), b.index, b.slots, uint(0)
 	b.slots++
-	return &libvirtxml.DomainAddress{PCI: &libvirtxml.DomainAddressPCI{Domain: &domain, Bus: &index, Slot: &slot, Function: &function}}
+	return &libvirtxml.DomainAddress{PCI: &libvirtxml.DomainAddressPCI{Domain: &domain, Bus: &index, Slot: &slot,
+		Function: &function}}
 }
 
 func pci(index uint, model string) libvirtxml.DomainController {

@@ -69,10 +69,12 @@ func Describe(g Guest) (Domain, error) {
 			Kernel: g.Kernel, Initrd: g.Initramfs, Cmdline: g.CommandLine,
 		},
 		Features: &libvirtxml.DomainFeatureList{
-			ACPI: &libvirtxml.DomainFeature{}, APIC: &libvirtxml.DomainFeatureAPIC{}, VMPort: &libvirtxml.DomainFeatureState{State: "off"},
+			ACPI: &libvirtxml.DomainFeature{}, APIC: &libvirtxml.DomainFeatureAPIC{},
+			VMPort: &libvirtxml.DomainFeatureState{State: "off"},
 		},
-		SecLabel: []libvirtxml.DomainSecLabel{{Type: "static", Model: "dac", Relabel: "no", Label: fmt.Sprintf("+%d:+%d", g.User, g.User)}},
-		Clock:    &libvirtxml.DomainClock{Offset: "utc", Timer: []libvirtxml.DomainTimer{{Name: "hpet", Present: "no"}}},
+		SecLabel: []libvirtxml.DomainSecLabel{{Type: "static", Model: "dac", Relabel: "no",
+			Label: fmt.Sprintf("+%d:+%d", g.User, g.User)}},
+		Clock: &libvirtxml.DomainClock{Offset: "utc", Timer: []libvirtxml.DomainTimer{{Name: "hpet", Present: "no"}}},
 		// Its token is used up and its memory was all it had: a guest that restarts has nothing to start from.
 		OnPoweroff: "destroy", OnReboot: "destroy", OnCrash: "destroy",
 		Devices: p.devices(),

@@ -69,7 +69,9 @@ func goldens() map[string]Guest {
 	add("no threads", "two-sockets-smt-off", func(f inventory.Facts) place.Allocation { return take(f, 4, 8192, 1) })
 	add("two sockets", "two-sockets-smt", func(f inventory.Facts) place.Allocation { return take(f, 8, 32768, 0, 1) })
 	add("adjacent siblings", "siblings-adjacent", func(f inventory.Facts) place.Allocation { return take(f, 4, 8192, 0) })
-	add("four of eight memory nodes, with caches", "epyc-nps4", func(f inventory.Facts) place.Allocation { return take(f, 4, 16384, 0, 1, 4, 5) })
+	add("four of eight memory nodes, with caches", "epyc-nps4", func(f inventory.Facts) place.Allocation {
+		return take(f, 4, 16384, 0, 1, 4, 5)
+	})
 	add("sub-NUMA clusters", "xeon-snc2", func(f inventory.Facts) place.Allocation { return take(f, 4, 16384, 0, 1) })
 	add("two GPUs with their adapters", "dgx-h100", func(f inventory.Facts) place.Allocation {
 		return with(with(take(f, 26, 262144, 0), f, "gpu", 2), f, "hca", 2)
@@ -77,7 +79,9 @@ func goldens() map[string]Guest {
 	add("all eight GPUs and adapters", "dgx-a100", func(f inventory.Facts) place.Allocation {
 		return with(with(take(f, 8, 65536, 0, 1, 2, 3, 4, 5, 6, 7), f, "gpu", 8), f, "hca", 8)
 	})
-	add("GPU of another socket", "devices-on-one-socket", func(f inventory.Facts) place.Allocation { return with(take(f, 8, 16384, 0), f, "gpu", 1) })
+	add("GPU of another socket", "devices-on-one-socket", func(f inventory.Facts) place.Allocation {
+		return with(take(f, 8, 16384, 0), f, "gpu", 1)
+	})
 	add("virtual functions", "virtual-functions", func(f inventory.Facts) place.Allocation {
 		h := take(f, 4, 8192, 1)
 		for _, d := range f.Devices {
@@ -92,9 +96,10 @@ func goldens() map[string]Guest {
 		return take(f, 2, 4096, f.NUMA[0].ID, f.NUMA[len(f.NUMA)-1].ID)
 	})
 	for _, size := range []int{1 << 10, 2, 1} {
-		add(fmt.Sprintf("huge pages, memory in multiples of %d MiB", size), "huge-pages", func(f inventory.Facts) place.Allocation {
-			return take(f, 2, 4096+size, 0)
-		})
+		add(fmt.Sprintf("huge pages, memory in multiples of %d MiB", size), "huge-pages",
+			func(f inventory.Facts) place.Allocation {
+				return take(f, 2, 4096+size, 0)
+			})
 	}
 	shared := goldenShared()
 	all["evaluation host, emulated, cores shared"] = shared
@@ -166,7 +171,8 @@ func TestEveryHoldingIsDescribed(t *testing.T) {
 			held := 0
 			for cores := 1; cores <= len(shape.Facts.Layout); cores *= 2 {
 				for _, devices := range []map[string]int{nil, {"gpu": 1}, {"gpu": 2, "hca": 2}, {"nvme": 1}} {
-					ask := place.Guest{CPUs: cores * shape.Facts.Threads(), MemoryMiB: 512 * cores, Devices: devices, Locality: place.Preferred, Share: 1}
+					ask := place.Guest{CPUs: cores * shape.Facts.Threads(), MemoryMiB: 512 * cores, Devices: devices,
+						Locality: place.Preferred, Share: 1}
 					allocation, err := place.Hold(room, ask)
 					if err != nil {
 						continue // this host has no such

@@ -31,7 +31,8 @@ func machine(d libvirtxml.Domain) string {
 		return d.Type
 	}
 	t := d.CPU.Topology
-	said := fmt.Sprintf("%s %s CPUs: %d sockets, %d dies, %d cores, %d threads", d.Type, d.CPU.Mode, t.Sockets, max(t.Dies, 1), t.Cores, t.Threads)
+	said := fmt.Sprintf("%s %s CPUs: %d sockets, %d dies, %d cores, %d threads", d.Type, d.CPU.Mode, t.Sockets, max(t.Dies, 1),
+		t.Cores, t.Threads)
 	if d.CPU.Numa == nil {
 		return said
 	}

@@ -15,7 +15,8 @@ func twoSockets(first, distance int) inventory.Facts {
 		{ID: 0, MemoryMiB: 8 << 10, Distances: []int{10, distance}}, {ID: 1, MemoryMiB: 8 << 10, Distances: []int{distance, 10}},
 	}}
 	for i := range 8 {
-		f.Layout = append(f.Layout, inventory.Core{ID: first + i, CPUs: []int{i}, NUMA: i / 4, Package: i / 4, Cache: first + i/2*2})
+		f.Layout = append(f.Layout, inventory.Core{ID: first + i, CPUs: []int{i}, NUMA: i / 4, Package: i / 4,
+			Cache: first + i/2*2})
 	}
 	return f
 }
@@ -37,13 +38,15 @@ func TestAGuestGoesOnlyWhereItSeesTheSameMachine(t *testing.T) {
 		gets  place.Allocation
 		same  bool
 	}{
-		"other cores":            {part(cellOf(0, 1024, 2, 3)), twoSockets(10, 21), part(cellOf(0, 1024, 10, 11)), true},
-		"another NUMA node":      {part(cellOf(0, 1024, 2, 3)), here, part(cellOf(1, 1024, 4, 5)), true},
-		"other caches":           {part(cellOf(0, 1024, 2, 3)), here, part(cellOf(0, 1024, 1, 2)), false},
-		"two NUMA nodes":         {part(cellOf(0, 1024, 2, 3)), here, part(cellOf(0, 512, 0), cellOf(1, 512, 4)), false},
-		"two of them, as before": {part(cellOf(0, 512, 0), cellOf(1, 512, 4)), twoSockets(10, 21), part(cellOf(0, 512, 11), cellOf(1, 512, 15)), true},
-		"farther from another":   {part(cellOf(0, 512, 0), cellOf(1, 512, 4)), twoSockets(10, 31), part(cellOf(0, 512, 11), cellOf(1, 512, 15)), false},
-		"less memory":            {part(cellOf(0, 1024, 2, 3)), here, part(cellOf(0, 768, 2, 3)), false},
+		"other cores":       {part(cellOf(0, 1024, 2, 3)), twoSockets(10, 21), part(cellOf(0, 1024, 10, 11)), true},
+		"another NUMA node": {part(cellOf(0, 1024, 2, 3)), here, part(cellOf(1, 1024, 4, 5)), true},
+		"other caches":      {part(cellOf(0, 1024, 2, 3)), here, part(cellOf(0, 1024, 1, 2)), false},
+		"two NUMA nodes":    {part(cellOf(0, 1024, 2, 3)), here, part(cellOf(0, 512, 0), cellOf(1, 512, 4)), false},
+		"two of them, as before": {part(cellOf(0, 512, 0), cellOf(1, 512, 4)), twoSockets(10, 21),
+			part(cellOf(0, 512, 11), cellOf(1, 512, 15)), true},
+		"farther from another": {part(cellOf(0, 512, 0), cellOf(1, 512, 4)), twoSockets(10, 31),
+			part(cellOf(0, 512, 11), cellOf(1, 512, 15)), false},
+		"less memory": {part(cellOf(0, 1024, 2, 3)), here, part(cellOf(0, 768, 2, 3)), false},
 	} {
 		describe := func(f inventory.Facts, h place.Allocation) Domain {
 			d, err := Describe(Guest{Name: "g", Facts: f, Allocation: h, KVM: true, MAC: []byte{2, 0, 0, 0, 0, 1}})
@@ -70,12 +73,14 @@ func TestAGuestGoesOnlyWhereItSeesTheSameMachine(t *testing.T) {
 }
 
 func FuzzElsewhere(f *testing.F) {
-	d, err := Describe(Guest{Name: "g", Facts: twoSockets(0, 21), Allocation: part(cellOf(0, 1024, 2, 3)), MAC: []byte{2, 0, 0, 0, 0, 1}})
+	d, err := Describe(Guest{Name: "g", Facts: twoSockets(0, 21), Allocation: part(cellOf(0, 1024, 2, 3)),
+		MAC: []byte{2, 0, 0, 0, 0, 1}})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(d.XML)
 	f.Add("<domain type='kvm'><cpu><numa><cell/></numa></cpu></domain>")
 	f.Add("<domain")
-	f.Fuzz(func(_ *testing.T, running string) { _, _ = Elsewhere(running, d) }) // it must only not panic: another host has said it
+	// it must only not panic: another host has said it
+	f.Fuzz(func(_ *testing.T, running string) { _, _ = Elsewhere(running, d) })
 }

@@ -18,7 +18,8 @@ func (p *plan) binding() *libvirtxml.DomainNUMATune {
 	tune := &libvirtxml.DomainNUMATune{}
 	for i, c := range p.cells {
 		nodes = append(nodes, c.NUMA)
-		tune.MemNodes = append(tune.MemNodes, libvirtxml.DomainNUMATuneMemNode{CellID: uint(i), Mode: "strict", Nodeset: strconv.Itoa(c.NUMA)})
+		tune.MemNodes = append(tune.MemNodes, libvirtxml.DomainNUMATuneMemNode{CellID: uint(i), Mode: "strict",
+			Nodeset: strconv.Itoa(c.NUMA)})
 	}
 	tune.Memory = &libvirtxml.DomainNUMATuneMemory{Mode: "strict", Nodeset: inventory.CPUList(nodes)} // the emulator's own
 	return tune
@@ -47,7 +48,8 @@ func (p *plan) backing() *libvirtxml.DomainMemoryBacking {
 		}
 		return backing
 	}
-	p.warn("its memory is in plain pages: the host's NUMA nodes have not enough free huge pages; set some aside on the kernel's command line, as hugepagesz=1G hugepages=N")
+	p.warn("its memory is in plain pages: the host's NUMA nodes have not enough free huge pages; set some aside on the " +
+		"kernel's command line, as hugepagesz=1G hugepages=N")
 	return backing
 }
 

@@ -20,8 +20,9 @@ import (
 
 // Harness is a machine.
 type Harness struct {
-	Kernel   devices.Kernel
-	Physical string // address of a function with its own driver, that can have at least two virtual ones, each in a group of its own
+	Kernel devices.Kernel
+	// address of a function with its own driver, that can have at least two virtual ones, each in a group of its own
+	Physical string
 	// Hold opens an IOMMU group's device, and returns how to close it.
 	Hold func(address, group string) (release func() error, err error)
 	// Logf hears of each promise that was kept.
@@ -98,7 +99,8 @@ func refused(err error, wants ...error) error {
 
 func (c *contract) counts(context.Context) (err error) {
 	c.total, err = c.Kernel.Read(file(c.Physical, "sriov_totalvfs"))
-	return errors.Join(err, c.reads("0", file(c.Physical, "sriov_numvfs")), c.absent(file(c.Physical, "virtfn0"), file(c.Physical, "physfn")))
+	return errors.Join(err, c.reads("0", file(c.Physical, "sriov_numvfs")),
+		c.absent(file(c.Physical, "virtfn0"), file(c.Physical, "physfn")))
 }
 
 func (c *contract) tooMany(ctx context.Context) error {
@@ -122,7 +124,8 @@ func (c *contract) divide(ctx context.Context) (err error) {
 	if c.second, err = c.Kernel.Read(file(c.Physical, "virtfn1")); err != nil {
 		return err
 	}
-	return errors.Join(c.reads("2", file(c.Physical, "sriov_numvfs")), c.reads(c.Physical, file(c.first, "physfn"), file(c.second, "physfn")),
+	return errors.Join(c.reads("2", file(c.Physical, "sriov_numvfs")),
+		c.reads(c.Physical, file(c.first, "physfn"), file(c.second, "physfn")),
 		c.absent(file(c.first, "driver"), file(c.second, "driver"), file(c.Physical, "virtfn2")))
 }
 

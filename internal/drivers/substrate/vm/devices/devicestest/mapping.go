@@ -27,7 +27,8 @@ func RunMapping(ctx context.Context, m Mapping) error {
 	iov := path.Join("class/infiniband", m.Device, "iov")
 	port := func(of, kind, n string) string { return path.Join(iov, of, "ports/1", kind, n) }
 	own := path.Join("ports/1/pkey_idx")
-	first, second, last := path.Join(iov, m.Function, own, "0"), path.Join(iov, m.Function, own, "1"), path.Join(iov, m.Function, own, "126")
+	first, second, last := path.Join(iov, m.Function, own, "0"), path.Join(iov, m.Function, own, "1"),
+		path.Join(iov, m.Function, own, "126")
 	table, guid := path.Join(iov, "ports/1/pkeys"), path.Join(iov, "ports/1/admin_guids/1")
 	reads := func(file, want string) error {
 		got, err := m.Kernel.Read(file)
@@ -62,7 +63,8 @@ func RunMapping(ctx context.Context, m Mapping) error {
 			return errors.Join(refused(err, fs.ErrNotExist), err2)
 		}},
 		{"an entry leads where it is told, and nowhere", func() error {
-			return errors.Join(writes(first, "126", "126"), writes(first, "0x10", "16"), writes(first, "none", "none"), writes(last, "3", "3"), writes(last, "none", "none"))
+			return errors.Join(writes(first, "126", "126"), writes(first, "0x10", "16"), writes(first, "none", "none"),
+				writes(last, "3", "3"), writes(last, "none", "none"))
 		}},
 		{"slots that are not shown, and words, are refused", func() error {
 			var all error
@@ -81,7 +83,8 @@ func RunMapping(ctx context.Context, m Mapping) error {
 			return refused(err, unix.EACCES, fs.ErrPermission)
 		}},
 		{"a GUID is kept as it was written, without zeros before it", func() error {
-			return errors.Join(writes(guid, "0x0611223344556677", "611223344556677"), writes(guid, "0xffffffffffffffff", "ffffffffffffffff"))
+			return errors.Join(writes(guid, "0x0611223344556677", "611223344556677"),
+				writes(guid, "0xffffffffffffffff", "ffffffffffffffff"))
 		}},
 		{"the port's own GUID is not written, and nobody says so", func() error {
 			mine := path.Join(iov, "ports/1/admin_guids/0")

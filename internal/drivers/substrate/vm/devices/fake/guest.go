@@ -16,7 +16,8 @@ func (k *Kernel) Open(pid int, address string) error {
 			return fmt.Errorf("%s is not VFIO's", address)
 		}
 		for _, other := range k.functions {
-			if other.Group == f.Group && other.Class>>8 != bridge && other.bound != "" && other.bound != vfio && other.bound != "pci-stub" {
+			if other.Group == f.Group && other.Class>>8 != bridge && other.bound != "" && other.bound != vfio &&
+				other.bound != "pci-stub" {
 				return fmt.Errorf("group %s is not viable: %s has driver %s", f.Group, other.Address, other.bound)
 			}
 		}

@@ -31,7 +31,8 @@ type Function struct {
 	InfiniBand     bool
 	NVMe           string // its controller
 	Namespaces     int    // nobody's at first, if it can have virtual functions; else its own
-	// Mapped is the RDMA device of an adapter of mlx4, which maps partitions for its virtual functions, and Ports how many it has.
+	// Mapped is the RDMA device of an adapter of mlx4, which maps partitions for its virtual functions, and Ports how many it
+	// has.
 	// All its virtual functions are there from the start: their number is a parameter of the driver.
 	Mapped string
 	Ports  int
@@ -72,10 +73,12 @@ const (
 
 // New is a machine that has just booted: the host's drivers have taken what they take.
 func New(functions ...Function) *Kernel {
-	k := &Kernel{functions: map[string]*function{}, holders: map[string]int{}, deaf: map[string]bool{}, hanging: map[string]bool{}, ignored: map[string]bool{}}
+	k := &Kernel{functions: map[string]*function{}, holders: map[string]int{}, deaf: map[string]bool{},
+		hanging: map[string]bool{}, ignored: map[string]bool{}}
 	k.changed = sync.NewCond(&k.mu)
 	for _, f := range functions {
-		k.functions[f.Address] = &function{Function: f, bound: f.Driver, autoprobe: true, settings: make([]map[string]string, f.VFs), disk: newDisk(f)}
+		k.functions[f.Address] = &function{Function: f, bound: f.Driver, autoprobe: true,
+			settings: make([]map[string]string, f.VFs), disk: newDisk(f)}
 		for i := range k.functions[f.Address].settings {
 			k.functions[f.Address].settings[i] = fresh(f.InfiniBand)
 		}
@@ -205,7 +208,8 @@ func (k *Kernel) List(name string) ([]string, error) {
 		return names, nil
 	}
 	if driver, ok := strings.CutPrefix(name, "bus/pci/drivers/"); ok {
-		return append(slices.DeleteFunc(all, func(a string) bool { return k.functions[a].bound != driver }), "bind", "unbind"), nil
+		return append(slices.DeleteFunc(all, func(a string) bool { return k.functions[a].bound != driver }), "bind", "unbind"),
+			nil
 	}
 	if name == "block" {
 		return k.blocks(), nil
@@ -337,8 +341,9 @@ func (k *Kernel) divide(ctx context.Context, f *function, text string) error {
 func (k *Kernel) addVFs(f *function, n int) {
 	for i := range n {
 		v := &function{
-			Function: Function{Address: virtualAddress(f.Address, i), Group: f.Group + "0" + strconv.Itoa(i), Class: f.Class, Vendor: f.Vendor, ID: f.ID, Driver: f.VFDriver, Methods: f.Methods},
-			parent:   f, number: i, autoprobe: true,
+			Function: Function{Address: virtualAddress(f.Address, i), Group: f.Group + "0" + strconv.Itoa(i), Class: f.Class,
+				Vendor: f.Vendor, ID: f.ID, Driver: f.VFDriver, Methods: f.Methods},
+			parent: f, number: i, autoprobe: true,
 		}
 		if f.SharedGroup || f.Group == "" {
 			v.Group = f.Group

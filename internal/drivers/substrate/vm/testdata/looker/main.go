@@ -90,7 +90,8 @@ func look() map[string]string {
 	for _, pattern := range []string{
 		"/sys/devices/system/node/node*/cpulist", "/sys/devices/system/node/node*/distance", "/sys/devices/system/cpu/online",
 		"/sys/devices/system/cpu/cpu*/topology/thread_siblings_list", "/sys/devices/system/cpu/cpu*/topology/physical_package_id",
-		"/sys/class/net/eth0/address", "/sys/block/vd*/serial", "/sys/block/vd*/ro", "/proc/cmdline", "/proc/1/cmdline", "/proc/interrupts",
+		"/sys/class/net/eth0/address", "/sys/block/vd*/serial", "/sys/block/vd*/ro", "/proc/cmdline", "/proc/1/cmdline",
+		"/proc/interrupts",
 		"/proc/irq/*/smp_affinity_list",
 	} {
 		found, _ := filepath.Glob(pattern)
@@ -125,7 +126,8 @@ func settle(at protocol.Attachment) error {
 		func() error { return netlink.AddrReplace(nic, address) },
 		func() error { return netlink.LinkSetUp(nic) },
 		func() error {
-			return netlink.NeighSet(&netlink.Neigh{LinkIndex: nic.Attrs().Index, Family: unix.AF_INET, State: unix.NUD_PERMANENT, IP: gateway, HardwareAddr: mac})
+			return netlink.NeighSet(&netlink.Neigh{LinkIndex: nic.Attrs().Index, Family: unix.AF_INET, State: unix.NUD_PERMANENT,
+				IP: gateway, HardwareAddr: mac})
 		},
 		// As the agent does not: whatever the gateway would pass on.
 		func() error { return netlink.RouteReplace(&netlink.Route{LinkIndex: nic.Attrs().Index, Gw: gateway}) },
