@@ -75,7 +75,7 @@ queues:
 			"later -p cpu --wrap hostname")
 		r.Until("describe says why they wait", func() bool {
 			out := r.Run("describe", "grow")
-			return strings.Contains(out, "it asks for 5 nodes, and queue cpu may have 4") &&
+			return strings.Contains(out, "it asks for 5 nodes, but queue cpu may have 4") &&
 				strings.Contains(out, "Slurm says JobHeldUser") && strings.Contains(out, "Slurm says BeginTime")
 		})
 		if !gone() {

@@ -179,7 +179,7 @@ func TestAQueueThatGoesLetsItsJobsEnd(t *testing.T) {
 	}
 	r.Until("the witness runs", running)
 	r.Until("the plan knows of the job", func() bool { // from the head's next report on
-		return regexp.MustCompile(`debug1 +goes +1 +now, once 1 job has ended +queue debug goes`).
+		return regexp.MustCompile(`debug1 +goes +1 +now, once 1 job has ended +queue debug is removed`).
 			MatchString(r.Run("plan", "-f", one))
 	})
 	r.Run("apply", "-f", one)

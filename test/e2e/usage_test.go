@@ -151,9 +151,11 @@ type secret struct{ what, value string }
 func secretsOf(r *rig.Rig, cluster string) (all []secret) {
 	r.Helper()
 	add := func(what, value string) {
-		// Of a key in PEM the middle line is enough to know it by.
-		lines := strings.Split(strings.TrimSpace(value), "\n")
-		if value = lines[len(lines)/2]; len(value) < 16 {
+		value = strings.TrimSpace(value)
+		if lines := strings.Split(value, "\n"); strings.HasPrefix(value, "-----BEGIN ") {
+			value = lines[len(lines)/2] // of a key in PEM it is enough to know it by; bytes of chance may hold line ends
+		}
+		if len(value) < 16 {
 			r.Fatalf("%s is too short to look for: %d bytes", what, len(value))
 		}
 		all = append(all, secret{what, value})
