@@ -15,20 +15,23 @@ lane='^muster/(internal/(kit/netns|rack|noded|hostd|boot|drivers/(power|switch|s
 pure='^muster/internal/(door/access|drivers/scheduler/gpus|inventory|kinds/meter/usage|kit/printable|place(/.*)?|spec)$'
 # What computes for less than half of its time: for machines that boot, for nodes that are lost, for an answer that nobody gives.
 waits='^muster/(internal/(core|noded|rack|serve|drivers/substrate/local)|test/(attack|bootattack|crash|e2e|fabric))$'
-# The longest, in this order. The others take seconds each, and are one run of each kind.
+# The longest, in this order. The others take seconds each, and are one run of each kind, which takes minutes.
 long=(noded boot/firststage kinds drivers/substrate/vm api rack serve core drivers/substrate/local boot/netboot)
 long=("${long[@]/#/muster/internal/}")
 long=(muster/test/{e2e,metal,bootattack,crash,fabric,attack} "${long[@]}")
 
-# queue prints the packages of one run on a line.
+# queue prints the packages of one run on a line. The small ones come after the first few: a core that were left with them alone at
+# the end would have minutes to do.
 queue() {
-	local packages
+	local packages first=4
 	packages=$("$GO" list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...) || return
-	printf '%s\n' "${long[@]}" | grep -xFf <(echo "$packages") # a package may have moved
+	printf '%s\n' "${long[@]:0:first}" | grep -xFf <(echo "$packages") # a package may have moved
+	printf '%s\n' "${long[@]:first}" | grep -xFf <(echo "$packages") >"$outputs/later"
 	packages=$(grep -vxFf <(printf '%s\n' "${long[@]}") <<<"$packages")
 	grep -Ev "$lane|$pure" <<<"$packages" | paste -sd ' '
 	grep -E "$lane" <<<"$packages" | paste -sd ' '
 	grep -E "$pure" <<<"$packages" | paste -sd ' '
+	cat "$outputs/later"
 }
 
 # run tests packages of one kind, one after the other. Arguments: the packages, --, what else goes to `go test`.

@@ -249,7 +249,7 @@ func (s *site) until(what string, is func() bool) {
 	s.Helper()
 	for end := time.Now().Add(5 * time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			s.Fatalf("not within 20 s: %s", what)
+			s.Fatalf("not within five minutes: %s", what)
 		}
 	}
 }
