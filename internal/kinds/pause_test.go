@@ -258,6 +258,7 @@ func TestControllersThatComeAndGoFinishAPauseAndAResume(t *testing.T) {
 			time.Sleep(wait)
 			again()
 			s.untilPaused(id)
+			s.untilFree(5) // else a resume is refused, rightly: a machine is being prepared
 			if err := s.resume(id); err != nil {
 				t.Fatal(err)
 			}
