@@ -63,8 +63,10 @@ func (tx *Tx) writeEvents(ctx context.Context) error {
 		if !e.At.IsZero() {
 			at = e.At.UnixMilli()
 		}
-		_, err := tx.Exec(ctx, `INSERT INTO event (seq, at, type, project, cluster_id, cluster, node, machine, phase, text, request)
-			VALUES ($1, CASE WHEN CAST($11 AS BIGINT) = 0 THEN now_ms() ELSE CAST($11 AS BIGINT) END, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		_, err := tx.Exec(ctx, `INSERT INTO event (seq, at, type, project, cluster_id, cluster, node, machine, phase, text,
+			request)
+			VALUES ($1, CASE WHEN CAST($11 AS BIGINT) = 0 THEN now_ms() ELSE CAST($11 AS BIGINT) END, $2, $3, $4, $5, $6, $7, $8,
+			$9, $10)`,
 			seq-int64(len(tx.events))+int64(i)+1, e.Type, e.Project, e.ClusterID, e.Cluster, e.Node, e.Machine, string(e.Phase),
 			e.Text, telemetry.RequestOf(ctx), at)
 		if err != nil {

@@ -74,9 +74,11 @@ func (s *Store) makeTables(ctx context.Context) error {
 // migrationWords are what migrations ask for that each database says in a way of its own: {{devices}} are all devices of
 // machines that are nobody's guests, by machine_id, kind and guid, out of what is known of the machines.
 var migrationWords = map[dialect]*strings.Replacer{
-	sqliteFile: strings.NewReplacer("{{devices}}", `(SELECT m.id AS machine_id, json_extract(e.value, '$.kind') AS kind, json_extract(e.value, '$.guid') AS guid
+	sqliteFile: strings.NewReplacer("{{devices}}", `(SELECT m.id AS machine_id, json_extract(e.value, '$.kind') AS kind,
+		json_extract(e.value, '$.guid') AS guid
 		FROM machine m, json_each(m.facts, '$.devices') e WHERE m.host_id IS NULL AND m.phase <> 'removed')`),
-	postgres: strings.NewReplacer("{{devices}}", `(SELECT m.id AS machine_id, e.value ->> 'kind' AS kind, e.value ->> 'guid' AS guid
+	postgres: strings.NewReplacer("{{devices}}", `(SELECT m.id AS machine_id, e.value ->> 'kind' AS kind,
+		e.value ->> 'guid' AS guid
 		FROM machine m, jsonb_array_elements(COALESCE(NULLIF(CAST(m.facts AS jsonb) -> 'devices', 'null'), '[]')) AS e(value)
 		WHERE m.host_id IS NULL AND m.phase <> 'removed')`),
 }

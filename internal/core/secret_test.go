@@ -130,8 +130,10 @@ func older(t *testing.T, url string) openly {
 		if err != nil {
 			t.Fatal(err)
 		}
-		do(t, db, `INSERT INTO cluster (id, project, name, spec, image, desired, generation, munge_key, segment, created_at, created_by, phase, phase_at, wake_at)
-			VALUES ($1, 'default', $1, '{}', 'sha256:00', 'present', 1, $2, 0, 1, 'admin', 'deleted', 1, 1)`, fmt.Sprintf("c%03d", i), string(text))
+		do(t, db, `INSERT INTO cluster (id, project, name, spec, image, desired, generation, munge_key, segment, created_at,
+			created_by, phase, phase_at, wake_at)
+			VALUES ($1, 'default', $1, '{}', 'sha256:00', 'present', 1, $2, 0, 1, 'admin', 'deleted', 1,
+			1)`, fmt.Sprintf("c%03d", i), string(text))
 	}
 	do(t, db, `UPDATE cluster SET munge_key = '""' WHERE id > 'c060'`)
 	if err := db.Close(); err != nil {

@@ -50,8 +50,10 @@ func Count(ctx context.Context, tx *core.Tx) (Census, error) {
 		return c, fmt.Errorf("count what projects have: %w", err)
 	}
 	var oldest int64
-	err := tx.Row(ctx, `SELECT COALESCE(MAX(now_ms() - o.seen_at), 0), COALESCE(SUM(CASE WHEN now_ms() - o.seen_at > $1 THEN 1 ELSE 0 END), 0)
-		FROM node n JOIN observed o ON o.node_id = n.id WHERE n.phase = 'ready'`, Silence.Milliseconds()).Scan(&oldest, &c.Heard.Silent)
+	err := tx.Row(ctx, `SELECT COALESCE(MAX(now_ms() - o.seen_at), 0), COALESCE(SUM(CASE WHEN now_ms() - o.seen_at > $1 THEN 1
+		ELSE 0 END), 0)
+		FROM node n JOIN observed o ON o.node_id = n.id
+		WHERE n.phase = 'ready'`, Silence.Milliseconds()).Scan(&oldest, &c.Heard.Silent)
 	if err != nil {
 		return c, fmt.Errorf("count silent nodes: %w", err)
 	}
@@ -99,7 +101,8 @@ func countProjects(ctx context.Context, tx *core.Tx, c *Census) error {
 	}
 	scan := func(r core.Scanner) (p project, err error) { return p, r.Scan(&p.name, &p.Clusters, &p.Nodes) }
 	all, err := core.List(ctx, tx, scan, `SELECT c.project, COUNT(DISTINCT c.id), COUNT(n.id)
-		FROM cluster c LEFT JOIN node n ON n.cluster_id = c.id AND n.phase <> 'gone' WHERE c.phase <> 'deleted' GROUP BY c.project`)
+		FROM cluster c LEFT JOIN node n ON n.cluster_id = c.id AND n.phase <> 'gone'
+		WHERE c.phase <> 'deleted' GROUP BY c.project`)
 	for _, p := range all {
 		c.Projects[p.name] = p.ProjectTotals
 	}

@@ -29,10 +29,9 @@ func tasksOf(ctx context.Context, tx *core.Tx, self node.Node) ([]protocol.Task,
 	var tasks []protocol.Task
 	for _, t := range rows {
 		w := t.Work
-		tasks = append(tasks, protocol.Task{ID: t.ID, Account: t.Account, System: t.System(), Command: w.Command,
-			Script: w.Script,
-			Queue:  w.Queue, Nodes: w.Nodes, On: w.On, Ranks: w.Ranks, Whole: w.Whole, Limit: w.Limit, Cancel: t.Cancel,
-			Boot: t.Boot})
+		tasks = append(tasks, protocol.Task{ID: t.ID, Account: t.Account, System: t.System(), Boot: t.Boot, Cancel: t.Cancel,
+			Command: w.Command, Script: w.Script, Queue: w.Queue, Nodes: w.Nodes, On: w.On, Ranks: w.Ranks, Whole: w.Whole,
+			Limit: w.Limit})
 	}
 	return tasks, err
 }

@@ -74,7 +74,7 @@ type taskRun struct {
 	failed string
 }
 
-// taskRecord is what has to be known of a task after the head has booted anew. It is written before the task is submitted:
+// taskRecord is what has to be known of a task after the head has rebooted. It is written before the task is submitted:
 // whoever finds one without a job does not know whether it was.
 type taskRecord struct {
 	Job   string               `json:"job,omitempty"`
@@ -198,7 +198,7 @@ func (r *taskRun) live(ctx context.Context) {
 		r.tell()
 		return
 	case !noted && r.task.Boot != r.duty.boot:
-		r.end(ctx, protocol.TaskLost, nil, "the head has booted anew and knows nothing of it")
+		r.end(ctx, protocol.TaskLost, nil, "the head has rebooted and knows nothing of it")
 		return
 	case r.record.Job == "" && !r.begin(ctx, noted):
 		return
@@ -206,7 +206,7 @@ func (r *taskRun) live(ctx context.Context) {
 	r.follow(ctx)
 }
 
-// begin submits the task, unless it was submitted perhaps before the head booted anew. It says whether there is a job.
+// begin submits the task, unless it was submitted perhaps before the head rebooted. It says whether there is a job.
 func (r *taskRun) begin(ctx context.Context, noted bool) bool {
 	work := r.work()
 	if !r.find(ctx, work) {
@@ -217,7 +217,7 @@ func (r *taskRun) begin(ctx context.Context, noted bool) bool {
 		return r.note(ctx)
 	case noted:
 		r.end(ctx, protocol.TaskLost, nil,
-			"the head booted anew while it was being started, and the scheduler knows nothing of it")
+			"the head rebooted while it was being started, and the scheduler knows nothing of it")
 		return false
 	case len(r.wake) > 0:
 		r.end(ctx, protocol.TaskCancelled, nil, "cancelled before it began")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"muster/internal/inventory"
 	"muster/internal/place/topology"
 )
 
@@ -301,9 +300,4 @@ func LayoutOf(m *topology.Map, machines []string) Layout {
 		l.Mean = float64(sum) / float64(pairs)
 	}
 	return l
-}
-
-// Known says whether any of the machines is on the map.
-func Known(m *topology.Map, machines []inventory.Machine) bool {
-	return slices.ContainsFunc(machines, func(one inventory.Machine) bool { _, known := m.At(one.ID); return known })
 }

@@ -126,27 +126,9 @@ func (c *Client) ReadDir(h Handle) (names []string, err error) {
 	return names, err
 }
 
-// ReadLink reads where a symbolic link leads.
-func (c *Client) ReadLink(h Handle) (to string, err error) {
-	err = c.Compound(at(h), Op{code: opReadLink, result: func(r *reader) { to = string(r.opaque()) }})
-	return to, err
-}
-
-// Access asks which of read 1, look up 2, modify 4, extend 8, delete 16 and execute 32 the server lets the user do.
-func (c *Client) Access(h Handle) (may uint32, err error) {
-	err = c.Compound(at(h), Op{code: opAccess, args: encode(63), result: func(r *reader) { r.word(); may = r.word() }})
-	return may, err
-}
-
 // Chmod sets a file's mode.
 func (c *Client) Chmod(h Handle, mode uint32) error {
 	args := encode(0, uint64(0), 0, 2, 0, bitMode, encode(mode))
-	return c.Compound(at(h), Op{code: opSetAttr, args: args, result: bitmap})
-}
-
-// Chown sets a file's owner and group, numbers in decimal or names.
-func (c *Client) Chown(h Handle, owner, group string) error {
-	args := encode(0, uint64(0), 0, 2, 0, bitOwner|bitGroup, encode(owner, group))
 	return c.Compound(at(h), Op{code: opSetAttr, args: args, result: bitmap})
 }
 

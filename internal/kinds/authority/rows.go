@@ -129,7 +129,8 @@ type Trust struct {
 // SaveTrust notes what an agent lives by since its join.
 func SaveTrust(ctx context.Context, tx *core.Tx, t Trust) error {
 	_, err := tx.Exec(ctx, `INSERT INTO trust (subject, boot, agents, tokens, hosts) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (subject) DO UPDATE SET boot = excluded.boot, agents = excluded.agents, tokens = excluded.tokens, hosts = excluded.hosts`,
+		ON CONFLICT (subject) DO UPDATE SET boot = excluded.boot, agents = excluded.agents, tokens = excluded.tokens,
+		hosts = excluded.hosts`,
 		t.Subject, t.Boot, t.Agents, t.Tokens, t.Hosts)
 	if err != nil {
 		return fmt.Errorf("note what agent %s lives by: %w", t.Subject, err)
@@ -161,10 +162,13 @@ func Dependents(ctx context.Context, tx *core.Tx) ([]Dependent, error) {
 		err = r.Scan(&d.Subject, &d.Boot, &d.Name, &d.Up, &d.Revision, &d.Told, &d.Agents, &d.Tokens, &d.Hosts)
 		return d, err
 	}
-	all, err := core.List(ctx, tx, scan, `SELECT n.id, n.boot, c.project || '/' || c.name || ' ' || n.name, CASE WHEN n.phase IN ('testing', 'ready', 'draining') THEN 1 ELSE 0 END,
+	all, err := core.List(ctx, tx, scan, `SELECT n.id, n.boot, c.project || '/' || c.name || ' ' || n.name, CASE
+		WHEN n.phase IN ('testing', 'ready', 'draining') THEN 1 ELSE 0 END,
 			COALESCE(o.revision, 0) - n.news, c.revision, COALESCE(t.agents, 0), COALESCE(t.tokens, 0), COALESCE(t.hosts, 0)
-		FROM node n JOIN cluster c ON c.id = n.cluster_id LEFT JOIN observed o ON o.node_id = n.id AND o.boot = n.boot LEFT JOIN trust t ON t.subject = n.id AND t.boot = n.boot
-		WHERE n.boot > 0 AND (n.phase IN ('booting', 'joining', 'testing', 'ready', 'draining') OR n.phase = 'pending' AND n.sleeps = 1)
+		FROM node n JOIN cluster c ON c.id = n.cluster_id LEFT JOIN observed o ON o.node_id = n.id AND o.boot = n.boot
+		LEFT JOIN trust t ON t.subject = n.id AND t.boot = n.boot
+		WHERE n.boot > 0 AND (n.phase IN ('booting', 'joining', 'testing', 'ready', 'draining') OR n.phase = 'pending'
+		AND n.sleeps = 1)
 		UNION ALL
 		SELECT m.id, b.number, 'machine ' || m.name, 0, 0, 0, COALESCE(t.agents, 0), COALESCE(t.tokens, 0), COALESCE(t.hosts, 0)
 		FROM boot b JOIN machine m ON m.id = b.machine_id LEFT JOIN trust t ON t.subject = b.subject AND t.boot = b.number
@@ -177,7 +181,8 @@ func Dependents(ctx context.Context, tx *core.Tx) ([]Dependent, error) {
 
 // ForgetTrust drops what agents lived by whose boot is over.
 func ForgetTrust(ctx context.Context, tx *core.Tx) error {
-	_, err := tx.Exec(ctx, `DELETE FROM trust WHERE NOT EXISTS (SELECT 1 FROM node n WHERE n.id = trust.subject AND n.phase <> 'gone')
+	_, err := tx.Exec(ctx, `DELETE FROM trust WHERE NOT EXISTS (SELECT 1 FROM node n WHERE n.id = trust.subject
+		AND n.phase <> 'gone')
 		AND NOT EXISTS (SELECT 1 FROM boot b WHERE b.subject = trust.subject)`)
 	if err != nil {
 		return fmt.Errorf("forget what agents lived by: %w", err)

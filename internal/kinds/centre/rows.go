@@ -163,7 +163,8 @@ func List(ctx context.Context, tx *core.Tx) ([]Centre, error) { return list(ctx,
 
 // list lists those of a name, "" for all.
 func list(ctx context.Context, tx *core.Tx, name string) ([]Centre, error) {
-	all, err := core.List(ctx, tx, scan, `SELECT name, login, host_ca, host_keys, probe, created_at, asked_at, looked_at, seen_at, lost_at, reason, system, queues
+	all, err := core.List(ctx, tx, scan, `SELECT name, login, host_ca, host_keys, probe, created_at, asked_at, looked_at,
+		seen_at, lost_at, reason, system, queues
 		FROM centre WHERE $1 = '' OR name = $1 ORDER BY name`, name)
 	if err != nil {
 		return nil, fmt.Errorf("list centres: %w", err)
@@ -234,7 +235,8 @@ func scan(r core.Scanner) (Centre, error) {
 func Due(ctx context.Context, tx *core.Tx, every time.Duration) (Centre, error) {
 	scan := func(r core.Scanner) (name string, err error) { return name, r.Scan(&name) }
 	name, err := core.One(ctx, tx, scan, `UPDATE centre SET asked_at = now_ms() WHERE name = (
-			SELECT name FROM centre WHERE asked_at <= now_ms() - $1 ORDER BY asked_at LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING name`, every.Milliseconds())
+			SELECT name FROM centre WHERE asked_at <= now_ms() - $1
+			ORDER BY asked_at LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING name`, every.Milliseconds())
 	if err != nil {
 		return Centre{}, fmt.Errorf("find a centre to look at: %w", err)
 	}

@@ -91,7 +91,8 @@ func Tenures(ctx context.Context, tx *core.Tx) ([]NodeLease, error) {
 		return h, err
 	}
 	tenures, err := core.List(ctx, tx, scan, `SELECT n.cluster_id, n.queue, s.slot, n.class, n.machine_id, n.desired
-		FROM node n JOIN seat s ON s.cluster_id = n.cluster_id AND s.name = n.name WHERE n.phase <> 'gone' ORDER BY n.cluster_id, s.slot`)
+		FROM node n JOIN seat s ON s.cluster_id = n.cluster_id AND s.name = n.name WHERE n.phase <> 'gone' ORDER BY n.cluster_id,
+		s.slot`)
 	if err != nil {
 		return nil, fmt.Errorf("list who holds machines: %w", err)
 	}

@@ -150,7 +150,8 @@ func Add(ctx context.Context, tx *core.Tx, c Cluster) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO cluster (id, project, name, spec, image, desired, generation, munge_key, segment, created_at, created_by, phase, phase_at, wake_at)
+	_, err = tx.Exec(ctx, `INSERT INTO cluster (id, project, name, spec, image, desired, generation, munge_key, segment,
+		created_at, created_by, phase, phase_at, wake_at)
 		VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $8, now_ms(), $9, $10, now_ms(), now_ms())`,
 		c.ID, c.Project, c.Name, string(document), c.Image, string(core.Present), key, segment, c.CreatedBy, string(core.Pending))
 	if core.Taken(err) && !tx.LostRace(err) {
@@ -230,7 +231,8 @@ func ChangeSpec(ctx context.Context, tx *core.Tx, id string, s spec.Cluster, dra
 		return 0, err
 	}
 	var generation int64
-	err = tx.Row(ctx, `UPDATE cluster SET spec = $1, drain_for = $2, generation = generation + 1, revision = revision + 1, `+core.Woken+`
+	err = tx.Row(ctx, `UPDATE cluster SET spec = $1, drain_for = $2, generation = generation + 1, revision = revision + 1,
+		`+core.Woken+`
 		WHERE id = $3 RETURNING generation`, string(document), drainFor.Milliseconds(), id).Scan(&generation)
 	if err != nil {
 		return 0, fmt.Errorf("change cluster %s: %w", id, err)

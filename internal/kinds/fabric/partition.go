@@ -194,7 +194,8 @@ func Join(ctx context.Context, tx *core.Tx, node, cluster string, m inventory.Ma
 				return err
 			}
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO partition_member (partition_id, fabric_id, guid, kind, node_id, full_member, since) VALUES ($1, $2, $3, $4, $5, 1, $6)
+		_, err = tx.Exec(ctx, `INSERT INTO partition_member (partition_id, fabric_id, guid, kind, node_id, full_member, since)
+			VALUES ($1, $2, $3, $4, $5, 1, $6)
 			ON CONFLICT (partition_id, guid, COALESCE(node_id, '')) DO UPDATE SET wanted = 1, since = excluded.since`,
 			partition, f.ID, j.GUID.String(), string(j.kind), node, revisions[f.ID])
 		if err != nil {
@@ -267,7 +268,8 @@ func fits(ctx context.Context, tx *core.Tx, fabricName, machine, partition strin
 	var capacity, used int
 	err := tx.Row(ctx, `SELECT COALESCE((SELECT capacity FROM port_seen WHERE guid = $1), 0),
 			(SELECT COUNT(*) FROM partition p WHERE p.fabric_id = $2 AND p.id <> $3
-			    AND (p.open = 1 AND p.wanted = 1 OR EXISTS (SELECT 1 FROM partition_member m WHERE m.partition_id = p.id AND m.guid = $1)))`,
+			    AND (p.open = 1 AND p.wanted = 1 OR EXISTS (SELECT 1 FROM partition_member m WHERE m.partition_id = p.id
+			AND m.guid = $1)))`,
 		j.GUID.String(), j.Fabric, partition).Scan(&capacity, &used)
 	if err != nil {
 		return fmt.Errorf("count the keys of port %s: %w", j.GUID, err)
@@ -312,8 +314,10 @@ func tables(ctx context.Context, tx *core.Tx) (tables map[fabric.GUID]table, hel
 	}
 	_, err = core.List(ctx, tx, scan, `SELECT f.guid, COALESCE(s.capacity, 0),
 			(SELECT COUNT(*) FROM partition p WHERE p.fabric_id = f.fabric_id AND p.open = 1 AND p.wanted = 1)
-			    + (SELECT COUNT(DISTINCT p.id) FROM partition_member m JOIN partition p ON p.id = m.partition_id WHERE m.guid = f.guid AND NOT (p.open = 1 AND p.wanted = 1)),
-			CASE WHEN EXISTS (SELECT 1 FROM partition_member m WHERE m.guid = f.guid AND m.kind IN ('port', 'shared')) THEN 1 ELSE 0 END
+			    + (SELECT COUNT(DISTINCT p.id) FROM partition_member m JOIN partition p ON p.id = m.partition_id
+			WHERE m.guid = f.guid AND NOT (p.open = 1 AND p.wanted = 1)),
+			CASE WHEN EXISTS (SELECT 1 FROM partition_member m WHERE m.guid = f.guid AND m.kind IN ('port', 'shared')) THEN 1
+			ELSE 0 END
 		FROM fabric_port f LEFT JOIN port_seen s ON s.guid = f.guid`)
 	if err != nil {
 		return nil, nil, fmt.Errorf("count the keys of all ports: %w", err)
@@ -382,10 +386,13 @@ func Leave(ctx context.Context, tx *core.Tx, node string) error {
 	return nil
 }
 
-const nodePortColumns = `m.partition_id, m.guid, m.kind, COALESCE(m.node_id, ''), m.full_member, m.wanted, m.since, f.id, f.name, p.pkey, f.applied, f.seen,
-	COALESCE(s.guid, ''), COALESCE(s.entries, ''), COALESCE(s.capacity, 0), COALESCE(s.answered, 0), COALESCE(s.surplus, ''), COALESCE(s.missing, ''),
+const nodePortColumns = `m.partition_id, m.guid, m.kind, COALESCE(m.node_id, ''), m.full_member, m.wanted, m.since, f.id, f.name,
+	p.pkey, f.applied, f.seen,
+	COALESCE(s.guid, ''), COALESCE(s.entries, ''), COALESCE(s.capacity, 0), COALESCE(s.answered, 0), COALESCE(s.surplus, ''),
+	COALESCE(s.missing, ''),
 	COALESCE(s.seen_at, 0), COALESCE(s.odd_at, 0)
-	FROM partition_member m JOIN partition p ON p.id = m.partition_id JOIN fabric f ON f.id = m.fabric_id LEFT JOIN port_seen s ON s.guid = m.guid `
+	FROM partition_member m JOIN partition p ON p.id = m.partition_id JOIN fabric f ON f.id = m.fabric_id
+	LEFT JOIN port_seen s ON s.guid = m.guid `
 
 func scanNodePort(r core.Scanner) (NodePort, error) {
 	var p NodePort
@@ -457,7 +464,8 @@ func Waiting(ctx context.Context, tx *core.Tx, fabricID string) (nodes, machines
 	nodes, err = core.List(ctx, tx, scan, `SELECT DISTINCT n.id FROM partition_member m JOIN node n ON n.id = m.node_id
 		WHERE m.fabric_id = $1 AND n.phase IN ('attaching', 'joining', 'releasing', 'failed')`, fabricID)
 	if err == nil {
-		machines, err = core.List(ctx, tx, scan, `SELECT DISTINCT p.machine_id FROM partition_member m JOIN fabric_port p ON p.guid = m.guid
+		machines, err = core.List(ctx, tx, scan, `SELECT DISTINCT p.machine_id FROM partition_member m
+			JOIN fabric_port p ON p.guid = m.guid
 			JOIN machine h ON h.id = p.machine_id WHERE m.fabric_id = $1 AND m.wanted = 0 AND h.phase = 'inspecting'`, fabricID)
 	}
 	if err != nil {
@@ -471,8 +479,10 @@ func Partitions(ctx context.Context, tx *core.Tx, fabricID string) ([]Partition,
 	scan := func(r core.Scanner) (p Partition, err error) {
 		return p, r.Scan(&p.ID, &p.Fabric, &p.Key, &p.ClusterID, &p.Cluster, &p.Name, &p.Open, &p.Wanted)
 	}
-	all, err := core.List(ctx, tx, scan, `SELECT p.id, p.fabric_id, p.pkey, COALESCE(p.cluster_id, ''), COALESCE(c.name, ''), p.name, p.open, p.wanted
-		FROM partition p LEFT JOIN cluster c ON c.id = p.cluster_id WHERE `+ofFabric("p.fabric_id", fabricID)+` ORDER BY p.fabric_id, p.pkey`, fabricID)
+	all, err := core.List(ctx, tx, scan, `SELECT p.id, p.fabric_id, p.pkey, COALESCE(p.cluster_id, ''), COALESCE(c.name, ''),
+		p.name, p.open, p.wanted
+		FROM partition p LEFT JOIN cluster c ON c.id = p.cluster_id
+		WHERE `+ofFabric("p.fabric_id", fabricID)+` ORDER BY p.fabric_id, p.pkey`, fabricID)
 	if err != nil || len(all) == 0 {
 		return all, err
 	}
@@ -485,7 +495,8 @@ func Partitions(ctx context.Context, tx *core.Tx, fabricID string) ([]Partition,
 		m.Membership = membership(full)
 		return m, m.GUID.UnmarshalText([]byte(guid))
 	}
-	members, err := core.List(ctx, tx, scanMember, `SELECT partition_id, guid, kind, COALESCE(node_id, ''), full_member, wanted, since
+	members, err := core.List(ctx, tx, scanMember, `SELECT partition_id, guid, kind, COALESCE(node_id, ''), full_member, wanted,
+		since
 		FROM partition_member WHERE `+ofFabric("fabric_id", fabricID)+` ORDER BY guid`, fabricID)
 	if err != nil {
 		return nil, fmt.Errorf("list members of fabric %s: %w", fabricID, err)
@@ -522,7 +533,8 @@ func FreeKeys(ctx context.Context, tx *core.Tx, fabricID string, held map[fabric
 	}
 	scan := func(r core.Scanner) (p row, err error) { return p, r.Scan(&p.id, &p.key) }
 	over, err := core.List(ctx, tx, scan, `SELECT p.id, p.pkey FROM partition p LEFT JOIN cluster c ON c.id = p.cluster_id
-		WHERE p.fabric_id = $1 AND (p.wanted = 0 OR c.phase = 'deleted') AND NOT EXISTS (SELECT 1 FROM partition_member m WHERE m.partition_id = p.id)`, fabricID)
+		WHERE p.fabric_id = $1 AND (p.wanted = 0 OR c.phase = 'deleted') AND NOT EXISTS (SELECT 1 FROM partition_member m
+		WHERE m.partition_id = p.id)`, fabricID)
 	for _, p := range over {
 		if err == nil && !held[p.key] {
 			_, err = tx.Exec(ctx, `DELETE FROM partition WHERE id = $1`, p.id)

@@ -113,7 +113,8 @@ func Add(ctx context.Context, tx *core.Tx, f Fabric) error {
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO fabric (id, name, driver, config, managers, desired, created_at, created_by, phase, phase_at, wake_at)
+	_, err := tx.Exec(ctx, `INSERT INTO fabric (id, name, driver, config, managers, desired, created_at, created_by, phase,
+		phase_at, wake_at)
 		VALUES ($1, $2, $3, $4, $5, $6, now_ms(), $7, $8, now_ms(), now_ms())`,
 		f.ID, f.Name, f.Driver, string(config), string(managers), string(core.Present), f.CreatedBy, string(core.Pending))
 	if core.Taken(err) {
@@ -211,9 +212,11 @@ func SaveSeen(ctx context.Context, tx *core.Tx, id string, revision int64, chang
 			return err
 		}
 		odd := len(p.Surplus) > 0
-		_, err = tx.Exec(ctx, `INSERT INTO port_seen (guid, fabric_id, entries, capacity, answered, surplus, missing, seen_at, odd_at)
+		_, err = tx.Exec(ctx, `INSERT INTO port_seen (guid, fabric_id, entries, capacity, answered, surplus, missing, seen_at,
+			odd_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms(), now_ms() * CAST($8 AS BIGINT))
-			ON CONFLICT (guid) DO UPDATE SET fabric_id = excluded.fabric_id, entries = excluded.entries, capacity = excluded.capacity,
+			ON CONFLICT (guid) DO UPDATE SET fabric_id = excluded.fabric_id, entries = excluded.entries,
+			capacity = excluded.capacity,
 				answered = excluded.answered, surplus = excluded.surplus, missing = excluded.missing, seen_at = excluded.seen_at,
 				odd_at = CASE WHEN excluded.odd_at > 0 AND port_seen.odd_at > 0 THEN port_seen.odd_at ELSE excluded.odd_at END`,
 			p.GUID.String(), id, string(entries), p.Capacity, core.Flag(p.Answered), string(surplus), string(missing),
@@ -353,7 +356,8 @@ func portsWhere(ctx context.Context, tx *core.Tx, condition, value string) ([]Po
 func PutPorts(ctx context.Context, tx *core.Tx, id string, ports []Port, snapshot string) error {
 	for _, p := range ports {
 		n, err := tx.Exec(ctx, `INSERT INTO fabric_port (guid, fabric_id, adapter, number, name) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (guid) DO UPDATE SET adapter = excluded.adapter, number = excluded.number, name = excluded.name WHERE fabric_port.fabric_id = excluded.fabric_id`,
+			ON CONFLICT (guid) DO UPDATE SET adapter = excluded.adapter, number = excluded.number, name = excluded.name
+			WHERE fabric_port.fabric_id = excluded.fabric_id`,
 			p.GUID.String(), id, p.Adapter.String(), p.Number, p.Name)
 		if err == nil && n == 0 {
 			err = ErrInUse
@@ -387,7 +391,8 @@ func Snapshot(ctx context.Context, tx *core.Tx, id string) (text string, at time
 // it.
 func GivePort(ctx context.Context, tx *core.Tx, guid fabric.GUID, machine string, assigned bool) error {
 	n, err := tx.Exec(ctx, `UPDATE fabric_port SET machine_id = CASE WHEN $2 = '' THEN NULL ELSE $2 END, assigned = $3
-		WHERE guid = $1 AND NOT EXISTS (SELECT 1 FROM partition_member m WHERE m.guid = fabric_port.guid AND m.kind <> 'site')`, guid.String(), machine, core.Flag(assigned))
+		WHERE guid = $1 AND NOT EXISTS (SELECT 1 FROM partition_member m WHERE m.guid = fabric_port.guid
+		AND m.kind <> 'site')`, guid.String(), machine, core.Flag(assigned))
 	if err == nil && n == 0 {
 		return usedPort(ctx, tx, guid)
 	}
@@ -450,7 +455,8 @@ type ClusterKey struct {
 // KeysOf lists a cluster's partitions by fabric.
 func KeysOf(ctx context.Context, tx *core.Tx, cluster string) ([]ClusterKey, error) {
 	scan := func(r core.Scanner) (k ClusterKey, err error) { return k, r.Scan(&k.Fabric, &k.Key, &k.Ports) }
-	keys, err := core.List(ctx, tx, scan, `SELECT f.name, p.pkey, (SELECT COUNT(DISTINCT m.guid) FROM partition_member m WHERE m.partition_id = p.id AND m.wanted = 1)
+	keys, err := core.List(ctx, tx, scan, `SELECT f.name, p.pkey, (SELECT COUNT(DISTINCT m.guid) FROM partition_member m
+		WHERE m.partition_id = p.id AND m.wanted = 1)
 		FROM partition p JOIN fabric f ON f.id = p.fabric_id WHERE p.cluster_id = $1 ORDER BY f.name`, cluster)
 	if err != nil {
 		return nil, fmt.Errorf("list keys of cluster %s: %w", cluster, err)

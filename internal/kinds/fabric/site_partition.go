@@ -38,8 +38,10 @@ func PutSitePartition(ctx context.Context, tx *core.Tx, f Fabric, name string, o
 	}
 	for guid, as := range members {
 		if err == nil {
-			_, err = tx.Exec(ctx, `INSERT INTO partition_member (partition_id, fabric_id, guid, kind, full_member, since) VALUES ($1, $2, $3, 'site', $4, $5)
-				ON CONFLICT (partition_id, guid, COALESCE(node_id, '')) DO UPDATE SET full_member = excluded.full_member, wanted = 1, since = excluded.since`,
+			_, err = tx.Exec(ctx, `INSERT INTO partition_member (partition_id, fabric_id, guid, kind, full_member, since)
+				VALUES ($1, $2, $3, 'site', $4, $5)
+				ON CONFLICT (partition_id, guid, COALESCE(node_id, '')) DO UPDATE SET full_member = excluded.full_member,
+				wanted = 1, since = excluded.since`,
 				id, f.ID, guid.String(), core.Flag(as == fabric.Full), revision)
 		}
 	}

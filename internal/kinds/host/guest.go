@@ -38,7 +38,8 @@ func AddGuest(ctx context.Context, tx *core.Tx, g Guest, why string) error {
 	if err := turn(ctx, tx, g.Host); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO machine (id, name, substrate, facts, host_id, whole, desired, phase, reason, phase_at, wake_at)
+	_, err = tx.Exec(ctx, `INSERT INTO machine (id, name, substrate, facts, host_id, whole, desired, phase, reason, phase_at,
+		wake_at)
 		VALUES ($1, $2, $3, $4, $5, $1, $6, $7, $8, now_ms(), now_ms())`,
 		g.ID, g.Name, g.Substrate, string(facts), g.Host, string(machine.ForService), string(machine.Reserved), why)
 	if err != nil {

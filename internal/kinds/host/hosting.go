@@ -86,7 +86,8 @@ func HoldGuest(ctx context.Context, tx *core.Tx, host string, g protocol.HostedG
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO hosted (node_id, host_id, boot, try, wanted, since, guest) VALUES ($1, $2, $3, $4, 1, $5, $6)
+	_, err = tx.Exec(ctx, `INSERT INTO hosted (node_id, host_id, boot, try, wanted, since, guest) VALUES ($1, $2, $3, $4, 1, $5,
+		$6)
 		ON CONFLICT (node_id) DO UPDATE SET host_id = excluded.host_id, boot = excluded.boot, try = excluded.try, wanted = 1,
 			since = excluded.since, guest = excluded.guest`, g.Node, host, g.Boot, g.Try, since, string(text))
 	if err != nil {
@@ -144,7 +145,8 @@ func Hostings(ctx context.Context, tx *core.Tx) (map[string]int64, error) {
 // for one that holds nothing.
 func Meet(ctx context.Context, tx *core.Tx, host string, boot int64) error {
 	_, err := tx.Exec(ctx, `INSERT INTO hosting (host_id, boot, seen_at) VALUES ($1, $2, now_ms())
-		ON CONFLICT (host_id) DO UPDATE SET boot = excluded.boot, seen_at = excluded.seen_at, report = '' WHERE hosting.boot < excluded.boot`, host, boot)
+		ON CONFLICT (host_id) DO UPDATE SET boot = excluded.boot, seen_at = excluded.seen_at, report = ''
+		WHERE hosting.boot < excluded.boot`, host, boot)
 	if err != nil {
 		return fmt.Errorf("note that hypervisor %s is there: %w", host, err)
 	}
@@ -158,7 +160,8 @@ func SaveReport(ctx context.Context, tx *core.Tx, host string, r protocol.HostRe
 		return err
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO hosting (host_id, boot, seen_at, report) VALUES ($1, $2, now_ms(), $3)
-		ON CONFLICT (host_id) DO UPDATE SET boot = excluded.boot, seen_at = excluded.seen_at, report = excluded.report WHERE hosting.boot <= excluded.boot`,
+		ON CONFLICT (host_id) DO UPDATE SET boot = excluded.boot, seen_at = excluded.seen_at, report = excluded.report
+		WHERE hosting.boot <= excluded.boot`,
 		host, r.Boot, string(text))
 	if err != nil {
 		return fmt.Errorf("save report of hypervisor %s: %w", host, err)
@@ -277,7 +280,8 @@ func HostHeartbeats(ctx context.Context, tx *core.Tx, network string) (map[strin
 
 // GuestsHeard says whether the agent of some guest's node on a hypervisor was heard within the time given.
 func GuestsHeard(ctx context.Context, tx *core.Tx, host string, within time.Duration) (heard bool, err error) {
-	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM node n JOIN machine g ON g.id = n.machine_id JOIN observed o ON o.node_id = n.id
+	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM node n JOIN machine g ON g.id = n.machine_id
+		JOIN observed o ON o.node_id = n.id
 		WHERE g.host_id = $1 AND o.boot = n.boot AND o.seen_at > now_ms() - $2)`, host, within.Milliseconds()).Scan(&heard)
 	if err != nil {
 		return false, fmt.Errorf("look whether guests of hypervisor %s are heard: %w", host, err)

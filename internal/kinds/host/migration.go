@@ -83,7 +83,8 @@ func StartMigration(ctx context.Context, tx *core.Tx, a Migration) error {
 	if err := tellBoth(ctx, tx, &a); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO away (node_id, source_id, target_id, number, step, stage, source_does, target_does, kept, source_since, target_since, begun_at, guest)
+	_, err = tx.Exec(ctx, `INSERT INTO away (node_id, source_id, target_id, number, step, stage, source_does, target_does, kept,
+		source_since, target_since, begun_at, guest)
 		VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9, $4, now_ms(), $10) ON CONFLICT (node_id) DO NOTHING`,
 		a.Node, a.Source.Host, a.Target.Host, a.Target.Since, a.Stage, string(a.Source.Does), string(a.Target.Does),
 		core.Flag(a.Kept), a.Source.Since, string(guest))
@@ -98,7 +99,8 @@ func StepMigration(ctx context.Context, tx *core.Tx, a Migration) error {
 	if err := tellBoth(ctx, tx, &a); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, `UPDATE away SET step = step + 1, stage = $1, source_does = $2, target_does = $3, kept = $4, source_since = $5, target_since = $6,
+	_, err := tx.Exec(ctx, `UPDATE away SET step = step + 1, stage = $1, source_does = $2, target_does = $3, kept = $4,
+		source_since = $5, target_since = $6,
 		description = $7, address = $8, why = $9 WHERE node_id = $10 AND number = $11 AND step = $12`,
 		a.Stage, string(a.Source.Does), string(a.Target.Does), core.Flag(a.Kept), a.Source.Since, a.Target.Since, a.Description,
 		a.Address, a.Why, a.Node, a.Number, a.Step)

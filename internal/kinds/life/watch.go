@@ -14,7 +14,7 @@ import (
 // Operation names what a cluster's nodes are at: its ID and the generation of what is asked for.
 func Operation(c cluster.Cluster) string { return fmt.Sprintf("%s/%d", c.ID, c.Generation) }
 
-// Watched is the same world, whose drivers tell of every call.
+// Watched is the same, with drivers whose every call is counted and traced.
 func (w Deps) Watched() Deps {
 	if w.Telemetry == nil {
 		return w

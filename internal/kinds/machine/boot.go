@@ -100,7 +100,8 @@ func BeginBoot(ctx context.Context, tx *core.Tx, b Boot) (bool, error) {
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO boot (machine_id, subject, number, image, file, disk, erase, heard_at, step_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms(), now_ms())
-		ON CONFLICT (machine_id) DO UPDATE SET image = excluded.image, file = excluded.file, disk = excluded.disk, erase = excluded.erase`, b.MachineID, b.Subject, b.Number, b.Image, string(file), core.Flag(b.Disk), core.Flag(b.Erase))
+		ON CONFLICT (machine_id) DO UPDATE SET image = excluded.image, file = excluded.file, disk = excluded.disk,
+		erase = excluded.erase`, b.MachineID, b.Subject, b.Number, b.Image, string(file), core.Flag(b.Disk), core.Flag(b.Erase))
 	if err != nil {
 		return false, fmt.Errorf("begin a boot of %s: %w", b.Subject, err)
 	}
@@ -133,7 +134,8 @@ func OffSince(ctx context.Context, tx *core.Tx, machine string) (since time.Time
 // subject is at another boot.
 func MarkBoot(ctx context.Context, tx *core.Tx, subject string, number int64, step protocol.BootStep, detail string) (bool,
 	error) {
-	n, err := tx.Exec(ctx, `UPDATE boot SET step = $3, detail = $4, step_at = CASE WHEN step = $3 THEN step_at ELSE now_ms() END, heard_at = CASE WHEN step = $3 AND detail = $4 THEN heard_at ELSE now_ms() END,
+	n, err := tx.Exec(ctx, `UPDATE boot SET step = $3, detail = $4, step_at = CASE WHEN step = $3 THEN step_at ELSE now_ms() END,
+		heard_at = CASE WHEN step = $3 AND detail = $4 THEN heard_at ELSE now_ms() END,
 			scripts = scripts + CASE WHEN $3 = 'script' THEN 1 ELSE 0 END
 		WHERE subject = $1 AND number = $2`, subject, number, string(step), detail)
 	if err != nil {
@@ -144,7 +146,8 @@ func MarkBoot(ctx context.Context, tx *core.Tx, subject string, number int64, st
 
 // PowerBoot notes that the boot's machine was switched on; the machine itself may have been faster to say more.
 func PowerBoot(ctx context.Context, tx *core.Tx, subject string, number int64) error {
-	_, err := tx.Exec(ctx, `UPDATE boot SET powered_at = now_ms(), step_at = CASE WHEN step = '' THEN now_ms() ELSE step_at END, step = CASE WHEN step = '' THEN 'power' ELSE step END,
+	_, err := tx.Exec(ctx, `UPDATE boot SET powered_at = now_ms(), step_at = CASE WHEN step = '' THEN now_ms() ELSE step_at END,
+		step = CASE WHEN step = '' THEN 'power' ELSE step END,
 		detail = CASE WHEN step = '' THEN 'is switched on' ELSE detail END WHERE subject = $1 AND number = $2`, subject, number)
 	if err != nil {
 		return fmt.Errorf("note that the machine of %s is on: %w", subject, err)
@@ -154,7 +157,8 @@ func PowerBoot(ctx context.Context, tx *core.Tx, subject string, number int64) e
 
 // UseInspectionToken is node.UseToken for the boot of an inspection.
 func UseInspectionToken(ctx context.Context, tx *core.Tx, machine string, number int64, key string) (bool, error) {
-	n, err := tx.Exec(ctx, `UPDATE boot SET joined_key = $3, heard_at = now_ms(), step_at = CASE WHEN step = 'agent' THEN step_at ELSE now_ms() END, step = 'agent', detail = ''
+	n, err := tx.Exec(ctx, `UPDATE boot SET joined_key = $3, heard_at = now_ms(), step_at = CASE WHEN step = 'agent' THEN step_at
+		ELSE now_ms() END, step = 'agent', detail = ''
 		WHERE machine_id = $1 AND subject = $1 AND number = $2 AND ending = 0 AND joined_key IN ('', $3)`, machine, number, key)
 	if err != nil {
 		return false, fmt.Errorf("join the inspection of %s: %w", machine, err)

@@ -73,8 +73,10 @@ func (m Machine) HostsOnDemand() bool { return m.Hosts && m.BootsFromNetwork() }
 
 const Columns = `m.id, m.name, m.substrate, m.facts, m.desired, m.inspect, m.inspected, m.suspect,
 	m.network, m.macs, m.ports, m.power, m.boot, m.boot_at, m.tries, m.failures, m.dirty, m.release,
-	m.hosts, COALESCE(m.host_id, ''), COALESCE(h.name, ''), m.holding, COALESCE(m.to_host_id, ''), COALESCE(t.name, ''), m.to_holding, m.moves_at, ` + Undisturbed + `, m.drains,
-	m.phase, m.reason, m.phase_at, m.attempts, m.fence, COALESCE(n.id, ''), COALESCE(c.name || '/' || n.name, ''), COALESCE(n.boot, 0)`
+	m.hosts, COALESCE(m.host_id, ''), COALESCE(h.name, ''), m.holding, COALESCE(m.to_host_id, ''), COALESCE(t.name, ''),
+	m.to_holding, m.moves_at, ` + Undisturbed + `, m.drains,
+	m.phase, m.reason, m.phase_at, m.attempts, m.fence, COALESCE(n.id, ''), COALESCE(c.name || '/' || n.name, ''),
+	COALESCE(n.boot, 0)`
 
 // Undisturbed is since when a guest's host does not slow it down for the sake of a move.
 const Undisturbed = `CASE WHEN m.to_host_id IS NULL THEN m.moves_at ELSE now_ms() END`
@@ -121,8 +123,10 @@ func Add(ctx context.Context, tx *core.Tx, m inventory.Machine) error {
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO machine (id, name, substrate, facts, network, macs, ports, power, hosts, whole, desired, phase, phase_at, wake_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, CAST($9 AS BIGINT), CASE WHEN CAST($9 AS BIGINT) = 0 THEN $1 END, $10, $11, now_ms(), now_ms())`,
+	_, err := tx.Exec(ctx, `INSERT INTO machine (id, name, substrate, facts, network, macs, ports, power, hosts, whole, desired,
+		phase, phase_at, wake_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, CAST($9 AS BIGINT), CASE WHEN CAST($9 AS BIGINT) = 0 THEN $1 END, $10, $11,
+		now_ms(), now_ms())`,
 		m.ID, m.Name, m.Substrate, string(facts), m.Network, string(macs), string(ports), string(power), core.Flag(m.Hosts),
 		string(ForService), string(Enrolled))
 	if core.Taken(err) {
@@ -156,17 +160,13 @@ func saveAdapters(ctx context.Context, tx *core.Tx, id string, f inventory.Facts
 		if d.Kind != "hca" || err != nil {
 			continue
 		}
-		if _, err := tx.Exec(ctx, `INSERT INTO adapter (guid, machine_id) SELECT $1, id FROM machine WHERE id = $2 AND host_id IS NULL
+		if _, err := tx.Exec(ctx, `INSERT INTO adapter (guid, machine_id) SELECT $1, id FROM machine WHERE id = $2
+			AND host_id IS NULL
 			ON CONFLICT (guid) DO UPDATE SET machine_id = excluded.machine_id`, guid.String(), id); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// With finds the machine that has a MAC.
-func With(ctx context.Context, tx *core.Tx, mac string) (Machine, error) {
-	return core.One(ctx, tx, Scan, `SELECT `+Columns+Tables+`WHERE m.id = (SELECT machine_id FROM nic WHERE mac = $1)`, mac)
 }
 
 // OwnerOf is the ID of the machine that has a MAC on a network; "" if there is none.

@@ -47,7 +47,8 @@ func insert(ctx context.Context, tx *core.Tx, u usage.Row, follows bool) error {
 	if follows {
 		before = began
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO usage (subject, kind, project, cluster_id, cluster, node, queue, class, machine, state, quantity,
+	_, err = tx.Exec(ctx, `INSERT INTO usage (subject, kind, project, cluster_id, cluster, node, queue, class, machine, state,
+		quantity,
 			rate, currency, charges, charged, cores, gpus, follows, began)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
 		u.Subject, string(u.Kind), u.Project, u.ClusterID, u.Cluster, u.Node, u.Queue, u.Class, u.Machine, string(u.State),
@@ -220,7 +221,8 @@ func Spending(ctx context.Context, tx *core.Tx, of Of) (usage.Spending, error) {
 	which.And(`u.charged = 1`)
 	n := len(which.Args)
 	query := fmt.Sprintf(`SELECT u.kind, u.rate, u.currency,
-			CAST(SUM(u.quantity * (COALESCE(u.ended, CAST($%[1]d AS BIGINT)) - CASE WHEN u.began < CAST($%[2]d AS BIGINT) THEN CAST($%[2]d AS BIGINT) ELSE u.began END)) AS BIGINT),
+			CAST(SUM(u.quantity * (COALESCE(u.ended, CAST($%[1]d AS BIGINT)) - CASE WHEN u.began < CAST($%[2]d AS BIGINT)
+			THEN CAST($%[2]d AS BIGINT) ELSE u.began END)) AS BIGINT),
 			CAST(SUM(CASE WHEN u.ended IS NULL THEN u.quantity ELSE 0 END) AS BIGINT)
 		FROM usage u%[3]s AND u.began <= $%[1]d GROUP BY u.kind, u.rate, u.currency`, n+1, n+2, which.Text)
 	groups, err := core.List(ctx, tx, scan, query, append(which.Args, now.UnixMilli(), from)...)
@@ -245,7 +247,8 @@ func HeldBy(ctx context.Context, tx *core.Tx, project string) ([]Held, error) {
 	scan := func(r core.Scanner) (h Held, err error) {
 		return h, r.Scan(&h.Cluster, &h.Queue, &h.Nodes, &h.Staying, &h.Cores, &h.GPUs)
 	}
-	held, err := core.List(ctx, tx, scan, `SELECT u.cluster_id, u.queue, COUNT(*), CAST(SUM(CASE WHEN n.desired = 'present' THEN 1 ELSE 0 END) AS BIGINT),
+	held, err := core.List(ctx, tx, scan, `SELECT u.cluster_id, u.queue, COUNT(*), CAST(SUM(CASE WHEN n.desired = 'present'
+		THEN 1 ELSE 0 END) AS BIGINT),
 			CAST(SUM(u.cores) AS BIGINT), CAST(SUM(u.gpus) AS BIGINT)
 		FROM usage u JOIN node n ON n.id = u.subject WHERE u.project = $1 AND u.ended IS NULL AND u.state <> 'stored'
 		GROUP BY u.cluster_id, u.queue ORDER BY u.cluster_id, u.queue`, project)
@@ -286,7 +289,8 @@ func Tell(ctx context.Context, tx *core.Tx, subject, what string, percent int) (
 		return false, nil
 	}
 	n, err := tx.Exec(ctx, `INSERT INTO told (subject, what, percent) VALUES ($1, $2, $3)
-		ON CONFLICT (subject, what) DO UPDATE SET percent = excluded.percent WHERE told.percent <> excluded.percent`, subject, what, percent)
+		ON CONFLICT (subject, what) DO UPDATE SET percent = excluded.percent
+		WHERE told.percent <> excluded.percent`, subject, what, percent)
 	if err != nil {
 		return false, fmt.Errorf("note what was told of %s: %w", subject, err)
 	}

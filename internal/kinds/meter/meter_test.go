@@ -254,8 +254,10 @@ func TestTheDatabaseRefusesGapsAndOverlapsOfTheMeter(t *testing.T) {
 				return err
 			})
 		}
-		const copied = `INSERT INTO usage (subject, kind, project, cluster_id, cluster, node, queue, class, machine, state, quantity, rate, currency, charges, charged, cores, gpus, follows, began, ended)
-			SELECT subject, kind, project, cluster_id, cluster, node, queue, class, machine, state, quantity, rate, currency, charges, charged, cores, gpus, `
+		const copied = `INSERT INTO usage (subject, kind, project, cluster_id, cluster, node, queue, class, machine, state,
+			quantity, rate, currency, charges, charged, cores, gpus, follows, began, ended)
+			SELECT subject, kind, project, cluster_id, cluster, node, queue, class, machine, state, quantity, rate, currency,
+			charges, charged, cores, gpus, `
 		const from = ` FROM usage WHERE subject = 'n1' AND state = 'preparing'`
 		if err := write(`UPDATE usage SET ended = began + 1000 WHERE subject = 'n1'`); err != nil {
 			t.Fatal(err)

@@ -61,7 +61,8 @@ func Get(ctx context.Context, tx *core.Tx, name string) (inventory.Network, erro
 // Of lists the networks of the machines that a cluster's nodes are on, as whole ones or as guests.
 func Of(ctx context.Context, tx *core.Tx, cluster string) ([]inventory.Network, error) {
 	networks, err := core.List(ctx, tx, scan, `SELECT description FROM network WHERE name IN (
-			SELECT m.network FROM node n JOIN machine m ON m.id = COALESCE(n.host_id, n.machine_id) WHERE n.cluster_id = $1 AND n.machine_id IS NOT NULL)
+			SELECT m.network FROM node n JOIN machine m ON m.id = COALESCE(n.host_id, n.machine_id) WHERE n.cluster_id = $1
+			AND n.machine_id IS NOT NULL)
 		ORDER BY name`, cluster)
 	if err != nil {
 		return nil, fmt.Errorf("list networks of cluster %s: %w", cluster, err)
@@ -79,7 +80,8 @@ type Presence struct {
 // PresencesOf lists how a cluster is on networks of machines, by the network's name.
 func PresencesOf(ctx context.Context, tx *core.Tx, cluster string) ([]Presence, error) {
 	scan := func(r core.Scanner) (p Presence, err error) { return p, r.Scan(&p.Network, &p.Wholes, &p.Guests) }
-	all, err := core.List(ctx, tx, scan, `SELECT m.network, MAX(CASE WHEN n.host_id IS NULL THEN 1 ELSE 0 END) = 1, MAX(CASE WHEN n.host_id IS NULL THEN 0 ELSE 1 END) = 1
+	all, err := core.List(ctx, tx, scan, `SELECT m.network, MAX(CASE WHEN n.host_id IS NULL THEN 1 ELSE 0 END) = 1, MAX(CASE
+		WHEN n.host_id IS NULL THEN 0 ELSE 1 END) = 1
 		FROM node n JOIN machine m ON m.id = COALESCE(n.host_id, n.machine_id)
 		WHERE n.cluster_id = $1 AND n.machine_id IS NOT NULL AND m.network <> '' GROUP BY m.network ORDER BY m.network`, cluster)
 	if err != nil {

@@ -35,7 +35,8 @@ func SaveReport(ctx context.Context, tx *core.Tx, node string, r protocol.Report
 		ON CONFLICT (node_id) DO UPDATE SET boot = excluded.boot, seen_at = excluded.seen_at, revision = excluded.revision,
 			checks = excluded.checks, facts = excluded.facts,
 			test = CASE WHEN excluded.test = '' AND observed.boot = excluded.boot THEN observed.test ELSE excluded.test END,
-			well_at = CASE WHEN excluded.well_at > 0 OR observed.boot < excluded.boot THEN excluded.well_at ELSE observed.well_at END,
+			well_at = CASE WHEN excluded.well_at > 0 OR observed.boot < excluded.boot THEN excluded.well_at
+			ELSE observed.well_at END,
 			well_since = CASE WHEN excluded.well_since > 0 AND observed.well_since > 0 AND observed.boot = excluded.boot
 				AND excluded.seen_at - observed.seen_at <= $8 THEN observed.well_since ELSE excluded.well_since END
 		WHERE observed.boot <= excluded.boot`, node, r.Boot, r.Revision, string(checks), string(facts), test, core.Flag(well),

@@ -96,9 +96,11 @@ func (o Observed) Tested(boot, number int64) *protocol.TestResult {
 
 const columns = `n.id, n.cluster_id, n.name, s.slot, n.role, n.queue, n.class, COALESCE(n.machine_id, ''), n.machine,
 	CASE WHEN COALESCE(m.network, '') <> '' THEN 1 ELSE 0 END, n.desired,
-	COALESCE(n.host_id, ''), n.vm, n.leaf, n.leaf_number, n.boot, n.joined_boot, n.joined_key, n.image, n.disk, n.sleeps, n.renew, n.test, n.held, n.news, n.drain_until, n.created_at,
+	COALESCE(n.host_id, ''), n.vm, n.leaf, n.leaf_number, n.boot, n.joined_boot, n.joined_key, n.image, n.disk, n.sleeps,
+	n.renew, n.test, n.held, n.news, n.drain_until, n.created_at,
 	n.phase, n.reason, n.phase_at, n.attempts, n.fence,
-	COALESCE(o.boot, 0), COALESCE(o.seen_at, 0), COALESCE(o.well_at, 0), COALESCE(o.well_since, 0), COALESCE(o.revision, 0), COALESCE(o.checks, ''), COALESCE(o.facts, '{}'), COALESCE(o.test, ''), COALESCE(o.slurm, ''),
+	COALESCE(o.boot, 0), COALESCE(o.seen_at, 0), COALESCE(o.well_at, 0), COALESCE(o.well_since, 0), COALESCE(o.revision, 0),
+	COALESCE(o.checks, ''), COALESCE(o.facts, '{}'), COALESCE(o.test, ''), COALESCE(o.slurm, ''),
 	COALESCE(o.idle_at, 0), COALESCE(o.waiting, '')`
 
 const tables = ` FROM node n
@@ -164,8 +166,10 @@ func Add(ctx context.Context, tx *core.Tx, n Node) error {
 		}
 		vm = string(text)
 	}
-	added, err := tx.Exec(ctx, `INSERT INTO node (id, cluster_id, name, role, queue, class, machine_id, whole, machine, host_id, vm, leaf, leaf_number, desired, created_at, phase, phase_at, wake_at)
-		SELECT $1, $2, $3, $4, $5, $6, m.id, m.whole, $11, m.host_id, $8, $12, $13, $9, now_ms(), $10, now_ms(), now_ms() FROM machine m WHERE m.id = $7 AND m.whole IS NOT NULL`,
+	added, err := tx.Exec(ctx, `INSERT INTO node (id, cluster_id, name, role, queue, class, machine_id, whole, machine, host_id,
+		vm, leaf, leaf_number, desired, created_at, phase, phase_at, wake_at)
+		SELECT $1, $2, $3, $4, $5, $6, m.id, m.whole, $11, m.host_id, $8, $12, $13, $9, now_ms(), $10, now_ms(), now_ms()
+		FROM machine m WHERE m.id = $7 AND m.whole IS NOT NULL`,
 		n.ID, n.Cluster, n.Name, string(n.Role), n.Queue, n.Class, n.MachineID, vm, string(core.Present), string(core.Pending),
 		n.Machine, n.Leaf, n.LeafNumber)
 	if err == nil && added == 0 {
@@ -236,7 +240,8 @@ func MachinesOf(ctx context.Context, tx *core.Tx, cluster string) ([]string, err
 // Returning names the machines that a cluster has given up and that are not yet proved fit for the next tenant.
 func Returning(ctx context.Context, tx *core.Tx, cluster string) ([]string, error) {
 	scan := func(r core.Scanner) (name string, err error) { return name, r.Scan(&name) }
-	names, err := core.List(ctx, tx, scan, `SELECT DISTINCT m.name FROM machine m JOIN node old ON old.machine = m.name AND old.phase = 'gone'
+	names, err := core.List(ctx, tx, scan, `SELECT DISTINCT m.name FROM machine m JOIN node old ON old.machine = m.name
+		AND old.phase = 'gone'
 		WHERE old.cluster_id = $1 AND m.phase IN ('in-use', 'releasing', 'inspecting')
 		  AND NOT EXISTS (SELECT 1 FROM node n WHERE n.machine_id = m.id) ORDER BY m.name`, cluster)
 	if err != nil {
@@ -263,7 +268,8 @@ func LimitDrains(ctx context.Context, tx *core.Tx, cluster string, drainFor time
 		return 0, fmt.Errorf("limit drains of cluster %s: %w", cluster, err)
 	}
 	n, err := tx.Exec(ctx, `UPDATE node SET drain_until = now_ms() + $1, `+core.Woken+`
-		WHERE cluster_id = $2 AND (desired = 'absent' OR renew = 1) AND phase IN ('ready', 'draining')`, drainFor.Milliseconds(), cluster)
+		WHERE cluster_id = $2 AND (desired = 'absent' OR renew = 1) AND phase IN ('ready',
+		'draining')`, drainFor.Milliseconds(), cluster)
 	if err != nil {
 		return 0, fmt.Errorf("limit drains of cluster %s: %w", cluster, err)
 	}

@@ -65,7 +65,8 @@ func SavePass(ctx context.Context, tx *core.Tx, p Pass) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO pass (at, machine_id, machine, class, alike, cluster_id, cluster, node_id, node, boot, number, image, took, results, verdict, text)
+	_, err = tx.Exec(ctx, `INSERT INTO pass (at, machine_id, machine, class, alike, cluster_id, cluster, node_id, node, boot,
+		number, image, took, results, verdict, text)
 		VALUES (now_ms(), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
 		p.MachineID, p.Machine, p.Class, p.Alike, p.ClusterID, p.Cluster, p.NodeID, p.Node, p.Boot, p.Result.Number, p.Image,
 		p.Result.Took.Microseconds(), string(results), string(p.Verdict), p.Text)
@@ -141,7 +142,8 @@ func PassesOf(ctx context.Context, tx *core.Tx, machine string) ([]Pass, error) 
 
 // LastPasses lists, for every machine that was ever tested, its newest test, by the machine's name.
 func LastPasses(ctx context.Context, tx *core.Tx) ([]Pass, error) {
-	passes, err := core.List(ctx, tx, scanPass, passColumns+`WHERE NOT EXISTS (SELECT 1 FROM pass later WHERE later.machine_id = pass.machine_id
+	passes, err := core.List(ctx, tx, scanPass, passColumns+`WHERE NOT EXISTS (SELECT 1 FROM pass later
+		WHERE later.machine_id = pass.machine_id
 		AND (later.at, later.node_id, later.number) > (pass.at, pass.node_id, pass.number)) ORDER BY machine`)
 	if err != nil {
 		return nil, fmt.Errorf("list the last tests: %w", err)

@@ -31,7 +31,8 @@ type Session struct {
 
 // BeginSession writes that somebody is let in; its time is given.
 func BeginSession(ctx context.Context, tx *core.Tx, s Session) error {
-	_, err := tx.Exec(ctx, `INSERT INTO session (id, person, credential, gateway, kind, place_id, place, project, what, remote, recorded, began_at, seen_at)
+	_, err := tx.Exec(ctx, `INSERT INTO session (id, person, credential, gateway, kind, place_id, place, project, what, remote,
+		recorded, began_at, seen_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now_ms(), now_ms())`,
 		s.ID, s.Person, s.Credential, s.Gateway, s.Kind, s.PlaceID, s.Place, s.Project, s.What, s.Remote, bit(s.Recorded))
 	if err != nil {
@@ -42,7 +43,8 @@ func BeginSession(ctx context.Context, tx *core.Tx, s Session) error {
 
 // EndSession writes what it was and how it ended. One that has ended stays as it is.
 func EndSession(ctx context.Context, tx *core.Tx, s Session) error {
-	_, err := tx.Exec(ctx, `UPDATE session SET what = $2, received = $3, sent = $4, outcome = $5, seen_at = now_ms(), ended_at = now_ms()
+	_, err := tx.Exec(ctx, `UPDATE session SET what = $2, received = $3, sent = $4, outcome = $5, seen_at = now_ms(),
+		ended_at = now_ms()
 		WHERE id = $1 AND ended_at IS NULL`, s.ID, s.What, s.Received, s.Sent, s.Outcome)
 	if err != nil {
 		return fmt.Errorf("end session %s: %w", s.ID, err)

@@ -51,7 +51,8 @@ func AddToken(ctx context.Context, tx *core.Tx, hash string, t Token, life time.
 	limit := sql.NullInt64{Int64: t.ExpiresAt.UnixMilli(), Valid: !t.ExpiresAt.IsZero()}
 	_, err := tx.Exec(ctx, `INSERT INTO token (id, hash, person, name, kind, scope, project, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms(),
-			CASE WHEN CAST($9 AS BIGINT) < now_ms() + CAST($8 AS BIGINT) THEN CAST($9 AS BIGINT) ELSE now_ms() + CAST($8 AS BIGINT) END)
+			CASE WHEN CAST($9 AS BIGINT) < now_ms() + CAST($8 AS BIGINT) THEN CAST($9 AS BIGINT)
+			ELSE now_ms() + CAST($8 AS BIGINT) END)
 		ON CONFLICT (hash) DO NOTHING`,
 		t.ID, hash, t.Person, t.Name, string(t.Kind), string(t.Scope), optional(t.Project), ms, limit)
 	if err != nil {

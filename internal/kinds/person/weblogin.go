@@ -33,8 +33,10 @@ func AddWebLogin(ctx context.Context, tx *core.Tx, hash string, l WebLogin, life
 // UseWebCode exchanges a code for a cookie that is good for life, or until its token ends; core.ErrNotFound if the code was
 // used or has ended.
 func UseWebCode(ctx context.Context, tx *core.Tx, code, cookie string, life time.Duration) error {
-	n, err := tx.Exec(ctx, `UPDATE web_login SET hash = $1, cookie = 1, expires_at = (SELECT CASE WHEN t.expires_at < now_ms() + $2 THEN t.expires_at ELSE now_ms() + $2 END
-		FROM token t WHERE t.id = web_login.token) WHERE hash = $3 AND cookie = 0 AND expires_at > now_ms()`, cookie, life.Milliseconds(), code)
+	n, err := tx.Exec(ctx, `UPDATE web_login SET hash = $1, cookie = 1, expires_at = (SELECT CASE
+		WHEN t.expires_at < now_ms() + $2 THEN t.expires_at ELSE now_ms() + $2 END
+		FROM token t WHERE t.id = web_login.token) WHERE hash = $3 AND cookie = 0
+		AND expires_at > now_ms()`, cookie, life.Milliseconds(), code)
 	if err == nil && n == 0 {
 		err = core.ErrNotFound
 	}

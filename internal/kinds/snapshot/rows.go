@@ -55,7 +55,8 @@ func Add(ctx context.Context, tx *core.Tx, s Snapshot) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO snapshot (id, project, name, cluster_id, cluster, spec, desired, created_at, created_by, phase, phase_at, wake_at)
+	_, err = tx.Exec(ctx, `INSERT INTO snapshot (id, project, name, cluster_id, cluster, spec, desired, created_at, created_by,
+		phase, phase_at, wake_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms(), $8, $9, now_ms(), now_ms())`,
 		s.ID, s.Project, s.Name, s.ClusterID, s.Cluster, string(document), string(core.Present), s.CreatedBy, string(Saving))
 	if core.Taken(err) {
@@ -93,16 +94,6 @@ func Get(ctx context.Context, tx *core.Tx, id string) (Snapshot, error) {
 	s, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM snapshot WHERE id = $1`, id)
 	if err != nil {
 		return s, fmt.Errorf("snapshot %s: %w", id, err)
-	}
-	return s, nil
-}
-
-// Named finds a snapshot by its name.
-func Named(ctx context.Context, tx *core.Tx, project, name string) (Snapshot, error) {
-	s, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM snapshot WHERE project = $1 AND name = $2 AND phase <> 'deleted'`,
-		project, name)
-	if err != nil {
-		return s, fmt.Errorf("snapshot %s: %w", name, err)
 	}
 	return s, nil
 }
