@@ -153,7 +153,11 @@ func (a *API) register(mux *http.ServeMux, table []apiv1.Endpoint, handlers []ha
 	if err := a.bind(api, table, handlers); err != nil {
 		return nil, err
 	}
-	a.Drivers.declare(api.OpenAPI().Components.Schemas)
+	schemas := api.OpenAPI().Components.Schemas
+	if err := a.Drivers.enumerate(schemas); err != nil {
+		return nil, err
+	}
+	a.Drivers.describe(schemas)
 	declareCommon(api.OpenAPI())
 	return api.OpenAPI(), nil
 }

@@ -17,22 +17,22 @@ type Drivers struct {
 	Substrates substrate.Registry
 }
 
-// declare puts into schemas what the drivers say of themselves.
-func (d Drivers) declare(schemas huma.Registry) {
-	schemas.Map()["NewMachine"].Properties["power"].Description = "how it is switched: " + d.Power.Usages()
-	kinds := schemas.Map()["Network"].Properties["switch"]
-	for _, name := range d.Switches.Names() {
-		kinds.Enum = append(kinds.Enum, name)
-	}
-	kinds.PrecomputeMessages()
-	enrolled := schemas.Map()["EnrolmentBody"].Properties["substrate"]
-	var said []string
+// enrolled are the substrates whose machines users enrol.
+func (d Drivers) enrolled() (all substrate.Registry) {
 	for _, f := range d.Substrates {
 		if f.Caps.Enrols != substrate.NotEnrolled {
-			enrolled.Enum = append(enrolled.Enum, f.Name)
-			said = append(said, f.Name+": "+f.Doc)
+			all = append(all, f)
 		}
 	}
-	enrolled.Description = strings.Join(said, "; ")
-	enrolled.PrecomputeMessages()
+	return all
+}
+
+// describe puts into schemas what the drivers say of themselves.
+func (d Drivers) describe(schemas huma.Registry) {
+	schemas.Map()["NewMachine"].Properties["power"].Description = "how it is switched: " + d.Power.Usages()
+	var said []string
+	for _, f := range d.enrolled() {
+		said = append(said, f.Name+": "+f.Doc)
+	}
+	schemas.Map()["EnrolmentBody"].Properties["substrate"].Description = strings.Join(said, "; ")
 }

@@ -13,7 +13,6 @@ import (
 	"muster/internal/door/access"
 	"muster/internal/kinds"
 	"muster/internal/kinds/cluster"
-	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
@@ -129,7 +128,7 @@ func (a *API) status(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Statu
 		s.Due += q.Due
 		s.Lag = max(s.Lag, q.Lag.Seconds())
 	}
-	s.Alarms = append(s.Alarms, alarms(c)...)
+	s.Alarms = append(s.Alarms, alarms(c, a.DB.Living())...)
 	if a.About.Alarms != nil {
 		s.Alarms = append(s.Alarms, a.About.Alarms()...)
 	}
@@ -140,7 +139,7 @@ func (a *API) status(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Statu
 const lagAlarm = 5 * time.Second
 
 // alarms are what can be seen from the numbers.
-func alarms(c kinds.Census) []apiv1.Alarm {
+func alarms(c kinds.Census, of []core.Definition) []apiv1.Alarm {
 	var all []apiv1.Alarm
 	add := func(name string, n int, one, more, look string) {
 		switch {
@@ -150,12 +149,13 @@ func alarms(c kinds.Census) []apiv1.Alarm {
 			all = append(all, apiv1.Alarm{Name: name, Text: fmt.Sprintf("%d %s; %s", n, more, look)})
 		}
 	}
-	add("clusters-degraded", c.Phases[cluster.Kind][core.Degraded], "cluster is degraded", "clusters are degraded",
-		"`muster list` names it")
-	add("machines-quarantined", c.Phases[machine.Kind][machine.Quarantined], "machine is in quarantine",
-		"machines are in quarantine", "`muster machines list` says why")
-	add("fabrics-degraded", c.Phases[fabrics.Kind][core.Degraded], "fabric is degraded", "fabrics are degraded",
-		"`muster fabric list` says why")
+	for _, k := range of {
+		for _, p := range k.Failures {
+			if a := k.Alarm; a != nil {
+				add(fmt.Sprintf("%ss-%s", k.Kind, p), c.Phases[k.Kind][p], a.One, a.More, a.Look)
+			}
+		}
+	}
 	add("nodes-silent", c.Heard.Silent, "ready node says nothing", "ready nodes say nothing",
 		"`muster describe CLUSTER` shows when each was last seen")
 	add("machines-unknown", c.Unknown, "unknown machine asked to boot", "unknown machines asked to boot",

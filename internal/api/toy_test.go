@@ -8,13 +8,19 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"muster/internal/apiv1"
 	"muster/internal/core"
 	"muster/internal/door/access"
+	switches "muster/internal/drivers/switch"
+	"muster/internal/kinds"
 	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
 	"muster/internal/kinds/person"
 )
 
@@ -102,6 +108,59 @@ func TestANewOperationIsOneEntryAndOneHandler(t *testing.T) {
 	defer func() { _ = response.Body.Close() }()
 	if text, err := io.ReadAll(response.Body); err != nil || !strings.Contains(string(text), "operationId: greet") {
 		t.Errorf("the document does not tell of it: %v", err)
+	}
+}
+
+// A kind that is registered with an alarm is told of by that alone.
+func TestWhatFailsOfAKindIsAnAlarmByItsDefinition(t *testing.T) {
+	all := append(kinds.All(), core.Definition{Kind: "ticket", Phases: []core.Phase{core.Pending, core.Failed},
+		Failures: []core.Phase{core.Failed},
+		Alarm:    &core.Alarm{One: "ticket is lost", More: "tickets are lost", Look: "ask for them"}})
+	count := func(degraded, failed int) kinds.Census {
+		return kinds.Census{Phases: map[core.Kind]map[core.Phase]int{
+			"fabric": {core.Degraded: degraded, core.Ready: 9}, "ticket": {core.Failed: failed}, "node": {core.Failed: 3},
+		}}
+	}
+	for _, c := range []struct {
+		census kinds.Census
+		want   []apiv1.Alarm
+	}{
+		{count(0, 0), nil},
+		{count(1, 2), []apiv1.Alarm{
+			{Name: "fabrics-degraded", Text: "1 fabric is degraded; `muster fabric list` says why"},
+			{Name: "tickets-failed", Text: "2 tickets are lost; ask for them"},
+		}},
+	} {
+		if got := alarms(c.census, all); !slices.Equal(got, c.want) {
+			t.Errorf("%+v, want %+v", got, c.want)
+		}
+	}
+}
+
+// What the API's fields may hold is told by who registers it, and a field that asks for what nobody has is a mistake.
+func TestTheDocumentHasTheWordsThatAreRegistered(t *testing.T) {
+	schemas := func() huma.Registry {
+		all := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+		all.Schema(typeOf[apiv1.Network](), true, "")
+		all.Schema(typeOf[apiv1.Machine](), true, "")
+		return all
+	}
+	d, all := Drivers{Switches: switches.Registry{{Name: "patch"}, {Name: "panel"}}}, schemas()
+	if err := d.enumerate(all); err != nil {
+		t.Fatal(err)
+	}
+	if got := all.Map()["Network"].Properties["switch"].Enum; !slices.Equal(got, []any{"patch", "panel"}) {
+		t.Errorf("a network's switch is one of %v", got)
+	}
+	if got := all.Map()["Machine"].Properties["phase"].Enum; !slices.Contains(got, any(string(machine.Quarantined))) {
+		t.Errorf("a machine's phase is one of %v", got)
+	}
+	type wrong struct {
+		Phase apiv1.Phase `json:"phase" words:"machin phases"`
+	}
+	all.Schema(typeOf[wrong](), true, "")
+	if err := d.enumerate(all); err == nil || !strings.Contains(err.Error(), "machin phases") {
+		t.Error(err)
 	}
 }
 

@@ -175,7 +175,7 @@ type Token struct {
 	ID        string       `json:"id"`
 	Name      string       `json:"name" doc:"what it is for"`
 	Kind      TokenKind    `json:"kind" enum:"local,api,login"`
-	Scope     access.Scope `json:"scope" enum:"all,read"`
+	Scope     access.Scope `json:"scope"`
 	Project   string       `json:"project,omitempty" doc:"the only one that it is for"`
 	CreatedAt time.Time    `json:"created_at"`
 	ExpiresAt time.Time    `json:"expires_at,omitzero"`
@@ -186,7 +186,7 @@ type Token struct {
 // NewToken is what is asked of a token.
 type NewToken struct {
 	Name    string       `json:"name" doc:"what it is for" minLength:"1" maxLength:"100"`
-	Scope   access.Scope `json:"scope,omitempty" enum:"all,read" default:"all" doc:"read: it changes nothing and enters nowhere"`
+	Scope   access.Scope `json:"scope,omitempty" default:"all" doc:"read: it changes nothing and enters nowhere"`
 	Project string       `json:"project,omitempty" doc:"the only one that it is to be for" maxLength:"63"`
 	For     string       `json:"for,omitempty" doc:"how long it is good, as in 12h or 30d; 90d if left out, 366d at most" maxLength:"20"`
 }

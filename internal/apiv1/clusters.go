@@ -127,7 +127,7 @@ type Cluster struct {
 	ID         string       `json:"id" doc:"for life"`
 	Name       string       `json:"name"`
 	Project    string       `json:"project"`
-	Phase      Phase        `json:"phase" enum:"pending,provisioning,ready,degraded,pausing,paused,resuming,deleting,deleted"`
+	Phase      Phase        `json:"phase" words:"cluster phases"`
 	Desired    Desired      `json:"desired" enum:"present,paused,deleted" doc:"what is wanted of it"`
 	Reason     string       `json:"reason,omitempty" doc:"why it is in this phase, or what it waits for"`
 	Held       int64        `json:"held,omitempty" doc:"bytes of /home and state that a paused cluster takes"`

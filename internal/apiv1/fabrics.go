@@ -16,7 +16,7 @@ type FabricSpec struct {
 // Fabric is an InfiniBand fabric whose partitions Muster keeps.
 type Fabric struct {
 	FabricSpec
-	Phase      Phase             `json:"phase" enum:"pending,ready,degraded,deleted" doc:"pending: not read yet; degraded: ports differ from what is wanted, or cannot be read"`
+	Phase      Phase             `json:"phase" words:"fabric phases" doc:"pending: not read yet; degraded: ports differ from what is wanted, or cannot be read"`
 	Reason     string            `json:"reason,omitempty"`
 	Since      time.Time         `json:"since"`
 	Revision   int64             `json:"revision" doc:"of what is wanted"`

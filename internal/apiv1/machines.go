@@ -24,7 +24,7 @@ type AddMachinesInput struct {
 
 // AddMachinesBody is the body of a AddMachinesInput.
 type AddMachinesBody struct {
-	Substrate string       `json:"substrate"`
+	Substrate string       `json:"substrate" words:"enrolled substrates"`
 	Name      string       `json:"name,omitempty" doc:"of the only local machine; empty: local-1, local-2 …" pattern:"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$" maxLength:"63"`
 	Count     int          `json:"count,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"local machines"`
 	CPUs      int          `json:"cpus,omitempty" minimum:"0" maximum:"4096" doc:"CPUs that a node on a local machine may use; 0: all of the host's"`
@@ -85,7 +85,7 @@ type Pass struct {
 
 // Result is one measured quantity.
 type Result struct {
-	Quantity protocol.Quantity `json:"quantity" enum:"memory,compute,head-round-trip,head-throughput,neighbour-round-trip,neighbour-throughput"`
+	Quantity protocol.Quantity `json:"quantity"`
 	Name     string            `json:"name" doc:"in words"`
 	Unit     string            `json:"unit"`
 	Lower    bool              `json:"lower,omitempty" doc:"less is better"`
@@ -106,7 +106,7 @@ type Machine struct {
 	Power       string          `json:"power,omitempty" doc:"how it is switched"`
 	Release     *Release        `json:"release,omitempty" doc:"proof of the last time that it was given back"`
 	Desired     Desired         `json:"desired" enum:"service,maintenance,removed" doc:"what is wanted of it when it is free"`
-	Phase       Phase           `json:"phase" enum:"enrolled,inspecting,available,reserved,in-use,releasing,maintenance,quarantined,removed"`
+	Phase       Phase           `json:"phase" words:"machine phases"`
 	Reason      string          `json:"reason,omitempty"`
 	Since       time.Time       `json:"since"`
 	Node        string          `json:"node,omitempty" doc:"cluster/node that has it"`

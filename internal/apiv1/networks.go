@@ -12,7 +12,7 @@ type Network struct {
 	Gateway   string   `json:"gateway,omitempty" maxLength:"15" doc:"told to machines, in mode own"`
 	Unknown   string   `json:"unknown" enum:"ignore,enrol" doc:"what becomes of machines that nobody has enrolled: no answer, or they boot the inspector and are offered for enrolment"`
 	Relays    []string `json:"relays,omitempty" maxItems:"16" doc:"MACs, on the network, of routers and DHCP relays that machines are behind: what comes from there is believed without the machine's own frames"`
-	Switch    string   `json:"switch,omitempty" doc:"what isolates clusters on it: bridge: machines' ports are interfaces beside the network's, a bridge; ovs: they are Open vSwitch's; none: nothing does"`
+	Switch    string   `json:"switch,omitempty" words:"switches" doc:"what isolates clusters on it: bridge: machines' ports are interfaces beside the network's, a bridge; ovs: they are Open vSwitch's; none: nothing does"`
 	// Of Open vSwitch.
 	SwitchBridge   string `json:"switch_bridge,omitempty" pattern:"^[A-Za-z0-9@._-]*$" maxLength:"15" doc:"of switch ovs: its bridge of the machines' ports"`
 	SwitchDatabase string `json:"switch_database,omitempty" pattern:"^(unix:/[ -~]+)?$" maxLength:"200" doc:"of switch ovs: where its database is reached" example:"unix:/run/openvswitch/db.sock"`

@@ -10,14 +10,14 @@ import (
 type Node struct {
 	ID      string             `json:"id"`
 	Name    string             `json:"name"`
-	Role    protocol.Role      `json:"role" enum:"head,compute"`
+	Role    protocol.Role      `json:"role"`
 	Queue   string             `json:"queue,omitempty"`
 	Class   string             `json:"class"`
 	Machine string             `json:"machine"`
 	Leaf    string             `json:"leaf,omitempty" doc:"the switch that its machine hangs on, as known when it was chosen"`
 	Part    *Part              `json:"part,omitempty" doc:"of a guest: what it holds of its host"`
 	Address string             `json:"address" doc:"on the cluster's own network"`
-	Phase   Phase              `json:"phase" enum:"pending,attaching,booting,joining,testing,ready,draining,failed,releasing,gone"`
+	Phase   Phase              `json:"phase" words:"node phases"`
 	Reason  string             `json:"reason,omitempty"`
 	Since   time.Time          `json:"since"`
 	Seen    time.Time          `json:"seen,omitzero" doc:"last report of its agent"`

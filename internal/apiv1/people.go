@@ -19,7 +19,7 @@ type Person struct {
 // Project is a tenant.
 type Project struct {
 	Name      string      `json:"name"`
-	Role      access.Role `json:"role,omitempty" enum:"owner,member,viewer" doc:"what you are in it; absent: nothing, you see it as an operator"`
+	Role      access.Role `json:"role,omitempty" doc:"what you are in it; absent: nothing, you see it as an operator"`
 	Recorded  bool        `json:"recorded,omitempty" doc:"what terminals show in its clusters is kept"`
 	Clusters  int         `json:"clusters"`
 	Members   int         `json:"members"`
@@ -30,7 +30,7 @@ type Project struct {
 type Member struct {
 	Project  string      `json:"project"`
 	Person   string      `json:"person"`
-	Role     access.Role `json:"role" enum:"owner,member,viewer"`
+	Role     access.Role `json:"role"`
 	Disabled bool        `json:"disabled,omitempty" doc:"the person is let in nowhere"`
 	Since    time.Time   `json:"since"`
 }
@@ -110,7 +110,7 @@ type SetMemberInput struct {
 
 // SetMemberBody is the body of a SetMemberInput.
 type SetMemberBody struct {
-	Role access.Role `json:"role" enum:"owner,member,viewer"`
+	Role access.Role `json:"role"`
 }
 
 // RemoveMemberInput is what RemoveMember takes.

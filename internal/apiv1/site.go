@@ -61,7 +61,7 @@ type Site struct {
 
 	Roles     map[string]access.Role `json:"roles" doc:"what you are, by project"`
 	Token     string                 `json:"token" doc:"ID of the token that you hold"`
-	Scope     access.Scope           `json:"scope" enum:"all,read" doc:"read: the token changes nothing and enters nowhere"`
+	Scope     access.Scope           `json:"scope" doc:"read: the token changes nothing and enters nowhere"`
 	Only      string                 `json:"only,omitempty" doc:"the one project that the token is for"`
 	ExpiresAt time.Time              `json:"expires_at,omitzero" doc:"when the token ends"`
 	Web       *Web                   `json:"web,omitempty" doc:"the door for web apps, if there is one"`

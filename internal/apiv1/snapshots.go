@@ -11,7 +11,7 @@ type Snapshot struct {
 	Name      string       `json:"name"`
 	Project   string       `json:"project"`
 	Cluster   string       `json:"cluster" doc:"name of the cluster that it is a copy of"`
-	Phase     Phase        `json:"phase" enum:"saving,saved,failed,deleting,deleted"`
+	Phase     Phase        `json:"phase" words:"snapshot phases"`
 	Reason    string       `json:"reason,omitempty" doc:"why it is in this phase"`
 	Since     time.Time    `json:"since" doc:"when the phase began"`
 	Bytes     int64        `json:"bytes,omitempty" doc:"that it takes, once saved"`

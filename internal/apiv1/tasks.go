@@ -21,7 +21,7 @@ type Task struct {
 	ClusterID string      `json:"cluster_id"`
 	Origin    string      `json:"origin,omitempty" enum:"pause" doc:"what has asked for it, if that was no user: a pause of the cluster"`
 	Account   string      `json:"account" doc:"whom it runs as; it is the user who asked for it"`
-	Phase     Phase       `json:"phase" enum:"pending,queued,running,ended"`
+	Phase     Phase       `json:"phase" words:"task phases"`
 	Reason    string      `json:"reason,omitempty" doc:"why it is in this phase, or what it waits for"`
 	Outcome   TaskOutcome `json:"outcome,omitempty" enum:"ok,failed,timed-out,cancelled,lost" doc:"once it has ended"`
 	Exit      *int        `json:"exit,omitempty" doc:"exit status; 128 + N of signal N; absent: it had none"`

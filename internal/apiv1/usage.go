@@ -7,7 +7,7 @@ import (
 
 // UsageLine is what one thing used at one price.
 type UsageLine struct {
-	Kind           usage.Kind         `json:"kind" enum:"node,home"`
+	Kind           usage.Kind         `json:"kind"`
 	Project        string             `json:"project"`
 	Cluster        string             `json:"cluster"`
 	ClusterID      string             `json:"cluster_id"`

@@ -15,6 +15,7 @@ type Definition struct {
 	Phases   []Phase // that a living one can be in, in the order of a life; none: its rows have no life
 	End      Phase   // that it stays in when it is over
 	Failures []Phase // going there counts as a failure
+	Alarm    *Alarm  // who runs the site is told of those that are in one of Failures; nil: not of this kind
 	// Settled is called in every transaction that settles one of them, after that; nil: nothing follows.
 	Settled func(ctx context.Context, tx *Tx, id string) error
 	Sealed  []SealedColumn
@@ -22,6 +23,12 @@ type Definition struct {
 	// accept, with {{life}} for the columns of a life. A table that has to change later needs a migration.
 	Tables string
 	Races  []string // uniqueness constraints: who loses against a concurrent transaction is run again, and sees what it did
+}
+
+// Alarm is a sentence about how many of a kind there are.
+type Alarm struct {
+	One, More string // what comes after the number: "cluster is degraded"
+	Look      string // where one sees more
 }
 
 // Lives says that the kind's rows have a life: phases, which handlers work on.

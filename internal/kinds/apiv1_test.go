@@ -14,7 +14,8 @@ import (
 	"muster/internal/kinds/machine"
 )
 
-// TestTheAPIPublishesThePhasesOfTheKinds: apiv1 is a leaf and cannot ask them, so it repeats their words.
+// TestTheAPIPublishesThePhasesOfTheKinds: apiv1 is a leaf and cannot ask them, so its constants, which programs in Go compare
+// with, repeat their words. The API's document needs no such test: its enums are filled in from the kinds.
 func TestTheAPIPublishesThePhasesOfTheKinds(t *testing.T) {
 	tree, err := parser.ParseFile(token.NewFileSet(), "../apiv1/phases.go", nil, parser.SkipObjectResolution)
 	if err != nil {

@@ -35,7 +35,7 @@ func NewMetrics(db *core.Store) prometheus.Collector {
 	return metrics{
 		db:       db,
 		up:       desc("database_up", "1 if the database answered this scrape; if not, what is counted in it is missing."),
-		entities: desc("entities", "Clusters, nodes, machines, snapshots and fabrics by phase.", "kind", "phase"),
+		entities: desc("entities", "How many of a kind are in a phase.", "kind", "phase"),
 		oldest: desc("phase_oldest_seconds",
 			"How long the one has been in a phase that has been there the longest; 0 if there is none.", "kind", "phase"),
 		due:             desc("engine_due_rows", "Rows whose time has come and that no controller works on yet.", "kind"),

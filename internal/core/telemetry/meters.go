@@ -51,11 +51,10 @@ func newMeters() meters {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "muster_" + name, Help: help, Buckets: bounds}, labels)
 	}
 	return meters{
-		stays: histogram("phase_seconds", "How long clusters, nodes and machines were in a phase, observed when they leave it.",
+		stays: histogram("phase_seconds", "How long those of a kind were in a phase, observed when they leave it.",
 			phaseBounds, "kind", "phase"),
 		failures: counter("failures_total",
-			"Clusters that became degraded, nodes that failed and machines that were quarantined, by the phase they were in "+
-				"and the cause.",
+			"Those of a kind that failed (what is degraded or in quarantine, too), by the phase they were in and the cause.",
 			"kind", "phase", "cause"),
 		steps: counter("engine_steps_total",
 			"Handlers that have run, by what came of it: advanced, waits, retries, late (the phase's deadline had passed), "+

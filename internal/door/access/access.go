@@ -76,6 +76,9 @@ const (
 	ReadOnly Scope = "read" // look only
 )
 
+// Scopes lists them.
+func Scopes() []Scope { return []Scope{Whole, ReadOnly} }
+
 // Caller is who asks, with what they hold.
 type Caller struct {
 	Name     string // the person

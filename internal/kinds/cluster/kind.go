@@ -29,6 +29,7 @@ func Definition() core.Definition {
 		Phases:   []core.Phase{core.Pending, Provisioning, core.Ready, core.Degraded, Pausing, Paused, Resuming, core.Deleting},
 		End:      core.Deleted,
 		Failures: []core.Phase{core.Degraded},
+		Alarm:    &core.Alarm{One: "cluster is degraded", More: "clusters are degraded", Look: "`muster list` names it"},
 		Settled:  meterHome,
 		Sealed:   []core.SealedColumn{credential()},
 		Races:    []string{"cluster_segment"},

@@ -14,6 +14,7 @@ func Definition() core.Definition {
 		Phases:   []core.Phase{core.Pending, core.Ready, core.Degraded},
 		End:      core.Deleted,
 		Failures: []core.Phase{core.Degraded},
+		Alarm:    &core.Alarm{One: "fabric is degraded", More: "fabrics are degraded", Look: "`muster fabric list` says why"},
 		Races:    []string{"held_pkey", "partition_key", "partition_cluster", "partition_member_sole"},
 	}
 }

@@ -36,5 +36,7 @@ func Definition() core.Definition {
 		Phases:   []core.Phase{Enrolled, Inspecting, Available, Reserved, InUse, core.Releasing, Maintenance, Quarantined},
 		End:      Removed,
 		Failures: []core.Phase{Quarantined},
+		Alarm: &core.Alarm{One: "machine is in quarantine", More: "machines are in quarantine",
+			Look: "`muster machines list` says why"},
 	}
 }

@@ -34,6 +34,11 @@ const (
 	NeighbourThroughput Quantity = "neighbour-throughput" // MB/s (10^6)
 )
 
+// Quantities lists them.
+func Quantities() []Quantity {
+	return []Quantity{MemoryBandwidth, ComputeRate, HeadRoundTrip, HeadThroughput, NeighbourRoundTrip, NeighbourThroughput}
+}
+
 // Measure is one measured value.
 type Measure struct {
 	Quantity Quantity `json:"quantity"`

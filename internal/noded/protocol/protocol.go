@@ -109,6 +109,9 @@ const (
 	Compute Role = "compute"
 )
 
+// Roles lists them.
+func Roles() []Role { return []Role{Head, Compute} }
+
 // Config is the whole desired state of one node. Agents refuse a Config whose Revision is older than the last applied.
 type Config struct {
 	Revision  int64  `json:"revision"`

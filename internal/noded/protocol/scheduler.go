@@ -20,6 +20,11 @@ const (
 	NodeUnknown  State = "unknown"  // anything else
 )
 
+// States lists them.
+func States() []State {
+	return []State{NodeFree, NodeBusy, NodeDraining, NodeDrained, NodeDown, NodeLost, NodeUnknown}
+}
+
 // StateOf is the state of a node in service: closed, it takes no new jobs; it works if it has some.
 func StateOf(closed, works bool) State {
 	switch {
@@ -37,7 +42,7 @@ func StateOf(closed, works bool) State {
 // know the node.
 type NodeState struct {
 	Name       string `json:"name"`
-	State      State  `json:"state" enum:"free,busy,draining,drained,down,lost,unknown"`
+	State      State  `json:"state"`
 	Responding bool   `json:"responding" doc:"the scheduler has heard of it lately"`
 	Jobs       int    `json:"jobs" doc:"that hold something of it"`
 	LastBusy   string `json:"last_busy,omitempty" doc:"when its last job ended; only that it changes means something"`

@@ -28,6 +28,9 @@ const (
 	Home Kind = "home"
 )
 
+// Kinds lists them.
+func Kinds() []Kind { return []Kind{Node, Home} }
+
 // State is what a node is doing, as far as money goes.
 type State string
 

@@ -1,0 +1,78 @@
+package api
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"muster/internal/door/access"
+	"muster/internal/kinds"
+	"muster/internal/kinds/meter/usage"
+	"muster/internal/noded/protocol"
+)
+
+// words are those that fields of the API may hold, from who knows them: by what a field's tag "words" asks for. A kind or a
+// driver that is registered is in the API's document by that alone.
+func (d Drivers) words() map[string][]string {
+	all := map[string][]string{"switches": d.Switches.Names(), "enrolled substrates": {}}
+	for _, f := range d.enrolled() {
+		all["enrolled substrates"] = append(all["enrolled substrates"], f.Name)
+	}
+	for _, k := range kinds.All() {
+		if k.Lives() {
+			all[string(k.Kind)+" phases"] = append(texts(k.Phases), string(k.End))
+		}
+	}
+	return all
+}
+
+// wordsOfTypes are those of fields whose type has no others, wherever it stands.
+func wordsOfTypes() map[reflect.Type][]string {
+	return map[reflect.Type][]string{
+		typeOf[access.Role]():       texts(access.Roles()),
+		typeOf[access.Scope]():      texts(access.Scopes()),
+		typeOf[usage.Kind]():        texts(usage.Kinds()),
+		typeOf[protocol.Role]():     texts(protocol.Roles()),
+		typeOf[protocol.Quantity](): texts(protocol.Quantities()),
+		typeOf[protocol.State]():    texts(protocol.States()),
+	}
+}
+
+func texts[T ~string](words []T) []string {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = string(w)
+	}
+	return all
+}
+
+// enumerate has the fields of schemas hold the words that there are, and no others. An error is a mistake of the program: a field
+// asks for words that nobody has.
+func (d Drivers) enumerate(schemas huma.Registry) error {
+	asked, typed := d.words(), wordsOfTypes()
+	for name, schema := range schemas.Map() {
+		t := schemas.TypeFromRef("#/components/schemas/" + name)
+		if t == nil || t.Kind() != reflect.Struct {
+			continue
+		}
+		for _, field := range reflect.VisibleFields(t) {
+			words, known := typed[field.Type]
+			if ask, asks := field.Tag.Lookup("words"); asks {
+				if words, known = asked[ask]; !known {
+					return fmt.Errorf("%s.%s may hold %s, and there are none", t, field.Name, ask)
+				}
+			}
+			key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if property := schema.Properties[key]; known && property != nil {
+				property.Enum = nil
+				for _, w := range words {
+					property.Enum = append(property.Enum, w)
+				}
+				property.PrecomputeMessages()
+			}
+		}
+	}
+	return nil
+}
