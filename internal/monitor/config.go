@@ -28,22 +28,27 @@ func (m *Monitor) config(w http.ResponseWriter, r *http.Request, who identity.Ag
 		return
 	}
 	ctx := r.Context()
-	config, self, err := m.configOf(ctx, who)
-	if err == nil && config.Revision <= after {
+	config, self, err := m.configOf(ctx, who, after)
+	if err == nil && config == nil {
 		waiting, cancel := context.WithTimeout(ctx, longPoll)
 		defer cancel()
-		if !m.board.wait(waiting, self, after-self.News) {
-			w.WriteHeader(http.StatusNoContent)
-			return
+		if m.board.wait(waiting, self, after-self.News) {
+			config, _, err = m.configOf(ctx, who, after)
 		}
-		config, _, err = m.configOf(ctx, who)
+	}
+	if err == nil && config == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return
 	}
 	m.answer(w, r, config, err)
 }
 
-// configOf composes what one node has to be, from one snapshot.
-func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.Config, self node.Node, err error) {
+// configOf composes what one node has to be, from one snapshot; nil if its revision is not above after. A cluster's nodes all
+// ask again when they have heard: only what is new is worth reading a cluster for.
+func (m *Monitor) configOf(ctx context.Context, who identity.Agent, after int64) (config *protocol.Config, self node.Node,
+	err error) {
 	err = m.db.View(ctx, func(tx *core.Tx) error {
+		config = nil // it may be called again
 		if m.Refresh != nil {
 			if err := m.Refresh(ctx, tx); err != nil {
 				return err
@@ -59,6 +64,10 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 		if err != nil {
 			return err
 		}
+		revision := cluster.Revision + self.News
+		if revision <= after {
+			return nil
+		}
 		nodes, err := node.Of(ctx, tx, self.Cluster)
 		if err != nil {
 			return err
@@ -71,8 +80,8 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 		if err != nil {
 			return err
 		}
-		c = protocol.Config{
-			Revision: cluster.Revision + self.News, Cluster: cluster.Name, ClusterID: cluster.ID, Stamp: m.authority.Stamp(),
+		c := &protocol.Config{
+			Revision: revision, Cluster: cluster.Name, ClusterID: cluster.ID, Stamp: m.authority.Stamp(),
 			Self:       m.peer(cluster, self, sizes[self.MachineID], sizes[self.HostID], now),
 			Network:    substrate.Gateway().Masked().String(),
 			SharedCPUs: !m.Substrates.Of(sizes[self.MachineID].Substrate).OwnCPUs,
@@ -125,9 +134,10 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 		}
 		c.Partitions = partitionsOf(ports)
 		c.Users, err = usersOf(ctx, tx, cluster)
+		config = c
 		return err
 	})
-	return c, self, err
+	return config, self, err
 }
 
 // partitionsOf are the keys that a node's ports are to hold.

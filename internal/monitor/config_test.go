@@ -84,14 +84,14 @@ func TestWhatAConfigurationCostsDoesNotGrowWithTheSite(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := New(db, authority, "test", slog.New(slog.DiscardHandler))
-	if c, _, err := m.configOf(ctx, identity.Agent{Node: "n1", Boot: 1}); err != nil || !c.First {
+	if c, _, err := m.configOf(ctx, identity.Agent{Node: "n1", Boot: 1}, 0); err != nil || !c.First {
 		t.Errorf("its scheduler is believed to know it: %v", err)
 	}
 	since := kindstest.Costs(t, db)
 	rows := func() int {
 		t.Helper()
 		since()
-		c, _, err := m.configOf(ctx, identity.Agent{Node: "n1", Boot: 1})
+		c, _, err := m.configOf(ctx, identity.Agent{Node: "n1", Boot: 1}, 0)
 		if err != nil || c.Self.CPUs != 2 || len(c.Peers) != 1 {
 			t.Fatalf("%+v, %v", c, err)
 		}
@@ -103,5 +103,17 @@ func TestWhatAConfigurationCostsDoesNotGrowWithTheSite(t *testing.T) {
 	}
 	if many := rows(); many != few {
 		t.Errorf("%d rows are read at a site of 52 machines, %d at one of 2", many, few)
+	}
+	known, _, err := m.configOf(ctx, identity.Agent{Node: "n1", Boot: 1}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	since()
+	c, self, err := m.configOf(ctx, identity.Agent{Node: "n1", Boot: 1}, known.Revision)
+	if c != nil || err != nil || self.ID != "n1" {
+		t.Errorf("who knows it is told again: %+v, %v", c, err)
+	}
+	if least := since().Rows; least >= few {
+		t.Errorf("%d rows are read for who knows it, %d for who does not", least, few)
 	}
 }

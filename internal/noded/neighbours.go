@@ -31,12 +31,17 @@ func neighbours(config *protocol.Config) []protocol.Neighbour {
 
 // set makes the permanent neighbours on the interface with the node's own MAC be exactly these.
 func (kernelNeighbours) set(own string, neighbours []protocol.Neighbour) error {
+	kernel, err := netlink.NewHandle(unix.NETLINK_ROUTE) // one socket for all: a large cluster has many
+	if err != nil {
+		return fmt.Errorf("neighbours: %w", err)
+	}
+	defer kernel.Close()
 	link, err := linkOf(own)
 	if err != nil {
 		return fmt.Errorf("neighbours: %w", err)
 	}
 	index := link.Attrs().Index
-	known, err := netlink.NeighList(index, netlink.FAMILY_V4)
+	known, err := kernel.NeighList(index, netlink.FAMILY_V4)
 	if err != nil {
 		return fmt.Errorf("neighbours on %s: %w", link.Attrs().Name, err)
 	}
@@ -59,14 +64,14 @@ func (kernelNeighbours) set(own string, neighbours []protocol.Neighbour) error {
 		if found && bytes.Equal(old.HardwareAddr, mac) {
 			continue
 		}
-		err = netlink.NeighSet(&netlink.Neigh{LinkIndex: index, Family: unix.AF_INET, State: unix.NUD_PERMANENT, IP: ip,
+		err = kernel.NeighSet(&netlink.Neigh{LinkIndex: index, Family: unix.AF_INET, State: unix.NUD_PERMANENT, IP: ip,
 			HardwareAddr: mac})
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("neighbour %s: %w", n.Address, err))
 		}
 	}
 	for _, gone := range has {
-		if err := netlink.NeighDel(&gone); err != nil {
+		if err := kernel.NeighDel(&gone); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("remove neighbour %s: %w", gone.IP, err))
 		}
 	}

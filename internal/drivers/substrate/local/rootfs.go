@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,7 +56,7 @@ const mappedImage = "-nodes"
 
 // mountLower mounts an image, unless it is mounted, with the numbers of nodes if it is mapped. The caller holds its lock.
 func (d *Driver) mountLower(squashfs, at string, mapped bool) error {
-	if mounts, err := mountsBelow(at); err != nil || len(mounts) > 0 {
+	if there, err := mounted(at); err != nil || there {
 		return err
 	}
 	if err := os.MkdirAll(at, 0o700); err != nil {
@@ -149,6 +150,21 @@ func isLower(dir string) (bool, error) {
 		used = used || strings.Contains(options, "lowerdir="+dir+",")
 	})
 	return used, err
+}
+
+// mounted says whether something is mounted at a path. The kernel answers it by the path alone (statx(2), since Linux 5.8): its
+// table of mounts has several lines for each node.
+func mounted(path string) (bool, error) {
+	var status unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, 0, &status)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return false, nil
+	case err == nil && status.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0:
+		return status.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
+	}
+	mounts, err := mountsBelow(path) // an older kernel, or a file system that has died
+	return slices.Contains(mounts, path), err
 }
 
 // mountsBelow lists the mount points at path and below it, in the order of mounting.

@@ -95,11 +95,11 @@ func (c shared) ready() bool {
 
 func (c shared) ensureNetwork(n substrate.Network) error {
 	complete := func(links *netlink.Handle) error { return ensureBridge(links, n) }
-	mounts, err := mountsBelow(c.netns())
+	there, err := mounted(c.netns())
 	if err != nil {
 		return err
 	}
-	if len(mounts) > 0 {
+	if there {
 		return withLinks(c.netns(), complete)
 	}
 	return netns.New(c.netns(), func() error { return connected(complete) })

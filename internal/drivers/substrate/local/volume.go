@@ -8,10 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/drivers/substrate/onhost"
 )
 
 // volume is a file system of its own, in a file that takes only as much of the disk as is written: XFS, which grows while
@@ -31,15 +33,35 @@ const readAhead = 4 << 20 // bytes
 
 const leastVolume = 300 << 20 // what mkfs.xfs asks for, in bytes
 
-// ensure makes it, of so many bytes, and mounts it. What is there is kept as it is.
+// ensure makes it, of so many bytes, and mounts it. What is there is kept as it is. One that has stopped, after an error of the
+// disk or because it was about to be removed, is mounted anew as soon as nobody holds it.
 func (v volume) ensure(ctx context.Context, size int64) error {
-	if there, err := v.mounted(); err != nil || there && !v.dead() {
+	there, err := v.mounted()
+	if err != nil || there && !v.dead() {
 		return err
-	} else if there { // it has stopped after an error of the disk, and is mounted anew if nobody holds it
-		if err := unmountBelow(ctx, v.at); err != nil {
-			return err
+	}
+	if !there {
+		err = v.mount(ctx, size)
+	}
+	if err == nil && v.dead() {
+		if err = unmountBelow(ctx, v.at); err == nil {
+			err = v.released(ctx)
+		}
+		if err == nil {
+			err = v.mount(ctx, size)
 		}
 	}
+	if err != nil {
+		return err
+	}
+	if v.dead() {
+		return fmt.Errorf("%s has stopped after an error of the disk; it comes back when all nodes of the cluster have gone, "+
+			"as in a pause", v.image)
+	}
+	return os.Chmod(v.at, v.mode)
+}
+
+func (v volume) mount(ctx context.Context, size int64) error {
 	device, err := attached(v.image)
 	if err != nil {
 		return err
@@ -56,11 +78,22 @@ func (v volume) ensure(ctx context.Context, size int64) error {
 	if err := unix.Mount(device.Name(), v.at, "xfs", unix.MS_NOSUID|unix.MS_NODEV, volumeOptions); err != nil {
 		return fmt.Errorf("mount: %w", err)
 	}
-	if v.dead() {
-		return fmt.Errorf("%s has stopped after an error of the disk; it comes back when all nodes of the cluster have gone, "+
-			"as in a pause", v.image)
+	return nil
+}
+
+// released waits a little for the last holder of what has been unmounted, such as a controller that was killed.
+func (v volume) released(ctx context.Context) error {
+	free := func() (bool, error) {
+		device, err := attached(v.image)
+		if device != nil {
+			device.Close()
+		}
+		return device == nil, err
 	}
-	return os.Chmod(v.at, v.mode)
+	if err := onhost.Until(ctx, 2*time.Second, free); !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return ctx.Err()
 }
 
 // volumeOptions let a copy of an image be mounted beside it: two file systems of one UUID.
@@ -77,9 +110,8 @@ func (v volume) attach(ctx context.Context, size int64) (*os.File, error) {
 			return nil, err
 		}
 	}
-	// Without a second copy of everything in the host's memory, writes are as fast as on the host's own file system; the loop
-	// device
-	// falls back by itself where the host cannot do that. Reads then want a longer look ahead.
+	// Without a second copy of everything in the host's memory, writes are as fast as on the host's own file system; the
+	// loop device falls back by itself where the host cannot do that. Reads then want a longer look ahead.
 	device, err := attachLoop(v.image, unix.LO_FLAGS_DIRECT_IO)
 	if err != nil {
 		return nil, fmt.Errorf("loop device: %w", err)
@@ -119,10 +151,7 @@ func makeImage(ctx context.Context, image string, size int64) error {
 	return os.Rename(part, image)
 }
 
-func (v volume) mounted() (bool, error) {
-	mounts, err := mountsBelow(v.at)
-	return slices.Contains(mounts, v.at), err
-}
+func (v volume) mounted() (bool, error) { return mounted(v.at) }
 
 // dead says that the file system is mounted and answers nothing but errors.
 func (v volume) dead() bool {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -49,12 +48,8 @@ func (d *Driver) hasVolumes(c shared, home int64) (bool, error) {
 	if !d.makesNodes() {
 		return true, nil
 	}
-	mounts, err := mountsBelow(c.dir)
-	if err != nil {
+	if there, err := c.layerVolume().mounted(); err != nil || !there {
 		return false, err
-	}
-	if !slices.Contains(mounts, c.layerVolume().at) {
-		return false, nil
 	}
 	if settled, err := c.settled(); err != nil {
 		return false, err
@@ -62,8 +57,8 @@ func (d *Driver) hasVolumes(c shared, home int64) (bool, error) {
 		return d.used(c.cluster) // whose folders they stay for so long
 	}
 	for _, v := range c.volumes() {
-		if !slices.Contains(mounts, v.at) || v.dead() {
-			return false, nil
+		if there, err := v.mounted(); err != nil || !there || v.dead() {
+			return false, err
 		}
 	}
 	return c.homeVolume().holds(home), nil
