@@ -150,6 +150,7 @@ Exit codes: 0 ok, 2 invalid input, 3 no capacity, 4 quota or budget, 5 conflict,
 		&cobra.Group{ID: forOperators, Title: "For operators:"},
 		&cobra.Group{ID: forOthers, Title: "Others:"},
 	)
+	root.SetHelpFunc(a.help)
 	root.SetHelpCommandGroupID(forOthers)
 	all := verbs()
 	for _, v := range all {

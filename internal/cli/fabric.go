@@ -22,7 +22,7 @@ func (a *app) fabric() *cobra.Command {
 		Long: `Every cluster has its own partition on each InfiniBand fabric that its machines are on. Muster gives the partitions and their
 members to the fabric's subnet manager and reads all ports back: a node boots once its ports hold its cluster's key, and a
 machine is released once they no longer do.`,
-		Example: `  muster fabric add ib0 --driver opensm --manager 0x0002c903000a0b0c --config partitions=/etc/opensm/partitions.conf
+		Example: `  muster fabric add ib0 --driver opensm --manager 0x0002c903000a0b0c
   ibnetdiscover > snapshot.txt && muster fabric import ib0 snapshot.txt
   muster fabric diff ib0`,
 	}, a.fabricAdd(), a.fabricList(), a.fabricGet(), a.fabricRemove(), a.fabricDiff(), a.fabricImport(), a.fabricCables(),
@@ -47,7 +47,7 @@ that are in no cluster become limited members of the default partition. Name the
 included.
 
 The --config settings depend on the driver; docs/fabrics.md lists them.`,
-		Example: `  muster fabric add ib0 --driver opensm --manager 0x0002c903000a0b0c --config partitions=/etc/opensm/partitions.conf`,
+		Example: `  muster fabric add ib0 --driver opensm --manager 0x0002c903000a0b0c`,
 		Args:    cobra.ExactArgs(1),
 	}
 	known := drivers.Fabrics().Names()

@@ -26,7 +26,7 @@ func (a *app) gpus() *cobra.Command {
 		Short: "Assign the GPUs of a cluster to the ranks of a job",
 		Long: `On the nodes of a cluster, say which GPU each rank of a job computes on, and start it there: the same one each time. Nodes
 come in the order of the job, GPUs by their PCI addresses, ranks by their numbers. A node's ranks fill its GPUs from the first
-one on, one each; where there are more ranks than GPUs, neighbours share one. It asks nobody: every node has the list of all
+one on, one each; if there are more ranks than GPUs, neighbours share one. It needs no controller: every node has the list of all
 GPUs, ` + gpus.File + `, and Slurm or Open MPI tells a rank which one it is.`,
 		Example: `  muster gpus map
   srun --cpu-bind=none muster gpus run ./simulate

@@ -24,8 +24,8 @@ They share the host's CPUs and memory; --cpus and --memory limit each node.
 NAME with --mac and --power enrols a whole machine, which boots over the network. Its power is switched by
 
 ` + drivers.Power().Help() + `
-The BMC's user and password stand in a file in secrets.d of the controller's data directory, as user:password, with lines
-"for HOST" below, and are named by --credentials secret:NAME; root on that host may also name a file: file:/PATH is copied
+Put the BMC's user and password into a file in secrets.d of the controller's data directory, as user:password, with lines
+"for HOST" below, and name it with --credentials secret:NAME. Root on that host may also name another file: file:/PATH is copied
 there. ` + "`muster machines import`" + ` enrols many at once.`,
 		Example: `  muster machines add --local 4 --wait
   muster machines add --local 2 --cpus 2 --memory 4GiB

@@ -16,8 +16,8 @@ func (a *app) machinesInspect() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "inspect {NAME… | --all}",
 		Short: "Inspect machines again",
-		Long: `Inspect machines again: facts are read and health is checked. A machine that is in use is inspected when it is free; one in
-quarantine gets its chance now.`,
+		Long: `Inspect machines again: facts are read and health is checked. A machine that is in use is inspected when it is free, one in
+quarantine now.`,
 		Example: `  muster machines inspect local-1 --wait
   muster machines inspect --all`,
 	}

@@ -44,7 +44,7 @@ A program reports samples as lines NAME VALUE [UNIT] in the file that MUSTER_SAM
 	flags := c.Flags()
 	flags.SetInterspersed(true)
 	flags.IntVarP(&in.Body.Nodes, "nodes", "N", 0, "run on `N` nodes, once on each without --ranks")
-	flags.StringSliceVar(&in.Body.On, "on", nil, "run on these nodes: `NODE,NODE…`")
+	flags.StringSliceVar(&in.Body.On, "on", nil, "run on these `NODES`, such as n1,n2")
 	flags.IntVarP(&in.Body.Ranks, "ranks", "n", 0, "start it `N` times, spread over the nodes")
 	flags.StringVar(&in.Body.Queue, "queue", "", "run on nodes of this `QUEUE` (default: the first)")
 	flags.BoolVar(&in.Body.Whole, "whole", false, "share the nodes with no other job")

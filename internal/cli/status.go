@@ -19,7 +19,7 @@ import (
 func (a *app) status() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show the state of the site: the controller, its machines and clusters, alarms",
+		Short: "Show the state of the site: controller, machines, clusters, alarms",
 		Long: `Show whether the controller is ready and what it checked, how many clusters, nodes and machines are in each phase,
 and the alarms that need a person. The exit code is 1 if the controller is not ready, for use in scripts.`,
 		Example: `  muster status

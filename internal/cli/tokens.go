@@ -64,7 +64,7 @@ somebody who cannot log in; that person's list shows who made it.`,
   muster tokens add ci --project aero --for 30d > ci.token`,
 		Args: cobra.ExactArgs(1),
 	}
-	read := c.Flags().Bool("read", false, "read only: it changes nothing and logs in nowhere")
+	read := c.Flags().Bool("read", false, "read only: it cannot change anything or log in to clusters")
 	project := c.Flags().String("project", "", "limit it to this `PROJECT`")
 	life := c.Flags().String("for", "", "how long it is valid, as in 12h or 30d (default 90d)")
 	person := c.Flags().String("person", "", "make it for this `PERSON`; for operators")
