@@ -144,7 +144,7 @@ func (a *API) register(mux *http.ServeMux, table []apiv1.Endpoint, handlers []ha
 	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", names)
 	config.Transformers = append(config.Transformers, a.logged)
 	config.CreateHooks = nil // no $schema links: the document is the reference
-	config.Info.Description = "Self-service HPC clusters. Intent goes in here; what is true comes back as phases and events."
+	config.Info.Description = "Self-service HPC clusters. Requests say what is wanted; phases and events say what is so."
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer",
 		Description: "an API token"}}
 	config.Security = []map[string][]string{{"token": {}}}

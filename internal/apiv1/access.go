@@ -58,8 +58,8 @@ type TunnelInput struct {
 
 // Web is the door for web apps.
 type Web struct {
-	Domain string `json:"domain" doc:"apps are below it"`
-	CA     string `json:"ca,omitempty" doc:"PEM of the authority that browsers have to trust; absent if they know the door's"`
+	Domain string `json:"domain" doc:"the domain that the apps' host names end in"`
+	CA     string `json:"ca,omitempty" doc:"certificate of the CA that browsers have to trust, in PEM; absent if the web door has a certificate of its own"`
 }
 
 // WebApp is a web application of a cluster.
@@ -67,7 +67,7 @@ type WebApp struct {
 	Name string `json:"name"`
 	Node string `json:"node"`
 	Port int    `json:"port"`
-	URL  string `json:"url,omitempty" doc:"its address, for browsers that have signed in; absent if the site has no door for web apps"`
+	URL  string `json:"url,omitempty" doc:"its address, for browsers that have signed in; absent if the site has no web door"`
 }
 
 // Opened is what signs a browser in to an app.
@@ -85,13 +85,13 @@ type OpenAppInput struct {
 
 // Ways is how one logs in at this site.
 type Ways struct {
-	Issuer   string   `json:"issuer" doc:"the OpenID Connect provider that vouches for people"`
+	Issuer   string   `json:"issuer" doc:"URL of the OpenID Connect provider"`
 	ClientID string   `json:"client_id"`
 	Scopes   []string `json:"scopes"`
-	Auth     string   `json:"authorization_endpoint" doc:"where a browser goes"`
-	Device   string   `json:"device_authorization_endpoint,omitempty" doc:"where a device code is asked for; absent: with a browser on the same host only"`
-	Token    string   `json:"token_endpoint,omitempty" doc:"where a device code is exchanged"`
-	Port     int      `json:"redirect_port,omitempty" doc:"of 127.0.0.1, that the provider sends the browser back to; absent: any"`
+	Auth     string   `json:"authorization_endpoint" doc:"the URL to which the browser is sent"`
+	Device   string   `json:"device_authorization_endpoint,omitempty" doc:"URL that issues device codes; absent: log in with a browser on the same host"`
+	Token    string   `json:"token_endpoint,omitempty" doc:"URL that exchanges a device code for a token"`
+	Port     int      `json:"redirect_port,omitempty" doc:"port of 127.0.0.1 to which the provider redirects the browser; absent: any"`
 	For      string   `json:"for" doc:"how long a login lasts"`
 }
 
@@ -100,19 +100,19 @@ type LoggedIn struct {
 	ID          string    `json:"id" doc:"of the token; deleting it ends the login and the certificate"`
 	Token       string    `json:"token"`
 	Person      string    `json:"person"`
-	New         bool      `json:"new,omitempty" doc:"the person has never been here, and is in no project yet"`
+	New         bool      `json:"new,omitempty" doc:"the person has logged in for the first time and is in no project yet"`
 	ExpiresAt   time.Time `json:"expires_at"`
 	Certificate string    `json:"certificate,omitempty" doc:"OpenSSH user certificate, for the site's gateway only"`
 }
 
 type ProofGiven struct {
-	IDToken   string `json:"id_token,omitempty" doc:"of a device flow" maxLength:"32768"`
-	Code      string `json:"code,omitempty" doc:"that the browser came back with" maxLength:"4096"`
+	IDToken   string `json:"id_token,omitempty" doc:"the ID token that the device flow gave" maxLength:"32768"`
+	Code      string `json:"code,omitempty" doc:"the code with which the browser was redirected" maxLength:"4096"`
 	Verifier  string `json:"verifier,omitempty" doc:"with code: of PKCE" maxLength:"128"`
-	Redirect  string `json:"redirect,omitempty" doc:"with code: where the browser came back to" maxLength:"200"`
-	Nonce     string `json:"nonce,omitempty" doc:"with code: that the ID token must have" maxLength:"128"`
-	PublicKey string `json:"public_key,omitempty" doc:"to be certified, authorized_keys format" maxLength:"16384"`
-	Name      string `json:"name,omitempty" doc:"where the login is from, for the list of tokens" maxLength:"100"`
+	Redirect  string `json:"redirect,omitempty" doc:"with code: the redirect URL that was used" maxLength:"200"`
+	Nonce     string `json:"nonce,omitempty" doc:"with code: the nonce that the ID token must contain" maxLength:"128"`
+	PublicKey string `json:"public_key,omitempty" doc:"the public key to certify, authorized_keys format" maxLength:"16384"`
+	Name      string `json:"name,omitempty" doc:"host from which somebody logs in, for the list of tokens" maxLength:"100"`
 }
 
 // LogInInput is what LogIn takes.
@@ -126,36 +126,36 @@ type Session struct {
 	Person     string     `json:"person"`
 	Credential string     `json:"credential" doc:"fingerprint of a key, or ID of a login"`
 	Project    string     `json:"project"`
-	Kind       string     `json:"kind" doc:"of the place: cluster or centre"`
+	Kind       string     `json:"kind" doc:"where it leads: cluster or centre"`
 	Place      string     `json:"place"`
 	What       string     `json:"what" doc:"shell, exec, sftp, forward, jump; several with commas"`
 	Remote     string     `json:"remote" doc:"address it came from"`
 	BeganAt    time.Time  `json:"began_at"`
 	EndedAt    *time.Time `json:"ended_at,omitempty" doc:"absent while it is open"`
-	Received   int64      `json:"received" doc:"bytes from the person; of an open session, some seconds ago"`
+	Received   int64      `json:"received" doc:"bytes from the person; for an open session, as of some seconds ago"`
 	Sent       int64      `json:"sent"`
 	Outcome    string     `json:"outcome,omitempty" doc:"how it ended"`
-	Recorded   bool       `json:"recorded,omitempty" doc:"what its terminals showed is kept"`
+	Recorded   bool       `json:"recorded,omitempty" doc:"its terminals were recorded"`
 }
 
 // Gateway is what people and their SSH clients have to know of the SSH gateway.
 type Gateway struct {
-	Address   string       `json:"address,omitempty" doc:"host:port; absent: this controller has none"`
+	Address   string       `json:"address,omitempty" doc:"host:port; absent: this controller has no gateway"`
 	GatewayCA string       `json:"gateway_ca" doc:"signs the host certificates of gateways, authorized_keys format"`
-	HostCA    string       `json:"host_ca" doc:"signs those of nodes, good for NODE.CLUSTER.PROJECT.muster and shorter"`
-	Keys      []GatewayKey `json:"keys" doc:"the host key in use, then those that will follow it"`
+	HostCA    string       `json:"host_ca" doc:"signs the host certificates of nodes, valid for NODE.CLUSTER.PROJECT.muster and shorter names; authorized_keys format"`
+	Keys      []GatewayKey `json:"keys" doc:"the current host key, then those that will replace it"`
 	Account   string       `json:"account" doc:"the caller's on nodes"`
 }
 
 // GatewayKey is a host key of the gateways.
 type GatewayKey struct {
 	Line string    `json:"line" doc:"authorized_keys format"`
-	From time.Time `json:"from" doc:"when it was or will be taken into use"`
+	From time.Time `json:"from" doc:"when it was taken or will be taken into use"`
 }
 
 // ListSessionsInput is what ListSessions takes.
 type ListSessionsInput struct {
-	Ended  bool   `query:"ended" doc:"those that have ended, too"`
+	Ended  bool   `query:"ended" doc:"also sessions that have ended"`
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"how many at most"`
 	Cursor string `query:"cursor" doc:"from the page before" maxLength:"200" pattern:"^([0-9]+-[a-z0-9-]+)?$"`
 }
@@ -167,7 +167,7 @@ type EndSessionInput struct {
 
 // RotateGatewayKeyInput is what RotateGatewayKey takes.
 type RotateGatewayKeyInput struct {
-	After string `query:"after" default:"7d" doc:"how long the next key is announced before it takes over, as in 12h or 7d" maxLength:"20"`
+	After string `query:"after" default:"7d" doc:"how long the next key is announced before it replaces the current one, as in 12h or 7d" maxLength:"20"`
 }
 
 // Token lets its bearer act as you.
@@ -176,19 +176,19 @@ type Token struct {
 	Name      string       `json:"name" doc:"what it is for"`
 	Kind      TokenKind    `json:"kind" enum:"local,api,login"`
 	Scope     access.Scope `json:"scope"`
-	Project   string       `json:"project,omitempty" doc:"the only one that it is for"`
+	Project   string       `json:"project,omitempty" doc:"the only project that it is for"`
 	CreatedAt time.Time    `json:"created_at"`
 	ExpiresAt time.Time    `json:"expires_at,omitzero"`
-	UsedAt    time.Time    `json:"used_at,omitzero" doc:"to the minute"`
-	Token     string       `json:"token,omitempty" doc:"the token itself, told once: when it is made"`
+	UsedAt    time.Time    `json:"used_at,omitzero" doc:"when it was last used, to the minute"`
+	Token     string       `json:"token,omitempty" doc:"the token itself, shown only once, when it is made"`
 }
 
 // NewToken is what is asked of a token.
 type NewToken struct {
 	Name    string       `json:"name" doc:"what it is for" minLength:"1" maxLength:"100"`
-	Scope   access.Scope `json:"scope,omitempty" default:"all" doc:"read: it changes nothing and enters nowhere"`
-	Project string       `json:"project,omitempty" doc:"the only one that it is to be for" maxLength:"63"`
-	For     string       `json:"for,omitempty" doc:"how long it is good, as in 12h or 30d; 90d if left out, 366d at most" maxLength:"20"`
+	Scope   access.Scope `json:"scope,omitempty" default:"all" doc:"read: it cannot change anything or log in to clusters"`
+	Project string       `json:"project,omitempty" doc:"limit the token to this project" maxLength:"63"`
+	For     string       `json:"for,omitempty" doc:"how long it is valid, as in 12h or 30d; default 90d, at most 366d" maxLength:"20"`
 }
 
 // AddTokenInput is what AddToken takes.

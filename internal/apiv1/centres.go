@@ -22,18 +22,18 @@ const (
 // CentreSpec is what operators say of a cluster that Muster did not build.
 type CentreSpec struct {
 	Login    string            `json:"login" doc:"HOST or HOST:PORT of its sshd" maxLength:"300" example:"arc.example.org"`
-	HostCA   string            `json:"host_ca,omitempty" doc:"the authority that signs its host keys, authorized_keys format; or else" maxLength:"16384"`
+	HostCA   string            `json:"host_ca,omitempty" doc:"the CA that signs its host keys, authorized_keys format; either this or host_keys" maxLength:"16384"`
 	HostKeys []string          `json:"host_keys,omitempty" doc:"its host keys, authorized_keys format" maxItems:"20"`
-	Probe    string            `json:"probe,omitempty" doc:"the account there that asks for queues" default:"muster" maxLength:"32"`
-	Projects []CentreProject   `json:"projects" doc:"whose owners and members may go there; you see those that you may look at" maxItems:"1000"`
+	Probe    string            `json:"probe,omitempty" doc:"the account there that queries the queues" default:"muster" maxLength:"32"`
+	Projects []CentreProject   `json:"projects" doc:"projects whose owners and members may log in there; you see those that you may see" maxItems:"1000"`
 	Accounts map[string]string `json:"accounts,omitempty" doc:"for the rule listed: accounts by person; shown to operators"`
 }
 
 // CentreProject lets the owners and members of a project into a centre.
 type CentreProject struct {
 	Project string   `json:"project" maxLength:"63"`
-	Queues  []string `json:"queues,omitempty" doc:"those that they may use; absent: all" maxItems:"1000"`
-	Rule    string   `json:"rule" enum:"same,shared,listed" doc:"same: everybody under their own name; shared: all as one account; listed: everybody as accounts says"`
+	Queues  []string `json:"queues,omitempty" doc:"queues that they may use; absent: all" maxItems:"1000"`
+	Rule    string   `json:"rule" enum:"same,shared,listed" doc:"same: all people have their own name; shared: all use one account; listed: each person has the account in accounts"`
 	Account string   `json:"account,omitempty" doc:"the shared one" maxLength:"32"`
 }
 
@@ -52,19 +52,19 @@ type SeenQueue struct {
 // CentreQueue is what was seen of a queue.
 type CentreQueue struct {
 	SeenQueue
-	Projects []string `json:"projects" doc:"who may use it; of those that you may look at"`
+	Projects []string `json:"projects" doc:"projects that may use it, of those that you may see"`
 }
 
 // Centre is a cluster that Muster did not build, behind the same door.
 type Centre struct {
 	Name string `json:"name"`
 	CentreSpec
-	State     CentreState   `json:"state" enum:"new,open,silent" doc:"new: not looked at since it was registered or changed; open: it answers; silent: it does not"`
-	Since     time.Time     `json:"since,omitzero" doc:"when it fell silent"`
+	State     CentreState   `json:"state" enum:"new,open,silent" doc:"new: not asked since it was registered or changed; open: it answers; silent: it does not answer"`
+	Since     time.Time     `json:"since,omitzero" doc:"when it stopped answering"`
 	Reason    string        `json:"reason,omitempty" doc:"why it is silent"`
-	SeenAt    time.Time     `json:"seen_at,omitzero" doc:"when it last answered, which is how old the queues are"`
+	SeenAt    time.Time     `json:"seen_at,omitzero" doc:"when it last answered, and the queues were read"`
 	System    string        `json:"system,omitempty" doc:"the batch system" example:"Slurm 22.05.8"`
-	Queues    []CentreQueue `json:"queues" doc:"that projects may use which you may look at"`
+	Queues    []CentreQueue `json:"queues" doc:"queues open to projects that you may see"`
 	CreatedAt time.Time     `json:"created_at"`
 }
 

@@ -14,8 +14,8 @@ type ClusterRef struct {
 // Request is what every request for a change may carry.
 type Request struct {
 	DryRun         bool   `query:"dry_run" doc:"plan only; nothing is changed"`
-	DrainTimeout   string `query:"drain_timeout" doc:"how long nodes that go may wait for their jobs, as a duration like 10m; then the jobs are ended. Empty: without limit"`
-	IdempotencyKey string `header:"Idempotency-Key" doc:"a repeated request with the same key is answered as the first was, and done once" maxLength:"200"`
+	DrainTimeout   string `query:"drain_timeout" doc:"how long nodes to be removed may wait for their jobs, as a duration such as 10m; then the jobs are ended; default: no limit"`
+	IdempotencyKey string `header:"Idempotency-Key" doc:"requests with the same key are executed once and get the same answer" maxLength:"200"`
 }
 
 // FileInput is a request that brings a cluster file.
@@ -40,9 +40,9 @@ type ScaleClusterInput struct {
 
 // ScaleClusterBody is the body of a ScaleClusterInput.
 type ScaleClusterBody struct {
-	Queue string `json:"queue,omitempty" doc:"may be left out where there is one queue" maxLength:"63"`
-	Nodes int    `json:"nodes,omitempty" doc:"its size; a queue that grows and shrinks has this size from now on" minimum:"0" maximum:"1000"`
-	Min   *int   `json:"min,omitempty" doc:"with max, instead of nodes: it grows and shrinks with its jobs between these" minimum:"0" maximum:"1000"`
+	Queue string `json:"queue,omitempty" doc:"may be left out if there is only one queue" maxLength:"63"`
+	Nodes int    `json:"nodes,omitempty" doc:"its size; an elastic queue has this fixed size from now on" minimum:"0" maximum:"1000"`
+	Min   *int   `json:"min,omitempty" doc:"with max, instead of nodes: the queue grows and shrinks between these with its jobs" minimum:"0" maximum:"1000"`
 	Max   *int   `json:"max,omitempty" minimum:"1" maximum:"1000"`
 }
 
@@ -60,9 +60,9 @@ type DeleteClusterInput struct {
 
 // Term is when a cluster's lease runs.
 type Term struct {
-	StartsAt time.Time `json:"starts_at" doc:"when its nodes are to be there"`
-	EndsAt   time.Time `json:"ends_at,omitzero" doc:"absent: it has no end"`
-	OnEnd    Desired   `json:"on_end" enum:"paused,deleted" doc:"what becomes of it at its end"`
+	StartsAt time.Time `json:"starts_at" doc:"when it starts"`
+	EndsAt   time.Time `json:"ends_at,omitzero" doc:"absent: no end"`
+	OnEnd    Desired   `json:"on_end" enum:"paused,deleted" doc:"what happens at its end"`
 }
 
 // ExtendClusterInput is what ExtendCluster takes.
@@ -74,31 +74,31 @@ type ExtendClusterInput struct {
 
 // ExtendClusterBody is the body of a ExtendClusterInput.
 type ExtendClusterBody struct {
-	For   string `json:"for,omitempty" doc:"how much longer, as in a cluster file: 2d. From the end, or from now if that has passed" maxLength:"20"`
-	Until string `json:"until,omitempty" doc:"instead: the new end, in RFC 3339 or as +2d from now" maxLength:"40"`
+	For   string `json:"for,omitempty" doc:"how much longer, such as 2d; counted from the present end, or from now if that has passed" maxLength:"20"`
+	Until string `json:"until,omitempty" doc:"the new end, in RFC 3339 or as +2d from now; either this or for" maxLength:"40"`
 }
 
 // PauseClusterInput is what PauseCluster takes.
 type PauseClusterInput struct {
 	ClusterRef
 	Request
-	OnJobs string `query:"on_jobs" enum:"requeue,wait,keep" doc:"running jobs are queued again at once, or waited for, for drain_timeout at most, or kept in their nodes' memory on disk, where all nodes are virtual machines that can be. For a paused cluster, requeue gives up memory that it keeps. Left out: wait if there is a drain_timeout, else requeue"`
+	OnJobs string `query:"on_jobs" enum:"requeue,wait,keep" doc:"requeue: running jobs are requeued at once; wait: wait for them, for drain_timeout at most; keep: suspend the nodes with them, if all nodes are virtual machines that can be suspended. For a paused cluster, requeue discards the memory that it keeps. Default: wait if there is a drain_timeout, else requeue"`
 }
 
 // ResumeClusterInput is what ResumeCluster takes.
 type ResumeClusterInput struct {
 	ClusterRef
 	DryRun         bool   `query:"dry_run" doc:"plan only; nothing is changed"`
-	IdempotencyKey string `header:"Idempotency-Key" doc:"a repeated request with the same key is answered as the first was, and done once" maxLength:"200"`
+	IdempotencyKey string `header:"Idempotency-Key" doc:"requests with the same key are executed once and get the same answer" maxLength:"200"`
 }
 
 // Rollout is how far the nodes of a cluster are with what they are to boot.
 type Rollout struct {
-	To       string   `json:"to" doc:"what nodes boot, in words"`
-	Done     int      `json:"done" doc:"nodes that are ready with it"`
+	To       string   `json:"to" doc:"the image that nodes boot, as text"`
+	Done     int      `json:"done" doc:"number of nodes that are ready with it"`
 	Total    int      `json:"total"`
-	Draining []string `json:"draining,omitempty" doc:"nodes that wait for their jobs"`
-	Stopped  string   `json:"stopped,omitempty" doc:"why it goes no further, until it is resumed or another change is made"`
+	Draining []string `json:"draining,omitempty" doc:"nodes that wait for their jobs to end"`
+	Stopped  string   `json:"stopped,omitempty" doc:"why it has stopped; it continues when it is resumed or another change is made"`
 }
 
 // Step is what a change does to one node that is there.
@@ -119,34 +119,34 @@ type ChangeRolloutInput struct {
 
 // ChangeRolloutBody is the body of a ChangeRolloutInput.
 type ChangeRolloutBody struct {
-	Action string `json:"action" enum:"resume,back" doc:"resume: go on; back: boot what the cluster was last wholly ready with"`
+	Action string `json:"action" enum:"resume,back" doc:"resume: continue; back: return to the image with which all of the cluster was last ready"`
 }
 
 // Cluster is a cluster as users see it.
 type Cluster struct {
-	ID         string       `json:"id" doc:"for life"`
+	ID         string       `json:"id" doc:"never changes"`
 	Name       string       `json:"name"`
 	Project    string       `json:"project"`
 	Phase      Phase        `json:"phase" words:"cluster phases"`
 	Desired    Desired      `json:"desired" enum:"present,paused,deleted" doc:"what is wanted of it"`
 	Reason     string       `json:"reason,omitempty" doc:"why it is in this phase, or what it waits for"`
 	Held       int64        `json:"held,omitempty" doc:"bytes of /home and state that a paused cluster takes"`
-	Home       *HomeUsage   `json:"home,omitempty" doc:"how full /home is; absent where that is not known"`
-	Lacks      string       `json:"lacks,omitempty" doc:"why missing nodes cannot come now"`
+	Home       *HomeUsage   `json:"home,omitempty" doc:"how full /home is; absent if not known"`
+	Lacks      string       `json:"lacks,omitempty" doc:"why missing nodes cannot be added now"`
 	Since      time.Time    `json:"since" doc:"when the phase began"`
-	Rollout    *Rollout     `json:"rollout,omitempty" doc:"while nodes do not boot what the spec says"`
+	Rollout    *Rollout     `json:"rollout,omitempty" doc:"set while nodes have another image than the spec says"`
 	Generation int64        `json:"generation" doc:"of the spec; every accepted change adds one"`
-	Reached    int64        `json:"reached" doc:"the newest generation that was wholly ready"`
+	Reached    int64        `json:"reached" doc:"the newest generation that was completely ready"`
 	Image      string       `json:"image" doc:"digest"`
-	Spec       spec.Cluster `json:"spec" doc:"resolved: every default filled in"`
+	Spec       spec.Cluster `json:"spec" doc:"with all defaults filled in"`
 	Lease      Term         `json:"lease"`
 	Price      string       `json:"price,omitempty" doc:"per hour when all its nodes are ready, where the site has prices"`
 	Cost       string       `json:"cost,omitempty" doc:"charged so far"`
-	PerHour    string       `json:"per_hour,omitempty" doc:"charged now"`
-	Limits     []Limit      `json:"limits,omitempty" doc:"its own budget"`
+	PerHour    string       `json:"per_hour,omitempty" doc:"charged per hour at present"`
+	Limits     []Limit      `json:"limits,omitempty" doc:"the cluster's own budget"`
 	CreatedAt  time.Time    `json:"created_at"`
 	CreatedBy  string       `json:"created_by"`
-	Nodes      []Node       `json:"nodes" doc:"those not gone, the head first"`
+	Nodes      []Node       `json:"nodes" doc:"nodes that are not gone, the head first"`
 	Keys       []ClusterKey `json:"keys,omitempty" doc:"its partitions on InfiniBand fabrics"`
 	Apps       []WebApp     `json:"apps,omitempty" doc:"its web apps"`
 	Waiting    *Waiting     `json:"waiting,omitempty" doc:"jobs that wait; absent if none does"`
@@ -155,8 +155,8 @@ type Cluster struct {
 
 // HomeUsage is how full a cluster's /home is, in bytes.
 type HomeUsage struct {
-	Size int64 `json:"size" doc:"bytes that it may hold"`
-	Used int64 `json:"used" doc:"bytes that it holds"`
+	Size int64 `json:"size" doc:"size in bytes"`
+	Used int64 `json:"used" doc:"bytes used"`
 }
 
 // Operation is an accepted change on its way. It is done when the cluster has reached its generation, or is paused, or is
@@ -170,15 +170,15 @@ type Operation struct {
 
 // Plan is what a change does, or would do.
 type Plan struct {
-	Changes  []spec.Change `json:"changes" doc:"against the running cluster"`
+	Changes  []spec.Change `json:"changes" doc:"differences from the running cluster"`
 	Messages []string      `json:"messages"`
 	Price    string        `json:"price,omitempty" doc:"per hour, of the whole cluster"`
 	FitsAt   *time.Time    `json:"fits_at,omitempty" doc:"when it can start; absent: now"`
-	Add      []Placed      `json:"add" doc:"nodes to come, with the machines chosen for them"`
-	Release  []string      `json:"release" doc:"nodes to go"`
-	Steps    []Step        `json:"steps" doc:"what happens to nodes that are there: which, when and why"`
-	Lays     []Lay         `json:"lays,omitempty" doc:"how the queues that get nodes lie in the network, where that is known"`
-	Spec     spec.Cluster  `json:"spec" doc:"resolved"`
+	Add      []Placed      `json:"add" doc:"nodes to be added, with the machines chosen for them"`
+	Release  []string      `json:"release" doc:"nodes to be removed"`
+	Steps    []Step        `json:"steps" doc:"what happens to existing nodes: which, when and why"`
+	Lays     []Lay         `json:"lays,omitempty" doc:"where the nodes of each queue are in the network, if that is known"`
+	Spec     spec.Cluster  `json:"spec" doc:"with all defaults filled in"`
 }
 
 // Lay is how a queue's nodes lie in a fabric.
@@ -186,17 +186,17 @@ type Lay struct {
 	Queue    string     `json:"queue"`
 	Fabric   string     `json:"fabric"`
 	Leaves   []LeafPart `json:"leaves" doc:"the one with the most nodes first"`
-	Hops     int        `json:"hops" doc:"links between switches on the longest way between two nodes: 0 on one leaf, 2 by a spine; -1 if between some no way is known"`
-	MeanHops float64    `json:"mean_hops" doc:"between any two nodes"`
-	Unknown  int        `json:"unknown,omitempty" doc:"nodes of which the leaf is not known"`
-	Text     string     `json:"text" doc:"the same in words"`
+	Hops     int        `json:"hops" doc:"links between switches on the longest path between two nodes: 0 on one leaf, 2 over a spine; -1 if a path is not known"`
+	MeanHops float64    `json:"mean_hops" doc:"mean number of links between switches, over all pairs of nodes"`
+	Unknown  int        `json:"unknown,omitempty" doc:"number of nodes whose leaf switch is not known"`
+	Text     string     `json:"text" doc:"description"`
 }
 
 // LeafPart is how many nodes are on a leaf switch.
 type LeafPart struct {
-	Leaf   string `json:"leaf" doc:"of machines with several rails all their leaves: leaf01+leaf02"`
+	Leaf   string `json:"leaf" doc:"its leaf switch; of machines with several rails all of them: leaf01+leaf02"`
 	Nodes  int    `json:"nodes"`
-	Cables int    `json:"cables,omitempty" doc:"to other switches, which the nodes share; 0: not known"`
+	Cables int    `json:"cables,omitempty" doc:"number of cables to other switches, which the nodes share; 0: not known"`
 }
 
 // Placed is a node with its machine.
@@ -216,28 +216,28 @@ type Answer struct {
 
 // Waiting are the jobs that wait in a cluster's queues, as its head told last.
 type Waiting struct {
-	Total int          `json:"total" doc:"jobs that wait; every task of a job array is one"`
-	Jobs  []WaitingJob `json:"jobs" doc:"those first that more nodes would help, then by priority; at most 200"`
+	Total int          `json:"total" doc:"number of jobs that wait; every task of a job array counts"`
+	Jobs  []WaitingJob `json:"jobs" doc:"first those for which nodes can be added, then by priority; at most 200"`
 }
 
 // WaitingJob is a job that waits, or all tasks of a job array that wait for the same.
 type WaitingJob struct {
 	ID       int       `json:"id"`
-	Tasks    int       `json:"tasks" doc:"1, or how many of the array"`
+	Tasks    int       `json:"tasks" doc:"number of tasks of the job array, else 1"`
 	User     string    `json:"user"`
-	Queues   []string  `json:"queues" doc:"any of them will do"`
-	Nodes    int       `json:"nodes" doc:"at least"`
+	Queues   []string  `json:"queues" doc:"queues in which it may run"`
+	Nodes    int       `json:"nodes" doc:"number of nodes that it needs at least"`
 	CPUs     int       `json:"cpus" doc:"on all its nodes together"`
 	Since    time.Time `json:"since"`
 	Reason   string    `json:"reason" doc:"the scheduler's own"`
-	WaitsFor string    `json:"waits_for" doc:"in words"`
+	WaitsFor string    `json:"waits_for" doc:"description"`
 }
 
 // ClusterKey is a partition that a cluster has on a fabric.
 type ClusterKey struct {
 	Fabric string     `json:"fabric"`
 	Key    fabric.Key `json:"key"`
-	Ports  int        `json:"ports" doc:"that are to be in it"`
+	Ports  int        `json:"ports" doc:"number of ports that are to be members"`
 }
 
 // Receipt is the proof of a cluster's end.

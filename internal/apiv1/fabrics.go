@@ -8,33 +8,33 @@ import (
 // FabricSpec is what operators say of a fabric.
 type FabricSpec struct {
 	Name     string            `json:"name" maxLength:"32" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"`
-	Driver   string            `json:"driver" maxLength:"32" doc:"what tells its subnet manager" example:"opensm"`
+	Driver   string            `json:"driver" maxLength:"32" doc:"the driver that controls its subnet manager" example:"opensm"`
 	Config   map[string]string `json:"config,omitempty" doc:"settings of the driver; docs/fabrics.md lists them" maxProperties:"64"`
-	Managers []fabric.GUID     `json:"managers" minItems:"1" maxItems:"64" doc:"ports of all that may manage the subnet"`
+	Managers []fabric.GUID     `json:"managers" minItems:"1" maxItems:"64" doc:"ports of all subnet managers, those on standby too"`
 }
 
 // Fabric is an InfiniBand fabric whose partitions Muster keeps.
 type Fabric struct {
 	FabricSpec
-	Phase      Phase             `json:"phase" words:"fabric phases" doc:"pending: not read yet; degraded: ports differ from what is wanted, or cannot be read"`
+	Phase      Phase             `json:"phase" words:"fabric phases" doc:"pending: not read yet; degraded: ports differ from what is intended, or cannot be read"`
 	Reason     string            `json:"reason,omitempty"`
 	Since      time.Time         `json:"since"`
-	Revision   int64             `json:"revision" doc:"of what is wanted"`
-	Applied    int64             `json:"applied" doc:"the revision that its manager took last"`
-	Seen       int64             `json:"seen" doc:"the revision that its manager had when all ports were read last"`
-	SeenAt     time.Time         `json:"seen_at,omitzero" doc:"when that was"`
+	Revision   int64             `json:"revision" doc:"revision of what is intended"`
+	Applied    int64             `json:"applied" doc:"the last revision that its manager has accepted"`
+	Seen       int64             `json:"seen" doc:"the revision that its manager had when all ports were last read"`
+	SeenAt     time.Time         `json:"seen_at,omitzero" doc:"when it was last seen"`
 	SnapshotAt time.Time         `json:"snapshot_at,omitzero" doc:"when its cables were imported last"`
 	Partitions []FabricPartition `json:"partitions" doc:"by key"`
-	Ports      []FabricPort      `json:"ports" doc:"that are known, by GUID"`
+	Ports      []FabricPort      `json:"ports" doc:"known ports, by GUID"`
 }
 
 // FabricPartition is a cluster's, or one of the site's own.
 type FabricPartition struct {
 	Key     fabric.Key     `json:"key"`
 	Cluster string         `json:"cluster,omitempty"`
-	Name    string         `json:"name,omitempty" doc:"of one of the site's own"`
+	Name    string         `json:"name,omitempty" doc:"name of one of the site's own partitions"`
 	Open    bool           `json:"open,omitempty" doc:"all clusters' ports are limited members"`
-	Ending  bool           `json:"ending,omitempty" doc:"it is there until its ports were seen without its key"`
+	Ending  bool           `json:"ending,omitempty" doc:"it was removed, and is kept until its ports were seen without its key"`
 	Members []FabricMember `json:"members"`
 }
 
@@ -43,26 +43,26 @@ type FabricMember struct {
 	Port       fabric.GUID `json:"port"`
 	Membership string      `json:"membership" enum:"full,limited"`
 	Node       string      `json:"node,omitempty" doc:"ID"`
-	Leaving    bool        `json:"leaving,omitempty" doc:"it is there until its port was seen without the key"`
+	Leaving    bool        `json:"leaving,omitempty" doc:"it was removed, and is kept until its port was seen without the key"`
 }
 
 // FabricPort is a port and what was seen of it.
 type FabricPort struct {
 	Port     fabric.GUID    `json:"port"`
 	Adapter  fabric.GUID    `json:"adapter"`
-	Name     string         `json:"name,omitempty" doc:"as its host calls itself; not believed"`
-	Machine  string         `json:"machine,omitempty" doc:"whose it is"`
-	Assigned bool           `json:"assigned,omitempty" doc:"because an operator says so"`
-	Answers  bool           `json:"answers" doc:"it did when it was read last"`
+	Name     string         `json:"name,omitempty" doc:"the name that its host reports; not verified"`
+	Machine  string         `json:"machine,omitempty" doc:"name of the machine that it belongs to"`
+	Assigned bool           `json:"assigned,omitempty" doc:"an operator assigned it to this machine"`
+	Answers  bool           `json:"answers" doc:"whether it answered when it was last read"`
 	Entries  []fabric.Entry `json:"entries" doc:"of its table, as it last answered"`
-	Capacity int            `json:"capacity,omitempty" doc:"of its table"`
+	Capacity int            `json:"capacity,omitempty" doc:"number of entries that its table has room for"`
 }
 
 // FabricDiff is what is wanted of a fabric beside what was seen.
 type FabricDiff struct {
-	Revision int64              `json:"revision" doc:"of what is wanted"`
-	Applied  int64              `json:"applied" doc:"the revision that the manager took last"`
-	SeenAt   time.Time          `json:"seen_at,omitzero" doc:"when the ports were read last"`
+	Revision int64              `json:"revision" doc:"revision of what is intended"`
+	Applied  int64              `json:"applied" doc:"the last revision that the manager has accepted"`
+	SeenAt   time.Time          `json:"seen_at,omitzero" doc:"when the ports were last read"`
 	Reason   string             `json:"reason,omitempty" doc:"why its manager was not told, or its ports cannot be read"`
 	Ports    []FabricDifference `json:"ports" doc:"those that differ"`
 }
@@ -71,9 +71,9 @@ type FabricDiff struct {
 type FabricDifference struct {
 	Port    fabric.GUID    `json:"port"`
 	Machine string         `json:"machine,omitempty"`
-	Surplus []fabric.Entry `json:"surplus,omitempty" doc:"it holds, and must not"`
-	Missing []fabric.Entry `json:"missing,omitempty" doc:"it should hold"`
-	Silent  bool           `json:"silent,omitempty" doc:"it does not answer, so that nothing is known of it"`
+	Surplus []fabric.Entry `json:"surplus,omitempty" doc:"keys that it has and must not have"`
+	Missing []fabric.Entry `json:"missing,omitempty" doc:"keys that it lacks"`
+	Silent  bool           `json:"silent,omitempty" doc:"the node does not answer, so nothing is known about it"`
 }
 
 type FabricRef struct {
@@ -131,27 +131,27 @@ type AssignFabricPortInput struct {
 
 // AssignFabricPortBody is the body of a AssignFabricPortInput.
 type AssignFabricPortBody struct {
-	Machine string `json:"machine" maxLength:"63" doc:"its name; empty: nobody's"`
+	Machine string `json:"machine" maxLength:"63" doc:"name of the machine; empty: none"`
 }
 
 // Topology is where machines are in a fabric, by its last snapshot.
 type Topology struct {
 	Fabric  string    `json:"fabric"`
 	TakenAt time.Time `json:"taken_at" doc:"when it was imported"`
-	Summary string    `json:"summary" doc:"how large it is"`
+	Summary string    `json:"summary" doc:"what it is and how large"`
 	Leaves  []Leaf    `json:"leaves" doc:"those with machines of the inventory, by name"`
 }
 
 // Leaf is a switch, or all leaves of machines with several rails, and who hangs on it.
 type Leaf struct {
 	Name     string   `json:"name"`
-	Cables   int      `json:"cables,omitempty" doc:"to other switches; 0: not known"`
+	Cables   int      `json:"cables,omitempty" doc:"number of cables to other switches; 0: not known"`
 	Machines []string `json:"machines"`
 }
 
 // PutTopologyInput is what PutTopology takes.
 type PutTopologyInput struct {
-	Fabric string `path:"fabric" doc:"name; of none whose partitions are kept" maxLength:"32" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"`
+	Fabric string `path:"fabric" doc:"name; not of a fabric whose partitions Muster manages" maxLength:"32" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"`
 	Body   PutTopologyBody
 }
 

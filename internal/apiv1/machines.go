@@ -11,8 +11,8 @@ import (
 type NewMachine struct {
 	Name        string   `json:"name" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$" maxLength:"63"`
 	MACs        []string `json:"macs" minItems:"1" maxItems:"16" doc:"of its NICs on the network that it boots from"`
-	Ports       []string `json:"ports,omitempty" maxItems:"16" doc:"of the network's switch, one for each of macs in their order; needed where the network has a switch"`
-	Network     string   `json:"network" maxLength:"63" doc:"that it boots from"`
+	Ports       []string `json:"ports,omitempty" maxItems:"16" doc:"ports of the network's switch, one for each of macs in their order; required if the network has a switch"`
+	Network     string   `json:"network" maxLength:"63" doc:"the network that it boots from"`
 	Power       string   `json:"power" maxLength:"1000"`
 	Credentials string   `json:"credentials,omitempty" maxLength:"1000" doc:"where user:password is found on the controller's host: secret:NAME, a file in secrets.d of its data directory, or env:BMC…, a variable"`
 }
@@ -28,7 +28,7 @@ type AddMachinesBody struct {
 	Name      string       `json:"name,omitempty" doc:"of the only local machine; empty: local-1, local-2 …" pattern:"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$" maxLength:"63"`
 	Count     int          `json:"count,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"local machines"`
 	CPUs      int          `json:"cpus,omitempty" minimum:"0" maximum:"4096" doc:"CPUs that a node on a local machine may use; 0: all of the host's"`
-	MemoryMiB int          `json:"memory_mib,omitempty" minimum:"0" maximum:"67108864" doc:"memory that a node on a local machine may use; 0: 4096, or the host's if that is less"`
+	MemoryMiB int          `json:"memory_mib,omitempty" minimum:"0" maximum:"67108864" doc:"MiB of memory that a node on a local machine may use; 0: 4096, or the host's if that is less"`
 	Machines  []NewMachine `json:"machines,omitempty" maxItems:"10000" doc:"whole machines: all are enrolled, or none"`
 }
 
@@ -58,10 +58,10 @@ type QuarantineMachineBody struct {
 
 // UnknownMachine asked to boot and is not enrolled. Nothing of what it says is proved.
 type UnknownMachine struct {
-	MAC       string          `json:"mac" doc:"that asked to boot"`
+	MAC       string          `json:"mac" doc:"the MAC that asked to boot"`
 	Network   string          `json:"network"`
-	MACs      []string        `json:"macs" doc:"all that it says it has"`
-	Facts     inventory.Facts `json:"facts" doc:"what it says it is"`
+	MACs      []string        `json:"macs" doc:"all that it reports"`
+	Facts     inventory.Facts `json:"facts" doc:"what it reports about itself"`
 	FirstSeen time.Time       `json:"first_seen"`
 	LastSeen  time.Time       `json:"last_seen"`
 }
@@ -75,9 +75,9 @@ type Pass struct {
 	Cluster string    `json:"cluster"`
 	Node    string    `json:"node"`
 	Boot    int64     `json:"boot" doc:"of the node"`
-	Number  int64     `json:"number" doc:"of the boot's tests; a slow node is measured again"`
+	Number  int64     `json:"number" doc:"number of the test in this boot; a slow node is measured again"`
 	Image   string    `json:"image" doc:"digest"`
-	Seconds float64   `json:"seconds" doc:"what the test took, waiting aside"`
+	Seconds float64   `json:"seconds" doc:"seconds that the test took, without waiting"`
 	Verdict Verdict   `json:"verdict" enum:"passed,again,slow"`
 	Text    string    `json:"text" doc:"why"`
 	Results []Result  `json:"results"`
@@ -86,25 +86,25 @@ type Pass struct {
 // Result is one measured quantity.
 type Result struct {
 	Quantity protocol.Quantity `json:"quantity"`
-	Name     string            `json:"name" doc:"in words"`
+	Name     string            `json:"name" doc:"description"`
 	Unit     string            `json:"unit"`
-	Lower    bool              `json:"lower,omitempty" doc:"less is better"`
+	Lower    bool              `json:"lower,omitempty" doc:"lower is better"`
 	Value    float64           `json:"value,omitempty" doc:"absent if it was not measured"`
 	With     string            `json:"with,omitempty" doc:"the node at the other end"`
 	Why      string            `json:"why,omitempty" doc:"why it was not measured"`
-	Median   float64           `json:"median,omitempty" doc:"of the newest passes of its like"`
-	Of       int               `json:"of,omitempty" doc:"how many passes that median is of"`
+	Median   float64           `json:"median,omitempty" doc:"median of the newest passes of similar nodes"`
+	Of       int               `json:"of,omitempty" doc:"number of passes that the median is calculated from"`
 }
 
 // Machine is one physical or simulated host.
 type Machine struct {
 	Name        string          `json:"name"`
 	Substrate   string          `json:"substrate"`
-	Network     string          `json:"network,omitempty" doc:"that it boots from"`
+	Network     string          `json:"network,omitempty" doc:"the network that it boots from"`
 	MACs        []string        `json:"macs,omitempty"`
-	SwitchPorts []string        `json:"switch_ports,omitempty" doc:"of the network's switch, one for each of macs"`
-	Power       string          `json:"power,omitempty" doc:"how it is switched"`
-	Release     *Release        `json:"release,omitempty" doc:"proof of the last time that it was given back"`
+	SwitchPorts []string        `json:"switch_ports,omitempty" doc:"ports of the network's switch, one for each of macs"`
+	Power       string          `json:"power,omitempty" doc:"its power control, such as ipmi://HOST"`
+	Release     *Release        `json:"release,omitempty" doc:"receipt of the last time that it was released"`
 	Desired     Desired         `json:"desired" enum:"service,maintenance,removed" doc:"what is wanted of it when it is free"`
 	Phase       Phase           `json:"phase" words:"machine phases"`
 	Reason      string          `json:"reason,omitempty"`
@@ -112,16 +112,16 @@ type Machine struct {
 	Node        string          `json:"node,omitempty" doc:"cluster/node that has it"`
 	Classes     []string        `json:"classes"`
 	Facts       inventory.Facts `json:"facts"`
-	Ports       []MachinePort   `json:"ports,omitempty" doc:"on InfiniBand fabrics; of one machine alone, not in lists"`
-	Drains      bool            `json:"drains,omitempty" doc:"of a hypervisor: its guests are to go elsewhere"`
-	Hosts       *Hosting        `json:"hosts,omitempty" doc:"of a hypervisor: what its guests hold"`
-	Part        *Part           `json:"part,omitempty" doc:"of a guest: what it holds of its host"`
+	Ports       []MachinePort   `json:"ports,omitempty" doc:"ports on InfiniBand fabrics; only for a single machine, not in lists"`
+	Drains      bool            `json:"drains,omitempty" doc:"of a hypervisor: its guests are to be moved to other hosts"`
+	Hosts       *Hosting        `json:"hosts,omitempty" doc:"of a hypervisor: what its guests use"`
+	Part        *Part           `json:"part,omitempty" doc:"of a guest: the part of its host that it has"`
 }
 
 // Hosting is what the guests of a hypervisor hold, of what guests can have.
 type Hosting struct {
 	Guests      []string       `json:"guests"`
-	Cores       int            `json:"cores" doc:"held by at least one guest"`
+	Cores       int            `json:"cores" doc:"number of cores that at least one guest has"`
 	OfCores     int            `json:"of_cores"`
 	MemoryMiB   int            `json:"memory_mib"`
 	OfMemoryMiB int            `json:"of_memory_mib"`
@@ -144,8 +144,8 @@ type Release struct {
 	From  string            `json:"from,omitempty" doc:"cluster/node that had it"`
 	At    time.Time         `json:"at" doc:"when it was proved"`
 	Power string            `json:"power" doc:"how the memory was cleared"`
-	Disks []protocol.Erased `json:"disks" doc:"one a disk"`
+	Disks []protocol.Erased `json:"disks" doc:"one entry per disk"`
 	Clean bool              `json:"clean" doc:"every disk was erased and read back"`
-	Boot  int64             `json:"boot,omitempty" doc:"number of the machine's boot that proved it"`
-	Key   string            `json:"key,omitempty" doc:"SHA-256 of the public key that the machine got with that boot, and that delivered this"`
+	Boot  int64             `json:"boot,omitempty" doc:"number of the boot of the machine in which the disks were erased"`
+	Key   string            `json:"key,omitempty" doc:"SHA-256 of the public key that the machine used in that boot"`
 }

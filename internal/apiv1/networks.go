@@ -4,19 +4,19 @@ package apiv1
 type Network struct {
 	Name      string   `json:"name,omitempty" maxLength:"63" doc:"as in the path"`
 	Namespace string   `json:"namespace,omitempty" maxLength:"4000" pattern:"^(/[ -~]*)?$" doc:"path of the network namespace that the interface is in; empty: the host's own"`
-	Interface string   `json:"interface" pattern:"^[A-Za-z0-9@._-]+$" maxLength:"15" doc:"of the controller's host; a bridge, if clusters with nodes on that host shall span the network"`
+	Interface string   `json:"interface" pattern:"^[A-Za-z0-9@._-]+$" maxLength:"15" doc:"an interface of the controller's host; a bridge, if clusters are to have nodes on that host and on machines"`
 	Address   string   `json:"address" maxLength:"18" doc:"the controller's own there, with prefix length" example:"10.78.0.1/16"`
 	Mode      string   `json:"mode" enum:"own,proxy,off" doc:"own: Muster is the DHCP server; proxy: the site has one, and Muster adds what to boot; off: the site's server does all"`
 	First     string   `json:"first,omitempty" maxLength:"15" doc:"address given to machines, in mode own"`
 	Last      string   `json:"last,omitempty" maxLength:"15"`
-	Gateway   string   `json:"gateway,omitempty" maxLength:"15" doc:"told to machines, in mode own"`
-	Unknown   string   `json:"unknown" enum:"ignore,enrol" doc:"what becomes of machines that nobody has enrolled: no answer, or they boot the inspector and are offered for enrolment"`
-	Relays    []string `json:"relays,omitempty" maxItems:"16" doc:"MACs, on the network, of routers and DHCP relays that machines are behind: what comes from there is believed without the machine's own frames"`
-	Switch    string   `json:"switch,omitempty" words:"switches" doc:"what isolates clusters on it: bridge: machines' ports are interfaces beside the network's, a bridge; ovs: they are Open vSwitch's; none: nothing does"`
+	Gateway   string   `json:"gateway,omitempty" maxLength:"15" doc:"the gateway's address that machines are told, in mode own"`
+	Unknown   string   `json:"unknown" enum:"ignore,enrol" doc:"what happens to machines that are not enrolled: ignore: no answer; enrol: they boot the inspector and are listed for enrolment"`
+	Relays    []string `json:"relays,omitempty" maxItems:"16" doc:"MACs, on the network, of routers and DHCP relays that machines are behind: addresses that come through them are trusted without the machine's own frames"`
+	Switch    string   `json:"switch,omitempty" words:"switches" doc:"what isolates clusters on it: bridge: machines' ports are interfaces of the controller's host on the network's bridge; ovs: they are ports of an Open vSwitch; none: nothing"`
 	// Of Open vSwitch.
-	SwitchBridge   string `json:"switch_bridge,omitempty" pattern:"^[A-Za-z0-9@._-]*$" maxLength:"15" doc:"of switch ovs: its bridge of the machines' ports"`
-	SwitchDatabase string `json:"switch_database,omitempty" pattern:"^(unix:/[ -~]+)?$" maxLength:"200" doc:"of switch ovs: where its database is reached" example:"unix:/run/openvswitch/db.sock"`
-	Warning        string `json:"warning,omitempty" readOnly:"true" doc:"what is not kept apart"`
+	SwitchBridge   string `json:"switch_bridge,omitempty" pattern:"^[A-Za-z0-9@._-]*$" maxLength:"15" doc:"for switch ovs: its bridge with the machines' ports"`
+	SwitchDatabase string `json:"switch_database,omitempty" pattern:"^(unix:/[ -~]+)?$" maxLength:"200" doc:"for switch ovs: the address of its database" example:"unix:/run/openvswitch/db.sock"`
+	Warning        string `json:"warning,omitempty" readOnly:"true" doc:"what is not isolated"`
 }
 
 type NetworkRef struct {

@@ -55,7 +55,7 @@ var (
 		Commands: []string{"get", "describe", "ssh", "events", "open"}}}
 	ApplyCluster = Op[ApplyClusterInput, Answer]{Endpoint{ID: "apply-cluster", Method: http.MethodPut,
 		Path:    "/v1/clusters/{cluster}",
-		Summary: "Make a cluster be as its file says, new or not",
+		Summary: "Create a cluster from its file, or change it to match the file",
 		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, File: true,
 		Unchanged: true,
 		Commands:  []string{"apply", "plan"}}}
@@ -66,7 +66,7 @@ var (
 		Commands: []string{"scale"}}}
 	ChangeRollout = Op[ChangeRolloutInput, Answer]{Endpoint{ID: "change-rollout", Method: http.MethodPost,
 		Path:    "/v1/clusters/{cluster}/rollout",
-		Summary: "Go on with a rollout that has stopped, or go back",
+		Summary: "Continue a rollout that has stopped, or roll back",
 		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true,
 		Commands: []string{"rollout resume", "rollout back"}}}
 	PauseCluster = Op[PauseClusterInput, Answer]{Endpoint{ID: "pause-cluster", Method: http.MethodPost,
@@ -76,7 +76,7 @@ var (
 		Commands: []string{"pause"}}}
 	ResumeCluster = Op[ResumeClusterInput, Answer]{Endpoint{ID: "resume-cluster", Method: http.MethodPost,
 		Path:    "/v1/clusters/{cluster}/resume",
-		Summary: "Bring a paused cluster back, on machines that are free now",
+		Summary: "Resume a paused cluster, on machines that are free now",
 		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true,
 		Commands: []string{"resume"}}}
 	ExtendCluster = Op[ExtendClusterInput, Answer]{Endpoint{ID: "extend-cluster", Method: http.MethodPost,
@@ -91,7 +91,7 @@ var (
 		Commands: []string{"delete"}}}
 	GetClusterCost = Op[GetClusterCostInput, Cost]{Endpoint{ID: "get-cluster-cost", Method: http.MethodGet,
 		Path:    "/v1/clusters/{cluster}/cost",
-		Summary: "Show what a cluster has cost, living or deleted",
+		Summary: "Show what a cluster has cost, also a deleted one",
 		Tag:     "usage", Action: access.See, Errors: []int{404},
 		Commands: []string{"cost"}}}
 	ListEvents = Op[ListEventsInput, List[Event]]{Endpoint{ID: "list-events", Method: http.MethodGet, Path: "/v1/events",
@@ -129,7 +129,7 @@ var (
 		Commands: []string{"gateway", "ssh-config"}}}
 	RotateGatewayKey = Op[RotateGatewayKeyInput, Gateway]{Endpoint{ID: "rotate-gateway-key", Method: http.MethodPost,
 		Path:    "/v1/gateway/rotate",
-		Summary: "Make the gateways' next host key, which clients learn before it takes over",
+		Summary: "Make the gateways' next host key, which clients learn before it is used",
 		Tag:     "access", Action: access.Run, Errors: []int{403, 409, 422},
 		Commands: []string{"gateway rotate"}}}
 	ListSessions = Op[ListSessionsInput, List[Session]]{Endpoint{ID: "list-sessions", Method: http.MethodGet,
@@ -149,7 +149,7 @@ var (
 var (
 	RunTask = Op[RunTaskInput, Task]{Endpoint{ID: "run-task", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/tasks",
 		Summary: "Run a program on a cluster as yourself, by its scheduler",
-		Description: "The program begins once, or not at all; where nobody can know which, the task ends as lost. Tasks end " +
+		Description: "The program is started once, or not at all; if it is not known which, the task ends as lost. Tasks end " +
 			"with their cluster.",
 		Tag: "tasks", Action: access.Enter, Status: http.StatusAccepted, Errors: []int{403, 404, 409, 422}, Once: true,
 		Commands: []string{"run"}}}
@@ -159,16 +159,16 @@ var (
 		Tag:     "tasks", Action: access.See, Errors: []int{404},
 		Commands: []string{"tasks list"}}}
 	GetTask = Op[TaskRef, Task]{Endpoint{ID: "get-task", Method: http.MethodGet, Path: "/v1/tasks/{task}",
-		Summary: "Show a task; what it runs and its samples only to whom it runs as",
+		Summary: "Show a task; only its user sees what it runs and its samples",
 		Tag:     "tasks", Action: access.See, Errors: []int{404},
 		Commands: []string{"tasks get", "run"}}}
 	GetTaskOutput = Op[GetTaskOutputInput, TaskOutput]{Endpoint{ID: "get-task-output", Method: http.MethodGet,
 		Path:    "/v1/tasks/{task}/output",
-		Summary: "Read what a task of yours has written, piece by piece",
+		Summary: "Read the output of a task of yours, piece by piece",
 		Tag:     "tasks", Action: access.See, Errors: []int{403, 404},
 		Commands: []string{"tasks output", "run"}}}
 	CancelTask = Op[TaskRef, Task]{Endpoint{ID: "cancel-task", Method: http.MethodDelete, Path: "/v1/tasks/{task}",
-		Summary: "End a task: one of yours, or any of a project of yours as its owner",
+		Summary: "Cancel a task of yours, or of a project that you own",
 		Tag:     "tasks", Action: access.Own, Status: http.StatusAccepted, Errors: []int{403, 404, 409},
 		Commands: []string{"tasks cancel"}}}
 )
@@ -177,7 +177,7 @@ var (
 var (
 	CreateSnapshot = Op[CreateSnapshotInput, Snapshot]{Endpoint{ID: "create-snapshot", Method: http.MethodPost,
 		Path:    "/v1/clusters/{cluster}/snapshots",
-		Summary: "Save what a cluster holds: /home, its queue of jobs, its file",
+		Summary: "Save a cluster's /home, job queue and file",
 		Tag:     "snapshots", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Once: true,
 		Commands: []string{"snapshot"}}}
 	ListSnapshots = Op[Page, List[Snapshot]]{Endpoint{ID: "list-snapshots", Method: http.MethodGet, Path: "/v1/snapshots",
@@ -295,7 +295,7 @@ var (
 		Tag:     "projects", Action: access.Govern, Errors: []int{403, 404},
 		Commands: []string{"projects set"}}}
 	GetQuota = Op[GetQuotaInput, Quota]{Endpoint{ID: "get-quota", Method: http.MethodGet, Path: "/v1/projects/{project}/quota",
-		Summary: "Show what a project may hold and holds",
+		Summary: "Show a project's quota and what it uses",
 		Tag:     "usage", Action: access.See, Errors: []int{404},
 		Commands: []string{"quota"}}}
 	ListMembers = Op[ListMembersInput, List[Member]]{Endpoint{ID: "list-members", Method: http.MethodGet,
@@ -387,7 +387,7 @@ var (
 		Commands: []string{"machines maintain"}}}
 	DrainMachine = Op[MachineRef, Machine]{Endpoint{ID: "drain-machine", Method: http.MethodPost,
 		Path:    "/v1/machines/{machine}/drain",
-		Summary: "Take a hypervisor out of service and have its guests go to other hosts",
+		Summary: "Take a hypervisor out of service and move its guests to other hosts",
 		Tag:     "machines", Action: access.Run, Errors: []int{404, 409},
 		Commands: []string{"machines drain"}}}
 	FreeMachine = Op[MachineRef, Machine]{Endpoint{ID: "free-machine", Method: http.MethodPost,
@@ -487,7 +487,7 @@ var (
 		Commands: []string{"fabric cables list"}}}
 	PutTopology = Op[PutTopologyInput, Topology]{Endpoint{ID: "put-topology", Method: http.MethodPut,
 		Path:    "/v1/topologies/{fabric}",
-		Summary: "Import how a fabric is cabled, for placement alone",
+		Summary: "Import how a fabric is cabled, only for placement",
 		Tag:     "fabrics", Action: access.Run, Errors: []int{409, 422}, MaxBody: longestSnapshot,
 		Commands: []string{"fabric cables import"}}}
 	RemoveTopology = Op[RemoveTopologyInput, Nothing]{Endpoint{ID: "remove-topology", Method: http.MethodDelete,

@@ -8,10 +8,10 @@ import (
 // Person is somebody who may come.
 type Person struct {
 	Name      string    `json:"name" doc:"also the account on the clusters' nodes"`
-	UID       int       `json:"uid" doc:"of the account, the same on every node of the site"`
+	UID       int       `json:"uid" doc:"user ID of the account, the same on every node of the site"`
 	FullName  string    `json:"full_name,omitempty"`
-	Operator  bool      `json:"operator,omitempty" doc:"runs the site"`
-	Disabled  bool      `json:"disabled,omitempty" doc:"is let in nowhere"`
+	Operator  bool      `json:"operator,omitempty" doc:"operator of the site"`
+	Disabled  bool      `json:"disabled,omitempty" doc:"locked out everywhere"`
 	Subject   string    `json:"subject,omitempty" doc:"issuer and subject of the OIDC identity that logs in as this person"`
 	CreatedAt time.Time `json:"created_at"`
 }
@@ -19,8 +19,8 @@ type Person struct {
 // Project is a tenant.
 type Project struct {
 	Name      string      `json:"name"`
-	Role      access.Role `json:"role,omitempty" doc:"what you are in it; absent: nothing, you see it as an operator"`
-	Recorded  bool        `json:"recorded,omitempty" doc:"what terminals show in its clusters is kept"`
+	Role      access.Role `json:"role,omitempty" doc:"your role in it; absent: none, you see it as an operator"`
+	Recorded  bool        `json:"recorded,omitempty" doc:"terminals in its clusters are recorded"`
 	Clusters  int         `json:"clusters"`
 	Members   int         `json:"members"`
 	CreatedAt time.Time   `json:"created_at"`
@@ -31,7 +31,7 @@ type Member struct {
 	Project  string      `json:"project"`
 	Person   string      `json:"person"`
 	Role     access.Role `json:"role"`
-	Disabled bool        `json:"disabled,omitempty" doc:"the person is let in nowhere"`
+	Disabled bool        `json:"disabled,omitempty" doc:"the person is locked out everywhere"`
 	Since    time.Time   `json:"since"`
 }
 
@@ -68,7 +68,7 @@ type ChangePersonInput struct {
 type ChangePersonBody struct {
 	FullName *string `json:"full_name,omitempty" maxLength:"200"`
 	Operator *bool   `json:"operator,omitempty"`
-	Disabled *bool   `json:"disabled,omitempty" doc:"ends their sessions and closes every door to them; undone by false"`
+	Disabled *bool   `json:"disabled,omitempty" doc:"true ends their sessions and locks them out everywhere; false undoes this"`
 	Subject  *string `json:"subject,omitempty" doc:"empty: cannot log in" maxLength:"600"`
 }
 
@@ -80,8 +80,8 @@ type AddProjectInput struct {
 // AddProjectBody is the body of a AddProjectInput.
 type AddProjectBody struct {
 	Name     string `json:"name" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$" maxLength:"63"`
-	Owner    string `json:"owner" doc:"the person who decides who is in it" maxLength:"32"`
-	Recorded bool   `json:"recorded,omitempty" doc:"keep what terminals show in its clusters"`
+	Owner    string `json:"owner" doc:"the person who manages its members" maxLength:"32"`
+	Recorded bool   `json:"recorded,omitempty" doc:"record terminals in its clusters"`
 }
 
 // ChangeProjectInput is what ChangeProject takes.
@@ -92,7 +92,7 @@ type ChangeProjectInput struct {
 
 // ChangeProjectBody is the body of a ChangeProjectInput.
 type ChangeProjectBody struct {
-	Recorded *bool `json:"recorded,omitempty" doc:"keep what terminals show in its clusters from now on"`
+	Recorded *bool `json:"recorded,omitempty" doc:"record terminals in its clusters from now on"`
 }
 
 // ListMembersInput is what ListMembers takes.

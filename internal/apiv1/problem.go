@@ -10,9 +10,9 @@ type Problem struct {
 	Title  string           `json:"title" doc:"the status in words"`
 	Status int              `json:"status"`
 	Code   string           `json:"code" doc:"stable; programs may branch on it" enum:"invalid,no-capacity,quota,budget,conflict,not-found,unauthorized,forbidden,internal,unavailable"`
-	Detail string           `json:"detail" doc:"what is wrong and what would work, for people"`
+	Detail string           `json:"detail" doc:"what is wrong and what would work, as text for people"`
 	FitsAt *time.Time       `json:"fits_at,omitempty" doc:"a start with which it would fit, where one is known"`
-	Errors spec.Diagnostics `json:"errors,omitempty" doc:"each thing wrong with the request: where, what, and what would work"`
+	Errors spec.Diagnostics `json:"errors,omitempty" doc:"one entry per error: where, what, and what would work"`
 
 	Cause error `json:"-"` // what only the log is told
 }

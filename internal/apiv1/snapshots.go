@@ -7,15 +7,15 @@ import (
 
 // Snapshot is a copy of what a cluster held.
 type Snapshot struct {
-	ID        string       `json:"id" doc:"for life"`
+	ID        string       `json:"id" doc:"never changes"`
 	Name      string       `json:"name"`
 	Project   string       `json:"project"`
 	Cluster   string       `json:"cluster" doc:"name of the cluster that it is a copy of"`
 	Phase     Phase        `json:"phase" words:"snapshot phases"`
 	Reason    string       `json:"reason,omitempty" doc:"why it is in this phase"`
 	Since     time.Time    `json:"since" doc:"when the phase began"`
-	Bytes     int64        `json:"bytes,omitempty" doc:"that it takes, once saved"`
-	Copied    int64        `json:"copied,omitempty" doc:"bytes, while it is being saved"`
+	Bytes     int64        `json:"bytes,omitempty" doc:"its size in bytes, once saved"`
+	Copied    int64        `json:"copied,omitempty" doc:"bytes copied so far, while it is being saved"`
 	Spec      spec.Cluster `json:"spec" doc:"of the cluster as it was"`
 	CreatedAt time.Time    `json:"created_at"`
 	CreatedBy string       `json:"created_by"`
@@ -34,5 +34,5 @@ type CreateSnapshotInput struct {
 
 // CreateSnapshotBody is the body of a CreateSnapshotInput.
 type CreateSnapshotBody struct {
-	Name string `json:"name,omitempty" doc:"left out: the cluster's, with the time" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$" maxLength:"63"`
+	Name string `json:"name,omitempty" doc:"default: the cluster's name with the time" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$" maxLength:"63"`
 }

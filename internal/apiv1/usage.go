@@ -11,18 +11,18 @@ type UsageLine struct {
 	Project        string             `json:"project"`
 	Cluster        string             `json:"cluster"`
 	ClusterID      string             `json:"cluster_id"`
-	Node           string             `json:"node,omitempty" doc:"absent by queue, and for a /home"`
-	Queue          string             `json:"queue,omitempty" doc:"absent for the head and for a /home"`
+	Node           string             `json:"node,omitempty" doc:"absent if lines are per queue, and for /home"`
+	Queue          string             `json:"queue,omitempty" doc:"absent for the head and for /home"`
 	Class          string             `json:"class,omitempty"`
 	Machine        string             `json:"machine,omitempty"`
-	Nodes          int                `json:"nodes,omitempty" doc:"how many nodes were there, one after the other or beside each other"`
-	From           time.Time          `json:"from" doc:"first instant counted"`
-	To             time.Time          `json:"to" doc:"last instant counted"`
-	Seconds        map[string]float64 `json:"seconds" doc:"by state, to the millisecond; of all nodes of the line together"`
+	Nodes          int                `json:"nodes,omitempty" doc:"number of nodes, at the same time or one after the other"`
+	From           time.Time          `json:"from" doc:"start of the first counted period"`
+	To             time.Time          `json:"to" doc:"end of the last counted period"`
+	Seconds        map[string]float64 `json:"seconds" doc:"seconds by state, to the millisecond; the sum over all nodes of the line"`
 	ChargedSeconds float64            `json:"charged_seconds"`
 	GiBMonths      float64            `json:"gib_months,omitempty" doc:"of a /home; a month has 730 hours"`
-	Rate           string             `json:"rate,omitempty" doc:"per hour of a node, per GiB and month of a /home"`
-	Cost           string             `json:"cost,omitempty" doc:"charged time times rate, rounded to a millionth"`
+	Rate           string             `json:"rate,omitempty" doc:"price per hour of a node, or per GiB and month of /home"`
+	Cost           string             `json:"cost,omitempty" doc:"charged time multiplied by rate, rounded to a millionth of the currency's unit"`
 }
 
 // Limit is a budget, or a quota of node-hours, and how much of it is used.
@@ -31,8 +31,8 @@ type Limit struct {
 	Used        string  `json:"used"`
 	Limit       string  `json:"limit"`
 	Percent     int     `json:"percent" doc:"rounded down; 100 when it is reached"`
-	LeftSeconds float64 `json:"left_seconds,omitempty" doc:"how long it lasts if nothing changes; absent while nothing is charged"`
-	Pauses      bool    `json:"pauses" doc:"clusters pause when it is reached"`
+	LeftSeconds float64 `json:"left_seconds,omitempty" doc:"seconds that it lasts if nothing changes; absent while nothing is charged"`
+	Pauses      bool    `json:"pauses" doc:"clusters are paused when it is reached"`
 }
 
 // Cost is what a cluster has cost.
@@ -43,8 +43,8 @@ type Cost struct {
 	From      time.Time   `json:"from"`
 	To        time.Time   `json:"to"`
 	Total     string      `json:"total,omitempty" doc:"sum of the lines; absent where the site has no prices"`
-	PerHour   string      `json:"per_hour,omitempty" doc:"what is charged now"`
-	Limits    []Limit     `json:"limits" doc:"its own budget"`
+	PerHour   string      `json:"per_hour,omitempty" doc:"what is charged per hour at present"`
+	Limits    []Limit     `json:"limits" doc:"the cluster's own budget"`
 	Lines     []UsageLine `json:"lines"`
 }
 
@@ -53,22 +53,22 @@ type Statement struct {
 	Site      string      `json:"site"`
 	Project   string      `json:"project,omitempty" doc:"absent for all"`
 	From      time.Time   `json:"from"`
-	To        time.Time   `json:"to" doc:"now, if the time is not over"`
+	To        time.Time   `json:"to" doc:"end of the period, or now if that is earlier"`
 	Total     string      `json:"total,omitempty" doc:"sum of the lines; absent where the site has no prices"`
-	NodeHours float64     `json:"node_hours" doc:"charged"`
+	NodeHours float64     `json:"node_hours" doc:"charged node-hours"`
 	Lines     []UsageLine `json:"lines"`
 }
 
 // Share is how much of a quota is in use.
 type Share struct {
 	Used  int  `json:"used"`
-	Limit *int `json:"limit,omitempty" doc:"absent: without limit"`
+	Limit *int `json:"limit,omitempty" doc:"absent: no limit"`
 }
 
 // Quota is what a project may hold, and what it holds.
 type Quota struct {
 	Project string  `json:"project"`
-	Nodes   Share   `json:"nodes" doc:"heads, nodes on their way, and nodes that a queue is always to have"`
+	Nodes   Share   `json:"nodes" doc:"nodes, including heads, nodes that are starting, and missing nodes below a queue's min"`
 	Cores   Share   `json:"cores"`
 	GPUs    Share   `json:"gpus"`
 	Limits  []Limit `json:"limits" doc:"of the running month, in UTC: budget, node-hours"`
@@ -85,9 +85,9 @@ const (
 
 // Window is a time to look at.
 type Window struct {
-	From time.Time `query:"from" doc:"RFC 3339; what was used before is left out"`
-	To   time.Time `query:"to" doc:"RFC 3339; what was used later is left out"`
-	By   By        `query:"by" enum:"queue,node,row" default:"node" doc:"how much goes into one line: all of a queue, a node's life, or a stretch in one state"`
+	From time.Time `query:"from" doc:"start of the period, in RFC 3339"`
+	To   time.Time `query:"to" doc:"end of the period, in RFC 3339"`
+	By   By        `query:"by" enum:"queue,node,row" default:"node" doc:"what one line is: a queue, a node, or a period of a node in one state"`
 }
 
 // GetClusterCostInput is what GetClusterCost takes.
@@ -98,7 +98,7 @@ type GetClusterCostInput struct {
 
 // GetUsageInput is what GetUsage takes.
 type GetUsageInput struct {
-	Project string `query:"project" maxLength:"63" doc:"of all projects that you may look at, if empty"`
+	Project string `query:"project" maxLength:"63" doc:"default: all projects that you may see"`
 	Window
 }
 

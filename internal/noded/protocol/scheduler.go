@@ -43,10 +43,10 @@ func StateOf(closed, works bool) State {
 type NodeState struct {
 	Name       string `json:"name"`
 	State      State  `json:"state"`
-	Responding bool   `json:"responding" doc:"the scheduler has heard of it lately"`
-	Jobs       int    `json:"jobs" doc:"that hold something of it"`
-	LastBusy   string `json:"last_busy,omitempty" doc:"when its last job ended; only that it changes means something"`
-	Reason     string `json:"reason,omitempty" doc:"why it is drained or down, as who did it says"`
+	Responding bool   `json:"responding" doc:"the scheduler has recently heard from it"`
+	Jobs       int    `json:"jobs" doc:"number of jobs that run on it"`
+	LastBusy   string `json:"last_busy,omitempty" doc:"when its last job ended, in the scheduler's own format: only compare it with earlier values"`
+	Reason     string `json:"reason,omitempty" doc:"why it is drained or down, as the scheduler says"`
 	Raw        string `json:"raw" doc:"the scheduler's own word for its state"`
 }
 
