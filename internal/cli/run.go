@@ -176,7 +176,7 @@ func (a *app) ended(task apiv1.Task, raw []byte, output format) error {
 
 // standingTask is how far a task is, in words.
 func standingTask(t apiv1.Task) string {
-	text := map[apiv1.Phase]string{apiv1.Pending: "waits", apiv1.Queued: "is in the queue", apiv1.Running: "runs"}[t.Phase]
+	text := map[apiv1.Phase]string{apiv1.Pending: "waits", apiv1.Queued: "is queued", apiv1.Running: "runs"}[t.Phase]
 	if t.Phase == apiv1.Ended {
 		text = map[apiv1.TaskOutcome]string{apiv1.TaskOK: "has ended", apiv1.TaskFailed: "has failed",
 			apiv1.TaskTimedOut: "was ended at its time limit", apiv1.TaskCancelled: "was cancelled",

@@ -214,9 +214,9 @@ func TestATunnelThatIsRefusedSaysWhy(t *testing.T) {
 	s := newSite(t)
 	s.HandleFunc("GET /v1/clusters/hello/tunnel", func(w http.ResponseWriter, _ *http.Request) {
 		tellProblem(w, apiv1.Problem{Status: http.StatusConflict, Code: "conflict",
-			Detail: "cluster hello cannot be entered now: provisioning"})
+			Detail: "cluster hello does not accept logins now: provisioning"})
 	})
-	muster(t, "tunnel", "hello").wants(t, exitConflict, "error: cluster hello cannot be entered now: provisioning\n")
+	muster(t, "tunnel", "hello").wants(t, exitConflict, "error: cluster hello does not accept logins now: provisioning\n")
 }
 
 func TestATunnelEndsWithItsUser(t *testing.T) {

@@ -42,7 +42,7 @@ func mountMemoryDisk(ctx context.Context, tools inspection.Tools, console io.Wri
 	if err := layDisk(ctx, tools, filepath.Join("/dev", disk.Name), at); err != nil {
 		return fmt.Sprintf("disk %s cannot be made ready for it: %v", disk.Name, err)
 	}
-	fmt.Fprintf(console, "guests sleep on disk %s of %d GB\n", disk.Name, disk.SizeGB)
+	fmt.Fprintf(console, "guests are suspended to disk %s of %d GB\n", disk.Name, disk.SizeGB)
 	return ""
 }
 

@@ -142,7 +142,7 @@ func (h *host) make(within, ctx context.Context, g *guest, want protocol.HostedG
 }
 
 // done is what has become of a guest when a try has succeeded.
-var done = map[protocol.HostedDo]string{protocol.DoRun: "runs", protocol.DoSleep: "sleeps", protocol.DoWake: "is awake"}
+var done = map[protocol.HostedDo]string{protocol.DoRun: "runs", protocol.DoSleep: "is suspended", protocol.DoWake: "is resumed"}
 
 func (h *host) attempt(ctx context.Context, g *guest, want protocol.HostedGuest, over *try) error {
 	n, err := remote.Node(want)
@@ -150,7 +150,7 @@ func (h *host) attempt(ctx context.Context, g *guest, want protocol.HostedGuest,
 		return err
 	}
 	if want.Do != protocol.DoRun && h.Sleepers == nil {
-		return fmt.Errorf("%w: guests do not sleep here", substrate.ErrRefused)
+		return fmt.Errorf("%w: guests cannot be suspended here", substrate.ErrRefused)
 	}
 	if want.Do == protocol.DoSleep {
 		h.is(g, "writes its memory to disk")
@@ -168,7 +168,7 @@ func (h *host) attempt(ctx context.Context, g *guest, want protocol.HostedGuest,
 		h.is(g, "reads its memory from disk")
 		return h.Sleepers.Wake(ctx, n)
 	}
-	return fmt.Errorf("this agent does not know what it is to do: %q", want.Do)
+	return fmt.Errorf("this agent does not know the request %q", want.Do)
 }
 
 // furnish makes a guest's network and fetches its image.

@@ -88,7 +88,7 @@ func (m Machine) furnish(ctx context.Context, o *Options) error {
 		diskless = mountMemoryDisk(ctx, tools, m.Console, at("memory"))
 	}
 	if diskless != "" {
-		fmt.Fprintln(m.Console, "guests cannot sleep on this machine:", diskless)
+		fmt.Fprintln(m.Console, "guests cannot be suspended on this machine:", diskless)
 	}
 	guests, err := vm.New(vm.Config{
 		Dir: at("guests"), Memory: at("memory"), Diskless: diskless, Images: images.Find, FirstStage: func() ([]byte, error) {

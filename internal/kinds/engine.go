@@ -34,10 +34,10 @@ func Sweep(ctx context.Context, d life.Deps, every time.Duration, log *slog.Logg
 	nodes, snapshots := nodelife.Handlers{Deps: d}, snapshotlife.Handlers{Deps: d}
 	for ctx.Err() == nil {
 		if err := errors.Join(nodes.Sweep(ctx, log), snapshots.Sweep(ctx, log)); err != nil && ctx.Err() == nil {
-			log.Error("cannot look for remains", "error", err)
+			log.Error("cannot look for leftovers", "error", err)
 		}
 		if err := d.ClearAlarms(ctx); err != nil && ctx.Err() == nil {
-			log.Error("cannot look whether alarms are over", "error", err)
+			log.Error("cannot check whether alarms have ended", "error", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -124,7 +124,7 @@ func TestAClusterOnHypervisorsOfTheRackSleepsAndGoesOnWhereItWas(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.untilAwake(id, before)
-		if !s.hasSaid("is awake, with all that ran on it") {
+		if !s.hasSaid("resumed, with everything that ran on it") {
 			t.Error("nobody told of it")
 		}
 		s.pauseKeeping(id) // and again
@@ -209,7 +209,7 @@ func TestAHypervisorThatIsLostWhileItsGuestsFallAsleepKeepsNoPauseUp(t *testing.
 	s.pauseKeeping(id)
 	s.until(id, "falling asleep", func(_ cluster.Cluster, all []node.Node) bool {
 		return !slices.ContainsFunc(all, func(n node.Node) bool {
-			return !strings.HasPrefix(n.Reason, "falls asleep: under way: its hypervisor is at it")
+			return !strings.HasPrefix(n.Reason, "is being suspended: under way: its hypervisor is at it")
 		})
 	})
 	a.rack.mu.Lock()

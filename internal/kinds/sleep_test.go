@@ -132,8 +132,8 @@ func TestAClusterSleepsAndGoesOnWhereItWas(t *testing.T) {
 			}
 			return true
 		})
-		for _, said := range []string{"sleeps: what it has in memory takes", "and the memory of 2 nodes", "wakes on hv1",
-			"is awake, with all that ran on it"} {
+		for _, said := range []string{"suspended: its memory takes", "and the memory of 2 nodes", "resumes on hv1",
+			"resumed, with everything that ran on it"} {
 			if !s.hasSaid(said) {
 				t.Errorf("nobody said %q", said)
 			}
@@ -332,7 +332,7 @@ func TestANodeWhoseMemoryIsLostIsReplaced(t *testing.T) {
 	s.until(id, "ready with others", func(c cluster.Cluster, all []node.Node) bool {
 		return c.Phase == core.Ready && len(all) == 3 && all[1].ID != before[0].ID && all[2].ID != before[1].ID
 	})
-	if !s.hasSaid("it cannot wake on hv1: it has ended on its way: its memory cannot be read") {
+	if !s.hasSaid("it cannot be resumed on hv1: it has ended on its way: its memory cannot be read") {
 		t.Error("nobody said why")
 	}
 }

@@ -22,7 +22,7 @@ func (m *Monitor) Listen(ctx context.Context, place string) error {
 	for ctx.Err() == nil {
 		err := m.db.Quietly(ctx, func(tx *core.Tx) error { return host.Listen(ctx, tx, place, m.owner) })
 		if err != nil && ctx.Err() == nil && heard {
-			m.log.Error("cannot note that agents are heard; silence does not count meanwhile", "place", place, "error", err)
+			m.log.Error("cannot record that agents are heard; their silence does not count meanwhile", "place", place, "error", err)
 		}
 		heard = err == nil
 		select {

@@ -29,7 +29,7 @@ func (n *node) keepTime(ctx context.Context) {
 		if slept == 0 {
 			continue
 		}
-		n.console.printf("slept for %s", slept.Round(time.Second))
+		n.console.printf("was suspended for %s", slept.Round(time.Second))
 		select {
 		case n.slept <- struct{}{}:
 		default:

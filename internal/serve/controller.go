@@ -312,12 +312,12 @@ func (k *controller) run(ctx context.Context) error {
 	if k.metrics != nil {
 		group.Go(func() error { return k.gate(k.metrics, k.budget.MetricsLimits()).Serve(ctx, nil, k.probes(users)) })
 	}
-	k.Log.Info("muster serves", "url", url, "site", k.admission.Catalogue.Site, "data", k.Data, "version", k.Version)
+	k.Log.Info("the controller is ready", "url", url, "site", k.admission.Catalogue.Site, "data", k.Data, "version", k.Version)
 	if k.Ready != nil {
 		k.Ready(url)
 	}
 	err = group.Wait()
-	k.Log.Info("muster has stopped; nodes go on running")
+	k.Log.Info("the controller has stopped; nodes keep running")
 	return err
 }
 
@@ -329,7 +329,7 @@ func (k *controller) housekeep(ctx context.Context) error {
 				authority.ForgetTrust(ctx, tx), person.ForgetEntries(ctx, tx, k.admission.Catalogue.AuditKeep))
 		})
 		if err != nil && ctx.Err() == nil {
-			k.Log.Error("cannot forget what is old", "error", err)
+			k.Log.Error("cannot delete old rows", "error", err)
 		}
 		if clock.Sleep(ctx, time.Hour) != nil {
 			return nil

@@ -89,18 +89,18 @@ func (d dir) close(log *slog.Logger) error {
 	}
 	if mode := about.Mode(); mode.Perm()&0o077 != 0 {
 		if theSystems.MatchString(real) || mode&fs.ModeSticky != 0 {
-			return errors.New("it is for others, too, and holds more than Muster's: give --data a directory of its own, " +
+			return errors.New("others may read it, and it has files that are not Muster's: give --data a directory of its own, " +
 				"such as " + filepath.Join(real, "muster"))
 		}
 		if err := folder.Chmod(0o700); err != nil {
 			return err
 		}
-		log.Warn("others could look into the data directory; now it is for root alone", "data", string(d), "mode_was",
+		log.Warn("others could read the data directory; its mode is now 0700", "data", string(d), "mode_was",
 			mode.Perm().String())
 	}
 	for _, path := range []string{string(d), real} {
 		if parent := loose(filepath.Dir(path)); parent != "" {
-			log.Warn("others than root can put another data directory in this one's place, as they may write above it", "data",
+			log.Warn("users other than root can replace the data directory, since they can write to a directory above it", "data",
 				string(d), "writable", parent)
 			break
 		}

@@ -53,7 +53,7 @@ func TestTheDataDirectoryIsForRootAlone(t *testing.T) {
 	mode(filepath.Join(base, "new/data"), 0o700)
 
 	open := folder("open", 0o755, 0)
-	if said, err := try(open); err != nil || !strings.Contains(said, "now it is for root alone") ||
+	if said, err := try(open); err != nil || !strings.Contains(said, "its mode is now 0700") ||
 		!strings.Contains(said, "mode_was=-rwxr-xr-x") {
 		t.Error(said, err)
 	}

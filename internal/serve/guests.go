@@ -87,7 +87,7 @@ func (k *controller) keepDoor(ctx context.Context, watch *monitor.Monitor, clust
 		err := k.listenWithin(ctx, watch, cluster)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, os.ErrNotExist) && err.Error() != said {
 			said = err.Error()
-			k.Log.Warn("the guests of a cluster are not heard by this controller", "cluster", cluster, "error", err)
+			k.Log.Warn("this controller cannot listen to the guests of a cluster", "cluster", cluster, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -118,7 +118,7 @@ func (k *controller) enrolHypervisor(ctx context.Context) error {
 		m, err := machine.Get(ctx, tx, name)
 		switch {
 		case err == nil && !m.Hosts:
-			return fmt.Errorf("make this host a hypervisor: machine %s is there and is none; remove it first", name)
+			return fmt.Errorf("make this host a hypervisor: machine %s exists and is not a hypervisor; remove it first", name)
 		case err == nil:
 			return nil
 		case !errors.Is(err, core.ErrNotFound):

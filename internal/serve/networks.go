@@ -174,7 +174,7 @@ func (y *networks) network(ctx context.Context, n inventory.Network) error {
 		return errors.Join(err, plain.Close())
 	}
 	y.trouble(n.Name, "")
-	y.Log.Info("machines are served", "network", n.Name, "interface", n.Interface, "mode", n.Mode)
+	y.Log.Info("machines of a network are served", "network", n.Name, "interface", n.Interface, "mode", n.Mode)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		gate := y.doors.Limiter(plain, y.budget.AgentsLimits("agents"))

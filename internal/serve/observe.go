@@ -33,7 +33,7 @@ func (k *controller) openTelemetry() (err error) {
 		return nil
 	}
 	return k.telemetry.OpenTraces(k.Traces, k.owner, k.Version, func(err error) {
-		k.Log.Warn("traces do not arrive", "error", err)
+		k.Log.Warn("traces cannot be delivered", "error", err)
 	})
 }
 

@@ -224,7 +224,7 @@ func (s *segments) remind(ctx context.Context, n inventory.Network, driver switc
 	for _, p := range forgotten {
 		if in, there := ports[p.Name]; err == nil && there && in == p.In {
 			if err = forgetful.Remind(ctx, p); err == nil {
-				s.log.Info("a switch is told again which port a machine has", "network", n.Name, "port", p.Name, "segment",
+				s.log.Info("a switch is configured again with a machine's port", "network", n.Name, "port", p.Name, "segment",
 					p.In.String())
 			}
 		}
@@ -284,7 +284,7 @@ func (s *segments) tell(ctx context.Context, m inventory.Machine, port, text str
 	if known || text == "" {
 		return nil
 	}
-	s.log.Warn("a machine's port is not where it belongs", "machine", m.Name, "what", text)
+	s.log.Warn("a machine's port is in the wrong segment", "machine", m.Name, "what", text)
 	return s.db.Update(ctx, func(tx *core.Tx) error {
 		tx.Log(core.Event{Type: "machine.port", Machine: m.Name, Text: text})
 		return nil

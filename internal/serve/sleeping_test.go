@@ -118,7 +118,7 @@ func TestWhatSleepsIsNeverMadeAnew(t *testing.T) {
 	if bytes, err := j.driver.Sleep(t.Context(), n.Ref, "hv"); err != nil || bytes != 64<<20 {
 		t.Fatalf("%d bytes, %v", bytes, err)
 	}
-	if err := j.driver.Ensure(t.Context(), n); err == nil || !strings.Contains(err.Error(), "it was put to sleep") ||
+	if err := j.driver.Ensure(t.Context(), n); err == nil || !strings.Contains(err.Error(), "it was suspended") ||
 		p.is() != asleep {
 		t.Errorf("asked to run it %s: %v", p.is(), err)
 	}

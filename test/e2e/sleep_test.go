@@ -53,7 +53,7 @@ func TestAJobGoesOnAfterItsClusterHasSlept(t *testing.T) {
 	t.Log(r.Run("pause", "vm", "--on-jobs", "keep", "--wait"))
 	t.Logf("asleep after %.1f s", time.Since(start).Seconds())
 	if out := r.Run("describe", "vm"); len(
-		regexp.MustCompile(`(?m)^n\d +main +pending .* sleeps: what it has in memory takes`).FindAllString(out, -1)) != 2 {
+		regexp.MustCompile(`(?m)^n\d +main +pending .* suspended: its memory takes`).FindAllString(out, -1)) != 2 {
 		t.Errorf("its nodes do not sleep:\n%s", out)
 	}
 	memories, err := filepath.Glob(filepath.Join(r.Data, "guests/guests/*/*/memory"))

@@ -31,7 +31,7 @@ func TestAGuestOfAMachineOfTheRackSleepsAndItsJobGoesOn(t *testing.T) {
 
 	t.Log(y.Run("pause", "sleeping", "--on-jobs", "keep"))
 	until("paused")
-	if out := y.Run("describe", "sleeping"); !strings.Contains(out, "sleeps: what it has in memory takes") {
+	if out := y.Run("describe", "sleeping"); !strings.Contains(out, "suspended: its memory takes") {
 		t.Errorf("its node does not sleep:\n%s", out)
 	}
 	time.Sleep(30 * time.Second) // three times what an idle hypervisor has

@@ -149,7 +149,7 @@ func Check(c centres.Centre) (centres.Centre, error) {
 	c.Login = net.JoinHostPort(host, port)
 	c.HostKeys = slices.DeleteFunc(slices.Clone(c.HostKeys), func(text string) bool { return text == "" })
 	if (c.HostCA == "") == (len(c.HostKeys) == 0) {
-		return c, errors.New("either the authority of its host keys is needed, or the keys themselves: who answers must " +
+		return c, errors.New("either the CA of its host keys is needed, or the keys themselves: the host that answers must " +
 			"be proved")
 	}
 	for i, text := range append(slices.Clone(c.HostKeys), c.HostCA) {
@@ -195,7 +195,7 @@ func checkAccount(where, name string) error {
 		return fmt.Errorf("%s: %.80q is no name of an account", where, name)
 	}
 	if name == "root" {
-		return fmt.Errorf("%s: nobody goes to a centre as root", where)
+		return fmt.Errorf("%s: nobody may log in to a centre as root", where)
 	}
 	return nil
 }

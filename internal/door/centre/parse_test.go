@@ -79,7 +79,7 @@ func TestNothingThatIsNotUnderstoodIsTaken(t *testing.T) {
 		{"a short count", "#muster slurm\nslurm 22.05.8\ncpu|up|1K/0/0/1K\n", "not a count"},
 		{"a name that moves the cursor", "#muster slurm\nslurm 22.05.8\n\x1b[2J|up|0/0/0/0\n", "not a line of sinfo"},
 		{"a queue without a state", strings.Replace(pbs, "    enabled = True\n", "", 1), "not a queue of qstat"},
-		{"a queue twice", strings.Replace(pbs, "Queue: special", "Queue: workq", 1), "stands twice"},
+		{"a queue twice", strings.Replace(pbs, "Queue: special", "Queue: workq", 1), "lists queue workq twice"},
 		{"jobs that are no number", strings.Replace(pbs, "Queued:27", "Queued:many", 1), "not a count"},
 		{"a node without a state", strings.Replace(pbs, "     state = state-unknown,down\n", "", 1), "has no state"},
 		{"an attribute of nothing", strings.Replace(pbs, "Queue: workq\n", "", 1), "not a line of PBS"},

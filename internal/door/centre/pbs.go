@@ -54,7 +54,7 @@ func parsePBS(queueText, nodeText string) ([]centres.Queue, error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(queues, func(other centres.Queue) bool { return other.Name == q.Name }) {
-			return nil, fmt.Errorf("queue %s stands twice in what qstat prints", q.Name)
+			return nil, fmt.Errorf("qstat lists queue %s twice", q.Name)
 		}
 		queues = append(queues, q)
 	}

@@ -39,7 +39,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 			looks.Go(func() error { w.look(ctx, c); return nil })
 			continue
 		case !errors.Is(err, core.ErrNotFound) && ctx.Err() == nil:
-			w.Log.ErrorContext(ctx, "cannot see which centres to look at", "error", err)
+			w.Log.ErrorContext(ctx, "cannot list the registered centres", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -89,6 +89,6 @@ func (w *Watcher) look(ctx context.Context, c centres.Centre) {
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		w.Log.ErrorContext(ctx, "cannot write what was seen of a centre", "centre", c.Name, "error", err)
+		w.Log.ErrorContext(ctx, "cannot store what a centre answered", "centre", c.Name, "error", err)
 	}
 }

@@ -138,7 +138,7 @@ func closed(c cluster.Cluster, head node.Node) error {
 	case c.Desired == cluster.ToPause:
 		return &Refusal{Text: fmt.Sprintf("cluster %s is pausing: %s", c.Name, c.Reason), Hint: events}
 	case head.ID == "" || head.Phase != core.Ready && head.Phase != node.Draining:
-		return &Refusal{Text: fmt.Sprintf("cluster %s cannot be entered now: %s", c.Name, progress(c, head)), Hint: events,
+		return &Refusal{Text: fmt.Sprintf("cluster %s does not accept logins now: %s", c.Name, progress(c, head)), Hint: events,
 			Wait: true}
 	}
 	return nil

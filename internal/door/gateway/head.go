@@ -60,7 +60,7 @@ func (v *visit) connect(ctx context.Context, p Place, target Target, recorded bo
 	}
 	e.target = target
 	if c.err != nil {
-		v.g.Log.WarnContext(ctx, "cannot reach a place", "project", p.Project, "place", p.Name, "error", c.err)
+		v.g.Log.WarnContext(ctx, "cannot reach a head or a centre", "project", p.Project, "place", p.Name, "error", c.err)
 		v.record(ctx, e, "it did not answer")
 		if p.Why != nil {
 			return nil, p.Why(v.who.caller.Name, c.err)

@@ -189,7 +189,7 @@ func (v *visit) tellable(ctx context.Context, err error) error {
 	if err == nil || errors.As(err, &refusal) || ctx.Err() != nil {
 		return err
 	}
-	v.g.Log.ErrorContext(ctx, "cannot let somebody through", "person", v.who.caller.Name, "error", err)
+	v.g.Log.ErrorContext(ctx, "cannot open a session", "person", v.who.caller.Name, "error", err)
 	return errInternal
 }
 

@@ -24,7 +24,7 @@ const (
 func (g *Gateway) watch(ctx context.Context) {
 	for clock.Sleep(ctx, g.Limits.Look) == nil {
 		if err := g.look(ctx); err != nil && ctx.Err() == nil {
-			g.Log.ErrorContext(ctx, "cannot see who may still be here", "error", err)
+			g.Log.ErrorContext(ctx, "cannot check whose sessions may go on", "error", err)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func (g *Gateway) housekeep(ctx context.Context) {
 				authority.ForgetGatewayKeys(ctx, tx))
 		})
 		if err := errors.Join(err, g.loadKeys(ctx)); err != nil && ctx.Err() == nil {
-			g.Log.ErrorContext(ctx, "the gateway cannot keep house", "error", err)
+			g.Log.ErrorContext(ctx, "the gateway cannot store its sessions, delete old ones or load its keys", "error", err)
 		}
 		if clock.Sleep(ctx, housekeepEvery) != nil {
 			return

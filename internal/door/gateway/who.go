@@ -103,7 +103,7 @@ func (g *Gateway) stranger(ctx context.Context, err error) error {
 		return err
 	}
 	if !errors.Is(err, core.ErrNotFound) && ctx.Err() == nil {
-		g.Log.ErrorContext(ctx, "cannot look a key up", "error", err)
+		g.Log.ErrorContext(ctx, "cannot look up a key", "error", err)
 	}
 	return errStranger
 }

@@ -150,7 +150,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 			err = k.Step(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
-			k.Log.Error("cannot keep the site's keys", "error", err)
+			k.Log.Error("cannot load the site's keys, or continue their rotation", "error", err)
 		}
 		if clock.Sleep(ctx, look) != nil {
 			return nil

@@ -111,7 +111,7 @@ func (d *Door) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		if err := d.look(ctx); err != nil && ctx.Err() == nil {
-			d.Log.ErrorContext(ctx, "cannot look who may still use web apps", "error", err)
+			d.Log.ErrorContext(ctx, "cannot check who may still use web apps", "error", err)
 		}
 	}
 }

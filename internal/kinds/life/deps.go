@@ -55,7 +55,7 @@ func NewProvider(f substrate.Factory, opened substrate.Substrate,
 	case f.Caps.Moves && p.Mover == nil:
 		return p, fmt.Errorf("substrate %s says that nodes move, and moves none", f.Name)
 	case f.Caps.Sleeps && p.Sleeper == nil:
-		return p, fmt.Errorf("substrate %s says that nodes sleep, and puts none to sleep", f.Name)
+		return p, fmt.Errorf("substrate %s declares that it suspends nodes, and has no Sleeper", f.Name)
 	}
 	return p, nil
 }

@@ -16,7 +16,7 @@ func (n Node) Asleep() bool { return n.Sleeps && n.Phase == core.Pending }
 func PutToSleep(ctx context.Context, tx *core.Tx, id string) error {
 	if _, err := tx.Exec(ctx, `UPDATE node SET sleeps = 1, `+core.Woken+` WHERE id = $1 AND desired = 'present'`,
 		id); err != nil {
-		return fmt.Errorf("put node %s to sleep: %w", id, err)
+		return fmt.Errorf("suspend node %s: %w", id, err)
 	}
 	return nil
 }
@@ -34,7 +34,7 @@ func FellAsleep(ctx context.Context, tx *core.Tx, n Node) error {
 // WakeSleeper has a node that sleeps look again, which it does not by itself: its guest has a part of its host again.
 func WakeSleeper(ctx context.Context, tx *core.Tx, id string) error {
 	if _, err := tx.Exec(ctx, `UPDATE node SET `+core.Woken+` WHERE id = $1`, id); err != nil {
-		return fmt.Errorf("wake node %s: %w", id, err)
+		return fmt.Errorf("resume node %s: %w", id, err)
 	}
 	return nil
 }
@@ -44,7 +44,7 @@ func SleepsOn(ctx context.Context, tx *core.Tx, host string) (sleeps bool, err e
 	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM node WHERE host_id = $1 AND sleeps = 1 AND phase IN ('pending',
 		'booting', 'ready'))`, host).Scan(&sleeps)
 	if err != nil {
-		return false, fmt.Errorf("look whether nodes sleep on hypervisor %s: %w", host, err)
+		return false, fmt.Errorf("look whether nodes are suspended on hypervisor %s: %w", host, err)
 	}
 	return sleeps, nil
 }

@@ -323,7 +323,7 @@ func (d *driver) Remove(ctx context.Context, node string) error {
 // Suspend takes the time limits of jobs away while their nodes sleep.
 func (d *driver) Suspend(ctx context.Context) error {
 	if err := d.limits.lift(ctx); err != nil {
-		return fmt.Errorf("the time limits of jobs go on while they sleep: %w", err)
+		return fmt.Errorf("the time limits of jobs go on while they are suspended: %w", err)
 	}
 	return nil
 }

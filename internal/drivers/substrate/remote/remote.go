@@ -87,7 +87,7 @@ func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
 			try = e.Try + 1
 			return false, nil
 		case e.Do != protocol.DoRun && !e.runs(): // what has slept is woken, or is lost, and never made anew
-			return false, errors.New("it was put to sleep")
+			return false, errors.New("it was suspended")
 		case e.runs() || e.State.Try < e.Try || e.State.Unseen: // or the host is at it, or will be, or cannot tell
 			try = e.Try
 			return true, nil

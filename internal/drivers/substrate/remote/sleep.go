@@ -27,7 +27,7 @@ func (d *Driver) Sleep(ctx context.Context, r substrate.Ref, _ string) (bytes in
 		return d.config.Ledger.WantSleep(ctx, r, keep)
 	})
 	if err != nil {
-		return 0, fmt.Errorf("put node %s to sleep: %w", r.Node, err)
+		return 0, fmt.Errorf("suspend node %s: %w", r.Node, err)
 	}
 	return e.State.Bytes, nil
 }
@@ -38,7 +38,7 @@ func (d *Driver) Wake(ctx context.Context, n substrate.Node, _ string) error {
 		return d.config.Ledger.Want(ctx, n, protocol.DoWake, keep)
 	})
 	if err != nil {
-		return fmt.Errorf("wake node %s: %w", n.Node, err)
+		return fmt.Errorf("resume node %s: %w", n.Node, err)
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func (d *Driver) done(ctx context.Context, r substrate.Ref, do protocol.HostedDo
 		case e.Do == protocol.DoRun && do == protocol.DoWake && e.runs(): // it has never slept
 			return true, nil
 		case e.Do == protocol.DoRun && do == protocol.DoWake:
-			return false, fmt.Errorf("%w: it was not put to sleep", substrate.ErrEnded)
+			return false, fmt.Errorf("%w: it was not suspended", substrate.ErrEnded)
 		case e.Do == do && (e.State.Try < e.Try || !again(e.outcome())): // the host is at it, or will be; or has done it
 			return true, nil
 		}

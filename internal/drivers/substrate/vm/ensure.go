@@ -119,7 +119,7 @@ func (d *Driver) make(ctx context.Context, held *onhost.Hold, b boot, n substrat
 		}
 	}
 	for _, warning := range described.Warnings {
-		d.config.Log.Warn("a guest is less than it could be", "node", n.Name, "machine", n.Machine, "why", warning)
+		d.config.Log.Warn("a guest is slower than it could be", "node", n.Name, "machine", n.Machine, "why", warning)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (d *Driver) look(ctx context.Context, b boot) (substrate.Observation, error
 	r, complete := b.read()
 	switch {
 	case b.sleeps():
-		seen.Detail = "it sleeps: its memory is on its host's disk"
+		seen.Detail = "it is suspended: its memory is on its host's disk"
 	case !complete:
 		seen.Detail = "its start was not finished" + lastWords(b)
 	case !r.QEMU.Runs():

@@ -114,7 +114,7 @@ func (d *Driver) save(ctx context.Context, held *onhost.Hold, v *virt, b boot) e
 		return err
 	}
 	if len(p.Allocation.Devices) > 0 {
-		return fmt.Errorf("%w: a guest with devices of its host cannot sleep", substrate.ErrRefused)
+		return fmt.Errorf("%w: a guest with devices of its host cannot be suspended", substrate.ErrRefused)
 	}
 	if err := v.callOff(ctx, b.name); err != nil {
 		return fmt.Errorf("call off what is done with it: %w", err)

@@ -42,7 +42,7 @@ func TestAGuestSleepsAndCountsOn(t *testing.T) {
 	check(t, err)
 	held, err := w.parts()
 	check(t, err)
-	if !seen.Present || seen.Running || !strings.HasPrefix(seen.Detail, "it sleeps") || len(held) > 0 ||
+	if !seen.Present || seen.Running || !strings.HasPrefix(seen.Detail, "it is suspended") || len(held) > 0 ||
 		w.emulated(t, n.Ref) > 0 {
 		t.Errorf("asleep it is %+v, and holds %+v", seen, held)
 	}

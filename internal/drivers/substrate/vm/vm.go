@@ -144,7 +144,7 @@ func (d *Driver) findCgroups() error {
 	defer held.Release()
 	sum := sha256.Sum256([]byte(d.config.Dir))
 	if d.cgroups, err = onhost.DetectCgroups("muster-" + hex.EncodeToString(sum[:4])); err != nil || !d.cgroups.Memory {
-		d.config.Log.Warn("what QEMU itself takes of this host is not limited: no control groups can be made", "why", err)
+		d.config.Log.Warn("what QEMU itself uses of this host is not limited: control groups cannot be created", "why", err)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (w Handlers) toPause(ctx context.Context, c clusterView) core.Outcome {
 	}
 	text := "gives " + words.Count(len(c.nodes), "node") + " back"
 	if c.KeepsMemory && awake == "" {
-		text += ", which sleep"
+		text += ", which are suspended"
 	}
 	outcome := core.Advance(cluster.Pausing, "%s", text).With(func(ctx context.Context, tx *core.Tx) error {
 		return cluster.Inform(ctx, tx, c.ID)

@@ -262,7 +262,7 @@ const longestMeasure = 30 * time.Second
 func (w Handlers) MeasureHomes(ctx context.Context, every time.Duration, log *slog.Logger) {
 	for ctx.Err() == nil {
 		if err := w.measureHomes(ctx, log); err != nil && ctx.Err() == nil {
-			log.Error("cannot measure what clusters keep", "error", err)
+			log.Error("cannot measure the storage of clusters", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -281,7 +281,7 @@ func (w Handlers) measureHomes(ctx context.Context, log *slog.Logger) error {
 		bytes, err := w.Snapshots.Size(limited, id)
 		cancel()
 		if err != nil {
-			log.Warn("cannot measure what a cluster keeps; its last measure counts", "cluster", id, "error", err)
+			log.Warn("cannot measure the storage of a cluster; its last measurement is used", "cluster", id, "error", err)
 			continue
 		}
 		const mib = 1 << 20

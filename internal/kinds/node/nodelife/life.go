@@ -217,7 +217,7 @@ func (w Handlers) nodePending(ctx context.Context, n nodeView) core.Outcome {
 	case n.Asleep():
 		return n.nodeAsleep()
 	case sleepers:
-		return core.WaitFor(nodeLooks, "waits until its cluster's nodes are awake")
+		return core.WaitFor(nodeLooks, "waits until its cluster's nodes are resumed")
 	case n.machine.Phase == machine.Quarantined || n.machine.Desired != machine.ForService:
 		return n.fail("machine %s is %s", n.machine.Name, n.machine.Phase).Because(life.CauseMachine)
 	case n.apart() != "":
@@ -352,7 +352,7 @@ func (w Handlers) nodeBootLate(n nodeView) core.Outcome {
 		return n.inform(core.Releasing, "no longer wanted")
 	}
 	if n.Sleeps {
-		return n.late("it did not wake", w.provider(n).Limits.Move)
+		return n.late("it was not resumed", w.provider(n).Limits.Move)
 	}
 	what := "its agent did not answer"
 	if n.onItsWay != nil && n.onItsWay.Detail != "" {

@@ -60,20 +60,20 @@ func (w Handlers) fallAsleep(ctx context.Context, n nodeView) core.Outcome {
 	if errors.Is(err, substrate.ErrUnderway) { // it goes on without this handler, and a report wakes the next
 		limit := w.provider(n).Limits.Move
 		if n.cluster.Phase != cluster.Pausing || n.now.Sub(n.cluster.PhaseAt) < limit {
-			return core.WaitFor(nodeLooks, "falls asleep: %v", err)
+			return core.WaitFor(nodeLooks, "is being suspended: %v", err)
 		}
 		err = fmt.Errorf("%w: its memory was not written within %s (%v)", substrate.ErrRefused, limit, err)
 	}
 	final := errors.Is(err, substrate.ErrNoRoom) || errors.Is(err, substrate.ErrRefused) || errors.Is(err, substrate.ErrEnded)
 	switch {
 	case err == nil:
-		o := n.inform(core.Pending, "sleeps: what it has in memory takes %s on %s", life.Size(bytes), n.host.Name)
+		o := n.inform(core.Pending, "suspended: its memory takes %s on %s", life.Size(bytes), n.host.Name)
 		o.Asleep = true
 		return o.With(func(ctx context.Context, tx *core.Tx) error { return node.FellAsleep(ctx, tx, n.Node) })
 	case ctx.Err() != nil || !final && n.Attempts < sleepTries:
 		return core.Retry(err)
 	}
-	return core.WaitFor(time.Millisecond, "cannot sleep: %v", err).With(func(ctx context.Context, tx *core.Tx) error {
+	return core.WaitFor(time.Millisecond, "cannot be suspended: %v", err).With(func(ctx context.Context, tx *core.Tx) error {
 		n.tell(tx, "node.awake", fmt.Sprintf("cannot be suspended, and its jobs are requeued: %v", err))
 		tx.Wake(cluster.Kind, n.Cluster)
 		return node.WantAbsent(ctx, tx, n.ID, cluster.AtOnce)
@@ -85,7 +85,7 @@ func (n nodeView) nodeAsleep() core.Outcome {
 	lost := n.memoryLost()
 	switch {
 	case lost != "" && n.cluster.Desired == core.Present:
-		return n.fail("cannot wake: %s", lost).Because(life.CauseMachine)
+		return n.fail("cannot be resumed: %s", lost).Because(life.CauseMachine)
 	case lost != "":
 		return core.WaitFor(time.Millisecond, "%s", lost).With(func(ctx context.Context, tx *core.Tx) error {
 			n.tell(tx, "node.lost", fmt.Sprintf("its memory is lost, and it is replaced when its cluster is resumed: %s", lost))
@@ -95,7 +95,7 @@ func (n nodeView) nodeAsleep() core.Outcome {
 	case n.cluster.Desired != core.Present:
 		return core.Rest()
 	}
-	return n.next(node.Booting, "wakes on %s", n.host.Name)
+	return n.next(node.Booting, "resumes on %s", n.host.Name)
 }
 
 // memoryLost says why nothing can be woken on the node's host any more; "" if it can. A machine of its own that is set apart, or
@@ -116,7 +116,7 @@ func (n nodeView) memoryLost() string {
 // wakeUp lets a node run on that slept.
 func (w Handlers) wakeUp(ctx context.Context, n nodeView) core.Outcome {
 	if lost := n.memoryLost(); lost != "" {
-		return n.fail("cannot wake: %s", lost).Because(life.CauseMachine)
+		return n.fail("cannot be resumed: %s", lost).Because(life.CauseMachine)
 	}
 	sleeper, err := w.sleeper(n)
 	if err != nil {
@@ -130,9 +130,9 @@ func (w Handlers) wakeUp(ctx context.Context, n nodeView) core.Outcome {
 	err = sleeper.Wake(limited, w.describe(n), n.host.Name)
 	switch {
 	case errors.Is(err, substrate.ErrUnderway): // as when it falls asleep
-		return core.WaitFor(nodeLooks, "wakes on %s: %v", n.host.Name, err)
+		return core.WaitFor(nodeLooks, "resumes on %s: %v", n.host.Name, err)
 	case errors.Is(err, substrate.ErrRefused), errors.Is(err, substrate.ErrEnded):
-		return n.fail("it cannot wake on %s: %v", n.host.Name, err).Because(life.CauseMachine)
+		return n.fail("it cannot be resumed on %s: %v", n.host.Name, err).Because(life.CauseMachine)
 	case err != nil:
 		return core.Retry(err)
 	}
@@ -140,7 +140,7 @@ func (w Handlers) wakeUp(ctx context.Context, n nodeView) core.Outcome {
 	if err != nil {
 		return core.Retry(err)
 	}
-	awake := n.inform(node.Joining, "is awake, with all that ran on it").With(func(ctx context.Context, tx *core.Tx) error {
+	awake := n.inform(node.Joining, "resumed, with everything that ran on it").With(func(ctx context.Context, tx *core.Tx) error {
 		return node.WokeUp(ctx, tx, n.ID)
 	})
 	return w.settleAllocation(ctx, n, seen, awake)

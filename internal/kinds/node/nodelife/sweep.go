@@ -48,18 +48,18 @@ func (w Handlers) Sweep(ctx context.Context, log *slog.Logger) error {
 		if boot, wanted := boots[ref.Node]; wanted && ref.Boot >= boot {
 			continue
 		}
-		log.Warn("remove a node that nobody wants", "node", ref.Node, "boot", ref.Boot)
+		log.Warn("a leftover node is removed", "node", ref.Node, "boot", ref.Boot)
 		if err := driver.Remove(ctx, ref); life.Failure(err) != nil {
-			log.Error("cannot remove it", "node", ref.Node, "error", err)
+			log.Error("cannot remove a leftover", "node", ref.Node, "error", err)
 		}
 	}
 	for _, cluster := range shared {
 		if clusters[cluster] {
 			continue
 		}
-		log.Warn("remove a network that nobody wants", "cluster", cluster)
+		log.Warn("a leftover network is removed", "cluster", cluster)
 		if err := w.Shared.RemoveShared(ctx, cluster); err != nil {
-			log.Error("cannot remove it", "cluster", cluster, "error", err)
+			log.Error("cannot remove a leftover", "cluster", cluster, "error", err)
 		}
 	}
 	return nil

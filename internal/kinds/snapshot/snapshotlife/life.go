@@ -124,9 +124,9 @@ func (w Handlers) Sweep(ctx context.Context, log *slog.Logger) error {
 		if wanted[id] {
 			continue
 		}
-		log.Warn("remove a snapshot that nobody wants", "snapshot", id)
+		log.Warn("a leftover snapshot is removed", "snapshot", id)
 		if err := w.Snapshots.Drop(ctx, id); err != nil {
-			log.Error("cannot remove it", "snapshot", id, "error", err)
+			log.Error("cannot remove a leftover", "snapshot", id, "error", err)
 		}
 	}
 	return nil
