@@ -15,7 +15,7 @@ const joinLimit = 16 << 10 // bytes
 // nodeID is what IDs of nodes, and names and IDs of machines, are.
 var nodeID = pattern.New(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,79}$`)
 
-// readJoin reads what a stranger sends; false: the answer is given.
+// readJoin reads a join, whose sender is not authenticated yet; false: the answer is given.
 func readJoin(w http.ResponseWriter, r *http.Request) (q protocol.JoinRequest, ok bool) {
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, joinLimit)).Decode(&q); err != nil {
 		http.Error(w, "a join is JSON of at most 16 KiB", http.StatusBadRequest)

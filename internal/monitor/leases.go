@@ -67,7 +67,7 @@ func (o *offers) taken(at offerAt, mac string, now time.Time) (offer, bool) {
 // leaseTries is how often a batch is answered anew because another controller gave one of its addresses meanwhile.
 const leaseTries = 5
 
-// Leases answers a batch of wishes in one transaction, with a few statements for all: how many machines a second get
+// Leases answers a batch of requests in one transaction, with a few statements for all: how many machines a second get
 // their addresses hangs on it.
 func (b *Boots) Leases(ctx context.Context, networkName string, asks []netboot.Ask) ([]netboot.Granted, error) {
 	transaction := b.DB.View
@@ -163,7 +163,7 @@ func (l *lessor) know(lease network.Lease) {
 	}
 }
 
-// answer answers wish after wish. What was offered is looked at only here, so that no other batch waits for our disk.
+// answer answers request after request. What was offered is looked at only here, so that no other batch waits for our disk.
 func (l *lessor) answer(ctx context.Context, asks []netboot.Ask) ([]netboot.Granted, error) {
 	l.offers.mu.Lock()
 	defer l.offers.mu.Unlock()
@@ -186,7 +186,7 @@ func (l *lessor) save(ctx context.Context) error {
 	return network.PutLeases(ctx, l.tx, l.on.Name, slices.Collect(maps.Values(l.put)), l.moved)
 }
 
-// grant answers one wish.
+// grant answers one request.
 func (l *lessor) grant(ctx context.Context, ask netboot.Ask) (netboot.Lease, error) {
 	mac := ask.MAC.String()
 	if ask.Decline {

@@ -48,7 +48,7 @@ type Monitor struct {
 	log       *slog.Logger
 	board     *board
 	calls     limit.Share // of agents
-	lines     limit.Lines // that strangers cause
+	lines     limit.Lines // of callers who are not authenticated
 
 	Telemetry *telemetry.Telemetry // nil: nobody counts
 	Images    Images               // that guests elsewhere boot

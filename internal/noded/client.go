@@ -277,7 +277,7 @@ func (c *client) renew() {
 	}
 }
 
-// believe makes new connections be by another authority.
+// believe makes new connections trust another CA.
 func (c *client) believe(config *tls.Config) {
 	c.mu.Lock()
 	c.tls = config

@@ -20,7 +20,7 @@ func TestAGuestThatSleptRenewsItsCertificates(t *testing.T) {
 	l.machine.slept = time.Hour
 	l.machine.mu.Unlock()
 	l.controller.until(t, "another one", joined(2))
-	if !strings.Contains(l.console.String(), "slept for 1h0m0s") {
+	if !strings.Contains(l.console.String(), "was suspended for 1h0m0s") {
 		t.Errorf("it says\n%s", &l.console)
 	}
 }

@@ -150,7 +150,7 @@ func takeTrust(file string) (t trust, i *identity, err error) {
 }
 
 // freshClient shows the newest certificate: before each report it looks whether there is one. When the site's authority has
-// changed, it ends this process: the next one believes the new one, in all that it does.
+// changed, it ends this process: the next one trusts the new one in all that it does.
 type freshClient struct {
 	*client
 	identity  *identity

@@ -58,7 +58,7 @@ func (n *node) halt(context.Context) protocol.Check {
 	return protocol.Check{OK: true, Text: fmt.Sprintf("%s has stopped in %.1f s and saved its state", n.scheduler.Title, took)}
 }
 
-// doze is halt for a cluster whose jobs go on when its nodes are awake.
+// doze is halt for a cluster whose jobs go on when its nodes are resumed.
 func (n *node) doze(ctx context.Context) protocol.Check {
 	var failed error
 	if s, ok := n.driver.(scheduler.Suspender); ok {

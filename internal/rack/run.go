@@ -185,7 +185,7 @@ func (r *rack) powerOff() {
 	group.Wait()
 }
 
-// request is the body of a wish.
+// request is the body of a request to the rack's process.
 type request struct {
 	After int64 `json:"after,omitempty"`
 }

@@ -66,7 +66,7 @@ func TestTheDataDirectoryIsForRootAlone(t *testing.T) {
 	if err := os.Symlink(folder("behind", 0o750, 0), link); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := try(link); err != nil || !strings.Contains(said, "now it is") {
+	if said, err := try(link); err != nil || !strings.Contains(said, "its mode is now") {
 		t.Error("by a link:", said, err)
 	}
 	mode(filepath.Join(base, "behind"), 0o700)
@@ -86,7 +86,7 @@ func TestTheDataDirectoryIsForRootAlone(t *testing.T) {
 
 	folder("above", 0o777, 0)
 	if said, err := try(filepath.Join(base, "above/data")); err != nil ||
-		!strings.Contains(said, "others than root can put another") {
+		!strings.Contains(said, "users other than root can replace") {
 		t.Error(said, err)
 	}
 	folder("user", 0o755, 4242)

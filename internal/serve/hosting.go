@@ -174,7 +174,7 @@ func (l hostingLedger) Forget(ctx context.Context, node string) error {
 	return l.db.Update(ctx, func(tx *core.Tx) error { return host.ForgetHosted(ctx, tx, node) })
 }
 
-// Guests believes of each host what it says of its own. What else it has nobody needs to have removed: a host does that itself.
+// Guests are those that are reported by the hosts that are to hold them. What else there is on a host, it removes itself.
 func (l hostingLedger) Guests(ctx context.Context) ([]substrate.Ref, error) {
 	there := map[substrate.Ref]bool{}
 	err := l.db.View(ctx, func(tx *core.Tx) error {

@@ -103,7 +103,7 @@ func engineCheck(e *core.Engine) protocol.Check {
 		ago.Round(time.Millisecond), now, most)}
 }
 
-// agentsCheck knocks at the door of the agents on this host.
+// agentsCheck connects to the socket of the agents on this host.
 func (k *controller) agentsCheck(ctx context.Context) protocol.Check {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", k.socket())

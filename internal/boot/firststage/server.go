@@ -178,7 +178,7 @@ const (
 	agentLimit = 1 << 30
 )
 
-// parsePlan believes nothing that could make this machine write where it should not.
+// parsePlan refuses a plan that could make this machine write where it should not.
 func parsePlan(text []byte) (protocol.Plan, error) {
 	var plan protocol.Plan
 	if len(text) > planLimit {

@@ -46,7 +46,7 @@ type Manifest struct {
 	// told of them.
 	Carries  []string          `json:"carries"`
 	Requires Requires          `json:"requires,omitzero"`
-	Programs []string          `json:"programs,omitempty"` // commands that it promises
+	Programs []string          `json:"programs,omitempty"` // commands that it must have
 	Packages map[string]string `json:"packages,omitempty"` // name → version
 	Checks   []Check           `json:"checks,omitempty"`
 }

@@ -67,7 +67,7 @@ func (s *server) serveDHCP(ctx context.Context, conn *net.UDPConn, in *frames, a
 	}
 }
 
-// hear queues a packet whose sender is believed to be the machine that it is about, or its relay.
+// hear queues a packet that was sent by the machine that it is about, or by its relay.
 func (s *server) hear(q *dhcpQueues, who *senders, f frame) {
 	if len(*q.of(kindOf(f.data))) >= dhcpQueue {
 		return
@@ -88,7 +88,7 @@ func (s *server) hear(q *dhcpQueues, who *senders, f frame) {
 	}
 }
 
-// senders says whose DHCP packets are believed.
+// senders says whose DHCP packets are trusted.
 type senders struct {
 	relays []string // MACs
 	second int64
@@ -103,7 +103,7 @@ const (
 // often is why a packet is dropped in silence.
 const often = "too many packets"
 
-// believe says why a packet is not believed; "" if it is.
+// believe says why a packet is not trusted; "" if it is.
 func (w *senders) believe(r request, sender net.HardwareAddr) string {
 	relay := slices.Contains(w.relays, sender.String())
 	relayed := asAddr(r.GatewayIPAddr).IsValid()

@@ -36,7 +36,7 @@ type Lease struct {
 	Known   bool // of an enrolled machine
 }
 
-// Ask is one machine's wish for an address.
+// Ask is one machine's request for an address.
 type Ask struct {
 	MAC  net.HardwareAddr
 	Want netip.Addr // asked for (option 50 or ciaddr); zero: any

@@ -249,7 +249,7 @@ const (
 	sayLimit = 1000 // that are remembered
 )
 
-// tell logs what somebody does who is not believed, not more than once in a while for each.
+// tell logs the packets of somebody who is not trusted, not more than once in a while for each.
 func (s *server) tell(who, what string, more ...any) {
 	s.said.mu.Lock()
 	now := time.Now()

@@ -150,7 +150,7 @@ func Check(c centres.Centre) (centres.Centre, error) {
 	c.HostKeys = slices.DeleteFunc(slices.Clone(c.HostKeys), func(text string) bool { return text == "" })
 	if (c.HostCA == "") == (len(c.HostKeys) == 0) {
 		return c, errors.New("either the CA of its host keys is needed, or the keys themselves: the host that answers must " +
-			"be proved")
+			"prove who it is")
 	}
 	for i, text := range append(slices.Clone(c.HostKeys), c.HostCA) {
 		if text == "" {

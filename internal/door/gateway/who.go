@@ -97,7 +97,7 @@ func (g *Gateway) recogniseLogin(ctx context.Context, c *ssh.Certificate) (w who
 	return w, g.stranger(ctx, err)
 }
 
-// stranger tells why the database does not know somebody to the log, not to them.
+// stranger writes to the log, and not to the caller, why the database does not know them.
 func (g *Gateway) stranger(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, errStranger) {
 		return err

@@ -48,7 +48,7 @@ type Generation struct {
 	Use    Use
 	Number int64  // from 1
 	Seed   []byte // secret, 32 bytes
-	Signs  bool   // the newest of those that sign signs; others are only believed
+	Signs  bool   // the newest of those that sign signs; others are only trusted
 }
 
 // NewSeed makes the seed of a new generation.

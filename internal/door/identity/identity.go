@@ -56,7 +56,7 @@ func Open(root string) (*Authority, error) {
 	return a, a.Set(first)
 }
 
-// AgentsPEM is the certificates that agents believe: of all generations that sign, the newest last.
+// AgentsPEM is the CA certificates that agents trust: of all generations that sign, the newest last.
 func (a *Authority) AgentsPEM() string {
 	var all strings.Builder
 	for _, k := range a.now()[Agents] {

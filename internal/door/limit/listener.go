@@ -1,9 +1,9 @@
 // Package limit keeps one caller from using up what others need: connections, time to read and write, concurrent requests,
 // tries, and lines of the log.
 //
-// A connection is one of three: it waits (nothing was asked yet, or the last answer is given), it serves a stranger, or it
+// A connection is one of three: it waits (before or between requests), it serves a stranger (not authenticated), or it
 // serves somebody known. Where there is no room for a new one, the one goes that has waited longest, then the oldest of a
-// stranger: so nobody is kept out by many who say nothing. Those of known callers stay; shares bound how many they have.
+// stranger: so many idle connections lock nobody out. Those of known callers stay; shares bound how many they have.
 package limit
 
 import (

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Tries counts what strangers do, by address. There is no number that they use up together: beyond All within a window,
-// those go on who have tried little, so that many addresses are needed to keep one out.
+// Tries counts attempts of callers who are not authenticated, by address. There is no number that they use up together:
+// beyond All within a window, those go on who have tried little, so that many addresses are needed to keep one out.
 type Tries struct {
 	Window   time.Duration
 	Each     int // within a window, of one address
@@ -49,7 +49,7 @@ func (t *Tries) More(remote string, now time.Time) (wait time.Duration) {
 	return 0
 }
 
-// Lines bounds how much of a log strangers can write.
+// Lines bounds how much of a log callers who are not authenticated can cause.
 type Lines struct {
 	Window    time.Duration
 	Each, All int // lines within a window, of one address and of all

@@ -46,7 +46,7 @@ func Name(use identity.Use) string {
 func times(use identity.Use) (announce, keep time.Duration) {
 	const week, certificates = 7 * 24 * time.Hour, 6 * time.Minute // see certificateLife in the packages that sign
 	switch use {
-	case identity.SSHUsers: // nodes say what they believe
+	case identity.SSHUsers: // nodes say which CAs they trust
 		return 0, certificates
 	case identity.SSHHosts: // people's known hosts do not
 		return 0, week

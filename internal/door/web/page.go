@@ -39,7 +39,7 @@ func (p refusal) write(w http.ResponseWriter, r *http.Request) {
 	switch p.status {
 	case http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", `Muster realm="muster open"`) // no scheme that a browser would ask a password for
-		h.Set("Connection", "close")                            // strangers do not keep connections
+		h.Set("Connection", "close")                            // callers who are not authenticated keep no connections
 	case http.StatusMisdirectedRequest:
 		h.Set("Connection", "close")
 	case http.StatusServiceUnavailable:
@@ -82,7 +82,7 @@ func misdirected(p Place) refusal {
 		run:  "muster open CLUSTER APP", hint: "opens one, and signs your browser in."}
 }
 
-// notSignedIn is told of apps that are there and of those that are not: strangers learn nothing.
+// notSignedIn is the answer for apps that exist and for those that do not: it reveals nothing.
 func notSignedIn(a asked) refusal {
 	return refusal{status: http.StatusUnauthorized, title: "Sign in first",
 		text: "Your browser is not signed in to this app, or no longer. Run this where you use Muster:",

@@ -66,7 +66,7 @@ type Port struct {
 	Fabric    string // ID
 	Adapter   fabric.GUID
 	Number    int    // which of its host's ports
-	Name      string // as its host calls itself; not believed
+	Name      string // as its host calls itself; not verified
 	MachineID string // "" while nobody knows
 	Machine   string
 	Assigned  bool // an operator said whose it is

@@ -61,7 +61,7 @@ type Heartbeat struct {
 }
 
 // Heartbeats lists the nodes of a place whose agents are to be heard, and those that failed within the time given and whose
-// name has no ready node again. Of one that falls asleep nobody hears.
+// name has no ready node again. One that is being suspended does not report.
 func Heartbeats(ctx context.Context, tx *core.Tx, place string, within time.Duration) ([]Heartbeat, error) {
 	scan := func(r core.Scanner) (Heartbeat, error) {
 		var p Heartbeat
@@ -104,7 +104,7 @@ func NoteFailure(ctx context.Context, tx *core.Tx, id string) error {
 	return nil
 }
 
-// Alarm says that too many nodes of a place are lost at once to believe it of each.
+// Alarm says that so many nodes of a place are lost at once that the cause is probably not in each of them.
 type Alarm struct {
 	Place    string // a network; "": the controller's own host
 	RaisedAt time.Time

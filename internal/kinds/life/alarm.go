@@ -16,7 +16,7 @@ import (
 	"muster/internal/noded/protocol"
 )
 
-// Believed is how many nodes of a place may always be lost at once and be believed of each.
+// Believed is how many nodes of a place may be lost at once, whatever the share, and are each taken for lost.
 const Believed = 2
 
 // MassLooks is how often a node that is lost together with many others looks again.

@@ -1,6 +1,6 @@
 // Package network keeps networks that machines boot in: their leases, and who was seen there and is unknown.
 //
-// What enters: networks from operators, leases and strangers from the boot services. What leaves: rows.
+// What enters: networks from operators, leases and unknown machines from the boot services. What leaves: rows.
 package network
 
 import (
@@ -90,8 +90,8 @@ func PresencesOf(ctx context.Context, tx *core.Tx, cluster string) ([]Presence, 
 	return all, nil
 }
 
-// Remove forgets a network, its leases, and the strangers seen on it. core.ErrNotFound if there is none; it must have no
-// machines.
+// Remove deletes a network, its leases, and the unknown machines seen on it. It must have no machines. core.ErrNotFound if
+// there is none.
 func Remove(ctx context.Context, tx *core.Tx, name string) error {
 	n, err := tx.Exec(ctx, `DELETE FROM network WHERE name = $1`, name)
 	if err == nil && n == 0 {

@@ -37,7 +37,7 @@ func Definition() core.Definition {
 	}
 }
 
-// asleep is the phase of a node that sleeps, as the meter sees it.
+// asleep is the phase of a suspended node, as the meter records it.
 const asleep core.Phase = "asleep"
 
 // meterOf brings a node's meter in line with its phase.

@@ -39,7 +39,7 @@ func WakeSleeper(ctx context.Context, tx *core.Tx, id string) error {
 	return nil
 }
 
-// SleepsOn says whether a node sleeps on a hypervisor, or falls asleep there or wakes: of none of these anything is heard.
+// SleepsOn says whether a node is suspended on a hypervisor, or is being suspended or resumed there: none of these reports.
 func SleepsOn(ctx context.Context, tx *core.Tx, host string) (sleeps bool, err error) {
 	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM node WHERE host_id = $1 AND sleeps = 1 AND phase IN ('pending',
 		'booting', 'ready'))`, host).Scan(&sleeps)

@@ -1,6 +1,6 @@
 // Package snapshot keeps the copies that were made of clusters.
 //
-// What enters: wishes from the API, progress from the engine. What leaves: rows.
+// What enters: requests from the API, progress from the engine. What leaves: rows.
 package snapshot
 
 import (

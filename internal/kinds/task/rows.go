@@ -1,7 +1,7 @@
 // Package task keeps programs that were run on clusters from outside, with what their heads said of them and their output: those
 // of users, and those that Muster runs as root on heads.
 //
-// What enters: wishes from the API and from the lives of clusters, reports and output of heads. What leaves: rows.
+// What enters: requests from the API and from the lives of clusters, reports and output of heads. What leaves: rows.
 package task
 
 import (

@@ -154,7 +154,7 @@ func ataSecureErase(enhanced bool) func(context.Context, *erasure, func(string))
 			e.disk.path); err != nil {
 			return fmt.Errorf("set a password: %w", err)
 		}
-		const slack, unsaid = time.Hour, 24 * time.Hour // disks promise less than they need
+		const slack, unsaid = time.Hour, 24 * time.Hour // disks announce less time than they need
 		limit := 2*promised + slack
 		if promised == 0 {
 			limit = unsaid

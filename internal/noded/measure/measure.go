@@ -99,7 +99,8 @@ func ArraySize(cpus int, caches, free int64) (size int64, small bool) {
 // Triad measures memory bandwidth in GB/s as STREAM's triad does, a[i] = b[i] + q·c[i], and counts 24 bytes for each i
 // (J. D. McCalpin, "Memory Bandwidth and Machine Balance in Current High Performance Computers", IEEE TCCA Newsletter,
 // December 1995; www.cs.virginia.edu/stream). Each CPU has its own part of the arrays, of size bytes each, and touches it
-// first, so that it lies beside it. Unlike STREAM, which reports the best of ten passes, this is the mean over about within.
+// first, so that it is on the same NUMA node. Unlike STREAM, which reports the best of ten passes, this is the mean over
+// about within.
 func Triad(ctx context.Context, cpus []int, size int64, within time.Duration) (gbs float64, err error) {
 	elements := size / float / int64(len(cpus))
 	if elements < 1 {

@@ -68,7 +68,7 @@ func (c clusterView) suspend(head *node.Node, awake []node.Node) core.Outcome {
 	return outcome
 }
 
-// asleep counts the nodes that sleep.
+// asleep counts the suspended nodes.
 func (c clusterView) asleep() int {
 	count := 0
 	for _, n := range c.nodes {

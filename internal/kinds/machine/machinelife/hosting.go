@@ -37,7 +37,7 @@ type hostView struct {
 	sleeps   bool       // some guest on it sleeps, or is about to, or wakes
 	left     time.Time  // when its last guest left; zero: none ever has
 	listened time.Time  // since then agents of its network are heard without a gap
-	alarmed  bool       // too much is, or was, silent there at once to believe it of each
+	alarmed  bool       // so many are, or were, silent there at once that an alarm is, or was, raised
 	// of its network; only once the host has been silent for a while, since it is every node's there
 	failureDomain life.FailureDomain
 }

@@ -129,7 +129,7 @@ func (w Handlers) wakeUp(ctx context.Context, n nodeView) core.Outcome {
 	defer cancel()
 	err = sleeper.Wake(limited, w.describe(n), n.host.Name)
 	switch {
-	case errors.Is(err, substrate.ErrUnderway): // as when it falls asleep
+	case errors.Is(err, substrate.ErrUnderway): // as when it is being suspended
 		return core.WaitFor(nodeLooks, "resumes on %s: %v", n.host.Name, err)
 	case errors.Is(err, substrate.ErrRefused), errors.Is(err, substrate.ErrEnded):
 		return n.fail("it cannot be resumed on %s: %v", n.host.Name, err).Because(life.CauseMachine)
@@ -146,7 +146,7 @@ func (w Handlers) wakeUp(ctx context.Context, n nodeView) core.Outcome {
 	return w.settleAllocation(ctx, n, seen, awake)
 }
 
-// awaitsSleepers says that a head is to come whose nodes sleep: its scheduler is to find them awake.
+// awaitsSleepers says that a head is starting whose nodes are suspended: its scheduler is to find them resumed.
 func (w Handlers) awaitsSleepers(ctx context.Context, n nodeView) (waits bool, err error) {
 	if n.Role != protocol.Head {
 		return false, nil
