@@ -295,8 +295,8 @@ func (a *Admission) refuseGuests(short *guestShortage, members []member, machine
 }
 
 // wouldBecomeHypervisor says better why there is no room where there would be, if a machine became a hypervisor: those that are
-// free stay
-// whole as long as somebody has reserved machines for a time to come, since nothing tells when the guests would be gone.
+// free stay whole as long as somebody has reserved machines for a time to come, since nothing tells when the guests would be
+// gone.
 func wouldBecomeHypervisor(err error, placed []Placed, members []member, machines []machine.Machine) error {
 	if refusal, _ := asRefusal(err); refusal == nil {
 		return err

@@ -15,10 +15,9 @@ import (
 )
 
 // Elsewhere finds another host for the guest that carries a node: of its class, with room for it. If the guest is to go there
-// while
-// it runs, that is a hypervisor already of which reaches says so, and where the guest sees the same machine; a nil reaches says
-// that another guest may take its place. The guest is returned as it would be there. why says that there is none. To act on it,
-// call it in the transaction that does.
+// while it runs, that is a hypervisor already of which reaches says so, and where the guest sees the same machine; a nil
+// reaches says that another guest may take its place. The guest is returned as it would be there. why says that there is none.
+// To act on it, call it in the transaction that does.
 func (a *Admission) Elsewhere(ctx context.Context, tx *core.Tx, n node.Node,
 	reaches func(host machine.Machine) bool) (g host.Guest, why string, err error) {
 	if err := cluster.LockAdmission(ctx, tx); err != nil {

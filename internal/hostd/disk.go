@@ -16,17 +16,15 @@ import (
 	"muster/internal/noded/inspection"
 )
 
-// A machine that holds guests has its root in memory, and what guests have in theirs cannot sleep there. It goes to a disk of the
-// machine
-// that no guest is ever given, which is made ready when the machine has booted: nothing on it outlives a boot, and all disks
-// are erased before the machine is anything else.
+// A machine that holds guests has its root in memory, and what guests have in theirs cannot sleep there. It goes to a disk of
+// the machine that no guest is ever given, which is made ready when the machine has booted: nothing on it outlives a boot, and
+// all disks are erased before the machine is anything else.
 
 // noDisk is why guests cannot sleep on a machine without such a disk.
 const noDisk = "it has none of its own that can be written to and is no NVMe disk; guests are given those"
 
 // mountMemoryDisk mounts the machine's disk for the memory of guests that sleep at a folder, unless that is mounted already:
-// whoever was here
-// before us may have guests that sleep there. It says why it cannot; "" if it is there.
+// whoever was here before us may have guests that sleep there. It says why it cannot; "" if it is there.
 func mountMemoryDisk(ctx context.Context, tools inspection.Tools, console io.Writer, at string) (diskless string) {
 	there, err := mounted(at)
 	if err != nil {

@@ -195,8 +195,8 @@ func TestWhereGuestsDoNotSleepThatIsARefusal(t *testing.T) {
 	c.want(wanted("a"))
 	c.until(t, "it runs", runs("a"))
 	c.want(asked("a", protocol.DoSleep, 2))
-	if s := state(c.until(t, "it is tried", tried("a", 2)), "a"); !strings.Contains(s.Refused, "guests cannot be suspended here") ||
-		!s.Running {
+	s := state(c.until(t, "it is tried", tried("a", 2)), "a")
+	if !strings.Contains(s.Refused, "guests cannot be suspended here") || !s.Running {
 		t.Errorf("%+v", s)
 	}
 	c.want(asked("a", "dream", 3))

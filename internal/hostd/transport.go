@@ -17,10 +17,9 @@ import (
 	"muster/internal/noded/protocol"
 )
 
-// A guest's memory goes from host to host as TLS 1.3 (RFC 8446) between their agents. Each shows the certificate of its boot, and
-// accepts that of one boot of one machine, which the controller has named. The move itself is the application protocol that they
-// agree
-// on (ALPN, RFC 7301), so a connection belongs to one move before its first byte.
+// A guest's memory goes from host to host as TLS 1.3 (RFC 8446) between their agents. Each shows the certificate of its boot,
+// and accepts that of one boot of one machine, which the controller has named. The move itself is the application protocol that
+// they agree on (ALPN, RFC 7301), so a connection belongs to one move before its first byte.
 
 // Keys are this host's part of the ways to others.
 type Keys struct {

@@ -45,10 +45,8 @@ func columns() map[string]any {
 }
 
 // TestNoColumnChangesUnnoticed: a field that is renamed for agents or for users must not make rows of existing databases
-// unreadable.
-// testdata/columns.txt is what they hold. Fields may be added to it; for any other change the rows of before need to be read
-// still,
-// and testdata/rows of internal/core is where that is shown. `go test -update` writes the file anew.
+// unreadable. testdata/columns.txt is what they hold. Fields may be added to it; for any other change the rows of before need
+// to be read still, and testdata/rows of internal/core is where that is shown. `go test -update` writes the file anew.
 func TestNoColumnChangesUnnoticed(t *testing.T) {
 	const file = "testdata/columns.txt"
 	var lines []string

@@ -42,8 +42,8 @@ type Images interface {
 	Inspector() (string, error)
 }
 
-// Boots is the house as netboot asks it: it gives addresses to machines, tells them what to boot, and writes down how far
-// they are. It implements netboot.House.
+// Boots is the controller as netboot asks it: it gives addresses to machines, tells them what to boot, and writes down how far
+// they are. It implements netboot.Controller.
 type Boots struct {
 	DB        *core.Store
 	Authority *identity.Authority

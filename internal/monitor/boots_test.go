@@ -40,7 +40,7 @@ func (oneImage) BootFiles(digest string) (monitor.BootFiles, error) {
 		Drivers: "sha256:d1"}, nil
 }
 
-// testbed is a house with one machine on one network of three addresses.
+// testbed is a site with one machine on one network of three addresses.
 type testbed struct {
 	*testing.T
 	*monitor.Boots

@@ -36,11 +36,11 @@ func (s *Shortage) Error() string {
 	return fmt.Sprintf("class %s: %d asked, %d free", s.Class, s.Asked, s.Free)
 }
 
-// Choose gives every want its machines, in the wants' order. Machines are taken in the order of their names, so that
-// clusters lie together and the choice can be foreseen; those that a policy chose are place by place. Classes may overlap: a
-// machine goes to the want that has fewer
-// others to choose from, and is handed on when a later want can use nothing else. A policy chooses among what is left to a
-// want by that: nobody goes without for it, but who wants one switch goes without where there is none.
+// Choose gives every want its machines, in the wants' order. Machines are taken in the order of their names, so that clusters
+// lie together and the choice can be foreseen; those that a policy chose are place by place. Classes may overlap: a machine
+// goes to the want that has fewer others to choose from, and is handed on when a later want can use nothing else. A policy
+// chooses among what is left to a want by that: nobody goes without for it, but who wants one switch goes without where there
+// is none.
 //
 // The error is a *Shortage, or an *Apart. Cost: wants × free machines, plus, only when classes overlap and run short, one
 // search over the wants per node, plus, of wants with a policy, about nodes × free machines.

@@ -184,7 +184,7 @@ func (y *networks) network(ctx context.Context, n inventory.Network) error {
 	group.Go(func() error { return y.watch.Listen(ctx, n.Name) })
 	group.Go(func() error {
 		return netboot.Serve(ctx, netboot.Config{
-			Network: n, Link: link, House: y.boots, Blobs: y.files, Init: init, Log: y.Log, Telemetry: y.telemetry,
+			Network: n, Link: link, Controller: y.boots, Blobs: y.files, Init: init, Log: y.Log, Telemetry: y.telemetry,
 			Firmware: []string{filepath.Join(y.Data, "ipxe"), "/usr/lib/ipxe"},
 		})
 	})

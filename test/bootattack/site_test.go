@@ -227,7 +227,7 @@ func (s *site) open() {
 	running.Go(func() { _ = agents.Serve(tls.NewListener(listener, config)) })
 	running.Go(func() { _ = watch.Run(ctx) })
 	running.Go(func() {
-		err := netboot.Serve(ctx, netboot.Config{Network: s.network, Link: link, House: s.boots, Blobs: image{},
+		err := netboot.Serve(ctx, netboot.Config{Network: s.network, Link: link, Controller: s.boots, Blobs: image{},
 			Init: []byte("init"), Firmware: []string{"/usr/lib/ipxe"}, Log: log})
 		if err != nil {
 			s.Error(err)

@@ -81,7 +81,7 @@ func serveBoots(dir string) error {
 		return err
 	}
 	return netboot.Serve(ctx, netboot.Config{
-		Network: n, House: &monitor.Boots{DB: db}, Blobs: folder(dir), Firmware: []string{dir},
+		Network: n, Controller: &monitor.Boots{DB: db}, Blobs: folder(dir), Firmware: []string{dir},
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 }
@@ -245,8 +245,7 @@ const keaConf = `{ "Dhcp4": {
 } }`
 
 // compareDHCP counts the leases that are given: of those that are asked for faster than either server can, and when a room full
-// of
-// machines is switched on at once. Ours are durable on disk when they are told; Kea's are in a file that is not synced.
+// of machines is switched on at once. Ours are durable on disk when they are told; Kea's are in a file that is not synced.
 func compareDHCP(b *bench, results *table) {
 	// perfdhcp ends with 3 when answers were lost, which is the point of it.
 	leases := func(args ...string) func() float64 {

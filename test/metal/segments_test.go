@@ -157,8 +157,7 @@ func (y *testbed) possess(port string) *os.File {
 }
 
 // TestClustersOfMachinesExchangeNoFrame hears at every port of the rack's switch, from before two clusters are made until after
-// they
-// are gone, and in between sends from a machine's port all that root on it could.
+// they are gone, and in between sends from a machine's port all that root on it could.
 func TestClustersOfMachinesExchangeNoFrame(t *testing.T) {
 	slow(t)
 	y := newTestbed(t, 4, "--power", "ipmi")

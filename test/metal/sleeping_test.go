@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// TestAGuestOfAMachineOfTheRackSleepsAndItsJobGoesOn pauses a cluster whose node is a guest of a machine of the rack. Its memory
-// goes to that
-// machine's disk, the machine stays a hypervisor for longer than an idle one does, and the job counts on when the cluster is
-// back.
+// TestAGuestOfAMachineOfTheRackSleepsAndItsJobGoesOn pauses a cluster whose node is a guest of a machine of the rack. Its
+// memory goes to that machine's disk, the machine stays a hypervisor for longer than an idle one does, and the job counts on
+// when the cluster is back.
 func TestAGuestOfAMachineOfTheRackSleepsAndItsJobGoesOn(t *testing.T) {
 	y, tell := hypervisors(t, strings.Replace(twoHosts, "hypervisor_idle: 2h", "hypervisor_idle: 10s", 1), 1)
 	slurm := func(command string) string { return y.Run("ssh", "sleeping", "--", command) }

@@ -151,9 +151,8 @@ func firstByte(contentRange string) int64 {
 	return n
 }
 
-// progress shows a transfer on the console, every two seconds and at its end. The controller hears of it less often: for it that
-// is a
-// sign of life of a boot whose files take long, since many boots at once share a network.
+// progress shows a transfer on the console, every two seconds and at its end. The controller hears of it less often: for it
+// that is a sign of life of a boot whose files take long, since many boots at once share a network.
 type progress struct {
 	console console
 	what    string

@@ -26,8 +26,8 @@ esac
 // A stock DHCP client gets an address, renews it, keeps it over a restart, and gives it back.
 func TestAStockClientGetsRenewsAndReleasesItsLease(t *testing.T) {
 	s := newSegment(t)
-	house := newHouse(clientMAC)
-	s.serve(inventory.ModeOwn, house, newFolder(t), nil)
+	controller := newController(clientMAC)
+	s.serve(inventory.ModeOwn, controller, newFolder(t), nil)
 	ns, dir := s.host(clientMAC), t.TempDir()
 	hook := filepath.Join(dir, "hook")
 	if err := os.WriteFile(hook, fmt.Appendf(nil, dhclientHook, dir), 0o755); err != nil {
@@ -45,8 +45,8 @@ func TestAStockClientGetsRenewsAndReleasesItsLease(t *testing.T) {
 	run(t, ns, append(args, "-d", "eth0")...)
 	eventually(t, 20*time.Second, "dhclient is bound", reason("BOUND"))
 	if got := output(t, in(ns, "ip", "-o", "-4", "addr", "show", "dev", "eth0")); !strings.Contains(got,
-		house.leaseOf(clientMAC).String()+"/16") {
-		t.Fatalf("eth0 has %q, not the lease %s", got, house.leaseOf(clientMAC))
+		controller.leaseOf(clientMAC).String()+"/16") {
+		t.Fatalf("eth0 has %q, not the lease %s", got, controller.leaseOf(clientMAC))
 	}
 	eventually(t, 20*time.Second, "dhclient has renewed by unicast", reason("RENEW"))
 	// A new client that finds the old lease asks for the same address again (INIT-REBOOT); then it gives it back.
@@ -54,13 +54,13 @@ func TestAStockClientGetsRenewsAndReleasesItsLease(t *testing.T) {
 	output(t, in(ns, append(args, "-1", "eth0")...))
 	eventually(t, 5*time.Second, "dhclient is bound again", reason("REBOOT"))
 	output(t, in(ns, append(args, "-r", "eth0")...))
-	eventually(t, 5*time.Second, "the lease is released", func() bool { return !house.leaseOf(clientMAC).IsValid() })
+	eventually(t, 5*time.Second, "the lease is released", func() bool { return !controller.leaseOf(clientMAC).IsValid() })
 }
 
 // A client that nobody has enrolled hears nothing.
 func TestAnUnknownClientHearsNothing(t *testing.T) {
 	s := newSegment(t)
-	s.serve(inventory.ModeOwn, newHouse(), newFolder(t), nil)
+	s.serve(inventory.ModeOwn, newController(), newFolder(t), nil)
 	said, err := in(s.host(clientMAC), program(t, "busybox"), "udhcpc", "-f", "-n", "-q", "-t", "2", "-T", "1", "-s", "/bin/true",
 		"-i", "eth0").CombinedOutput()
 	if err == nil || !strings.Contains(string(said), "no lease, failing") {
@@ -74,7 +74,7 @@ func TestStockClientsFetchFiles(t *testing.T) {
 	blobs := newFolder(t)
 	content := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 	digest := blobs.add(t, content)
-	s.serve(inventory.ModeOff, newHouse(), blobs, nil)
+	s.serve(inventory.ModeOff, newController(), blobs, nil)
 	ns := s.host(clientMAC)
 	output(t, in(ns, "ip", "addr", "add", "10.78.1.1/16", "dev", "eth0"))
 	want, err := os.ReadFile("/usr/lib/ipxe/snponly.efi")
@@ -126,12 +126,12 @@ func (s *segment) siteServer(options string) daemon {
 func TestBesideTheSitesOwnServer(t *testing.T) {
 	s := newSegment(t)
 	s.siteServer(fileOf(t, ""))
-	house := newHouse(bootMAC)
-	steps := s.bootsKernel(machine{name: "BIOS", device: "virtio-net-pci"}, inventory.ModeProxy, house)
+	controller := newController(bootMAC)
+	steps := s.bootsKernel(machine{name: "BIOS", device: "virtio-net-pci"}, inventory.ModeProxy, controller)
 	if steps[0] != "script" {
 		t.Errorf("steps %v: the address was another server's to give", steps)
 	}
-	if house.committed != 0 {
-		t.Errorf("%d leases were given beside the site's server", house.committed)
+	if controller.committed != 0 {
+		t.Errorf("%d leases were given beside the site's server", controller.committed)
 	}
 }

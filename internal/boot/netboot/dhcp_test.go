@@ -18,13 +18,13 @@ import (
 )
 
 // newServer is a server without sockets, of a network 10.78.0.1/16.
-func newServer(t testing.TB, mode inventory.Mode, house House) *server {
+func newServer(t testing.TB, mode inventory.Mode, controller Controller) *server {
 	t.Helper()
 	return &server{
 		Config: Config{
 			Network: inventory.Network{Name: "rack", Address: netip.MustParsePrefix("10.78.0.1/16"), Mode: mode,
 				Gateway: netip.MustParseAddr("10.78.0.254")},
-			House: house, HTTPPort: DefaultHTTPPort, Log: slog.New(slog.DiscardHandler),
+			Controller: controller, HTTPPort: DefaultHTTPPort, Log: slog.New(slog.DiscardHandler),
 		},
 		notes: make(chan protocol.BootProgress, noteQueue), mtu: 1500, hardware: hardware("52:54:00:ff:00:01"),
 	}
@@ -132,14 +132,14 @@ func TestTheServerAnswersAsRFC2131Says(t *testing.T) {
 		{"a kind that nobody knows", ask(t, 77), false, silence, "", "", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			house := newHouse(bootMAC)
+			controller := newController(bootMAC)
 			if c.stranger {
-				house = newHouse()
+				controller = newController()
 			}
-			house.leases["52:54:00:00:00:20"] = netip.MustParseAddr("10.78.0.20")
-			got, to := give(t, newServer(t, inventory.ModeOwn, house).lease, c.packet)
-			if house.committed != c.commits {
-				t.Errorf("%d leases were committed, not %d", house.committed, c.commits)
+			controller.leases["52:54:00:00:00:20"] = netip.MustParseAddr("10.78.0.20")
+			got, to := give(t, newServer(t, inventory.ModeOwn, controller).lease, c.packet)
+			if controller.committed != c.commits {
+				t.Errorf("%d leases were committed, not %d", controller.committed, c.commits)
 			}
 			if c.answer == silence {
 				if got != nil {
@@ -161,7 +161,7 @@ func TestTheServerAnswersAsRFC2131Says(t *testing.T) {
 }
 
 func TestALeaseSaysWhatTheNetworkIsLike(t *testing.T) {
-	s := newServer(t, inventory.ModeOwn, newHouse(bootMAC))
+	s := newServer(t, inventory.ModeOwn, newController(bootMAC))
 	got, _ := give(t, s.lease, ask(t, discover, option(61, 1, 2, 3), option(82, 1, 2, 'p', '1')))
 	if got == nil {
 		t.Fatal("no offer")
@@ -183,8 +183,8 @@ func TestALeaseSaysWhatTheNetworkIsLike(t *testing.T) {
 }
 
 func TestAddressesAreGivenBackAndSetAside(t *testing.T) {
-	house := newHouse(bootMAC)
-	s := newServer(t, inventory.ModeOwn, house)
+	controller := newController(bootMAC)
+	s := newServer(t, inventory.ModeOwn, controller)
 	mine := netip.MustParseAddr("10.78.0.10")
 	server := dhcpv4.WithOption(dhcpv4.OptServerIdentifier(ip("10.78.0.1")))
 	for _, c := range []struct {
@@ -198,23 +198,23 @@ func TestAddressesAreGivenBackAndSetAside(t *testing.T) {
 		{"decline", ask(t, dhcpv4.MessageTypeDecline, server, dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(ip("10.78.0.10")))),
 			false},
 	} {
-		house.leases[bootMAC] = mine
+		controller.leases[bootMAC] = mine
 		if got, _ := give(t, s.lease, c.packet); got != nil {
 			t.Errorf("%s is answered", c.name)
 		}
-		if house.leaseOf(bootMAC).IsValid() != c.leased {
-			t.Errorf("after %s the lease is %v", c.name, house.leaseOf(bootMAC))
+		if controller.leaseOf(bootMAC).IsValid() != c.leased {
+			t.Errorf("after %s the lease is %v", c.name, controller.leaseOf(bootMAC))
 		}
 	}
-	if !house.declined[mine] {
+	if !controller.declined[mine] {
 		t.Error("the declined address was not set aside")
 	}
 }
 
-func TestAHouseThatCannotAnswerMakesSilence(t *testing.T) {
-	house := newHouse(bootMAC)
-	house.broken = errors.New("no database")
-	own, proxy := newServer(t, inventory.ModeOwn, house), newServer(t, inventory.ModeProxy, house)
+func TestAControllerThatCannotAnswerMakesSilence(t *testing.T) {
+	controller := newController(bootMAC)
+	controller.broken = errors.New("no database")
+	own, proxy := newServer(t, inventory.ModeOwn, controller), newServer(t, inventory.ModeProxy, controller)
 	for _, answer := range []answerer{own.lease, proxy.proxyOffer, proxy.proxyBoot} {
 		for _, kind := range []dhcpv4.MessageType{discover, request3, inform} {
 			if got, _ := give(t, answer, ask(t, kind, text(60, "PXEClient"), dhcpv4.WithClientIP(ip("10.78.0.10")))); got != nil {
@@ -257,7 +257,7 @@ func TestEveryArchitectureIsToldItsFile(t *testing.T) {
 		{"options that are none", []dhcpv4.Modifier{text(60, "PXEClient"), option(93, 1), option(175, 200)}, "undionly.kpxe", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, _ := give(t, newServer(t, inventory.ModeOwn, newHouse(bootMAC)).lease, ask(t, discover, c.client...))
+			got, _ := give(t, newServer(t, inventory.ModeOwn, newController(bootMAC)).lease, ask(t, discover, c.client...))
 			if got == nil || got.BootFileName != c.file || got.ClassIdentifier() != c.class {
 				t.Errorf("own: %v", got.Summary())
 			}
@@ -265,7 +265,8 @@ func TestEveryArchitectureIsToldItsFile(t *testing.T) {
 				[]byte{176, 1, 1}) {
 				t.Errorf("own: option 175 is %v", noProxy)
 			}
-			got, to := give(t, newServer(t, inventory.ModeProxy, newHouse(bootMAC)).proxyOffer, ask(t, discover, c.client...))
+			s := newServer(t, inventory.ModeProxy, newController(bootMAC))
+			got, to := give(t, s.proxyOffer, ask(t, discover, c.client...))
 			if c.file == "" {
 				if got != nil {
 					t.Errorf("proxy: %s", got.Summary())
@@ -281,7 +282,8 @@ func TestEveryArchitectureIsToldItsFile(t *testing.T) {
 }
 
 func TestAProxyIsSilentToStrangersAndAnswersWhereItIsAsked(t *testing.T) {
-	known, strange := newServer(t, inventory.ModeProxy, newHouse(bootMAC)), newServer(t, inventory.ModeProxy, newHouse())
+	known := newServer(t, inventory.ModeProxy, newController(bootMAC))
+	strange := newServer(t, inventory.ModeProxy, newController())
 	for _, c := range []struct {
 		name   string
 		answer answerer
@@ -307,7 +309,7 @@ func TestAProxyIsSilentToStrangersAndAnswersWhereItIsAsked(t *testing.T) {
 
 func TestMachinesThatHaveBegunGoFirst(t *testing.T) {
 	var q dhcpQueues
-	s, who := newServer(t, inventory.ModeOwn, newHouse(bootMAC)), &senders{}
+	s, who := newServer(t, inventory.ModeOwn, newController(bootMAC)), &senders{}
 	hear := func(d datagram) {
 		who.heard = nil // as if it were another second
 		s.hear(&q, who, frame{d, hardware(bootMAC)})

@@ -59,8 +59,8 @@ func TestAMachineBootsItsKernel(t *testing.T) {
 		{name: "UEFI by native PXE", uefi: true, device: "virtio-net-pci,romfile="},
 	} {
 		t.Run(m.name, func(t *testing.T) {
-			house := newHouse(bootMAC)
-			if steps := newSegment(t).bootsKernel(m, inventory.ModeOwn, house); steps[0] != protocol.StepAddress {
+			controller := newController(bootMAC)
+			if steps := newSegment(t).bootsKernel(m, inventory.ModeOwn, controller); steps[0] != protocol.StepAddress {
 				t.Errorf("the first step is %s", steps[0])
 			}
 		})
@@ -88,7 +88,7 @@ func TestEveryFirmwareBootsItsKernel(t *testing.T) {
 				if mode == inventory.ModeProxy {
 					s.siteServer(fileOf(t, ""))
 				}
-				s.bootsKernel(m, mode, newHouse(bootMAC))
+				s.bootsKernel(m, mode, newController(bootMAC))
 			})
 		}
 	}
@@ -101,7 +101,7 @@ func TestTheSitesServerNamesTheScript(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			s := newSegment(t)
 			s.siteServer(fileOf(t, "option:bootfile-name,http://10.78.0.1:8069%s\n", scriptPath))
-			s.bootsKernel(m, inventory.ModeOff, newHouse(bootMAC))
+			s.bootsKernel(m, inventory.ModeOff, newController(bootMAC))
 		})
 	}
 }
@@ -122,7 +122,7 @@ func TestABIOSLoadsIPXEByTFTP(t *testing.T) {
 		}
 		_ = server.Process.Signal(syscall.SIGHUP)
 	}()
-	s.bootsKernel(machine{device: "virtio-net-pci"}, inventory.ModeOff, newHouse(bootMAC))
+	s.bootsKernel(machine{device: "virtio-net-pci"}, inventory.ModeOff, newController(bootMAC))
 	if strings.Count(server.said(), "DHCPACK(eth0)") < 2 {
 		t.Error("iPXE did not ask for its address a second time, from undionly.kpxe")
 	}
@@ -137,19 +137,19 @@ func needsRackTest(t *testing.T) {
 
 // bootsKernel boots a machine until its kernel runs, and answers the steps that it was seen to reach. The kernel is another
 // iPXE, which says so on the console.
-func (s *segment) bootsKernel(m machine, mode inventory.Mode, house *fakeHouse) []protocol.BootStep {
+func (s *segment) bootsKernel(m machine, mode inventory.Mode, controller *fakeController) []protocol.BootStep {
 	t, blobs := s.t, newFolder(s.t)
 	kernel, err := os.ReadFile(map[bool]string{false: "/usr/lib/ipxe/ipxe.lkrn", true: "/usr/lib/ipxe/ipxe.efi"}[m.uefi])
 	if err != nil {
 		t.Fatal(err)
 	}
-	house.boot = Boot{Kernel: blobs.add(t, kernel), Drivers: blobs.add(t, []byte("drivers")), Token: "one-time"}
-	s.serve(mode, house, blobs, []byte("init"))
+	controller.boot = Boot{Kernel: blobs.add(t, kernel), Drivers: blobs.add(t, []byte("drivers")), Token: "one-time"}
+	s.serve(mode, controller, blobs, []byte("init"))
 	begin, console := time.Now(), s.boot(m)
 	var steps []protocol.BootStep
 	var last time.Duration
 	eventually(t, 90*time.Second, "the kernel runs", func() bool {
-		if now := house.steps(bootMAC); len(now) > len(steps) {
+		if now := controller.steps(bootMAC); len(now) > len(steps) {
 			at := time.Since(begin)
 			// Without an answer to its router solicitation, iPXE waits for 13 s or more before it asks for its script.
 			if wait := at - last; now[len(now)-1] == protocol.StepScript && len(steps) > 0 && wait > 10*time.Second {
@@ -193,14 +193,14 @@ func TestAMachineWithNothingToBootGoesOnToItsDisk(t *testing.T) {
 			if c.uefi {
 				needsRackTest(t)
 			}
-			s, house := newSegment(t), newHouse(bootMAC)
-			house.known[bootMAC] = false
-			s.serve(inventory.ModeOwn, house, newFolder(t), nil)
+			s, controller := newSegment(t), newController(bootMAC)
+			controller.known[bootMAC] = false
+			s.serve(inventory.ModeOwn, controller, newFolder(t), nil)
 			console := s.boot(c.machine)
 			eventually(t, 90*time.Second, "the console says "+c.wants, func() bool {
 				return strings.Contains(console(), c.wants)
 			})
-			if steps := house.steps(bootMAC); slices.Contains(steps, protocol.StepScript) {
+			if steps := controller.steps(bootMAC); slices.Contains(steps, protocol.StepScript) {
 				t.Errorf("steps %v: nothing was booted", steps)
 			}
 		})

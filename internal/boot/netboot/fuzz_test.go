@@ -38,7 +38,8 @@ func FuzzDHCP(f *testing.F) {
 	for _, seed := range dhcpSeeds(f) {
 		f.Add(seed)
 	}
-	own, proxy := newServer(f, inventory.ModeOwn, newHouse(bootMAC)), newServer(f, inventory.ModeProxy, newHouse(bootMAC))
+	own := newServer(f, inventory.ModeOwn, newController(bootMAC))
+	proxy := newServer(f, inventory.ModeProxy, newController(bootMAC))
 	f.Fuzz(func(t *testing.T, packet []byte) {
 		kindOf(packet)
 		for _, answer := range []answerer{own.lease, proxy.proxyOffer, proxy.proxyBoot} {
@@ -126,9 +127,9 @@ func FuzzHTTP(f *testing.F) {
 	for _, seed := range httpSeeds() {
 		f.Add([]byte(seed))
 	}
-	house, blobs := newHouse(bootMAC), folder(f.TempDir())
-	house.boot = Boot{Kernel: digestOf(nil), Token: "one-time"}
-	s := newServer(f, inventory.ModeOwn, house)
+	controller, blobs := newController(bootMAC), folder(f.TempDir())
+	controller.boot = Boot{Kernel: digestOf(nil), Token: "one-time"}
+	s := newServer(f, inventory.ModeOwn, controller)
 	s.Blobs, s.Init = blobs, []byte("init")
 	handler := s.handler()
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -144,7 +145,7 @@ func FuzzHTTP(f *testing.F) {
 		for len(s.notes) > 0 {
 			<-s.notes
 		}
-		house.seen, house.proofs, house.enrolled = nil, nil, nil
+		controller.seen, controller.proofs, controller.enrolled = nil, nil, nil
 	})
 }
 

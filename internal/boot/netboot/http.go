@@ -81,7 +81,7 @@ func (s *server) handler() http.Handler {
 	})
 }
 
-// isFile says that the request is for a file, not for what the House says.
+// isFile says that the request is for a file, not for what the Controller says.
 func isFile(r *http.Request) bool {
 	for _, path := range []string{kernelPath, initramfsPath, firmwarePath, protocol.BlobPath} {
 		if strings.HasPrefix(r.URL.Path, path) {
@@ -121,7 +121,7 @@ func (s *server) admit(ctx context.Context, w http.ResponseWriter, mac net.Hardw
 // admitted says why whoever asks is not the machine of a MAC, and logs it.
 func (s *server) admitted(ctx context.Context, mac net.HardwareAddr) error {
 	who := onlink.CallerIn(ctx)
-	err := s.House.Admit(ctx, s.Network.Name, mac, who)
+	err := s.Controller.Admit(ctx, s.Network.Name, mac, who)
 	if errors.Is(err, onlink.ErrUnknownMachine) {
 		s.tell(who.Sender.String(), "somebody asks in the name of a machine, and is refused", "mac", mac.String(), "address",
 			who.Address, "from", who.Sender.String(), "why", err)
@@ -129,7 +129,7 @@ func (s *server) admitted(ctx context.Context, mac net.HardwareAddr) error {
 	return err
 }
 
-// refuse answers an error of the House.
+// refuse answers an error of the Controller.
 func (s *server) refuse(w http.ResponseWriter, what string, err error, mac string) {
 	switch {
 	case errors.Is(err, ErrUnknown), errors.Is(err, ErrNothing):
@@ -152,7 +152,7 @@ func (s *server) getPlan(w http.ResponseWriter, r *http.Request) {
 	if !s.admit(ctx, w, mac) {
 		return
 	}
-	plan, err := s.House.Plan(ctx, s.Network.Name, mac)
+	plan, err := s.Controller.Plan(ctx, s.Network.Name, mac)
 	if err != nil {
 		s.refuse(w, "cannot say what a machine boots", err, mac.String())
 		return
@@ -188,7 +188,7 @@ func (s *server) postProgress(w http.ResponseWriter, r *http.Request) {
 		if !s.admit(ctx, w, mac) {
 			return
 		}
-		if err := s.House.Seen(ctx, s.Network.Name, p, proof); err != nil {
+		if err := s.Controller.Seen(ctx, s.Network.Name, p, proof); err != nil {
 			s.refuse(w, "cannot note a boot's step", err, p.MAC)
 			return
 		}
@@ -239,14 +239,14 @@ func (s *server) postEnrol(w http.ResponseWriter, r *http.Request) {
 	if !s.admit(ctx, w, sender) {
 		return
 	}
-	if err := s.House.Enrol(ctx, s.Network.Name, sender, e); err != nil {
+	if err := s.Controller.Enrol(ctx, s.Network.Name, sender, e); err != nil {
 		s.refuse(w, "cannot note an unknown machine", err, e.MACs[0])
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// tidyEnrolment checks an enrolment and writes its MACs the way the house does.
+// tidyEnrolment checks an enrolment and writes its MACs the way the controller does.
 func tidyEnrolment(e *protocol.Enrolment) error {
 	if len(e.MACs) == 0 || len(e.MACs) > macsLimit {
 		return fmt.Errorf("macs: %d; a machine has 1 to %d", len(e.MACs), macsLimit)

@@ -45,10 +45,10 @@ chain --replace --autofree http://10.78.0.1:8069/boot/v1/script?mac=52:54:00:00:
 `
 
 func TestTheScriptBootsAsTheProtocolSays(t *testing.T) {
-	house := newHouse(bootMAC)
-	house.leases[bootMAC] = netip.MustParseAddr("10.78.0.11")
-	house.boot = Boot{Kernel: "sha256:ce", Drivers: "sha256:d1", Token: "one-time", Arguments: "console=ttyS1  nomodeset"}
-	s := newServer(t, inventory.ModeOwn, house)
+	controller := newController(bootMAC)
+	controller.leases[bootMAC] = netip.MustParseAddr("10.78.0.11")
+	controller.boot = Boot{Kernel: "sha256:ce", Drivers: "sha256:d1", Token: "one-time", Arguments: "console=ttyS1  nomodeset"}
+	s := newServer(t, inventory.ModeOwn, controller)
 	w := get(s, scriptPath+"?mac=52-54-00-00-00-01")
 	if w.Code != http.StatusOK || w.Body.String() != wantedScript {
 		t.Errorf("%d:\n%s", w.Code, w.Body)
@@ -62,9 +62,9 @@ func TestTheScriptBootsAsTheProtocolSays(t *testing.T) {
 }
 
 func TestTheScriptLeavesOutWhatThereIsNot(t *testing.T) {
-	house := newHouse(bootMAC)
-	house.boot = Boot{Kernel: "sha256:ce"}
-	text := get(newServer(t, inventory.ModeProxy, house), scriptPath+"?mac="+bootMAC).Body.String()
+	controller := newController(bootMAC)
+	controller.boot = Boot{Kernel: "sha256:ce"}
+	text := get(newServer(t, inventory.ModeProxy, controller), scriptPath+"?mac="+bootMAC).Body.String()
 	for _, absent := range []string{"muster.token", "muster.address"} {
 		if strings.Contains(text, absent) {
 			t.Errorf("%s is in\n%s", absent, text)
@@ -80,10 +80,10 @@ func TestTheScriptLeavesOutWhatThereIsNot(t *testing.T) {
 func TestArgumentsCannotSayAnythingToIPXE(t *testing.T) {
 	for _, arguments := range []string{"a || shell", "a\x00b", "${net0/mac}", "a && b", `a "b`, "ünicode",
 		strings.Repeat("a", 2048)} {
-		house := newHouse(bootMAC)
-		house.boot = Boot{Kernel: "sha256:ce", Arguments: arguments}
+		controller := newController(bootMAC)
+		controller.boot = Boot{Kernel: "sha256:ce", Arguments: arguments}
 		log := &bytes.Buffer{}
-		s := newServer(t, inventory.ModeOwn, house)
+		s := newServer(t, inventory.ModeOwn, controller)
 		s.Log = slog.New(slog.NewTextHandler(log, nil))
 		if w := get(s, scriptPath+"?mac="+bootMAC); w.Code != http.StatusServiceUnavailable {
 			t.Errorf("%.20q: %d %s", arguments, w.Code, w.Body)
@@ -93,9 +93,9 @@ func TestArgumentsCannotSayAnythingToIPXE(t *testing.T) {
 		}
 	}
 	// A new line is only white space, as everywhere between arguments.
-	house := newHouse(bootMAC)
-	house.boot = Boot{Kernel: "sha256:ce", Arguments: "quiet\nshell"}
-	if text := get(newServer(t, inventory.ModeOwn, house), scriptPath+"?mac="+bootMAC).
+	controller := newController(bootMAC)
+	controller.boot = Boot{Kernel: "sha256:ce", Arguments: "quiet\nshell"}
+	if text := get(newServer(t, inventory.ModeOwn, controller), scriptPath+"?mac="+bootMAC).
 		Body.String(); !strings.Contains(text, "quiet shell ||") {
 		t.Error(text)
 	}
@@ -153,10 +153,10 @@ func TestRequestsAreAnsweredByWhatTheyAre(t *testing.T) {
 		{"GET", "/", "", "", 404},
 		{"GET", "/boot/v1/blob/../../../etc/passwd", "", "", 307},
 	} {
-		house := newHouse(bootMAC)
-		house.known["52:54:00:00:00:02"] = false
-		house.boot.Kernel = digest
-		s := newServer(t, inventory.ModeOwn, house)
+		controller := newController(bootMAC)
+		controller.known["52:54:00:00:00:02"] = false
+		controller.boot.Kernel = digest
+		s := newServer(t, inventory.ModeOwn, controller)
 		s.Blobs = newFolder(t)
 		if w := do(s, c.method, c.target, c.body, "Authorization", c.authorization); w.Code != c.want {
 			t.Errorf("%s %.80s %.80s (%s): %d, not %d: %s", c.method, c.target, c.body, c.authorization, w.Code, c.want, w.Body)
@@ -165,24 +165,24 @@ func TestRequestsAreAnsweredByWhatTheyAre(t *testing.T) {
 }
 
 func TestWhatMachinesSayIsKeptShortAndPrintable(t *testing.T) {
-	house := newHouse(bootMAC)
+	controller := newController(bootMAC)
 	body, err := json.Marshal(protocol.BootProgress{MAC: strings.ToUpper(bootMAC), Step: protocol.StepProblem,
 		Detail: "a\x1b[31m\u202e" + strings.Repeat("é", 400)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := do(newServer(t, inventory.ModeOwn, house), http.MethodPost, protocol.ProgressPath,
+	if w := do(newServer(t, inventory.ModeOwn, controller), http.MethodPost, protocol.ProgressPath,
 		string(body)); w.Code != http.StatusNoContent {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
-	got := house.seen[0]
+	got := controller.seen[0]
 	if got.MAC != bootMAC || len(got.Detail) > detailLimit || !strings.HasPrefix(got.Detail, "a [31m é") {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestBlobsAreSentInPartsAndForEver(t *testing.T) {
-	s, blobs := newServer(t, inventory.ModeOwn, newHouse()), newFolder(t)
+	s, blobs := newServer(t, inventory.ModeOwn, newController()), newFolder(t)
 	s.Blobs = blobs
 	content := bytes.Repeat([]byte("muster"), 1<<19) // 3 MB: more than one piece
 	digest := blobs.add(t, content)
@@ -204,7 +204,7 @@ func TestBlobsAreSentInPartsAndForEver(t *testing.T) {
 }
 
 func TestAnInitramfsIsOurInitAndTheDrivers(t *testing.T) {
-	s, blobs := newServer(t, inventory.ModeOwn, newHouse()), newFolder(t)
+	s, blobs := newServer(t, inventory.ModeOwn, newController()), newFolder(t)
 	s.Blobs = blobs
 	s.Init = []byte("init!")
 	digest := blobs.add(t, []byte("driver"))
@@ -227,14 +227,14 @@ func TestAnInitramfsIsOurInitAndTheDrivers(t *testing.T) {
 
 // Nothing of a boot's token reaches a log, whatever goes wrong.
 func TestTokensAreNotLogged(t *testing.T) {
-	house, log := newHouse(bootMAC), &bytes.Buffer{}
-	house.boot = Boot{Kernel: "sha256:ce", Token: "top-secret", Arguments: "bad|| argument"}
-	s := newServer(t, inventory.ModeOwn, house)
+	controller, log := newController(bootMAC), &bytes.Buffer{}
+	controller.boot = Boot{Kernel: "sha256:ce", Token: "top-secret", Arguments: "bad|| argument"}
+	s := newServer(t, inventory.ModeOwn, controller)
 	s.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	get(s, scriptPath+"?mac="+bootMAC)
-	house.boot.Arguments = ""
+	controller.boot.Arguments = ""
 	get(s, scriptPath+"?mac="+bootMAC)
-	house.broken = errors.New("no database")
+	controller.broken = errors.New("no database")
 	get(s, scriptPath+"?mac="+bootMAC)
 	if !strings.Contains(log.String(), "no database") || strings.Contains(log.String(), "top-secret") {
 		t.Error(log)

@@ -20,7 +20,7 @@ const (
 	declineFor = time.Hour   // an address that another host has is given to nobody for that long
 )
 
-// lease answers a batch as the segment's DHCP server (RFC 2131, section 4.3), with one call of the House for all.
+// lease answers a batch as the segment's DHCP server (RFC 2131, section 4.3), with one call of the Controller for all.
 func (s *server) lease(ctx context.Context, batch []request) []datagram {
 	requests, asks := make([]request, 0, len(batch)), make([]Ask, 0, len(batch))
 	for _, r := range batch {
@@ -33,7 +33,7 @@ func (s *server) lease(ctx context.Context, batch []request) []datagram {
 	if len(asks) == 0 {
 		return nil
 	}
-	granted, err := s.House.Leases(ctx, s.Network.Name, asks)
+	granted, err := s.Controller.Leases(ctx, s.Network.Name, asks)
 	if err != nil || len(granted) != len(asks) {
 		s.trouble("cannot give addresses", err, "machines", len(asks))
 		return nil
@@ -80,7 +80,7 @@ func (a Ask) came(err error) string {
 	return "offered"
 }
 
-// ask is what the House is asked for a request; false: it is for another server, or makes no sense.
+// ask is what the Controller is asked for a request; false: it is for another server, or makes no sense.
 func (s *server) ask(r request) (Ask, bool) {
 	ask := Ask{MAC: r.mac, For: leaseFor}
 	for _, a := range []netip.Addr{r.wanted(), r.current()} {
@@ -178,7 +178,7 @@ func (s *server) release(ctx context.Context, r request) {
 	if asAddr(r.ServerIdentifier()) != s.address() || !r.current().IsValid() {
 		return
 	}
-	if err := s.House.Release(ctx, s.Network.Name, r.mac, r.current()); err != nil && !errors.Is(err, ErrUnknown) &&
+	if err := s.Controller.Release(ctx, s.Network.Name, r.mac, r.current()); err != nil && !errors.Is(err, ErrUnknown) &&
 		!errors.Is(err, ErrKept) {
 		s.trouble("cannot release an address", err, "mac", r.mac.String())
 	}

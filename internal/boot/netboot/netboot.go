@@ -1,8 +1,8 @@
 // Package netboot answers machines that boot from the network: DHCPv4 (RFC 2131) or ProxyDHCP (PXE 2.1), TFTP (RFC 1350,
 // 2347-2349, 7440), HTTP, and IPv6 router advertisements (RFC 4861), so that no firmware waits for one until it times out.
 //
-// What enters: packets of machines, which prove nothing, and what the House knows. What leaves: answers, and a report of each
-// step to the House. This package keeps no state: any replica may answer any packet.
+// What enters: packets of machines, which prove nothing, and what the controller knows. What leaves: answers, and a report
+// of each step to the controller. This package keeps no state: any replica may answer any packet.
 package netboot
 
 import (
@@ -17,7 +17,7 @@ import (
 	"muster/internal/noded/protocol"
 )
 
-// Errors that a House returns, to be told apart with errors.Is.
+// Errors that a Controller returns, to be told apart with errors.Is.
 var (
 	ErrUnknown = errors.New("unknown machine")     // nobody has enrolled it, and the network does not offer enrolment
 	ErrNothing = errors.New("nothing to boot now") // a known machine that nobody has asked to boot: its own disk is next
@@ -64,8 +64,9 @@ type Boot struct {
 	Arguments string     // more for the kernel's command line: consoles, a site's own
 }
 
-// House is what this package asks of the rest. All of it may be called from many goroutines, and by any replica.
-type House interface {
+// Controller is what this package asks of the controller that it is part of. All of it may be called from many goroutines,
+// and by any replica.
+type Controller interface {
 	// Leases answers a batch in one transaction, in order. An address that is only looked for is best chosen by the MAC: of
 	// two machines that look at once and are offered the same, one has to begin again.
 	Leases(ctx context.Context, network string, asks []Ask) ([]Granted, error)
@@ -74,12 +75,11 @@ type House interface {
 	// Held lists the leases of enrolled machines, so that nobody else is sent what is for them.
 	Held(ctx context.Context, network string) ([]Lease, error)
 	// Admit says whether a caller is the machine of a MAC: an onlink.ErrUnknownMachine, or ErrUnknown. Before it says so of an
-	// enrolled
-	// machine, what is sent to the caller's address goes to that machine and nowhere else.
+	// enrolled machine, what is sent to the caller's address goes to that machine and nowhere else.
 	Admit(ctx context.Context, network string, mac net.HardwareAddr, who onlink.Caller) error
 	// Boot says what the machine boots: ErrUnknown, ErrNothing, ErrWait. It hands out the token, so it is asked only for the
-	// script
-	// that the machine runs; the second time for one boot is told apart by the House (a firmware may repeat itself).
+	// script that the machine runs; the second time for one boot is told apart by the Controller (a firmware may repeat
+	// itself).
 	Boot(ctx context.Context, network string, mac net.HardwareAddr) (Boot, error)
 	// Plan is what the init makes of it: ErrUnknown, ErrNothing.
 	Plan(ctx context.Context, network string, mac net.HardwareAddr) (protocol.Plan, error)

@@ -120,9 +120,9 @@ func (s *server) proxied(ctx context.Context, r request, kind dhcpv4.MessageType
 	return p
 }
 
-// knows says that the House knows a machine, whether it has something to boot or not.
+// knows says that the Controller knows a machine, whether it has something to boot or not.
 func (s *server) knows(ctx context.Context, mac net.HardwareAddr) bool {
-	_, err := s.House.Plan(ctx, s.Network.Name, mac)
+	_, err := s.Controller.Plan(ctx, s.Network.Name, mac)
 	switch {
 	case err == nil, errors.Is(err, ErrNothing):
 		return true

@@ -16,14 +16,14 @@ import (
 // switches it off.
 const scriptAgain = 5 // seconds
 
-// defaultArguments are used where the House has none: on machines of a rack somebody may look at the screen or at the
+// defaultArguments are used where the Controller has none: on machines of a rack somebody may look at the screen or at the
 // serial line, and a kernel that panics must not stand there for good.
 const defaultArguments = "quiet panic=30 console=tty0 console=ttyS0,115200"
 
 // commandLineLimit is what x86 kernels take, the zero at its end included (COMMAND_LINE_SIZE).
 const commandLineLimit = 2048
 
-// getScript is what iPXE runs. It holds the boot's token, so it is asked of the House only here, and never logged.
+// getScript is what iPXE runs. It holds the boot's token, so it is asked of the Controller only here, and never logged.
 func (s *server) getScript(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
@@ -40,7 +40,7 @@ func (s *server) getScript(w http.ResponseWriter, r *http.Request) {
 	if !s.admit(ctx, w, mac) {
 		return
 	}
-	boot, err := s.House.Boot(ctx, s.Network.Name, mac)
+	boot, err := s.Controller.Boot(ctx, s.Network.Name, mac)
 	if errors.Is(err, ErrNothing) {
 		fmt.Fprint(w, localScript)
 		return

@@ -95,11 +95,15 @@ func (s *segment) network(mode inventory.Mode) inventory.Network {
 }
 
 // serve runs the boot services until the test ends.
-func (s *segment) serve(mode inventory.Mode, house House, blobs Blobs, init []byte) {
+func (s *segment) serve(mode inventory.Mode, controller Controller, blobs Blobs, init []byte) {
 	s.t.Helper()
 	start(s.t, Config{
-		Network: s.network(mode), House: house, Blobs: blobs, Init: init, Firmware: []string{"/nonexistent", "/usr/lib/ipxe"},
-		Log: slog.New(slog.NewTextHandler(testLog{s.t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Network:    s.network(mode),
+		Controller: controller,
+		Blobs:      blobs,
+		Init:       init,
+		Firmware:   []string{"/nonexistent", "/usr/lib/ipxe"},
+		Log:        slog.New(slog.NewTextHandler(testLog{s.t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 }
 
@@ -142,8 +146,8 @@ func (l testLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// fakeHouse knows machines by their MACs and remembers what it was told.
-type fakeHouse struct {
+// fakeController knows machines by their MACs and remembers what it was told.
+type fakeController struct {
 	mu        sync.Mutex
 	known     map[string]bool // by MAC; true: it has something to boot
 	boot      Boot
@@ -156,15 +160,15 @@ type fakeHouse struct {
 	broken    error
 }
 
-func newHouse(macs ...string) *fakeHouse {
-	h := &fakeHouse{known: map[string]bool{}, leases: map[string]netip.Addr{}, declined: map[netip.Addr]bool{}}
+func newController(macs ...string) *fakeController {
+	h := &fakeController{known: map[string]bool{}, leases: map[string]netip.Addr{}, declined: map[netip.Addr]bool{}}
 	for _, mac := range macs {
 		h.known[mac] = true
 	}
 	return h
 }
 
-func (h *fakeHouse) Leases(_ context.Context, _ string, asks []Ask) ([]Granted, error) {
+func (h *fakeController) Leases(_ context.Context, _ string, asks []Ask) ([]Granted, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.broken != nil {
@@ -177,7 +181,7 @@ func (h *fakeHouse) Leases(_ context.Context, _ string, asks []Ask) ([]Granted, 
 	return granted, nil
 }
 
-func (h *fakeHouse) grant(a Ask) Granted {
+func (h *fakeController) grant(a Ask) Granted {
 	mac := a.MAC.String()
 	if _, known := h.known[mac]; !known {
 		return Granted{Err: ErrUnknown}
@@ -209,7 +213,7 @@ func (h *fakeHouse) grant(a Ask) Granted {
 	return Granted{Lease: Lease{MAC: a.MAC, Address: address, Until: time.Now().Add(a.For), Known: true}}
 }
 
-func (h *fakeHouse) Release(_ context.Context, _ string, mac net.HardwareAddr, address netip.Addr) error {
+func (h *fakeController) Release(_ context.Context, _ string, mac net.HardwareAddr, address netip.Addr) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.leases[mac.String()] == address {
@@ -218,7 +222,7 @@ func (h *fakeHouse) Release(_ context.Context, _ string, mac net.HardwareAddr, a
 	return nil
 }
 
-func (h *fakeHouse) knows(mac net.HardwareAddr) error {
+func (h *fakeController) knows(mac net.HardwareAddr) error {
 	boots, known := h.known[mac.String()]
 	switch {
 	case h.broken != nil:
@@ -231,7 +235,7 @@ func (h *fakeHouse) knows(mac net.HardwareAddr) error {
 	return nil
 }
 
-func (h *fakeHouse) Boot(_ context.Context, _ string, mac net.HardwareAddr) (Boot, error) {
+func (h *fakeController) Boot(_ context.Context, _ string, mac net.HardwareAddr) (Boot, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	b := h.boot
@@ -239,13 +243,13 @@ func (h *fakeHouse) Boot(_ context.Context, _ string, mac net.HardwareAddr) (Boo
 	return b, h.knows(mac)
 }
 
-func (h *fakeHouse) Plan(_ context.Context, _ string, mac net.HardwareAddr) (protocol.Plan, error) {
+func (h *fakeController) Plan(_ context.Context, _ string, mac net.HardwareAddr) (protocol.Plan, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return protocol.Plan{Keep: "node-1"}, h.knows(mac)
 }
 
-func (h *fakeHouse) Seen(_ context.Context, _ string, p protocol.BootProgress, proof string) error {
+func (h *fakeController) Seen(_ context.Context, _ string, p protocol.BootProgress, proof string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if p.Step == protocol.StepInit && proof != proofOfToken {
@@ -256,14 +260,14 @@ func (h *fakeHouse) Seen(_ context.Context, _ string, p protocol.BootProgress, p
 }
 
 // Admit believes whoever the frames of are a machine's; in tests without a link, everybody.
-func (h *fakeHouse) Admit(_ context.Context, _ string, mac net.HardwareAddr, who onlink.Caller) error {
+func (h *fakeController) Admit(_ context.Context, _ string, mac net.HardwareAddr, who onlink.Caller) error {
 	if who.Neighbours == nil {
 		return nil
 	}
 	return who.Is([]string{mac.String()})
 }
 
-func (h *fakeHouse) Held(context.Context, string) ([]Lease, error) {
+func (h *fakeController) Held(context.Context, string) ([]Lease, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var held []Lease
@@ -273,7 +277,7 @@ func (h *fakeHouse) Held(context.Context, string) ([]Lease, error) {
 	return held, nil
 }
 
-func (h *fakeHouse) Enrol(_ context.Context, _ string, _ net.HardwareAddr, e protocol.Enrolment) error {
+func (h *fakeController) Enrol(_ context.Context, _ string, _ net.HardwareAddr, e protocol.Enrolment) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.enrolled = append(h.enrolled, e)
@@ -281,7 +285,7 @@ func (h *fakeHouse) Enrol(_ context.Context, _ string, _ net.HardwareAddr, e pro
 }
 
 // steps are those that a machine was seen to reach.
-func (h *fakeHouse) steps(mac string) []protocol.BootStep {
+func (h *fakeController) steps(mac string) []protocol.BootStep {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var steps []protocol.BootStep
@@ -293,7 +297,7 @@ func (h *fakeHouse) steps(mac string) []protocol.BootStep {
 	return steps
 }
 
-func (h *fakeHouse) leaseOf(mac string) netip.Addr {
+func (h *fakeController) leaseOf(mac string) netip.Addr {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.leases[mac]

@@ -28,22 +28,22 @@ const DefaultHTTPPort = 8069
 
 // Config says what to serve, and where.
 type Config struct {
-	Network  inventory.Network
-	House    House
-	Blobs    Blobs
-	Init     []byte   // our part of the initramfs, a cpio archive; the image's drivers follow it
-	Firmware []string // folders with iPXE's files: an operator's own first
-	HTTPPort int      // 0: DefaultHTTPPort
-	Log      *slog.Logger
-	Link     *onlink.Link // of the network's interface; nil: Serve opens one of its own
+	Network    inventory.Network
+	Controller Controller
+	Blobs      Blobs
+	Init       []byte   // our part of the initramfs, a cpio archive; the image's drivers follow it
+	Firmware   []string // folders with iPXE's files: an operator's own first
+	HTTPPort   int      // 0: DefaultHTTPPort
+	Log        *slog.Logger
+	Link       *onlink.Link // of the network's interface; nil: Serve opens one of its own
 
 	Telemetry *telemetry.Telemetry // nil: nobody counts
 }
 
 const (
-	houseWait = 5 * time.Second  // for an answer of the House; a machine asks again anyway
-	noteQueue = 1024             // steps that wait to be told to the House; more are dropped
-	pinsEvery = 10 * time.Second // it is looked whether the pins are what the House knows
+	houseWait = 5 * time.Second  // for an answer of the Controller; a machine asks again anyway
+	noteQueue = 1024             // steps that wait to be told to the Controller; more are dropped
+	pinsEvery = 10 * time.Second // it is looked whether the pins are what the Controller knows
 )
 
 // server is the boot services of one network. Nothing in it changes after open.
@@ -218,7 +218,7 @@ func (s *server) close() {
 func (s *server) keepPins(ctx context.Context) error {
 	for {
 		limited, cancel := context.WithTimeout(ctx, houseWait)
-		held, err := s.House.Held(limited, s.Network.Name)
+		held, err := s.Controller.Held(limited, s.Network.Name)
 		cancel()
 		wanted := make(map[netip.Addr]net.HardwareAddr, len(held))
 		for _, l := range held {
@@ -267,7 +267,7 @@ func (s *server) tell(who, what string, more ...any) {
 	}
 }
 
-// note tells the House, a little later, that a machine has reached a step. It never waits: nobody proves these steps, and
+// note tells the Controller, a little later, that a machine has reached a step. It never waits: nobody proves these steps, and
 // a machine must not boot slower because of them.
 func (s *server) note(mac net.HardwareAddr, step protocol.BootStep, detail string) {
 	select {
@@ -285,7 +285,7 @@ func (s *server) takeNotes(ctx context.Context) error {
 			return nil
 		case p := <-s.notes:
 			limited, cancel := context.WithTimeout(ctx, houseWait)
-			err := s.House.Seen(limited, s.Network.Name, p, "")
+			err := s.Controller.Seen(limited, s.Network.Name, p, "")
 			cancel()
 			if err != nil && !errors.Is(err, ErrUnknown) {
 				s.trouble("cannot note a boot's step", err, "mac", p.MAC, "step", p.Step)
@@ -294,7 +294,7 @@ func (s *server) takeNotes(ctx context.Context) error {
 	}
 }
 
-// trouble logs what the House could not do, unless it was told to stop.
+// trouble logs what the Controller could not do, unless it was told to stop.
 func (s *server) trouble(what string, err error, more ...any) {
 	if !errors.Is(err, context.Canceled) {
 		s.Log.Error(what, append(more, "network", s.Network.Name, "error", err)...)

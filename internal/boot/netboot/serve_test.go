@@ -27,8 +27,9 @@ func TestServingEndsAndLeavesNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- Serve(ctx, Config{Network: s.network(inventory.ModeProxy), House: newHouse(), Blobs: newFolder(t),
-				Log: quiet()})
+			ended <- Serve(ctx, Config{
+				Network: s.network(inventory.ModeProxy), Controller: newController(), Blobs: newFolder(t), Log: quiet(),
+			})
 		}()
 		eventually(t, 5*time.Second, "all sockets are open", func() bool {
 			return len(strings.Fields(s.run("ss", "-Hlntu"))) > 0 && strings.Contains(s.run("ss", "-Hlnt"), ":8069")
@@ -52,7 +53,7 @@ func TestServingEndsAndLeavesNothing(t *testing.T) {
 
 func TestASocketThatCannotBeOpenedIsNamed(t *testing.T) {
 	s := newSegment(t)
-	c := Config{Network: s.network(inventory.ModeOwn), House: newHouse(), Blobs: newFolder(t), Log: quiet()}
+	c := Config{Network: s.network(inventory.ModeOwn), Controller: newController(), Blobs: newFolder(t), Log: quiet()}
 	busy, err := netns.Listen(s.ns, "tcp", "10.78.0.1:8069")
 	if err != nil {
 		t.Fatal(err)
@@ -91,8 +92,9 @@ func TestServingEndsWithItsInterface(t *testing.T) {
 	s := newSegment(t)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Serve(t.Context(), Config{Network: s.network(inventory.ModeOwn), House: newHouse(), Blobs: newFolder(t),
-			Log: quiet()})
+		ended <- Serve(t.Context(), Config{
+			Network: s.network(inventory.ModeOwn), Controller: newController(), Blobs: newFolder(t), Log: quiet(),
+		})
 	}()
 	eventually(t, 5*time.Second, "the services are open", func() bool { return strings.Contains(s.run("ss", "-Hlnt"), ":8069") })
 	s.run("ip", "link", "del", "br0")
@@ -128,9 +130,9 @@ func mutate(random *rand.Rand, seed []byte) []byte {
 func TestAStormOfPacketsStopsNothing(t *testing.T) {
 	const each = 3400
 	s := newSegment(t)
-	house, blobs := newHouse(bootMAC, clientMAC), newFolder(t)
-	house.boot = Boot{Kernel: blobs.add(t, make([]byte, 1<<20)), Token: "one-time"}
-	start(t, Config{Network: s.network(inventory.ModeOwn), House: house, Blobs: blobs, Init: make([]byte, 1<<20),
+	controller, blobs := newController(bootMAC, clientMAC), newFolder(t)
+	controller.boot = Boot{Kernel: blobs.add(t, make([]byte, 1<<20)), Token: "one-time"}
+	start(t, Config{Network: s.network(inventory.ModeOwn), Controller: controller, Blobs: blobs, Init: make([]byte, 1<<20),
 		Firmware: []string{"/usr/lib/ipxe"}, Log: quiet()})
 	ns := s.host(clientMAC)
 	output(t, in(ns, "ip", "addr", "add", "10.78.1.1/16", "dev", "eth0"))
@@ -155,7 +157,7 @@ func TestAStormOfPacketsStopsNothing(t *testing.T) {
 	begin := time.Now()
 	storm(t, ns, "10.78.0.1:67", each, func() []byte { return mutate(random, dhcp[random.IntN(len(dhcp))]) })
 	storm(t, ns, "10.78.0.1:69", each, func() []byte { return mutate(random, tftp[random.IntN(len(tftp))]) })
-	lease() // the house is open in the middle of it
+	lease() // the controller is open in the middle of it
 	requests(t, ns, each, func() []byte { return mutate(random, []byte(http[random.IntN(len(http))])) })
 	t.Logf("%d packets and requests in %s", 3*each, time.Since(begin).Round(time.Millisecond))
 	lease()
@@ -164,9 +166,9 @@ func TestAStormOfPacketsStopsNothing(t *testing.T) {
 	eventually(t, 20*time.Second, "the transfers that nobody acknowledged have ended", func() bool {
 		return strings.Count(s.run("ss", "-Hnu"), "\n") == 0
 	})
-	house.mu.Lock()
-	house.seen, house.proofs, house.enrolled = nil, nil, nil
-	house.mu.Unlock()
+	controller.mu.Lock()
+	controller.seen, controller.proofs, controller.enrolled = nil, nil, nil
+	controller.mu.Unlock()
 	if after := heap(); after > before+8<<20 {
 		t.Errorf("the heap has grown from %d to %d bytes", before, after)
 	}
@@ -217,7 +219,7 @@ func requests(t *testing.T, ns string, n int, next func() []byte) {
 
 func TestNobodyKeepsTheOthersOut(t *testing.T) {
 	s := newSegment(t)
-	s.serve(inventory.ModeOff, newHouse(), newFolder(t), nil)
+	s.serve(inventory.ModeOff, newController(), newFolder(t), nil)
 	greedy, modest := s.host(clientMAC), s.host("52:54:00:00:01:02")
 	output(t, in(greedy, "ip", "addr", "add", "10.78.1.1/16", "dev", "eth0"))
 	output(t, in(modest, "ip", "addr", "add", "10.78.1.2/16", "dev", "eth0"))

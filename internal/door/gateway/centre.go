@@ -42,8 +42,10 @@ func (s Centres) place(c centres.Centre, p centres.Project) Place {
 			return Target{
 				Target: way,
 				Jump: func(context.Context, string) (net.Conn, error) {
-					return nil, &Refusal{Text: fmt.Sprintf("ProxyJump to centre %s is not possible", c.Name), Hint: "log in with " + c.Name +
-						" as the user name"}
+					return nil, &Refusal{
+						Text: fmt.Sprintf("ProxyJump to centre %s is not possible", c.Name),
+						Hint: "log in with " + c.Name + " as the user name",
+					}
 				},
 				// Where else one gets from there is the centre's to say, to people who have logged in.
 				Forward: func(host string) (string, bool) {

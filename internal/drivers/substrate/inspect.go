@@ -39,8 +39,7 @@ type Inspected struct {
 // Keeper makes machines hypervisors.
 type Keeper interface {
 	// Host takes a machine's boot as a hypervisor a step further; it is called again until the machine's agent has reported.
-	// stuck
-	// is why it cannot go on by itself, "" if it can. ErrUnderway: the machine goes off first.
+	// stuck is why it cannot go on by itself, "" if it can. ErrUnderway: the machine goes off first.
 	Host(ctx context.Context, m inventory.Machine, number int64) (doing, stuck string, err error)
 	// End switches the machine off. It was seen off when this returns nil; ErrUnderway before that: call it again.
 	End(ctx context.Context, m inventory.Machine) error

@@ -2,8 +2,7 @@
 //
 // What enters: a port, the MACs behind it, and the segment where it belongs. What leaves: a switch that is set so, as it was
 // seen there afterwards. Each driver is a folder below this one, and declares itself by a Factory; switchtest is the contract
-// that
-// those pass which keep segments apart. No driver knows clusters, rows or users.
+// that those pass which keep segments apart. No driver knows clusters, rows or users.
 //
 // Each segment also ends on the controller's host, at a bridge of its own that is cabled to the one where the controller
 // answers machines that boot. Those cables are isolated from one another: whoever is in a segment reaches the controller and the

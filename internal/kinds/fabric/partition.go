@@ -283,9 +283,9 @@ func fits(ctx context.Context, tx *core.Tx, fabricName, machine, partition strin
 // table is how many keys a port's table takes, 0 if it was never read, and how many partitions it is, or was, in.
 type table struct{ capacity, used int }
 
-// spare are the entries of a table that are no cluster's: that of the default partition, and one that stays free, since the last
-// one
-// stands for "none" on some adapters. The driver for OpenSM refuses all changes of a fabric on which a port is to have more.
+// spare are the entries of a table that are no cluster's: that of the default partition, and one that stays free, since the
+// last one stands for "none" on some adapters. The driver for OpenSM refuses all changes of a fabric on which a port is to have
+// more.
 const spare = 2
 
 // full is nil if the table has room for another key.

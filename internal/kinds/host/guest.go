@@ -27,9 +27,9 @@ type Guest struct {
 	Allocation place.Allocation
 }
 
-// AddGuest makes the row of a guest, reserved from its beginning, and takes what it holds of its host; a whole machine
-// becomes a hypervisor by that. If a part of that is
-// taken the transaction has lost a race: on PostgreSQL Update runs it again, and it will see the part taken.
+// AddGuest makes the row of a guest, reserved from its beginning, and takes what it holds of its host; a whole machine becomes
+// a hypervisor by that. If a part of that is taken the transaction has lost a race: on PostgreSQL Update runs it again, and it
+// will see the part taken.
 func AddGuest(ctx context.Context, tx *core.Tx, g Guest, why string) error {
 	facts, err := json.Marshal(g.Facts)
 	if err != nil {

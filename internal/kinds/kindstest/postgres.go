@@ -138,8 +138,7 @@ func (s *server) do(ctx context.Context, statement string) error {
 }
 
 // keeper runs the server beside the test binary. When the binary's end of the pipe is closed, as it is when the binary was
-// killed, it
-// ends the server and removes its folder. A word through the pipe ends the server only.
+// killed, it ends the server and removes its folder. A word through the pipe ends the server only.
 const keeper = `dir=$1; shift; "$@" & read -r word; kill -INT $!; wait $!; test "$word" || rm -rf "$dir"`
 
 // start starts the server and returns when it answers.

@@ -52,9 +52,8 @@ type HostedGuest struct {
 	Node    string `json:"node"`    // ID
 	Boot    int64  `json:"boot"`    // a later boot has a higher number; what is there of an earlier one is removed first
 	// Try counts how often something was asked of this boot, and Do is what: that it runs, unless it says otherwise. The host
-	// does
-	// it once a try: a guest that has ended since, or could not be made, is made again when Try has grown, and not by the host's
-	// own will.
+	// does it once a try: a guest that has ended since, or could not be made, is made again when Try has grown, and not by the
+	// host's own will.
 	Try int64    `json:"try"`
 	Do  HostedDo `json:"do,omitempty"`
 	// Again is how many tries before this one were to do the same, in a row. It is of no matter to the host.
@@ -176,11 +175,10 @@ type HostedState struct {
 	Doing string `json:"doing,omitempty"`
 	// Bytes is how much disk the memory of a guest takes that the newest try has put to sleep.
 	Bytes int64 `json:"bytes,omitempty"`
-	// Refused says that the host cannot give this boot its part, or not do with it what was asked, and why: substrate.ErrRefused.
-	// NoRoom
-	// says that its memory does not fit on the host's disk: substrate.ErrNoRoom. Gone says that it neither runs nor sleeps, and
-	// cannot
-	// be brought back: substrate.ErrEnded. Failed is any other reason why the newest try came to nothing.
+	// Refused says that the host cannot give this boot its part, or not do with it what was asked, and why:
+	// substrate.ErrRefused. NoRoom says that its memory does not fit on the host's disk: substrate.ErrNoRoom. Gone says that it
+	// neither runs nor sleeps, and cannot be brought back: substrate.ErrEnded. Failed is any other reason why the newest try
+	// came to nothing.
 	Refused string `json:"refused,omitempty"`
 	NoRoom  string `json:"no_room,omitempty"`
 	Gone    string `json:"gone,omitempty"`

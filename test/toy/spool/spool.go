@@ -1,6 +1,6 @@
-// Package spool is a toy scheduler, in one folder: what a new scheduler has to say of itself. A daemon on the head takes scripts
-// out
-// of a folder of /home, in the order of their names, and runs each on the first node that is not drained. A drain is a file.
+// Package spool is a toy scheduler, in one folder: what a new scheduler has to say of itself. A daemon on the head takes
+// scripts out of a folder of /home, in the order of their names, and runs each on the first node that is not drained. A drain
+// is a file.
 package spool
 
 import (

@@ -45,9 +45,8 @@ func (p Programs) Master(ctx context.Context) (fabric.GUID, error) {
 }
 
 // Tables reads the tables of all adapters' ports of a snapshot. Those that do not answer, or that are no longer where the
-// snapshot
-// has them, are not in it: smpquery is run for each port, and ibnetdiscover once more, since a port that moved meanwhile was not
-// the one that was read.
+// snapshot has them, are not in it: smpquery is run for each port, and ibnetdiscover once more, since a port that moved
+// meanwhile was not the one that was read.
 func (p Programs) Tables(ctx context.Context, snapshot []byte) (fabric.Tables, error) {
 	before, err := Places(snapshot)
 	if err != nil {

@@ -47,9 +47,9 @@ func faults() []fault {
 	}
 }
 
-// churn has twenty clusters come and go, in so many steps at most, on a fabric where something goes wrong in every other step. At
-// no time
-// does a port hold what neither the intent nor the one before gives it; once the fault is mended the tables are the intent's.
+// churn has twenty clusters come and go, in so many steps at most, on a fabric where something goes wrong in every other step.
+// At no time does a port hold what neither the intent nor the one before gives it; once the fault is mended the tables are the
+// intent's.
 func churn(t *testing.T, r *rig, steps int, random *rand.Rand) {
 	tenants := fabrictest.NewTenants(ports(1, r.hosts), 20, random)
 	// What was given up may still be carried out when its manager sweeps next: all since the last one that was seen to hold.

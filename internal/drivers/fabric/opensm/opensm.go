@@ -302,8 +302,7 @@ func (c *change) verify(ctx context.Context) error {
 }
 
 // inCharge is an error where another manager has taken over since the one in charge was told: it has the file as well, and what
-// it made
-// of it is to be seen by the next Apply. That it cannot be asked now says nothing.
+// it made of it is to be seen by the next Apply. That it cannot be asked now says nothing.
 func (c *change) inCharge(ctx context.Context) error {
 	port, err := c.Observer.Master(ctx)
 	if err != nil || port == c.master.Port() {

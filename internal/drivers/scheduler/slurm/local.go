@@ -10,8 +10,8 @@ import (
 // Local is what is not the same on all nodes of a cluster.
 type Local struct {
 	// Binds says that tasks are bound to CPUs, and on the head that they are on any compute node: srun refuses to ask for it
-	// where
-	// its own configuration does not have it. Nodes that share CPUs see the same CPU numbers, and all would use CPU 0 first.
+	// where its own configuration does not have it. Nodes that share CPUs see the same CPU numbers, and all would use CPU 0
+	// first.
 	Binds bool
 	// Confines says that a job's programs, those included that start others by themselves, as mpirun, cannot leave the job's
 	// CPUs. It takes a hierarchy of CPU sets at scheduler.CPUSets.

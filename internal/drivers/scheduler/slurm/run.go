@@ -45,8 +45,7 @@ func said(text string) string {
 
 // submission is sbatch's command line. What a user has set for sbatch by environment or by #SBATCH lines in the script counts
 // for less than what is here. The job's environment is sbatch's own, in which there is nothing of the agent's: were it told to
-// export
-// none, what a script starts by srun or mpirun would have none, not even a PATH.
+// export none, what a script starts by srun or mpirun would have none, not even a PATH.
 func submission(w scheduler.Work) []string {
 	minutes := int64((w.Limit + scheduler.Slack + time.Minute - 1) / time.Minute)
 	argv := []string{"sbatch", "--parsable", "--job-name=" + w.Name, "--no-requeue", "--export=ALL", "--open-mode=append",

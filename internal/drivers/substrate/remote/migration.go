@@ -12,9 +12,8 @@ import (
 
 // A guest that moves between two hosts elsewhere goes from stage to stage. Each stage is written before either host is told of
 // it, and each host's answer counts for that stage alone; so whoever dies, what is true can be asked again. There is never a
-// second
-// guest that runs: the target lets it run in one stage only, which begins when the source has said that its QEMU is gone, or was
-// seen off.
+// second guest that runs: the target lets it run in one stage only, which begins when the source has said that its QEMU is
+// gone, or was seen off.
 
 // Stage is how far a move is.
 type Stage string
@@ -36,9 +35,9 @@ const (
 	Dropped    Stage = "dropped"
 )
 
-// directives is what the two hosts do in each stage. A target that is told nothing takes away what it has of the guest; a source
-// that keeps
-// nothing does too; and none that had begun to keep nothing is ever to keep it again, since it would make it anew.
+// directives is what the two hosts do in each stage. A target that is told nothing takes away what it has of the guest; a
+// source that keeps nothing does too; and none that had begun to keep nothing is ever to keep it again, since it would make it
+// anew.
 var directives = map[Stage]Directive{
 	Describing: {Source: protocol.MoveLeave, Kept: true},
 	Receiving:  {Target: protocol.MoveReceive, Kept: true},

@@ -37,9 +37,8 @@ type Entry struct {
 type Ledger interface {
 	// Look finds the entry of a node.
 	Look(ctx context.Context, node string) (Entry, error)
-	// Want makes this boot what the host is to hold of the node, and to do with it, and counts one more try, unless keep says of
-	// the entry
-	// that is there that it needs none. An error of keep is returned, and changes nothing.
+	// Want makes this boot what the host is to hold of the node, and to do with it, and counts one more try, unless keep says
+	// of the entry that is there that it needs none. An error of keep is returned, and changes nothing.
 	Want(ctx context.Context, n substrate.Node, do protocol.HostedDo, keep func(Entry) (bool, error)) error
 	// WantSleep is Want for a boot that is to sleep, as it was described last.
 	WantSleep(ctx context.Context, r substrate.Ref, keep func(Entry) (bool, error)) error

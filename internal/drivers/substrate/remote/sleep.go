@@ -9,9 +9,8 @@ import (
 	"muster/internal/noded/protocol"
 )
 
-// A guest elsewhere is put to sleep and woken as it is made: it is asked for in the ledger, the host does it once a try, and says
-// how that
-// ended. What was asked for last counts; a host that is asked for something else meanwhile does that next.
+// A guest elsewhere is put to sleep and woken as it is made: it is asked for in the ledger, the host does it once a try, and
+// says how that ended. What was asked for last counts; a host that is asked for something else meanwhile does that next.
 
 var _ substrate.Sleeper = (*Driver)(nil)
 
@@ -43,10 +42,9 @@ func (d *Driver) Wake(ctx context.Context, n substrate.Node, _ string) error {
 	return nil
 }
 
-// done asks for something, unless it was, and returns when it has come to its end. What has failed is asked for again by the next
-// call, but
-// for what no other try would change. A host that is silent is waited for: what ends that is its report, or its machine, seen
-// off.
+// done asks for something, unless it was, and returns when it has come to its end. What has failed is asked for again by the
+// next call, but for what no other try would change. A host that is silent is waited for: what ends that is its report, or its
+// machine, seen off.
 func (d *Driver) done(ctx context.Context, r substrate.Ref, do protocol.HostedDo,
 	ask func(keep func(Entry) (bool, error)) error) (e Entry, err error) {
 	try := int64(0)

@@ -83,8 +83,7 @@ func (d *Driver) removeBoot(ctx context.Context, b boot, r substrate.Ref) error 
 }
 
 // letGo takes away what a boot has that is not in its directory. QEMU is found by itself, whatever libvirt knows of it, and
-// killed by us: libvirt,
-// which waits for it to be gone, would wait in vain where we are the ones to collect it.
+// killed by us: libvirt, which waits for it to be gone, would wait in vain where we are the ones to collect it.
 func (d *Driver) letGo(ctx context.Context, b boot, r substrate.Ref) error {
 	for _, step := range []struct {
 		what string

@@ -15,11 +15,10 @@
 // QEMU outlives libvirt, and both outlive the controller. A libvirt that has died is started again by the next call and
 // finds its guests; when the last guest goes, libvirt goes.
 //
-// What a guest could break out to is small: QEMU runs as a user of its own without rights, under seccomp, in a network namespace
-// where
-// nothing is, with a root that has programs and its own folders (enclosure.go), in a control group where the host has them to
-// give; and its only ways out are its disks, which it may read, and its port of the cluster's bridge, which lets nothing through
-// but what is from its own MAC. It does not run before that port is fenced.
+// What a guest could break out to is small: QEMU runs as a user of its own without rights, under seccomp, in a network
+// namespace where nothing is, with a root that has programs and its own folders (enclosure.go), in a control group where the
+// host has them to give; and its only ways out are its disks, which it may read, and its port of the cluster's bridge, which
+// lets nothing through but what is from its own MAC. It does not run before that port is fenced.
 package vm
 
 import (

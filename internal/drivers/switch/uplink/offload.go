@@ -8,10 +8,8 @@ import (
 )
 
 // Checksums makes the kernel compute checksums before it sends by an interface, instead of leaving them to hardware: a datapath
-// in
-// user space reads frames as they are, and no hardware comes after it. It acts in the current network namespace (ethtool(8), -K
-// NAME
-// tx off; linux/ethtool.h).
+// in user space reads frames as they are, and no hardware comes after it. It acts in the current network namespace (ethtool(8),
+// -K NAME tx off; linux/ethtool.h).
 func Checksums(name string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -200,8 +200,7 @@ func shortest(d time.Duration) string {
 }
 
 // cpusOf is how many CPUs the smallest node of each elastic queue has, by what its agent says, or its machine while none has
-// come;
-// of a queue without nodes that jobs wait for, the smallest machine of its classes. All machines are read for that alone.
+// come; of a queue without nodes that jobs wait for, the smallest machine of its classes. All machines are read for that alone.
 func (w Handlers) cpusOf(ctx context.Context, c clusterView) (map[string]int, error) {
 	cpus := map[string]int{}
 	note := func(queue string, n int) {

@@ -112,8 +112,8 @@ func (w Handlers) fabricKeep(ctx context.Context, v fabricView) core.Outcome {
 }
 
 // glance reads the ports of a fabric whose manager was not told, so that what they hold is shown. Which of that is wrong is not
-// known while
-// nobody knows what the manager has, so nobody is blamed, and no gate opens: nothing counts as read until it is told again.
+// known while nobody knows what the manager has, so nobody is blamed, and no gate opens: nothing counts as read until it is
+// told again.
 func (v fabricView) glance(ctx context.Context, driver fabric.Driver) func(context.Context, *core.Tx) error {
 	tables, err := driver.Observe(ctx)
 	if err != nil {

@@ -16,10 +16,8 @@ import (
 )
 
 // A cluster of guests may pause and keep what they have in memory: the head goes first, so that its scheduler never sees them
-// silent,
-// and takes its queue with it; then each node goes to sleep, and is pending on a machine that holds nothing. Back again, nodes
-// wake before
-// there is a head, which finds them all where it left them. What cannot sleep goes as in any pause.
+// silent, and takes its queue with it; then each node goes to sleep, and is pending on a machine that holds nothing. Back
+// again, nodes wake before there is a head, which finds them all where it left them. What cannot sleep goes as in any pause.
 
 // sleepTries is how often a node is put to sleep in vain before it goes as in any pause.
 const sleepTries = 3

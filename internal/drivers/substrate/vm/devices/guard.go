@@ -11,10 +11,8 @@ import (
 )
 
 // Guard looks at what the virtual functions of adapters that map partitions see now, and ends what they are not to see: the
-// port's
-// table is the subnet manager's, which may have put another tenant's key into a slot behind the driver's back. It may be called
-// at
-// any time and by several processes, and is to be called every few seconds.
+// port's table is the subnet manager's, which may have put another tenant's key into a slot behind the driver's back. It may be
+// called at any time and by several processes, and is to be called every few seconds.
 //
 // What it returns is what was found, by PCI address and in words: a guest that saw another partition than its own, though it does
 // no longer, and one whose own is gone. An error says what could not be looked at, or not be ended; the rest was looked at all
@@ -44,9 +42,8 @@ func (d *Driver) Guard(ctx context.Context) (found map[string]string, err error)
 	return found, errors.Join(failed...)
 }
 
-// Watch calls Guard at once and every so often until ctx ends. It tells what was found and the last error's text at each change;
-// what
-// was found is told for a while, since what has been ended would otherwise be gone before anybody asked.
+// Watch calls Guard at once and every so often until ctx ends. It tells what was found and the last error's text at each
+// change; what was found is told for a while, since what has been ended would otherwise be gone before anybody asked.
 func (d *Driver) Watch(ctx context.Context, every, keep time.Duration, tell func(found map[string]string, trouble string)) {
 	type finding struct {
 		words string
