@@ -191,6 +191,14 @@ func TestAHypervisorElsewhereKeepsTheContractOfSubstrates(t *testing.T) {
 		s.start(fixture)
 		return substratetest.Harness{
 			Caps: drivers.Substrates().Of("vm"), Substrate: s.driver, Sleeper: s.driver, Image: "sha256:00",
+			Allocation: func(number byte) *place.Allocation {
+				return &place.Allocation{Share: 1, Cells: []place.Cell{{Cores: []int{int(number)}, MemoryMiB: 64}}}
+			},
+			Untried: map[string]string{
+				"Capabilities.Kernel":  "the host's own driver starts it, and passes the contract by itself",
+				"Capabilities.OwnCPUs": "the host's own driver gives them, and passes the contract by itself",
+				"Capabilities.Moves":   "there is one host here; moves between two are tested in internal/kinds",
+			},
 			Crash: func(_ *testing.T, r substrate.Ref) {
 				fixture.Die(r, "crashed")
 				s.await("seen dead", func() bool { return !s.sees(r).Running })

@@ -29,12 +29,19 @@ func all() substrate.Registry {
 }
 
 func TestAToySubstrateKeepsTheContract(t *testing.T) {
-	substratetest.Test(t, func(*testing.T) substratetest.Harness {
+	substratetest.Test(t, func(t *testing.T) substratetest.Harness {
 		d := pool.New()
+		opened, err := pool.Factory().Open(t.Context(), substrate.Env{Sockets: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
 		return substratetest.Harness{
 			Caps: pool.Factory().Caps, Substrate: d, Image: "sha256:00", Sleeper: awake{d}, Mover: rooted{},
+			Inspector: d, Caller: opened.(substrate.Caller), Worker: opened.(substrate.Worker),
 			Crash:    func(_ *testing.T, r substrate.Ref) { d.Die(r, "crashed") },
 			HalfMake: func(_ *testing.T, n substrate.Node) { d.HalfMake(n) },
+			Kernel:   func(_ *testing.T, r substrate.Ref) string { return d.Told(r).Image },
+			CPUs:     func(_ *testing.T, r substrate.Ref) []string { return []string{d.Told(r).Machine} },
 		}
 	})
 }

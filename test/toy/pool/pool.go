@@ -58,7 +58,7 @@ func newDriver(sockets string) Driver {
 
 // Ensure starts a node, whose cluster has what it shares on the controller's host.
 func (d Driver) Ensure(ctx context.Context, n substrate.Node) error {
-	if err := d.EnsureShared(ctx, n.Cluster, substrate.Network{}); err != nil {
+	if err := d.EnsureShared(ctx, n.Cluster, substrate.Network{Segment: 1}); err != nil {
 		return err
 	}
 	return d.Substrate.Ensure(ctx, n)

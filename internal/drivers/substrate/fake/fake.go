@@ -228,8 +228,11 @@ func (s *Substrate) List(ctx context.Context) ([]substrate.Ref, error) {
 }
 
 // EnsureShared makes the cluster's shared parts.
-func (s *Substrate) EnsureShared(ctx context.Context, cluster string, _ substrate.Network) error {
+func (s *Substrate) EnsureShared(ctx context.Context, cluster string, n substrate.Network) error {
 	s.count(func(c *Calls) { c.EnsureShared++ })
+	if n.Segment < 1 || n.Segment > substrate.MaxSegment {
+		return fmt.Errorf("network of cluster %s: segment %d is not between 1 and %d", cluster, n.Segment, substrate.MaxSegment)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.shared[cluster] = true

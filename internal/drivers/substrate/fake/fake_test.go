@@ -16,10 +16,16 @@ import (
 
 func TestContract(t *testing.T) {
 	substratetest.Test(t, func(t *testing.T) substratetest.Harness {
-		s := fake.New(fake.Options{})
+		s := fake.New(fake.Options{Connect: func(_ context.Context, cluster string, _ netip.AddrPort) (net.Conn, error) {
+			if cluster != "c1" {
+				return nil, errors.New("nobody answers")
+			}
+			here, _ := net.Pipe()
+			return here, nil
+		}})
 		return substratetest.Harness{
-			Caps: substrate.Capabilities{KeepsHead: true, Sleeps: true}, Substrate: s, Shared: s, Keep: s, Sleeper: s,
-			Image:    "sha256:00",
+			Caps: substrate.Capabilities{KeepsHead: true, Sleeps: true, Moves: true}, Substrate: s, Shared: s, Keep: s,
+			Sleeper: s, Mover: s, Image: "sha256:00", Answers: 1,
 			Crash:    func(_ *testing.T, r substrate.Ref) { s.Die(r, "crashed") },
 			HalfMake: func(_ *testing.T, n substrate.Node) { s.HalfMake(n) },
 			Write:    func(_ *testing.T, cluster, content string) { s.Write(cluster, content) },

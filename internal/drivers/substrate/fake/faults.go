@@ -89,6 +89,16 @@ func (s *Substrate) DieWithMachine(machine string) int {
 	return dead
 }
 
+// Told is the node of a boot that is present, as Ensure was told of it.
+func (s *Substrate) Told(r substrate.Ref) substrate.Node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if held, there := s.nodes[nameOf(r)]; there && held.of.Boot == r.Boot {
+		return held.of
+	}
+	return substrate.Node{}
+}
+
 // Calls returns the counts so far.
 func (s *Substrate) Calls() Calls {
 	s.mu.Lock()

@@ -42,14 +42,47 @@ func TestContract(t *testing.T) {
 	dir := site(t)
 	substratetest.Test(t, func(t *testing.T) substratetest.Harness {
 		w := open(t, dir)
+		opened := host{w.Driver, silent{}}
 		return substratetest.Harness{
-			Caps: Factory().Caps, Substrate: w.Driver, Shared: w.Driver, Keep: w.Driver, Write: w.write, Read: w.read,
-			Image: busybox, Crash: w.crash, HalfMake: w.halfMake,
+			Caps: Factory().Caps, Substrate: answering(w), Shared: w.Driver, Keep: w.Driver, Inspector: opened,
+			Caller: opened, Worker: opened, Write: w.write, Read: w.read, Image: busybox, Crash: w.crash, HalfMake: w.halfMake,
+			Answers: answers,
+			Process: func(t *testing.T, r substrate.Ref) int {
+				first, ok := w.first(w.bootOf(t, r))
+				if !ok {
+					t.Fatalf("%v has no first process", r)
+				}
+				return first.PID
+			},
+			Room: func(t *testing.T, cluster string) int64 {
+				c, err := w.shared(cluster)
+				check(t, err)
+				var disk unix.Statfs_t
+				check(t, unix.Statfs(c.home(), &disk))
+				return int64(disk.Blocks) * disk.Bsize
+			},
 		}
 	})
 }
 
 const busybox = "sha256:b0b0"
+
+// silent is where a driver says what nobody here asks for.
+type silent struct{}
+
+func (silent) Machine(context.Context, string, string) {}
+func (silent) Homes(context.Context, []string, string) {}
+func (silent) Inspect(context.Context, string) error   { return nil }
+
+// answering is a driver whose nodes answer at a port.
+type answering struct{ *Driver }
+
+const answers = 8000
+
+func (d answering) Ensure(ctx context.Context, n substrate.Node) error {
+	n.File.Token = base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "nc -ll -p %d -e echo hello &", answers))
+	return d.Driver.Ensure(ctx, n)
+}
 
 // alone is a network that does not leave this host.
 var alone = substrate.Network{Segment: 1}

@@ -2,6 +2,7 @@ package metal_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"sync"
@@ -167,17 +168,82 @@ func (c control) On(context.Context) error              { return c.set(true) }
 func (c control) Off(context.Context) error             { return c.set(false) }
 func (c control) BootFromNetwork(context.Context) error { return power.ErrUnsupported }
 
+// open makes the driver as a site does.
+func (y *networks) open(t *testing.T) substrate.Substrate {
+	t.Helper()
+	opened, err := metal.Factory().Open(t.Context(), substrate.Env{Boots: y, Images: anyImage{}, Keys: noKeys{},
+		Power: func(m substrate.Machine) (power.Driver, error) { return control{y, m.ID}, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return opened
+}
+
+// anyImage is a store with an image of every name.
+type anyImage struct{}
+
+func (anyImage) Named(name string) (string, error)          { return "sha256:" + name, nil }
+func (anyImage) Files(string) (substrate.ImageFiles, error) { return substrate.ImageFiles{}, nil }
+
+type noKeys struct{}
+
+func (noKeys) AgentsPEM() string { return "" }
+
+// find is what the agent of a machine does that has booted the inspector: it comes, and tells what it finds.
+func (y *networks) find(t *testing.T, m inventory.Machine) {
+	facts, err := json.Marshal(inventory.Facts{Arch: "amd64", CPUs: 2, MemoryMiB: 1024})
+	if err != nil {
+		t.Fatal(err)
+	}
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if b, boots := y.boots[m.ID]; boots && y.on[m.ID] && b.Subject == m.ID {
+		b.Joined, b.Key, b.Findings = true, "key", &protocol.Findings{Done: true, Facts: facts}
+		y.boots[m.ID] = b
+	}
+}
+
 func TestContract(t *testing.T) {
-	substratetest.Test(t, func(*testing.T) substratetest.Harness {
+	substratetest.Test(t, func(t *testing.T) substratetest.Harness {
 		y := newTestbed()
+		opened := y.open(t)
 		return substratetest.Harness{
-			Caps: metal.Factory().Caps, Substrate: y.driver(), Image: "sha256:00",
+			Caps: metal.Factory().Caps, Substrate: opened, Inspector: opened.(substrate.Inspector),
+			Keeper: opened.(substrate.Keeper), Image: "sha256:00",
+			Kernel: func(t *testing.T, r substrate.Ref) string {
+				b, err := y.BootOf(t.Context(), r.Node)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return b.Image
+			},
+			CPUs: func(t *testing.T, r substrate.Ref) []string {
+				b, err := y.BootOf(t.Context(), r.Node)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return []string{b.Machine}
+			},
+			Powered: func(t *testing.T, r substrate.Ref) bool {
+				b, err := y.BootOf(t.Context(), r.Node)
+				if err != nil {
+					t.Fatal(err)
+				}
+				y.mu.Lock()
+				defer y.mu.Unlock()
+				return y.on[b.Machine]
+			},
+			Agent: y.find,
 			Crash: func(t *testing.T, r substrate.Ref) {
 				b, err := y.BootOf(t.Context(), r.Node)
 				if err != nil {
 					t.Fatal(err)
 				}
 				_ = control{y, b.Machine}.Off(t.Context())
+				b.Powered = b.Powered.Add(-time.Hour) // it has run for a while
+				y.mu.Lock()
+				defer y.mu.Unlock()
+				y.boots[b.Machine] = b
 			},
 			HalfMake: func(t *testing.T, n substrate.Node) {
 				if err := y.Begin(t.Context(), substrate.Boot{Machine: n.Machine, Subject: n.Node, Number: n.Boot}); err != nil {

@@ -32,7 +32,7 @@ func keptOverNodes(t *testing.T, h Harness) {
 	n := h.running(t, "c1", 1, 1)
 	h.Write(t, "c1", "kept")
 	must(t, h.Substrate.Remove(t.Context(), n.Ref))
-	must(t, h.Shared.EnsureShared(t.Context(), "c1", network))
+	must(t, h.shared().EnsureShared(t.Context(), "c1", network))
 	h.wantContent(t, "c1", "kept")
 	if size, err := h.Keep.Size(t.Context(), "c1"); size <= 0 || err != nil {
 		t.Errorf("it takes %d bytes, %v", size, err)
@@ -40,7 +40,7 @@ func keptOverNodes(t *testing.T, h Harness) {
 }
 
 func savedOnce(t *testing.T, h Harness) {
-	must(t, h.Shared.EnsureShared(t.Context(), "c1", network))
+	must(t, h.shared().EnsureShared(t.Context(), "c1", network))
 	h.Write(t, "c1", "first")
 	var last int64
 	saved, err := h.Keep.Save(t.Context(), "c1", "s1", func(n int64) error {
@@ -58,11 +58,11 @@ func savedOnce(t *testing.T, h Harness) {
 	h.Write(t, "c1", "second")
 	_, err = h.Keep.Save(t.Context(), "c1", "s1", whatever) // again: it stays what it was
 	must(t, err)
-	must(t, h.Shared.RemoveShared(t.Context(), "c1"))
+	must(t, h.shared().RemoveShared(t.Context(), "c1"))
 	for range 2 {
 		must(t, h.Keep.Restore(t.Context(), "s1", "c2", whatever))
 		h.wantContent(t, "c2", "first")
-		must(t, h.Shared.EnsureShared(t.Context(), "c2", network))
+		must(t, h.shared().EnsureShared(t.Context(), "c2", network))
 		h.wantContent(t, "c2", "first")
 	}
 	h.Write(t, "c2", "third")
@@ -81,7 +81,7 @@ func savedOnce(t *testing.T, h Harness) {
 }
 
 func copyCalledOff(t *testing.T, h Harness) {
-	must(t, h.Shared.EnsureShared(t.Context(), "c1", network))
+	must(t, h.shared().EnsureShared(t.Context(), "c1", network))
 	h.Write(t, "c1", "first")
 	enough := errors.New("enough")
 	stop := func(int64) error { return enough }

@@ -15,7 +15,7 @@ import (
 func (h Harness) running(t *testing.T, cluster string, number byte, boot int64) substrate.Node {
 	t.Helper()
 	n := h.node(cluster, number, boot)
-	must(t, h.Shared.EnsureShared(t.Context(), cluster, network))
+	must(t, h.shared().EnsureShared(t.Context(), cluster, network))
 	must(t, h.Substrate.Ensure(t.Context(), n))
 	h.wantRunning(t, n.Ref)
 	return n
@@ -25,7 +25,7 @@ func (h Harness) running(t *testing.T, cluster string, number byte, boot int64) 
 func (h Harness) halfMade(t *testing.T, boot int64) substrate.Node {
 	t.Helper()
 	n := h.node("c1", 1, boot)
-	must(t, h.Shared.EnsureShared(t.Context(), "c1", network))
+	must(t, h.shared().EnsureShared(t.Context(), "c1", network))
 	h.HalfMake(t, n)
 	return n
 }
@@ -81,11 +81,11 @@ func (h Harness) wantList(t *testing.T, want ...substrate.Ref) {
 
 func (h Harness) wantShared(t *testing.T, want ...string) {
 	t.Helper()
-	got, err := h.Shared.ListShared(t.Context())
+	got, err := h.shared().ListShared(t.Context())
 	must(t, err)
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
-		t.Fatalf("ListCommons gave %q, want %q", got, want)
+		t.Fatalf("ListShared gave %q, want %q", got, want)
 	}
 }
 

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -29,16 +30,47 @@ import (
 
 func TestContract(t *testing.T) {
 	needs(t)
-	place := idling(t) // one for all parts: libvirt asks QEMU but once what it can do
+	here, there := idling(t), idling(t) // for all parts: libvirt asks QEMU but once what it can do
 	substratetest.Test(t, func(t *testing.T) substratetest.Harness {
-		for _, remembered := range glob(t, filepath.Join(place.Dir, "hypervisor/guests/*")) {
-			check(t, os.RemoveAll(remembered)) // the highest boots of an earlier part's nodes
+		for _, place := range []site{here, there} {
+			for _, remembered := range glob(t, filepath.Join(place.Dir, "hypervisor/guests/*")) {
+				check(t, os.RemoveAll(remembered)) // the highest boots of an earlier part's nodes
+			}
 		}
-		w := place.open(t)
+		w, other := here.open(t), there.open(t)
+		hosts := map[string]fixture{"here": w, "there": other}
+		fleet := Fleet(func(host string) (Host, error) { return hosts[host], nil })
+		opened := guests{here: w.Driver}
 		return substratetest.Harness{
-			Caps: Factory().Caps, Substrate: w, Shared: w.shared, Sleeper: Fleet(func(string) (Host, error) {
-				return w, nil
-			}), Image: "sha256:b0b0", Crash: w.crash,
+			Caps: Factory().Caps, Substrate: w, Shared: w.shared, Sleeper: fleet, Mover: cabled{fleet, other}, Inspector: opened,
+			Emulator: opened, Worker: opened, Image: "sha256:b0b0", Crash: w.crash,
+			Untried: map[string]string{"Shared.Dial": "these guests only have to be there, and answer nobody; local's nodes do"},
+			Allocation: func(number byte) *place.Allocation {
+				return withCore(substrate.Node{MAC: substrate.MAC(1, int(number))}).Allocation
+			},
+			At: func(host string) substrate.Substrate { return hosts[host] },
+			Kernel: func(t *testing.T, r substrate.Ref) string {
+				b := w.bootOf(t, r)
+				record, _ := b.read()
+				command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", record.QEMU.PID))
+				check(t, err)
+				if !strings.Contains(string(command), "\x00-kernel\x00"+b.inside(kernelFile)+"\x00") {
+					t.Errorf("QEMU was started as %q", command)
+				}
+				started, err := os.Stat(b.path(kernelFile))
+				check(t, err)
+				if of, err := os.Stat(here.Image.Kernel); err != nil || of.Size() != started.Size() {
+					t.Errorf("its kernel has %d bytes: %v", started.Size(), err)
+				}
+				return "sha256:b0b0"
+			},
+			CPUs: func(t *testing.T, r substrate.Ref) (all []string) {
+				record, _ := w.bootOf(t, r).read()
+				for _, cpu := range affinity(t, record.QEMU.PID, "CPU 0/TCG") {
+					all = append(all, strconv.Itoa(cpu))
+				}
+				return all
+			},
 			HalfMake: func(t *testing.T, n substrate.Node) {
 				home, err := w.home(n.Ref)
 				check(t, err)
@@ -51,6 +83,19 @@ func TestContract(t *testing.T) {
 			},
 		}
 	})
+}
+
+// cabled gives clusters their networks at a host before a guest comes there.
+type cabled struct {
+	Fleet
+	there fixture
+}
+
+func (c cabled) Move(ctx context.Context, n substrate.Node, from, to string) error {
+	if err := c.there.shared.EnsureShared(ctx, n.Cluster, substrate.Network{Segment: 1}); err != nil {
+		return err
+	}
+	return c.Fleet.Move(ctx, withCore(n), from, to)
 }
 
 // bootsWithin is how long an emulated guest may take until it speaks, on a host that is busy.

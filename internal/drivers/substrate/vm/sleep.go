@@ -67,6 +67,9 @@ func (d *Driver) Sleep(ctx context.Context, r substrate.Ref) (bytes int64, err e
 	defer held.Release()
 	collect()
 	b := d.bootAt(home, r.Boot)
+	if err := b.here(); err != nil {
+		return 0, err
+	}
 	if !b.sleeps() {
 		if err := d.fallAsleep(ctx, held, b, r); err != nil {
 			return 0, err
@@ -170,6 +173,16 @@ func needMiB(p part) int64 {
 	return need
 }
 
+// here is ErrNotHere of a boot that there is nothing of. Libvirt is not asked: it would be started, and nobody would end it.
+func (b boot) here() error {
+	if _, err := os.Stat(b.dir); os.IsNotExist(err) {
+		return fmt.Errorf("%w: there is nothing of boot %d", ErrNotHere, b.number)
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
 // sleeps says that there is memory of a boot and nothing of its host: that was given back when the memory was whole.
 func (b boot) sleeps() bool {
 	_, err := os.Stat(b.memoryPath(memoryFile))
@@ -197,6 +210,9 @@ func (d *Driver) Wake(ctx context.Context, n substrate.Node) error {
 	defer held.Release()
 	collect()
 	b := d.bootAt(home, n.Boot)
+	if err := b.here(); err != nil {
+		return err
+	}
 	v, err := d.connect(ctx)
 	if err != nil {
 		return err

@@ -79,6 +79,22 @@ func TestAGuestSleepsAndCountsOn(t *testing.T) {
 	}
 }
 
+// Who asks about a guest that is not here starts nothing that nobody would end.
+func TestAGuestThatIsNotHereStartsNoLibvirt(t *testing.T) {
+	needs(t)
+	w := idling(t).open(t)
+	n := withCore(node("c1", 1, 1))
+	if err := w.Wake(t.Context(), n); !errors.Is(err, ErrNotHere) {
+		t.Error(err)
+	}
+	if _, err := w.Sleep(t.Context(), n.Ref); !errors.Is(err, ErrNotHere) {
+		t.Error(err)
+	}
+	if _, runs := w.libvirt(); runs {
+		t.Error("libvirt runs, and there is no guest")
+	}
+}
+
 func TestMemoryHasToFitOnTheDisk(t *testing.T) {
 	p := on(0, 2048, 0, 1)
 	if err := roomFor(p, 2048+spareMiB); err != nil {

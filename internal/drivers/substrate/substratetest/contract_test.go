@@ -1,0 +1,9 @@
+package substratetest
+
+import (
+	"testing"
+
+	"muster/internal/drivers/drivertest"
+)
+
+func TestTheContractTriesAllThatASubstrateCan(t *testing.T) { drivertest.Complete(t, parts()) }
