@@ -15,7 +15,7 @@ func TestEverySchedulerKeepsTheContract(t *testing.T) {
 			t.Errorf("two schedulers are named %s", f.Name)
 		}
 		seen[f.Name] = true
-		t.Run(f.Name, func(t *testing.T) { schedulertest.Contract(t, f) })
+		t.Run(f.Name, func(t *testing.T) { schedulertest.Contract(t, f, nil) })
 	}
 	if first, found := drivers.Schedulers().Find(""); !found || first.Name != spec.SchedulerSlurm {
 		t.Errorf("a cluster whose file names none has %s", first.Name)

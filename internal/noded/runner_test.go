@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"muster/internal/drivers/scheduler"
 	"muster/internal/drivers/scheduler/schedulertest"
 	"muster/internal/drivers/scheduler/slurm"
 	"muster/internal/noded/protocol"
@@ -40,7 +41,7 @@ func TestWhatRunsOnTheHeadKeepsTheContractOfRunners(t *testing.T) {
 	})
 }
 
-func TestSlurmKeepsTheContractOfRunners(t *testing.T) {
+func TestSlurmKeepsTheContractsOfRunnersAndControls(t *testing.T) {
 	r := newRack(t)
 	f := r.controller
 	head, n1 := testPeer("head", 0, protocol.Head), testPeer("n1", 1, protocol.Compute)
@@ -67,10 +68,24 @@ func TestSlurmKeepsTheContractOfRunners(t *testing.T) {
 		return out, err
 	}
 	must(t, os.Mkdir(filepath.Join(r.dir, "home/contract"), 0o755))
-	control := slurm.Control{Exec: func(ctx context.Context, argv ...string) ([]byte, error) {
+	host := schedulertest.Host(schedulertest.NewFiles(t))
+	host.Run = func(ctx context.Context, argv ...string) ([]byte, error) {
 		return inside(ctx, 0, append([]string{"env"}, argv...)...)
-	}}
-	schedulertest.RunnerContract(t, control, schedulertest.Users{
-		Homes: filepath.Join(r.dir, "home/contract"), Seen: "/home/contract", Run: inside,
+	}
+	host.Listening = func(int) bool { return true }
+	driver := slurm.Factory().Open(host)
+	users := schedulertest.Users{Homes: filepath.Join(r.dir, "home/contract"), Seen: "/home/contract", Run: inside}
+	schedulertest.RunnerContract(t, driver.(scheduler.Runner), users)
+	schedulertest.ControlContract(t, driver, schedulertest.Rig{
+		Users: users, Node: "n1",
+		Down: func(t *testing.T) {
+			if _, err := host.Run(t.Context(), "scontrol", "update", "nodename=n1", "state=down", "reason=a fan"); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Unseen: map[protocol.State]string{
+			protocol.NodeLost:    "Slurm gives a node up after a minute of silence; what it says then is tested in the driver",
+			protocol.NodeUnknown: "Slurm has a word for each state that it can be brought into",
+		},
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"muster/internal/fabric"
 	"muster/internal/fabric/fabrictest"
 	"muster/internal/inventory"
+	"muster/internal/noded/protocol"
 	"muster/test/toy/patch"
 	"muster/test/toy/spool"
 	"muster/test/toy/subnet"
@@ -81,18 +82,32 @@ func TestAToySchedulerIsAFolderAndALine(t *testing.T) {
 	if !found || !f.Caps.Jobs {
 		t.Fatalf("%v, %+v", found, f)
 	}
-	schedulertest.Contract(t, f)
 	if os.Geteuid() != 0 {
+		schedulertest.Contract(t, f, nil)
 		t.Skip("needs root, to run jobs of users")
 	}
 	homes := t.TempDir()
 	if err := os.Chmod(filepath.Dir(homes), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	runner := f.Open(schedulertest.Host(schedulertest.NewFiles(t))).(scheduler.Runner)
-	schedulertest.RunnerContract(t, runner, schedulertest.Users{
+	host := schedulertest.Host(schedulertest.NewFiles(t))
+	host.Running = func(string) bool { return true }
+	driver := f.Open(host)
+	n1 := protocol.Peer{Name: "n1", Role: protocol.Compute, Ready: true}
+	if _, err := driver.Apply(&protocol.Config{Peers: []protocol.Peer{n1}}); err != nil {
+		t.Fatal(err)
+	}
+	users := schedulertest.Users{
 		Homes: homes, Run: func(context.Context, int, ...string) ([]byte, error) {
 			return nil, errors.New("a spool runs no programs")
+		},
+	}
+	const never = "a spool's nodes are in service as long as they are listed"
+	schedulertest.Contract(t, f, &schedulertest.Live{
+		Runner: func(t *testing.T) { schedulertest.RunnerContract(t, driver.(scheduler.Runner), users) },
+		Control: func(t *testing.T) {
+			unseen := map[protocol.State]string{protocol.NodeDown: never, protocol.NodeLost: never, protocol.NodeUnknown: never}
+			schedulertest.ControlContract(t, driver, schedulertest.Rig{Users: users, Node: "n1", Unseen: unseen})
 		},
 	})
 }

@@ -25,8 +25,8 @@ type Part[S any] struct {
 // hold what a driver declares, and the methods of those that are interfaces: "Capabilities.Sleeps", "Sleeper.Wake".
 func Names[S any]() []string {
 	var all []string
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[S]()) {
-		all = append(all, namesOf(field.Type)...)
+	for of, i := reflect.TypeFor[S](), 0; i < of.NumField(); i++ {
+		all = append(all, namesOf(of.Field(i).Type)...)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

@@ -12,8 +12,10 @@ import (
 	"muster/internal/noded/protocol"
 )
 
-// jobs are those that were submitted for users. They start at once, on the head.
+// jobs are those that were submitted for users. They run on the head, and each holds the first node that may be used.
 type jobs struct {
+	free func() (node string) // "": none may be used
+
 	mu  sync.Mutex
 	all []*job // by their numbers
 }
@@ -21,26 +23,65 @@ type jobs struct {
 type job struct {
 	work    scheduler.Work
 	command *exec.Cmd
+	node    string // "": it waits
 	ended   chan struct{}
 }
 
-// Submit starts the work's script.
+// Submit starts the work's script, if a node may be used.
 func (j *jobs) Submit(_ context.Context, w scheduler.Work) (string, error) {
 	argv, user := w.Start("sh", "-c", `exec "$0" >>"$1" 2>&1`, w.Script, w.Output)
-	one := &job{w, exec.Command(argv[0], argv[1:]...), make(chan struct{})}
+	one := &job{work: w, command: exec.Command(argv[0], argv[1:]...), ended: make(chan struct{})}
 	who := &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}
 	one.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: who}
-	if err := one.command.Start(); err != nil {
-		return "", errors.Join(scheduler.ErrRefusedJob, err)
-	}
-	go func() {
-		_ = one.command.Wait() // ProcessState says how it ended
-		close(one.ended)
-	}()
+	j.mu.Lock()
+	j.all = append(j.all, one)
+	number := strconv.Itoa(len(j.all) - 1)
+	j.mu.Unlock()
+	return number, j.start()
+}
+
+// start starts those that wait, if a node may be used now.
+func (j *jobs) start() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.all = append(j.all, one)
-	return strconv.Itoa(len(j.all) - 1), nil
+	for _, one := range j.all {
+		if one.node != "" || one.over() {
+			continue
+		}
+		if one.node = j.free(); one.node == "" {
+			return nil
+		}
+		if err := one.command.Start(); err != nil {
+			close(one.ended)
+			return errors.Join(scheduler.ErrRefusedJob, err)
+		}
+		go func() {
+			_ = one.command.Wait() // ProcessState says how it ended
+			close(one.ended)
+		}()
+	}
+	return nil
+}
+
+func (o *job) over() bool {
+	select {
+	case <-o.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// on are the jobs that hold a node; of "", those that wait.
+func (j *jobs) on(node string) (all []scheduler.Job) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for number, one := range j.all {
+		if one.node == node && !one.over() {
+			all = append(all, scheduler.Job{ID: number})
+		}
+	}
+	return all
 }
 
 // Find knows the jobs of this boot of the head.
@@ -64,14 +105,19 @@ func (j *jobs) Follow(_ context.Context, number string) (scheduler.JobState, err
 	if one == nil {
 		return scheduler.JobState{Forgotten: true}, nil
 	}
-	s := scheduler.JobState{Stage: protocol.TaskRuns, Nodes: []string{"head"}}
-	select {
-	case <-one.ended:
-		s.Stage = protocol.TaskEnded
-		if s.Exit = one.command.ProcessState.ExitCode(); s.Exit < 0 {
-			s.Exit = 128 + int(one.command.ProcessState.Sys().(syscall.WaitStatus).Signal())
-		}
-	default:
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case one.over() && one.node == "":
+		return scheduler.JobState{Stage: protocol.TaskEnded, Cancelled: true}, nil
+	case one.node == "":
+		return scheduler.JobState{Stage: protocol.TaskWaits}, nil
+	case !one.over():
+		return scheduler.JobState{Stage: protocol.TaskRuns, Nodes: []string{one.node}}, nil
+	}
+	s := scheduler.JobState{Stage: protocol.TaskEnded, Nodes: []string{one.node}, Exit: one.command.ProcessState.ExitCode()}
+	if s.Exit < 0 {
+		s.Exit = 128 + int(one.command.ProcessState.Sys().(syscall.WaitStatus).Signal())
 	}
 	return s, nil
 }
@@ -80,6 +126,15 @@ func (j *jobs) Follow(_ context.Context, number string) (scheduler.JobState, err
 func (j *jobs) Cancel(_ context.Context, number string) error {
 	one := j.get(number)
 	if one == nil {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case one.over():
+		return nil
+	case one.node == "":
+		close(one.ended)
 		return nil
 	}
 	err := syscall.Kill(-one.command.Process.Pid, syscall.SIGKILL)

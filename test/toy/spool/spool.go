@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +30,11 @@ func Factory() scheduler.Factory {
 		Name: "spool", Title: "Spool",
 		Caps:  scheduler.Capabilities{Jobs: true, Controller: daemon},
 		Words: scheduler.JobWords("Spool"),
-		Open:  func(h scheduler.Host) scheduler.Driver { return driver{h, &jobs{}} },
+		Open: func(h scheduler.Host) scheduler.Driver {
+			d := driver{h, &jobs{}}
+			d.free = d.usable
+			return d
+		},
 	}
 }
 
@@ -71,14 +77,29 @@ func (d driver) Observe(context.Context) (v scheduler.View, err error) {
 		return v, scheduler.ErrStarting
 	}
 	list, err := d.host.Files.Read(nodes)
+	v.Jobs, v.Total = map[string][]scheduler.Job{}, len(d.on(""))
 	for _, name := range strings.Fields(list) {
-		state := protocol.NodeFree
-		if d.host.Files.Exists(drains + name) {
-			state = protocol.NodeDrained
+		reason, err := d.host.Files.Read(drains + name)
+		if err != nil {
+			return v, err
 		}
-		v.Nodes = append(v.Nodes, protocol.NodeState{Name: name, State: state, Responding: true, Raw: string(state)})
+		v.Jobs[name] = d.on(name)
+		state := protocol.StateOf(reason != "", len(v.Jobs[name]) > 0)
+		v.Nodes = append(v.Nodes, protocol.NodeState{Name: name, State: state, Responding: true, Jobs: len(v.Jobs[name]),
+			Reason: reason, Raw: string(state)})
 	}
 	return v, err
+}
+
+// usable is the first node that may be used.
+func (d driver) usable() string {
+	list, _ := d.host.Files.Read(nodes)
+	for _, name := range strings.Fields(list) {
+		if !d.host.Files.Exists(drains + name) {
+			return name
+		}
+	}
+	return ""
 }
 
 func (d driver) Drain(_ context.Context, node, reason string) error {
@@ -87,11 +108,29 @@ func (d driver) Drain(_ context.Context, node, reason string) error {
 }
 
 func (d driver) Resume(_ context.Context, node string) error {
+	if err := os.RemoveAll(d.host.Files.Path(drains + node)); err != nil {
+		return err
+	}
+	return d.start()
+}
+
+// Remove takes a node off the list, and ends its jobs.
+func (d driver) Remove(ctx context.Context, node string) error {
+	for _, job := range d.on(node) {
+		if err := d.End(ctx, job.ID); err != nil {
+			return err
+		}
+	}
+	list, err := d.host.Files.Read(nodes)
+	if err != nil {
+		return err
+	}
+	left := slices.DeleteFunc(strings.Fields(list), func(name string) bool { return name == node })
+	if _, err := d.host.Files.Write(nodes, []byte(strings.Join(left, "\n")), 0o644, ""); err != nil {
+		return err
+	}
 	return os.RemoveAll(d.host.Files.Path(drains + node))
 }
 
-func (d driver) Remove(ctx context.Context, node string) error { return d.Resume(ctx, node) }
-
-func (driver) End(_ context.Context, job int) error {
-	return fmt.Errorf("job %d: jobs of a spool have no numbers", job)
-}
+// End cancels a job: none is queued again.
+func (d driver) End(ctx context.Context, job int) error { return d.Cancel(ctx, strconv.Itoa(job)) }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"muster/internal/drivers/drivertest"
 	"muster/internal/drivers/scheduler"
 	"muster/internal/noded/protocol"
 )
@@ -100,22 +101,124 @@ func config(role protocol.Role) *protocol.Config {
 	return c
 }
 
-// Contract is what every driver keeps.
-func Contract(t *testing.T, f scheduler.Factory) {
-	t.Run("it says what it is", func(t *testing.T) { describes(t, f) })
-	for _, role := range []protocol.Role{protocol.Head, protocol.Compute} {
-		t.Run("a "+string(role), func(t *testing.T) { serves(t, f, role) })
+// Live is a scheduler that runs. Its functions call the contracts below with what it has.
+type Live struct{ Runner, Control func(*testing.T) }
+
+// subject is a driver with all that it is.
+type subject struct {
+	scheduler.Factory
+	Capabilities scheduler.Capabilities
+	Driver       scheduler.Driver
+	Control      scheduler.Control
+	Runner       scheduler.Runner
+	Suspender    scheduler.Suspender
+	Reads        scheduler.Launch
+	live         *Live
+}
+
+// Contract is what every driver keeps. live is its scheduler where one runs; nil: what needs one is skipped, and is for the test
+// that has one.
+func Contract(t *testing.T, f scheduler.Factory, live *Live) {
+	drivertest.Run(t, parts(), func(t *testing.T) subject {
+		s := subject{Factory: f, Capabilities: f.Caps, Driver: f.Open(Host(NewFiles(t))), Reads: f.Launch, live: live}
+		s.Control, _ = s.Driver.(scheduler.Control)
+		s.Runner, _ = s.Driver.(scheduler.Runner)
+		s.Suspender, _ = s.Driver.(scheduler.Suspender)
+		return s
+	}, nil)
+}
+
+// parts are the promises, and what each of them tries.
+func parts() []drivertest.Part[subject] {
+	part := func(name string, run func(*testing.T, subject), tries ...string) drivertest.Part[subject] {
+		return drivertest.Part[subject]{Name: name, Tries: tries, Run: run}
 	}
-	if f.Launch != nil {
-		t.Run("no job is found where there is none", func(t *testing.T) {
-			nothing := func(string) string { return "" }
-			names, ranks, err := f.Launch.Nodes(nothing)
-			rank, of := f.Launch.Rank(nothing)
-			if names != nil || ranks != nil || err != nil || rank != "" || of != "" {
-				t.Error(names, ranks, err, rank, of)
-			}
-		})
+	on := func(role protocol.Role) func(*testing.T, subject) {
+		return func(t *testing.T, s subject) { serves(t, s.Factory, role) }
 	}
+	whole := []string{"Driver.Prepare", "Driver.Apply", "Driver.Daemons", "Driver.Checks", "Driver.Settled"}
+	return []drivertest.Part[subject]{
+		part("it says what it is", func(t *testing.T, s subject) { describes(t, s.Factory) }, "Factory.Name", "Factory.Title",
+			"Factory.Caps", "Factory.Words", "Factory.Open"),
+		part("its lines for Open MPI are whole", linesForMPI, "Factory.MPI"),
+		part("a head", on(protocol.Head), whole...),
+		part("a compute node", on(protocol.Compute), whole...),
+		part("who knows of jobs has a daemon that does", on(protocol.Head), "Capabilities.Jobs", "Capabilities.Controller"),
+		part("checks that come late are there", on(protocol.Compute), "Capabilities.Late"),
+		part("the credential is a secret", on(protocol.Head), "Capabilities.Credential"),
+		part("jobs are known by a process", rootOfJobs, "Capabilities.JobRoot"),
+		part("programs learn on the head which nodes are ready", lists, "Capabilities.Listed"),
+		part("no job is found where there is none", readsNothing, "Factory.Launch", "Launch.Nodes", "Launch.Rank"),
+		part("what earlier agents report is read, or refused", readsEarlier, "Factory.Earlier"),
+		part("it runs users' programs", runs, "Runner.Submit", "Runner.Find", "Runner.Follow", "Runner.Cancel", "Runner.Launch"),
+		part("it controls nodes", controls, "Control.Observe", "Control.Drain", "Control.Resume", "Control.Remove",
+			"Control.End"),
+		part("it lets jobs sleep", controls, "Suspender.Suspend", "Suspender.Awake"),
+	}
+}
+
+func linesForMPI(t *testing.T, s subject) {
+	if !strings.HasSuffix(s.MPI, "\n") {
+		t.Errorf("lines for Open MPI: %q", s.MPI)
+	}
+}
+
+// rootOfJobs: the kernel keeps 15 bytes of a process's name.
+func rootOfJobs(t *testing.T, s subject) {
+	if root := s.Capabilities.JobRoot; len(root) > 15 || strings.ContainsAny(root, "/ ") {
+		t.Errorf("no process is named %q", root)
+	}
+}
+
+// lists has a node become ready: the head writes something else then.
+func lists(t *testing.T, s subject) {
+	files := NewFiles(t)
+	driver, c := s.Open(Host(files)), config(protocol.Head)
+	if _, err := driver.Apply(c); err != nil {
+		t.Fatal(err)
+	}
+	before := tree(t, files)
+	c.Peers[1].Ready = false
+	if _, err := driver.Apply(c); err != nil {
+		t.Fatal(err)
+	}
+	if cmp.Equal(before, tree(t, files), cmp.AllowUnexported(file{})) {
+		t.Error("programs do not learn that a node is not ready")
+	}
+}
+
+func readsNothing(t *testing.T, s subject) {
+	nothing := func(string) string { return "" }
+	names, ranks, err := s.Reads.Nodes(nothing)
+	rank, of := s.Reads.Rank(nothing)
+	if names != nil || ranks != nil || err != nil || rank != "" || of != "" {
+		t.Error(names, ranks, err, rank, of)
+	}
+}
+
+func readsEarlier(t *testing.T, s subject) {
+	if told, err := s.Earlier([]byte("{}")); err != nil || len(told.Nodes) > 0 {
+		t.Errorf("of a report that tells nothing it reads %+v, %v", told, err)
+	}
+	if told, err := s.Earlier([]byte("no report")); err == nil {
+		t.Errorf("of what is no report it reads %+v", told)
+	}
+}
+
+const notRunning = "no scheduler runs here; the test that has one calls RunnerContract and ControlContract"
+
+func runs(t *testing.T, s subject) {
+	if s.live == nil {
+		t.Skip(notRunning)
+	}
+	s.live.Runner(t)
+}
+
+func controls(t *testing.T, s subject) {
+	if s.live == nil {
+		t.Skip(notRunning)
+	}
+	s.live.Control(t)
 }
 
 func describes(t *testing.T, f scheduler.Factory) {
@@ -133,9 +236,6 @@ func describes(t *testing.T, f scheduler.Factory) {
 	}
 	if c := f.Caps.Credential; (c.Name == "") != (c.Bytes == 0) || c.Bytes > 0 && c.Bytes < 16 {
 		t.Errorf("credential %+v", c)
-	}
-	if f.MPI != "" && !strings.HasSuffix(f.MPI, "\n") {
-		t.Errorf("lines for Open MPI: %q", f.MPI)
 	}
 }
 

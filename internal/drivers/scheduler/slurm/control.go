@@ -70,7 +70,11 @@ func (c Control) Down(ctx context.Context, node, reason string) error {
 
 // Resume ends Drain and Down.
 func (c Control) Resume(ctx context.Context, node string) error {
-	return c.update(ctx, node, "resume", "")
+	err := c.update(ctx, node, "resume", "")
+	if err != nil && strings.Contains(err.Error(), "Invalid node state specified") {
+		return nil // it is in service: there is nothing to end
+	}
+	return err
 }
 
 func (c Control) update(ctx context.Context, node, state, reason string) error {

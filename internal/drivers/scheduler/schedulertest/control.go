@@ -1,0 +1,188 @@
+package schedulertest
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"muster/internal/drivers/scheduler"
+	"muster/internal/noded/protocol"
+)
+
+// Rig is a cluster whose scheduler runs, with a compute node that has no jobs. The contract ends with the node's removal.
+type Rig struct {
+	Users
+	Node string
+	// Down takes the node out of service by the scheduler's own means, as somebody does who runs it; nil: there are none.
+	Down func(*testing.T)
+	// Unseen are reasons why the node cannot be brought into a state here.
+	Unseen map[protocol.State]string
+}
+
+// ControlContract is what every scheduler that knows of jobs does with a node, in each state that there is, and with its jobs.
+// Its users' homes are there, as RunnerContract has made them.
+func ControlContract(t *testing.T, driver scheduler.Driver, rig Rig) {
+	rig.Seen = cmp.Or(rig.Seen, rig.Homes)
+	c := controlling{driver.(scheduler.Control), running{driver.(scheduler.Runner), rig.Users}, rig, map[protocol.State]bool{}}
+	t.Run("a node with jobs is busy, and is drained when they have ended", c.drains)
+	t.Run("a job is taken off its nodes", c.endsJobs)
+	if rig.Down != nil {
+		t.Run("a node that somebody takes out of service is down", c.goesDown)
+	}
+	if s, sleeps := driver.(scheduler.Suspender); sleeps {
+		t.Run("jobs outlive that their nodes sleep", func(t *testing.T) { c.outlives(t, s) })
+	}
+	t.Run("a node that is removed is forgotten", c.removes)
+	for _, state := range protocol.States() {
+		if why := rig.Unseen[state]; why != "" {
+			t.Run(string(state), func(t *testing.T) { t.Skip("not tried here: ", why) })
+		} else if !c.seen[state] {
+			t.Errorf("no node was ever %s", state)
+		}
+	}
+}
+
+type controlling struct {
+	scheduler.Control
+	running
+	rig  Rig
+	seen map[protocol.State]bool
+}
+
+// node is what the scheduler says of the rig's node; nil: it knows none.
+func (c controlling) node(t *testing.T) (*protocol.NodeState, scheduler.View) {
+	t.Helper()
+	v, err := c.Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := slices.IndexFunc(v.Nodes, func(n protocol.NodeState) bool { return n.Name == c.rig.Node }); i >= 0 {
+		return &v.Nodes[i], v
+	}
+	return nil, v
+}
+
+// becomes waits until the node is in a state.
+func (c controlling) becomes(t *testing.T, state protocol.State) (n *protocol.NodeState, v scheduler.View) {
+	t.Helper()
+	until(t, c.rig.Node+" "+string(state), func() bool {
+		n, v = c.node(t)
+		return n != nil && n.State == state
+	})
+	c.seen[state] = true
+	if n.Name == "" || n.Raw == "" || n.Jobs != len(v.Jobs[n.Name]) {
+		t.Errorf("it says %+v, and of jobs %+v", n, v.Jobs)
+	}
+	return n, v
+}
+
+// twice does what may be done again.
+func twice(t *testing.T, do func() error) {
+	t.Helper()
+	for range 2 {
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// starts submits a job to the node that goes on until it is ended.
+func (c controlling) starts(t *testing.T, name string) (job string) {
+	t.Helper()
+	w := c.work(t, "alice", name, "exec sleep 600")
+	w.On = []string{c.rig.Node}
+	return c.submit(t, w)
+}
+
+func (c controlling) drains(t *testing.T) {
+	if n, _ := c.becomes(t, protocol.NodeFree); !n.Usable() || n.Closed() || n.Jobs > 0 {
+		t.Errorf("a free node is %+v", n)
+	}
+	first := c.starts(t, "first")
+	if n, v := c.becomes(t, protocol.NodeBusy); !n.Working() || n.Jobs != 1 || strconv.Itoa(v.Jobs[n.Name][0].ID) != first {
+		t.Errorf("with job %s it is %+v, with jobs %+v", first, n, v.Jobs)
+	}
+	const reason = "maintenance: a fan is loud"
+	twice(t, func() error { return c.Drain(t.Context(), c.rig.Node, reason) })
+	if n, _ := c.becomes(t, protocol.NodeDraining); !n.Closed() || !n.Working() || n.Drained() ||
+		!strings.Contains(n.Reason, reason) {
+		t.Errorf("a node that drains is %+v", n)
+	}
+	second := c.starts(t, "second")
+	if s, err := c.Follow(t.Context(), first); err != nil || s.Stage != protocol.TaskRuns {
+		t.Errorf("a job on a node that drains: %+v, %v", s, err)
+	}
+	if err := c.Cancel(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	n, v := c.becomes(t, protocol.NodeDrained)
+	if !n.Drained() || n.Working() || n.Usable() || v.Total != 1 {
+		t.Errorf("a drained node is %+v, and %d jobs wait", n, v.Total)
+	}
+	if s, err := c.Follow(t.Context(), second); err != nil || s.Stage != protocol.TaskWaits {
+		t.Errorf("a job for a drained node: %+v, %v", s, err)
+	}
+	twice(t, func() error { return c.Resume(t.Context(), c.rig.Node) })
+	c.reaches(t, second, protocol.TaskRuns)
+	if err := c.Cancel(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := c.becomes(t, protocol.NodeFree); n.Closed() {
+		t.Errorf("a node that was resumed is %+v", n)
+	}
+}
+
+func (c controlling) endsJobs(t *testing.T) {
+	job := c.starts(t, "unwanted")
+	c.becomes(t, protocol.NodeBusy)
+	number, err := strconv.Atoi(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice(t, func() error { return c.End(t.Context(), number) })
+	c.becomes(t, protocol.NodeFree)
+	if s, err := c.Follow(t.Context(), job); err != nil || s.Stage == protocol.TaskRuns {
+		t.Errorf("a job that was taken off its nodes: %+v, %v", s, err)
+	}
+	twice(t, func() error { return c.End(t.Context(), 999999) }) // there is none
+}
+
+func (c controlling) goesDown(t *testing.T) {
+	c.rig.Down(t)
+	if n, _ := c.becomes(t, protocol.NodeDown); n.Usable() || n.Closed() || n.Lost() {
+		t.Errorf("a node out of service is %+v", n)
+	}
+	twice(t, func() error { return c.Resume(t.Context(), c.rig.Node) })
+	c.becomes(t, protocol.NodeFree)
+}
+
+func (c controlling) outlives(t *testing.T, s scheduler.Suspender) {
+	twice(t, func() error { return s.Awake(t.Context()) }) // nothing sleeps
+	job := c.starts(t, "sleeper")
+	c.reaches(t, job, protocol.TaskRuns)
+	twice(t, func() error { return s.Suspend(t.Context()) })
+	twice(t, func() error { return s.Awake(t.Context()) })
+	if s, err := c.Follow(t.Context(), job); err != nil || s.Stage != protocol.TaskRuns {
+		t.Errorf("a job whose node has slept: %+v, %v", s, err)
+	}
+	if err := c.Cancel(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	c.becomes(t, protocol.NodeFree)
+}
+
+func (c controlling) removes(t *testing.T) {
+	until(t, c.rig.Node+" forgotten", func() bool {
+		if err := c.Remove(t.Context(), c.rig.Node); err != nil {
+			t.Fatal(err)
+		}
+		n, _ := c.node(t)
+		return n == nil
+	})
+	twice(t, func() error { return c.Remove(t.Context(), c.rig.Node) })
+	if n, v := c.node(t); n != nil || len(v.Jobs[c.rig.Node]) > 0 {
+		t.Errorf("of a node that was removed it says %+v, and of jobs %+v", n, v.Jobs)
+	}
+}
