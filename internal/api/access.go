@@ -132,9 +132,9 @@ func (a *API) reachable(ctx context.Context, ref, name string) (cluster.Cluster,
 		err = problem(http.StatusNotFound, "not-found", fmt.Sprintf("cluster %s has no node %q", c.Name, name),
 			"`muster describe "+c.Name+"` lists its nodes")
 	case found.ID == "" || found.Phase != core.Ready && found.Phase != node.Draining:
-		err = problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s does not accept logins now: %s, %s", c.Name,
-			c.Phase,
-			c.Reason), "`muster events -w "+c.Name+"` shows its progress")
+		err = problem(http.StatusConflict, "conflict",
+			fmt.Sprintf("cluster %s does not accept logins now: %s, %s", c.Name, c.Phase, c.Reason),
+			"`muster events -w "+c.Name+"` shows its progress")
 	}
 	return c, found, err
 }

@@ -100,9 +100,17 @@ func (a *API) bind(api huma.API, table []apiv1.Endpoint, handlers []handler) err
 
 // describe is an operation in the words of the OpenAPI document.
 func describe(op apiv1.Endpoint) huma.Operation {
-	d := huma.Operation{OperationID: op.ID, Method: op.Method, Path: op.Path, Summary: op.Summary, Description: op.Description,
+	d := huma.Operation{
+		OperationID:   op.ID,
+		Method:        op.Method,
+		Path:          op.Path,
+		Summary:       op.Summary,
+		Description:   op.Description,
 		Tags:          []string{op.Tag},
-		DefaultStatus: op.Status, Errors: op.Errors, MaxBodyBytes: op.MaxBody}
+		DefaultStatus: op.Status,
+		Errors:        op.Errors,
+		MaxBodyBytes:  op.MaxBody,
+	}
 	if op.Open {
 		d.Security = []map[string][]string{}
 	}

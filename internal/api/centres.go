@@ -21,10 +21,21 @@ import (
 func centreView(ctx context.Context, c centres.Centre) (apiv1.Centre, bool) {
 	all := callerOf(ctx).Everywhere()
 	v := apiv1.Centre{
-		Name: c.Name, CentreSpec: apiv1.CentreSpec{Login: c.Login, HostCA: c.HostCA, HostKeys: c.HostKeys, Probe: c.Probe,
-			Projects: []apiv1.CentreProject{}},
-		State: apiv1.CentreOpen, Since: c.LostAt, Reason: c.Reason, SeenAt: c.SeenAt, System: c.System,
-		Queues: []apiv1.CentreQueue{}, CreatedAt: c.CreatedAt,
+		Name: c.Name,
+		CentreSpec: apiv1.CentreSpec{
+			Login:    c.Login,
+			HostCA:   c.HostCA,
+			HostKeys: c.HostKeys,
+			Probe:    c.Probe,
+			Projects: []apiv1.CentreProject{},
+		},
+		State:     apiv1.CentreOpen,
+		Since:     c.LostAt,
+		Reason:    c.Reason,
+		SeenAt:    c.SeenAt,
+		System:    c.System,
+		Queues:    []apiv1.CentreQueue{},
+		CreatedAt: c.CreatedAt,
 	}
 	switch {
 	case c.LookedAt.IsZero():

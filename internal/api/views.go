@@ -73,12 +73,23 @@ func (a *API) clusterView(ctx context.Context, tx *core.Tx, c cluster.Cluster) (
 	}
 	for _, n := range nodes {
 		view.Nodes = append(view.Nodes, apiv1.Node{
-			Part: partView(guests[n.MachineID]),
-			ID:   n.ID, Name: n.Name, Role: n.Role, Queue: n.Queue, Class: n.Class, Machine: n.Machine, Leaf: n.Leaf,
-			Address: substrate.Address(n.Slot).Addr().String(),
-			Phase:   apiv1.Phase(n.Phase), Reason: n.Reason, Since: n.PhaseAt, Seen: n.Seen.At, Checks: n.Seen.Checks,
+			Part:      partView(guests[n.MachineID]),
+			ID:        n.ID,
+			Name:      n.Name,
+			Role:      n.Role,
+			Queue:     n.Queue,
+			Class:     n.Class,
+			Machine:   n.Machine,
+			Leaf:      n.Leaf,
+			Address:   substrate.Address(n.Slot).Addr().String(),
+			Phase:     apiv1.Phase(n.Phase),
+			Reason:    n.Reason,
+			Since:     n.PhaseAt,
+			Seen:      n.Seen.At,
+			Checks:    n.Seen.Checks,
 			Facts:     n.Seen.Facts,
-			Scheduler: n.Seen.Scheduler, Slurm: slurmAlias(n.Seen.Scheduler),
+			Scheduler: n.Seen.Scheduler,
+			Slurm:     slurmAlias(n.Seen.Scheduler),
 		})
 	}
 	view.Waiting = waitingView(a.Admission.Schedulers.Of(c.Spec.Scheduler()).Title, c, nodes)

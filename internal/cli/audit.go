@@ -63,7 +63,11 @@ func (a *app) printAudit(entries []apiv1.Entry, looks bool) {
 		if strings.HasPrefix(e.Outcome, "4") || strings.HasPrefix(e.Outcome, "5") {
 			outcome = a.paint(a.out, red, e.Outcome)
 		}
-		t.row(clock(e.At), e.Person, string(e.Door), e.Action, e.Project, e.Object, outcome, e.Remote, e.Token)
+		from := e.Remote
+		if from == "@" { // the address of a unix socket: root's own, on the controller's host
+			from = "local socket"
+		}
+		t.row(clock(e.At), e.Person, string(e.Door), e.Action, e.Project, e.Object, outcome, from, e.Token)
 	}
 	t.print(a.out)
 }

@@ -230,27 +230,48 @@ func (k *controller) openAuthority(ctx context.Context, catalogue inventory.Cata
 
 func (k *controller) run(ctx context.Context) error {
 	fabrics := newFabrics(drivers.Fabrics(), k.dir, k.admission.Catalogue.Fabrics)
-	fixture := life.Deps{
-		Fabrics: fabrics,
-		DB:      k.db, Shared: segmented{k.shared, k.ports}, Snapshots: k.shared, Admission: k.admission, Authority: k.authority,
+	deps := life.Deps{
+		Fabrics:    fabrics,
+		DB:         k.db,
+		Shared:     segmented{k.shared, k.ports},
+		Snapshots:  k.shared,
+		Admission:  k.admission,
+		Authority:  k.authority,
 		Acceptance: k.admission.Catalogue.Acceptance,
-		Telemetry:  k.telemetry, Power: drivers.Power(),
-		Providers: k.providers,
+		Telemetry:  k.telemetry,
+		Power:      drivers.Power(),
+		Providers:  k.providers,
 	}
 	watch := monitor.New(k.db, k.authority, k.owner, k.Log)
 	watch.Telemetry, watch.Refresh = k.telemetry, k.keeper.Load
 	watch.Schedulers, watch.Substrates = k.admission.Schedulers, k.admission.Substrates
-	engine := kinds.NewEngine(k.owner, fixture, k.Log)
-	networks := newTestbed(k, watch)
+	engine := kinds.NewEngine(k.owner, deps, k.Log)
+	networks := newNetworks(k, watch)
 	watch.Images = networks.files
 	about := k.about(engine, networks)
 	about.LocalRoot = localRoot(k.shared.OwnUsers())
 	k.registerMetrics(engine, networks, about)
-	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.shared,
-		Version: k.Version, Log: k.Log, Drivers: api.Drivers{Power: drivers.Power(), Switches: drivers.Switches(),
-			Substrates: k.admission.Substrates},
-		Login: k.login, Telemetry: k.telemetry, Shares: api.NewShares(k.budget.API, k.telemetry), About: about,
-		SSH: k.sshAddress(), CheckFabric: fabrics.check, HomeUsage: k.shared.HomeUsage}
+	users := &api.API{
+		DB:        k.db,
+		Admission: k.admission,
+		Authority: k.authority,
+		Images:    k.images,
+		Dialer:    k.shared,
+		Version:   k.Version,
+		Log:       k.Log,
+		Drivers: api.Drivers{
+			Power:      drivers.Power(),
+			Switches:   drivers.Switches(),
+			Substrates: k.admission.Substrates,
+		},
+		Login:       k.login,
+		Telemetry:   k.telemetry,
+		Shares:      api.NewShares(k.budget.API, k.telemetry),
+		About:       about,
+		SSH:         k.sshAddress(),
+		CheckFabric: fabrics.check,
+		HomeUsage:   k.shared.HomeUsage,
+	}
 	door, err := k.newWebDoor()
 	if err != nil {
 		return err
@@ -287,8 +308,8 @@ func (k *controller) run(ctx context.Context) error {
 	for _, w := range k.workers {
 		group.Go(func() error { w.Work(ctx); return nil })
 	}
-	clusters := clusterlife.Handlers{Deps: fixture}
-	group.Go(func() error { kinds.Sweep(ctx, fixture, sweepEvery, k.Log); return nil })
+	clusters := clusterlife.Handlers{Deps: deps}
+	group.Go(func() error { kinds.Sweep(ctx, deps, sweepEvery, k.Log); return nil })
 	group.Go(func() error { clusters.WatchLimits(ctx, k.Log); return nil })
 	group.Go(func() error { clusters.MeasureHomes(ctx, measureEvery, k.Log); return nil })
 	group.Go(func() error { return watch.Run(ctx) })

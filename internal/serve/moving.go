@@ -26,9 +26,13 @@ func (l migrations) Migration(ctx context.Context, node string) (j remote.Migrat
 			return err
 		}
 		j = remote.Migration{
-			Node: substrate.Ref{Cluster: a.Guest.Cluster, Node: node, Boot: a.Guest.Boot}, Number: a.Number, Step: a.Step,
+			Node:        substrate.Ref{Cluster: a.Guest.Cluster, Node: node, Boot: a.Guest.Boot},
+			Number:      a.Number,
+			Step:        a.Step,
 			Stage:       remote.Stage(a.Stage),
-			Description: a.Description, Address: a.Address, Why: a.Why,
+			Description: a.Description,
+			Address:     a.Address,
+			Why:         a.Why,
 		}
 		now, err := tx.Now(ctx)
 		if err != nil {

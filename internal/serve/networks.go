@@ -37,7 +37,7 @@ type networks struct {
 	troubles map[string]string // by network: why its machines are not served
 }
 
-func newTestbed(k *controller, watch *monitor.Monitor) *networks {
+func newNetworks(k *controller, watch *monitor.Monitor) *networks {
 	files := bootFiles{images: k.images, binary: k.Binary, agent: sync.OnceValues(func() (protocol.Blob, error) {
 		return blobOf(k.Binary)
 	})}

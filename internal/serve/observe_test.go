@@ -43,7 +43,7 @@ func observed(t *testing.T) (*controller, api.About) {
 	}
 	t.Cleanup(func() { _ = k.db.Close() }) // a test may have closed it
 	engine := kinds.NewEngine(k.owner, life.Deps{DB: k.db}, k.Log)
-	y := newTestbed(k, monitor.New(k.db, nil, k.owner, k.Log))
+	y := newNetworks(k, monitor.New(k.db, nil, k.owner, k.Log))
 	about := k.about(engine, y)
 	k.registerMetrics(engine, y, about)
 	return k, about

@@ -27,9 +27,16 @@ func filterSenders(links *netlink.Handle, link netlink.Link, segment int) error 
 		return fmt.Errorf("make a place for a filter (kernel module sch_ingress): %w", err)
 	}
 	filter := &netlink.BpfFilter{
-		FilterAttrs: netlink.FilterAttrs{LinkIndex: at, Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Priority: 1,
-			Protocol: unix.ETH_P_ALL},
-		Fd: program.FD(), Name: "muster-senders", DirectAction: true,
+		FilterAttrs: netlink.FilterAttrs{
+			LinkIndex: at,
+			Parent:    netlink.HANDLE_MIN_INGRESS,
+			Handle:    1,
+			Priority:  1,
+			Protocol:  unix.ETH_P_ALL,
+		},
+		Fd:           program.FD(),
+		Name:         "muster-senders",
+		DirectAction: true,
 	}
 	if err := links.FilterReplace(filter); err != nil {
 		return fmt.Errorf("filter senders (kernel module cls_bpf): %w", err)
