@@ -72,8 +72,15 @@ func (r *responder) run(ctx context.Context, address string) error {
 	if err != nil {
 		return fmt.Errorf("answer measurements of the network: %w", err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
-	defer stop()
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { _ = listener.Close(); close(closed) })
+	defer func() { // the address is free when run has returned
+		if stop() {
+			_ = listener.Close()
+		} else {
+			<-closed
+		}
+	}()
 	var sessions sync.WaitGroup
 	defer sessions.Wait()
 	const atOnce = 16 // one is served, the others are told so
