@@ -31,32 +31,39 @@ import (
 func TestDatabasesOfEveryEarlierVersionGoOn(t *testing.T) {
 	names := core.Migrations()
 	kindstest.Each(t, func(t *testing.T, url string) {
-		for version := range names {
-			of := url + fmt.Sprint(version)
-			if strings.Contains(url, "://") {
-				of = kindstest.EmptyPostgres(t)
-			}
-			t.Run(names[version], func(t *testing.T) { goesOn(t, of, names[:version+1]) })
+		then := url + "then" // goes through all versions; each is copied
+		if strings.Contains(url, "://") {
+			then = kindstest.EmptyPostgres(t)
+		}
+		for i := range names {
+			step(t, then, names[i], int64(i+1))
+			t.Run(names[i], func(t *testing.T) { goesOn(t, kindstest.Copy(t, then), names[:i+1]) })
 		}
 	})
 }
 
+// step brings a database to one version more, with rows of its time.
+func step(t *testing.T, url, name string, version int64) {
+	t.Helper()
+	raw := kindstest.RawDatabase(t, url)
+	rows, err := os.ReadFile(filepath.Join("testdata", "rows", name+".sql"))
+	if err != nil {
+		t.Fatalf("migration %s has no rows of its time: %v", name, err)
+	}
+	if err := core.MigrateTo(t.Context(), raw, strings.Contains(url, "://"), version); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := raw.ExecContext(t.Context(), string(rows)); err != nil {
+		t.Fatalf("rows of %s: %v", name, err)
+	}
+	if err := raw.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func goesOn(t *testing.T, url string, names []string) {
 	ctx := t.Context()
-	shared := strings.Contains(url, "://")
 	raw := kindstest.RawDatabase(t, url)
-	for i, name := range names {
-		if err := core.MigrateTo(ctx, raw, shared, int64(i+1)); err != nil {
-			t.Fatal(err)
-		}
-		rows, err := os.ReadFile(filepath.Join("testdata", "rows", name+".sql"))
-		if err != nil {
-			t.Fatalf("migration %s has no rows of its time: %v", name, err)
-		}
-		if _, err := raw.ExecContext(ctx, string(rows)); err != nil {
-			t.Fatalf("rows of %s: %v", name, err)
-		}
-	}
 	before := count(t, raw)
 	for table, n := range before {
 		if n == 0 && !slices.Contains([]string{"site_key", "authority"}, table) { // those are filled by the program alone

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -28,6 +30,24 @@ func RawDatabase(t *testing.T, url string) *sql.DB {
 		t.Fatal(err)
 	}
 	return db
+}
+
+// Copy returns the URL of a copy of a database that nobody uses now, for the length of a test.
+func Copy(t *testing.T, url string) string {
+	t.Helper()
+	if at, ok := strings.CutPrefix(url, "postgres://postgres@/"); ok {
+		name, _, _ := strings.Cut(at, "?")
+		return database(t, name)
+	}
+	rows, err := os.ReadFile(url)
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	if err == nil {
+		err = os.WriteFile(copied, rows, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return copied
 }
 
 // Update runs f in one transaction, which must succeed.
