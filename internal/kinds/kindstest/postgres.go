@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sys/unix"
 
 	"muster/internal/kinds"
 )
@@ -97,7 +98,7 @@ func startServer(programs string, as *syscall.Credential) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "muster-pg-") // t.TempDir is too long for a socket's path
+	dir, err := os.MkdirTemp(memory(), "muster-pg-") // t.TempDir is too long for a socket's path
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +116,17 @@ func startServer(programs string, as *syscall.Credential) (*server, error) {
 		return nil, err
 	}
 	return s, s.start()
+}
+
+// memory is a folder that is no disk's: a database of Muster is a thousand files, and on a disk they are half of what it costs to
+// make and to drop one. Where there is none it is "", for the system's folder of temporary files.
+func memory() string {
+	const shared = "/dev/shm"
+	var room unix.Statfs_t
+	if err := unix.Statfs(shared, &room); err != nil || room.Type != unix.TMPFS_MAGIC || room.Bavail*uint64(room.Bsize) < 2<<30 {
+		return ""
+	}
+	return shared
 }
 
 func (s *server) data() string { return filepath.Join(s.dir, "data") }
@@ -150,9 +162,8 @@ func (s *server) start() error {
 	defer func() { _ = log.Close() }()
 	s.keeper = exec.Command("sh", "-c", keeper, "keeper", s.dir, filepath.Join(s.programs, "postgres"), "-D", s.data(), "-k",
 		s.dir,
-		"-c", "listen_addresses=", "-c", "max_connections=200", "-c", "autovacuum=off", "-c", "fsync=off", "-c",
-		"full_page_writes=off",
-		"-c", "wal_level=minimal", "-c", "max_wal_senders=0")
+		"-c", "listen_addresses=", "-c", "max_connections=200", "-c", "autovacuum=off", "-c", "fsync=off",
+		"-c", "full_page_writes=off", "-c", "wal_level=minimal", "-c", "max_wal_senders=0", "-c", "max_wal_size=128MB")
 	s.keeper.Dir, s.keeper.Stdout, s.keeper.Stderr = s.dir, log, log
 	s.keeper.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setsid: true} // a terminal's signals are not for it
 	if s.pipe, err = s.keeper.StdinPipe(); err != nil {
