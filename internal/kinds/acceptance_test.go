@@ -104,6 +104,7 @@ func TestASlowNodeIsMeasuredThreeTimesAndThenReplaced(t *testing.T) {
 }
 
 func TestWithoutASpareASlowNodeStaysOut(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 5)
 	s.judging()
 	s.limit(func(l *substrate.Deadlines) { l.Quarantine = time.Hour })
@@ -126,6 +127,7 @@ func TestWithoutASpareASlowNodeStaysOut(t *testing.T) {
 }
 
 func TestTheBestOfThreeTestsCounts(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 5)
 	s.judging()
 	s.measure = func(n node.Node) float64 {
@@ -157,6 +159,7 @@ func TestTheBestOfThreeTestsCounts(t *testing.T) {
 }
 
 func TestWhoIsNotJudgedIsHandedOverAsItIs(t *testing.T) {
+	t.Parallel()
 	for name, settings := range map[string]func(*inventory.Acceptance){
 		"shared CPUs":     func(a *inventory.Acceptance) { a.Judge = inventory.JudgeMachines },
 		"nobody":          func(a *inventory.Acceptance) { a.Judge = inventory.JudgeNothing },
@@ -197,6 +200,7 @@ func TestWhoIsNotJudgedIsHandedOverAsItIs(t *testing.T) {
 }
 
 func TestASlowHeadIsNotRefused(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 5)
 	s.judging()
 	s.measure = func(n node.Node) float64 {
@@ -216,6 +220,7 @@ func TestASlowHeadIsNotRefused(t *testing.T) {
 }
 
 func TestANodeThatDoesNotMeasureItselfIsReplaced(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 3)
 	s.judging()
 	s.limit(func(l *substrate.Deadlines) { l.Test = 0 }) // nobody measures, and nobody waits
@@ -238,6 +243,7 @@ func TestANodeThatDoesNotMeasureItselfIsReplaced(t *testing.T) {
 }
 
 func TestANodeOnSharedCPUsIsReadyBeforeItHasMeasuredItself(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 2)
 	s.judging()
 	s.deps.Acceptance.Judge = inventory.JudgeMachines

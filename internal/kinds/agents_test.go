@@ -139,7 +139,7 @@ func (t *fakeAgents) agent(ctx context.Context, tx *core.Tx, c cluster.Cluster, 
 		if n.Desired == node.Absent || renewed {
 			report.Checks = append(report.Checks, protocol.Check{Name: string(protocol.PauseHalt), OK: true, Text: "done"})
 		}
-		if err := runHook(ctx, tx, c.ID); err != nil {
+		if _, err := runHook(ctx, tx, c.ID); err != nil {
 			return err
 		}
 		news = news || n.Seen.Revision != c.Revision || len(n.Seen.Checks) != len(report.Checks)

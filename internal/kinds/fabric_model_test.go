@@ -166,7 +166,7 @@ func (l *loom) agents() {
 		nodes, err := node.List(ctx, tx)
 		for _, n := range nodes {
 			if err == nil {
-				err = l.play(ctx, tx, n)
+				_, err = l.play(ctx, tx, n)
 			}
 		}
 		return errors.Join(err, host.Listen(ctx, tx, "", "loom"))

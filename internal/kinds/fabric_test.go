@@ -120,17 +120,15 @@ func (w *weave) machineOf(cluster, nodeID string) (m machine.Machine) {
 
 func (w *weave) wait(what string, ok func(ctx context.Context, tx *core.Tx) (bool, error)) {
 	w.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		is := false
+	if !w.eventually(func() (is bool) {
 		w.view(func(ctx context.Context, tx *core.Tx) (err error) {
 			is, err = ok(ctx, tx)
 			return err
 		})
-		if is {
-			return
-		}
+		return is
+	}) {
+		w.Fatalf("waited in vain: %s", what)
 	}
-	w.Fatalf("waited in vain: %s", what)
 }
 
 func TestClustersComeAndGoWithPartitionsOfTheirOwn(t *testing.T) {
@@ -178,6 +176,7 @@ func (w *weave) untilDeleted(id string, free int) {
 }
 
 func TestANodeBootsOnlyWhenItsPortWasSeenWithItsKey(t *testing.T) {
+	t.Parallel()
 	w := newWeave(t, t.TempDir()+"/db", 3)
 	w.run(1)
 	w.untilFree(3)
@@ -217,6 +216,7 @@ func TestANodeBootsOnlyWhenItsPortWasSeenWithItsKey(t *testing.T) {
 }
 
 func TestAMachineIsGivenOnOnlyWhenItsPortWasSeenWithoutTheKey(t *testing.T) {
+	t.Parallel()
 	w := newWeave(t, t.TempDir()+"/db", 2)
 	w.run(1)
 	w.untilFree(2)
@@ -301,6 +301,7 @@ func TestARoguePortEndsItsOwnNodeAlone(t *testing.T) {
 }
 
 func TestAManagerThatLetsAllInEndsNoNode(t *testing.T) {
+	t.Parallel()
 	w := newWeave(t, t.TempDir()+"/db", 6)
 	w.run(1)
 	w.untilFree(6)

@@ -114,11 +114,9 @@ func (s *fixture) machine(name string) (m machine.Machine) {
 
 func (s *fixture) awaitMachine(name, what string, ok func(machine.Machine) bool) {
 	s.Helper()
-	for end := time.Now().Add(5 * time.Minute); !ok(s.machine(name)); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			m := s.machine(name)
-			s.Fatalf("machine %s is not %s: %s (%s), it has %+v", name, what, m.Phase, m.Reason, m.Allocation)
-		}
+	if !s.eventually(func() bool { return ok(s.machine(name)) }) {
+		m := s.machine(name)
+		s.Fatalf("machine %s is not %s: %s (%s), it has %+v", name, what, m.Phase, m.Reason, m.Allocation)
 	}
 }
 
@@ -189,6 +187,7 @@ func TestGuestsComeAndGoWithTheirNodes(t *testing.T) {
 }
 
 func TestAGuestThatFailsIsReplacedAndItsHostIsLookedAt(t *testing.T) {
+	t.Parallel()
 	s, g := newGuestFixture(t, t.TempDir()+"/db", 1, 2)
 	s.run(1)
 	s.untilFree(1)
@@ -214,6 +213,7 @@ func TestAGuestThatFailsIsReplacedAndItsHostIsLookedAt(t *testing.T) {
 }
 
 func TestAHostThatRefusesIsPassedBy(t *testing.T) {
+	t.Parallel()
 	s, g := newGuestFixture(t, t.TempDir()+"/db", 1, 2)
 	g.refuses = "hv1"
 	s.run(1)
@@ -260,6 +260,7 @@ func TestWhatAHostGivesIsWhatItsGuestHas(t *testing.T) {
 }
 
 func TestAGuestThatGotWhatAnotherWasPromisedEnds(t *testing.T) {
+	t.Parallel()
 	s, g := newGuestFixture(t, t.TempDir()+"/db", 2, 2)
 	s.run(1)
 	s.untilFree(2)
@@ -278,6 +279,7 @@ func TestAGuestThatGotWhatAnotherWasPromisedEnds(t *testing.T) {
 }
 
 func TestAHostThatIsSetApartLosesItsGuests(t *testing.T) {
+	t.Parallel()
 	s, _ := newGuestFixture(t, t.TempDir()+"/db", 1, 2)
 	s.run(1)
 	s.untilFree(1)
@@ -300,6 +302,7 @@ func TestAHostThatIsSetApartLosesItsGuests(t *testing.T) {
 }
 
 func TestAHostLeavesServiceWhenItsGuestsHaveGone(t *testing.T) {
+	t.Parallel()
 	s, _ := newGuestFixture(t, t.TempDir()+"/db", 1, 1)
 	s.run(1)
 	s.untilFree(1)

@@ -137,59 +137,87 @@ func (s *fixture) run(engines int) (stop func()) {
 	return stop
 }
 
-// fakeAgents plays every agent: a node that runs joins and is well, and the head's Slurm follows what the agents would be told.
-func (s *fixture) fakeAgents(ctx context.Context) {
+// follow looks at once, then after commits, and now and then: what a substrate or a test holds changes without one.
+func (s *fixture) follow(ctx context.Context, look func()) {
 	for ctx.Err() == nil {
-		err := s.db.Update(ctx, func(tx *core.Tx) error {
-			nodes, err := node.List(ctx, tx)
-			if err != nil {
-				return err
-			}
-			for _, n := range nodes {
-				if err := s.play(ctx, tx, n); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil && ctx.Err() == nil {
-			s.Error(err)
-			return
-		}
+		changed := s.db.Changed()
+		look()
 		select {
+		case <-changed:
+			time.Sleep(2 * time.Millisecond) // several commits are one look
+		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
-		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
 
-func (s *fixture) play(ctx context.Context, tx *core.Tx, n node.Node) error {
+// eventually waits until ok says so. It gives up after minutes.
+func (s *fixture) eventually(ok func() bool) (done bool) {
+	ctx, cancel := context.WithTimeout(s.Context(), 5*time.Minute)
+	defer cancel()
+	s.follow(ctx, func() {
+		if done = ok(); done {
+			cancel()
+		}
+	})
+	return done
+}
+
+// errIdle ends a transaction that has nothing to write: it is no news then.
+var errIdle = errors.New("nothing to say")
+
+// fakeAgents plays every agent: a node that runs joins and is well, and the head's Slurm follows what the agents would be told.
+func (s *fixture) fakeAgents(ctx context.Context) {
+	s.follow(ctx, func() {
+		err := s.db.Update(ctx, func(tx *core.Tx) error {
+			nodes, err := node.List(ctx, tx)
+			idle := true
+			for i := 0; i < len(nodes) && err == nil; i++ {
+				var said bool
+				said, err = s.play(ctx, tx, nodes[i])
+				idle = idle && !said
+			}
+			if err == nil && idle {
+				return errIdle
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, errIdle) && ctx.Err() == nil {
+			s.Error(err)
+		}
+	})
+}
+
+// play says what a node's agent has to say now, if it has.
+func (s *fixture) play(ctx context.Context, tx *core.Tx, n node.Node) (said bool, err error) {
 	refs, err := s.substrate.List(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	runs := false
 	for _, r := range refs {
 		runs = runs || r.Node == n.ID && r.Boot == n.Boot
 	}
 	if s.mute != nil && s.mute(n) {
-		return nil
+		return false, nil
 	}
 	if woken := n.Phase == node.Joining && n.Seen.Boot != n.Boot; runs && (n.Phase == node.Booting || woken) {
 		if _, err := node.UseToken(ctx, tx, n.ID, n.Boot, "key"); err != nil {
-			return err
+			return false, err
 		}
 		if err := node.SaveReport(ctx, tx, n.ID,
 			protocol.Report{Boot: n.Boot, Checks: []protocol.Check{{Name: "munge", OK: true}}}); err != nil {
-			return err
+			return false, err
 		}
 		tx.Wake(node.Kind, n.ID)
+		said = true
 	}
 	if done, err := s.playTest(ctx, tx, n); done || err != nil {
-		return err
+		return done, err
 	}
 	if n.Role == protocol.Head {
-		return s.playPause(ctx, tx, n, runs)
+		paused, err := s.playPause(ctx, tx, n, runs)
+		return said || paused, err
 	}
 	var row *protocol.NodeState
 	if runs && n.Phase != core.Releasing && n.Phase != core.Failed {
@@ -201,9 +229,9 @@ func (s *fixture) play(ctx context.Context, tx *core.Tx, n node.Node) error {
 	}
 	if (row == nil) != (n.Seen.Scheduler == nil) || row != nil && *row != *n.Seen.Scheduler {
 		tx.Wake(node.Kind, n.ID)
-		return node.SaveScheduler(ctx, tx, n.ID, row)
+		return true, node.SaveScheduler(ctx, tx, n.ID, row)
 	}
-	return nil
+	return said, nil
 }
 
 func (s *fixture) update(f func(context.Context, *core.Tx) error) {
@@ -264,16 +292,16 @@ func (s *fixture) until(id, what string, ok func(cluster.Cluster, []node.Node) b
 	s.Helper()
 	var c cluster.Cluster
 	var nodes []node.Node
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	if s.eventually(func() bool {
 		s.view(func(ctx context.Context, tx *core.Tx) (err error) {
 			if c, err = cluster.Get(ctx, tx, id); err == nil {
 				nodes, err = node.Of(ctx, tx, id)
 			}
 			return err
 		})
-		if ok(c, nodes) {
-			return
-		}
+		return ok(c, nodes)
+	}) {
+		return
 	}
 	for _, n := range nodes {
 		s.Logf("node %s on %s: %s %s", n.Name, n.Machine, n.Phase, n.Reason)
@@ -292,8 +320,9 @@ func (s *fixture) untilReady(id string, nodes int) {
 func (s *fixture) untilClean(id string) {
 	s.Helper()
 	s.until(id, "deleted", func(c cluster.Cluster, _ []node.Node) bool { return c.Phase == core.Deleted && c.Receipt != nil })
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		busy := ""
+	busy := ""
+	if !s.eventually(func() bool {
+		busy = ""
 		s.view(func(ctx context.Context, tx *core.Tx) error {
 			machines, err := machine.List(ctx, tx)
 			for _, m := range machines {
@@ -303,12 +332,9 @@ func (s *fixture) untilClean(id string) {
 			}
 			return err
 		})
-		if busy == "" {
-			break
-		}
-		if time.Now().After(deadline) {
-			s.Fatal("a machine did not come back: ", busy)
-		}
+		return busy == ""
+	}) {
+		s.Fatal("a machine did not come back: ", busy)
 	}
 	refs, _ := s.substrate.List(context.Background())
 	shared, _ := s.substrate.ListShared(context.Background())
@@ -338,7 +364,7 @@ func TestAClusterIsMadeScaledAndDeleted(t *testing.T) {
 
 func (s *fixture) untilFree(n int) {
 	s.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	if !s.eventually(func() bool {
 		free := 0
 		s.view(func(ctx context.Context, tx *core.Tx) error {
 			machines, err := machine.List(ctx, tx)
@@ -349,14 +375,14 @@ func (s *fixture) untilFree(n int) {
 			}
 			return err
 		})
-		if free == n {
-			return
-		}
+		return free == n
+	}) {
+		s.Fatalf("%d machines did not become free", n)
 	}
-	s.Fatalf("%d machines did not become free", n)
 }
 
 func TestANameKeepsItsAddressWhenItComesBack(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 6)
 	s.run(1)
 	s.untilFree(6)
@@ -387,6 +413,7 @@ func TestANameKeepsItsAddressWhenItComesBack(t *testing.T) {
 }
 
 func TestANodeThatDiesIsReplacedAndItsMachineExamined(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 4)
 	s.run(1)
 	s.untilFree(4)
@@ -423,6 +450,7 @@ func TestANodeThatDiesIsReplacedAndItsMachineExamined(t *testing.T) {
 }
 
 func TestANodeWhoseAgentIsSilentBootsAgainThenMovesToAnotherMachine(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 4)
 	s.limit(func(l *substrate.Deadlines) { l.Boot = 500 * time.Millisecond })
 	bad := ""
@@ -454,6 +482,7 @@ func TestANodeWhoseAgentIsSilentBootsAgainThenMovesToAnotherMachine(t *testing.T
 }
 
 func TestFailedStartsAreTriedAgain(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 3)
 	s.run(1)
 	s.untilFree(3)
@@ -471,6 +500,7 @@ func TestFailedStartsAreTriedAgain(t *testing.T) {
 }
 
 func TestTooLittleCapacityIsRefusedWithNumbersAndChangesNothing(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 3)
 	s.run(1)
 	s.untilFree(3)

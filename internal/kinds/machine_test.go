@@ -44,11 +44,8 @@ func (s *fixture) onlyMachine() (newMachine func() machine.Machine, inPhase func
 	}
 	inPhase = func(p core.Phase) {
 		s.Helper()
-		for end := time.Now().Add(5 * time.Minute); newMachine().Phase != p || newMachine().
-			ToInspect; time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(end) {
-				s.Fatalf("the machine is %s (%s), not %s", newMachine().Phase, newMachine().Reason, p)
-			}
+		if !s.eventually(func() bool { m := newMachine(); return m.Phase == p && !m.ToInspect }) {
+			s.Fatalf("the machine is %s (%s), not %s", newMachine().Phase, newMachine().Reason, p)
 		}
 	}
 	ask = func() {
@@ -59,6 +56,7 @@ func (s *fixture) onlyMachine() (newMachine func() machine.Machine, inPhase func
 }
 
 func TestAFailedInspectionAnswersWhoeverAskedForIt(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 1)
 	b := &brittle{}
 	b.broken.Store(true)
@@ -96,6 +94,7 @@ func (d *doors) Inspect(ctx context.Context, i substrate.Inspection) (substrate.
 
 // TestAUserLeftInABMCKeepsTheMachineApart until an operator has looked: neither time nor another inspection makes it clean.
 func TestAUserLeftInABMCKeepsTheMachineApart(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 1)
 	d := &doors{}
 	are := func(users ...string) { d.users.Store(&users) }
@@ -164,6 +163,7 @@ func (r *reluctant) Rest(context.Context, inventory.Machine) (string, error) {
 
 // TestAMachineThatGoesOffIsWaitedForInItsRow: that is no failure, holds no worker, and is told once.
 func TestAMachineThatGoesOffIsWaitedForInItsRow(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 1)
 	r := &reluctant{}
 	provider := s.deps.Providers["local"]
@@ -172,11 +172,8 @@ func TestAMachineThatGoesOffIsWaitedForInItsRow(t *testing.T) {
 	s.run(1)
 	newMachine, inPhase, ask := s.onlyMachine()
 	inPhase(machine.Available)
-	for end := time.Now().Add(5 * time.Minute); !strings.HasPrefix(newMachine().Reason, "passed") ||
-		!r.rested.Load(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it is %s: %s", newMachine().Phase, newMachine().Reason)
-		}
+	if !s.eventually(func() bool { return strings.HasPrefix(newMachine().Reason, "passed") && r.rested.Load() }) {
+		t.Fatalf("it is %s: %s", newMachine().Phase, newMachine().Reason)
 	}
 	ask()
 	inPhase(machine.Available)

@@ -141,6 +141,7 @@ func TestTheGuestsOfADrainedHostMoveAndStayReady(t *testing.T) {
 }
 
 func TestAMoveThatACrashCutOffIsEndedByTheNextController(t *testing.T) {
+	t.Parallel()
 	s, m := newMovingFixture(t, t.TempDir()+"/db")
 	stop := s.run(1)
 	_, before := s.onHV1()
@@ -170,6 +171,7 @@ func TestAMoveThatACrashCutOffIsEndedByTheNextController(t *testing.T) {
 }
 
 func TestAGuestThatCannotMoveStaysAndHoldsNothingElsewhere(t *testing.T) {
+	t.Parallel()
 	s, m := newMovingFixture(t, t.TempDir()+"/db")
 	s.run(1)
 	id, before := s.onHV1()
@@ -241,6 +243,7 @@ func TestAGuestOnItsWayIsNotGivenUp(t *testing.T) {
 }
 
 func TestAGuestThatEndsOnItsWayIsReplaced(t *testing.T) {
+	t.Parallel()
 	s, m := newMovingFixture(t, t.TempDir()+"/db")
 	s.run(1)
 	id, before := s.onHV1()
@@ -269,6 +272,7 @@ func TestAGuestThatEndsOnItsWayIsReplaced(t *testing.T) {
 }
 
 func TestWhereGuestsDoNotMoveTheyAreReplaced(t *testing.T) {
+	t.Parallel()
 	s, _ := newGuestFixture(t, t.TempDir()+"/db", 1, 2)
 	s.run(1)
 	id, before := s.onHV1()
@@ -284,6 +288,7 @@ func TestWhereGuestsDoNotMoveTheyAreReplaced(t *testing.T) {
 }
 
 func TestWithoutRoomElsewhereGuestsStay(t *testing.T) {
+	t.Parallel()
 	s, _ := newMovingFixture(t, t.TempDir()+"/db")
 	s.run(1)
 	id, nodes := s.onHV1()
@@ -304,6 +309,7 @@ func TestWithoutRoomElsewhereGuestsStay(t *testing.T) {
 }
 
 func TestAClusterIsDeletedAlthoughAMoveDoesNotEnd(t *testing.T) {
+	t.Parallel()
 	s, m := newMovingFixture(t, t.TempDir()+"/db")
 	s.run(1)
 	id, _ := s.onHV1()
@@ -320,6 +326,7 @@ func TestAClusterIsDeletedAlthoughAMoveDoesNotEnd(t *testing.T) {
 
 // Another controller may have begun a move, of which one without guests of its own knows nothing.
 func TestAControllerThatMovesNoGuestsSaysSo(t *testing.T) {
+	t.Parallel()
 	s, _ := newGuestFixture(t, t.TempDir()+"/db", 1, 2)
 	s.run(1)
 	id, _ := s.onHV1()

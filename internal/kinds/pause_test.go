@@ -19,39 +19,40 @@ import (
 )
 
 // playPause is the head's part in a pause, and before a new boot, as protocol describes it.
-func (s *fixture) playPause(ctx context.Context, tx *core.Tx, n node.Node, runs bool) error {
+func (s *fixture) playPause(ctx context.Context, tx *core.Tx, n node.Node, runs bool) (said bool, err error) {
 	c, err := cluster.Get(ctx, tx, n.Cluster)
 	renewed := n.Renew && n.Phase == node.Draining
 	pausing := c.Phase == cluster.Pausing && (n.Phase == core.Ready || n.Phase == node.Draining)
 	if err != nil || !runs || !renewed && !pausing {
-		return err
+		return false, err
 	}
-	if err := runHook(ctx, tx, c.ID); err != nil {
-		return err
+	if said, err = runHook(ctx, tx, c.ID); err != nil {
+		return false, err
 	}
 	checks := []protocol.Check{{Name: "munge", OK: true}}
 	if n.Desired == node.Absent || renewed {
 		checks = append(checks, protocol.Check{Name: string(protocol.PauseHalt), OK: true, Text: "done"})
 	}
 	if n.Seen.Revision == c.Revision && slices.Equal(n.Seen.Checks, checks) {
-		return nil
+		return said, nil
 	}
 	tx.Wake(node.Kind, n.ID)
 	tx.Wake(cluster.Kind, c.ID)
-	return node.SaveReport(ctx, tx, n.ID, protocol.Report{Boot: n.Boot, Revision: c.Revision, Checks: checks})
+	return true, node.SaveReport(ctx, tx, n.ID, protocol.Report{Boot: n.Boot, Revision: c.Revision, Checks: checks})
 }
 
 // runHook is what a head does of its cluster's system tasks.
-func runHook(ctx context.Context, tx *core.Tx, cluster string) error {
+func runHook(ctx context.Context, tx *core.Tx, cluster string) (ran bool, err error) {
 	tasks, err := task.OnHead(ctx, tx, cluster)
 	for _, t := range tasks {
 		if err == nil && t.System() && t.Said.Stage == "" {
 			zero := 0
 			tx.Wake("cluster", cluster)
+			ran = true
 			err = task.Save(ctx, tx, cluster, t.ID, task.Said{Stage: protocol.TaskEnded, Outcome: protocol.TaskOK, Exit: &zero})
 		}
 	}
-	return err
+	return ran, err
 }
 
 func (s *fixture) pause(id string) {
@@ -155,6 +156,7 @@ func TestAPausedClusterGivesItsMachinesAwayAndComesBackOnOthers(t *testing.T) {
 }
 
 func TestAPausedClusterTakesChangesForLaterAndCanBeDeleted(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 6)
 	s.run(1)
 	s.untilFree(6)
@@ -177,6 +179,7 @@ func TestAPausedClusterTakesChangesForLaterAndCanBeDeleted(t *testing.T) {
 }
 
 func TestAPauseThatIsCalledOffOrOvertakenByADelete(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 6)
 	s.run(1)
 	s.untilFree(6)
@@ -219,6 +222,7 @@ func TestAPauseRightAfterAResumeGivesTheMachinesBack(t *testing.T) {
 }
 
 func TestAPauseWhoseHeadIsDeadDoesNotWaitForIt(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 4)
 	s.limit(func(l *substrate.Deadlines) { l.Halt, l.KillGrace = 500*time.Millisecond, 500*time.Millisecond })
 	s.run(1)

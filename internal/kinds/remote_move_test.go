@@ -150,6 +150,7 @@ func TestTheGuestsOfADrainedMachineOfTheRackMove(t *testing.T) {
 }
 
 func TestAGuestOfTheRackThatCannotMoveStaysAndSaysWhy(t *testing.T) {
+	t.Parallel()
 	s, m, id := newRemoteFixture(t, t.TempDir()+"/db")
 	m.mu.Lock()
 	m.fails = fmt.Errorf("%w: hypervisor r1: the way was blocked", substrate.ErrStays)
@@ -180,6 +181,7 @@ func TestAGuestOfTheRackThatCannotMoveStaysAndSaysWhy(t *testing.T) {
 }
 
 func TestAGuestOfTheRackThatIsToEndOnItsWayIsForgottenThere(t *testing.T) {
+	t.Parallel()
 	s, m, id := newRemoteFixture(t, t.TempDir()+"/db")
 	m.mu.Lock()
 	m.fails = fmt.Errorf("%w: it is copied", substrate.ErrUnderway)
@@ -199,6 +201,7 @@ func TestAGuestOfTheRackThatIsToEndOnItsWayIsForgottenThere(t *testing.T) {
 
 // A free machine becomes a hypervisor for a guest that is new, and not for one that could move: that one is replaced.
 func TestWithoutAnotherHypervisorOfTheRackGuestsAreReplaced(t *testing.T) {
+	t.Parallel()
 	s, r := newRackFixture(t, t.TempDir()+"/db", 1, 2, nil)
 	provider := s.deps.Providers["vm"]
 	provider.Mover = &remoteMovers{rack: r, asked: map[string]int{}}
@@ -216,6 +219,7 @@ func TestWithoutAnotherHypervisorOfTheRackGuestsAreReplaced(t *testing.T) {
 
 // Whatever becomes of each move, at last the host is empty, its cluster whole, and each guest holds a part of one host.
 func TestADrainOfTheRackEndsWhateverBecomesOfItsMoves(t *testing.T) {
+	t.Parallel()
 	for range 3 {
 		s, m, id := newRemoteFixture(t, t.TempDir()+"/db")
 		seed := uint64(time.Now().UnixNano())

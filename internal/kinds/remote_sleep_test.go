@@ -149,6 +149,7 @@ func TestAClusterOnHypervisorsOfTheRackSleepsAndGoesOnWhereItWas(t *testing.T) {
 }
 
 func TestAHypervisorThatIsDrainedWaitsForTheGuestsThatSleepThere(t *testing.T) {
+	t.Parallel()
 	s, _ := newRemoteSleepingFixture(t, t.TempDir()+"/db", nil)
 	s.run(1)
 	id, before := s.spread()
@@ -171,6 +172,7 @@ func TestAHypervisorThatIsDrainedWaitsForTheGuestsThatSleepThere(t *testing.T) {
 }
 
 func TestGuestsWhoseHypervisorIsLostWhileTheySleepAreReplacedAtTheResume(t *testing.T) {
+	t.Parallel()
 	s, a := newRemoteSleepingFixture(t, t.TempDir()+"/db", func(l *substrate.Deadlines) { l.Silence = 500 * time.Millisecond })
 	s.run(1)
 	id, before := s.spread()
@@ -198,6 +200,7 @@ func TestGuestsWhoseHypervisorIsLostWhileTheySleepAreReplacedAtTheResume(t *test
 
 // Its guests may be awake or not: nobody knows, and nobody ever will.
 func TestAHypervisorThatIsLostWhileItsGuestsFallAsleepKeepsNoPauseUp(t *testing.T) {
+	t.Parallel()
 	s, a := newRemoteSleepingFixture(t, t.TempDir()+"/db", func(l *substrate.Deadlines) { l.Silence = 500 * time.Millisecond })
 	s.run(1)
 	s.settled(1, "r1", "r2")
@@ -227,6 +230,7 @@ func TestAHypervisorThatIsLostWhileItsGuestsFallAsleepKeepsNoPauseUp(t *testing.
 }
 
 func TestMemoryThatIsNotWrittenInTimeIsGivenUp(t *testing.T) {
+	t.Parallel()
 	s, a := newRemoteSleepingFixture(t, t.TempDir()+"/db", nil)
 	s.limitGuests(func(l *substrate.Deadlines) { l.Move, l.KillGrace = 2*time.Second, 100*time.Millisecond })
 	s.run(1)

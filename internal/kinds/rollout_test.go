@@ -177,6 +177,7 @@ func TestAnotherImageReachesNodeByNodeOnTheirMachinesTheHeadLast(t *testing.T) {
 }
 
 func TestMoreNodesAreDownAtATimeIfTheFileAllowsIt(t *testing.T) {
+	t.Parallel()
 	s := newRolloutFixture(t, t.TempDir()+"/db", 7)
 	s.run(1)
 	s.untilFree(7)
@@ -191,6 +192,7 @@ func TestMoreNodesAreDownAtATimeIfTheFileAllowsIt(t *testing.T) {
 }
 
 func TestANodeWithJobsDrainsUntilTheyEndAndTheOthersDoNotWaitBehindIt(t *testing.T) {
+	t.Parallel()
 	s := newRolloutFixture(t, t.TempDir()+"/db", 4)
 	s.run(1)
 	s.untilFree(4)
@@ -241,6 +243,7 @@ func TestARolloutStopsAtTheFirstNodeThatDoesNotComeUpAndGoesBackOrOn(t *testing.
 }
 
 func TestASecondApplyDuringARolloutChangesItsAim(t *testing.T) {
+	t.Parallel()
 	s := newRolloutFixture(t, t.TempDir()+"/db", 5)
 	s.run(1)
 	s.untilFree(5)
@@ -259,6 +262,7 @@ func TestASecondApplyDuringARolloutChangesItsAim(t *testing.T) {
 }
 
 func TestANodeThatDrainsForARolloutThatIsTakenBackGoesOnWithoutANewBoot(t *testing.T) {
+	t.Parallel()
 	s := newRolloutFixture(t, t.TempDir()+"/db", 3)
 	s.run(1)
 	s.untilFree(3)
@@ -275,6 +279,7 @@ func TestANodeThatDrainsForARolloutThatIsTakenBackGoesOnWithoutANewBoot(t *testi
 }
 
 func TestNodesThatDieDuringARolloutComeBackWithTheNewImageAndCountAsDown(t *testing.T) {
+	t.Parallel()
 	s := newRolloutFixture(t, t.TempDir()+"/db", 6)
 	s.run(1)
 	s.untilFree(6)

@@ -229,6 +229,7 @@ func TestAHeadThatIsLostIsReplacedAloneThoughNoNodeIsWellWithoutIt(t *testing.T)
 }
 
 func TestADrainingNodeThatFallsSilentDoesNotHang(t *testing.T) {
+	t.Parallel()
 	h := newHeart(t, t.TempDir()+"/db", 5)
 	id := h.create("hello", 3)
 	h.untilReady(id, 3)
@@ -298,6 +299,7 @@ func (h *heart) look(n node.Node) {
 }
 
 func TestTheLastToBeHeardAfterAnAlarmHasItsTimeToo(t *testing.T) {
+	t.Parallel()
 	h := newHeart(t, t.TempDir()+"/db", 6)
 	id := h.create("hello", 4)
 	h.untilReady(id, 4)
@@ -368,6 +370,7 @@ func TestAControllerDoesNotTakeItsOwnDeafnessForTheirs(t *testing.T) {
 }
 
 func TestReplacementsOfManyWaitUntilItIsCalm(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 12)
 	s.limit(func(l *substrate.Deadlines) { l.Calm = 2 * time.Second })
 	s.run(1)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"muster/internal/admission"
 	"muster/internal/core"
@@ -53,16 +52,15 @@ func (s *fixture) createFrom(name, snapshotID string) (id string) {
 func (s *fixture) untilSnapshot(id string, phase core.Phase) snapshot.Snapshot {
 	s.Helper()
 	var now snapshot.Snapshot
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	if !s.eventually(func() bool {
 		s.view(func(ctx context.Context, tx *core.Tx) (err error) {
 			now, err = snapshot.Get(ctx, tx, id)
 			return err
 		})
-		if now.Phase == phase {
-			return now
-		}
+		return now.Phase == phase
+	}) {
+		s.Fatalf("snapshot %s is not %s: %s %s", now.Name, phase, now.Phase, now.Reason)
 	}
-	s.Fatalf("snapshot %s is not %s: %s %s", now.Name, phase, now.Phase, now.Reason)
 	return now
 }
 
@@ -112,6 +110,7 @@ func TestACopyOfAClusterBeginsWithWhatWasSaved(t *testing.T) {
 }
 
 func TestASnapshotThatDoesNotFitOrComesTooLateFailsAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 3)
 	s.run(1)
 	s.untilFree(3)
@@ -148,15 +147,13 @@ func TestASnapshotThatDoesNotFitOrComesTooLateFailsAndLeavesNothing(t *testing.T
 }
 
 func TestWhatNobodyWantsOfSnapshotsIsSweptAway(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 1)
 	if _, err := s.substrate.Save(t.Context(), "c1", "forgotten", func(int64) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	s.run(1)
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if left, _ := s.substrate.Snapshots(t.Context()); len(left) == 0 {
-			return
-		}
+	if !s.eventually(func() bool { left, _ := s.substrate.Snapshots(t.Context()); return len(left) == 0 }) {
+		t.Error("it is still there")
 	}
-	t.Error("it is still there")
 }

@@ -243,6 +243,7 @@ func TestABudgetWarnsThenPausesAndSaysHowToGoOn(t *testing.T) {
 }
 
 func TestABudgetThatWarnsPausesNothing(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 3)
 	s.charge(1)
 	s.run(1)
@@ -264,6 +265,7 @@ func TestABudgetThatWarnsPausesNothing(t *testing.T) {
 }
 
 func TestAProjectsLimitsPauseAllItsClusters(t *testing.T) {
+	t.Parallel()
 	for name, project := range map[string]inventory.Project{
 		"budget":     {Budget: inventory.Budget{Monthly: inventory.Price{Micros: 4e6, Currency: "EUR"}}},
 		"node-hours": {Quota: inventory.Quota{NodeHours: new(0)}},
@@ -329,6 +331,7 @@ func TestNewPricesHoldFromTheMomentTheyAreKnown(t *testing.T) {
 }
 
 func TestWhatAClusterKeepsIsMeteredUntilItsEndAlsoWhilePaused(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 2)
 	s.admission.Catalogue.Tariff.Storage = inventory.Price{Micros: 20_000, Currency: "EUR"}
 	s.run(1)

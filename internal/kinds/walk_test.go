@@ -58,6 +58,7 @@ const (
 // TestRandomOperationsKeepEveryPromise repeats a walk with MUSTER_SEED, and lengthens it with MUSTER_OPERATIONS.
 // What happens at the same time is up to the machine, so the same seed asks for the same things, not at the same instants.
 func TestRandomOperationsKeepEveryPromise(t *testing.T) {
+	t.Parallel()
 	kindstest.Each(t, func(t *testing.T, url string) {
 		seed, operations := setting(t, "MUSTER_SEED", uint64(time.Now().UnixNano())), setting(t, "MUSTER_OPERATIONS", 50)
 		t.Logf("MUSTER_SEED=%d MUSTER_OPERATIONS=%d", seed, operations)

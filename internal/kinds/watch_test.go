@@ -46,6 +46,7 @@ func (l *logbook) lines(t *testing.T) (all []map[string]any) {
 }
 
 func TestEveryStepIsCountedAndEveryLineSaysWhom(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, filepath.Join(t.TempDir(), "db"), 4)
 	s.deps.Telemetry = telemetry.New("test")
 	s.db.Telemetry = s.deps.Telemetry
@@ -123,6 +124,7 @@ func TestEveryStepIsCountedAndEveryLineSaysWhom(t *testing.T) {
 
 // TestEveryPhaseOfEveryKindHasItsHandler compares the engine's tables with how the kinds are defined.
 func TestEveryPhaseOfEveryKindHasItsHandler(t *testing.T) {
+	t.Parallel()
 	w := newWeave(t, t.TempDir()+"/db", 1)
 	handled := kinds.NewEngine("e1", w.deps, slog.New(slog.DiscardHandler)).Handled()
 	for _, d := range w.db.Living() {

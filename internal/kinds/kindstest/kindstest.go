@@ -26,10 +26,10 @@ func Each(t *testing.T, test func(t *testing.T, url string)) {
 	})
 }
 
-// Either runs a test on one of the two, on which does not matter to it: on the same each time, and about half of the tests on
-// each. With
-// MUSTER_TEST_DATABASES=both it is Each.
+// Either runs a test on one of the two, beside other tests; on which does not matter to it: on the same each time, and about half
+// of the tests on each. With MUSTER_TEST_DATABASES=both it is Each.
 func Either(t *testing.T, test func(t *testing.T, url string)) {
+	t.Parallel()
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(t.Name()))
 	switch {
