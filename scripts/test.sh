@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# All tests as one stream of JSON, for gotestsum. As many runs of `go test` go on at a time as there are cores, and of those that
-# mostly wait twice as many; those that take longest first. What each says comes out in one piece when it has ended. Runs of packages
-# that make networks, mounts and machines have a lane each: a network and mounts of their own. Arguments go to `go test`.
+# All tests as one stream of JSON, for gotestsum. As many runs of `go test` go on at a time as there are cores, and more while those
+# leave cores idle; those that take longest first. What each says comes out in one piece when it has ended. Runs of packages that
+# make networks, mounts and machines have a lane each: a network and mounts of their own. Arguments go to `go test`.
 #
 # If the last two arguments are -test.run=… and a package, this test alone is run: so gotestsum repeats one that failed.
 #
@@ -13,8 +13,6 @@ GO=${GO:-go}
 lane='^muster/(internal/(kit/netns|rack|noded|hostd|boot|drivers/(power|switch|substrate))|test)(/|$)'
 # Without goroutines there is nothing for the race detector to watch, and it makes searches ten times longer.
 pure='^muster/internal/(door/access|drivers/scheduler/gpus|inventory|kinds/meter/usage|kit/printable|place(/.*)?|spec)$'
-# What computes for less than half of its time: for machines that boot, for nodes that are lost, for an answer that nobody gives.
-waits='^muster/(internal/(core|noded|rack|serve|drivers/substrate/local)|test/(attack|bootattack|crash|e2e|fabric))$'
 # The longest, in this order. The others take seconds each, and are one run of each kind, which takes minutes.
 long=(noded boot/firststage kinds drivers/substrate/vm api rack serve core drivers/substrate/local boot/netboot)
 long=("${long[@]/#/muster/internal/}")
@@ -68,31 +66,42 @@ if [[ ${*: -2:1} == -test.run=* ]]; then
 	exit
 fi
 
-# A core has two places. A run takes both, or one if it mostly waits.
-status=0 free=$((2 * $(nproc)))
-declare -A taken # places, by the run's process
-ended() {        # waits for one run
-	local process one
-	wait -n -p process
-	one=$?
-	((one > status)) && status=$one
-	((free += taken[$process]))
-	unset "taken[$process]"
+# idle sets left to the percentage of the cores' time that nobody has used since it was called before.
+idle() {
+	local user nice system unused iowait irq softirq steal all
+	read -r _ user nice system unused iowait irq softirq steal _ </proc/stat
+	all=$((user + nice + system + unused + iowait + irq + softirq + steal))
+	left=$((all > allBefore ? 100 * (unused - unusedBefore) / (all - allBefore) : 0))
+	allBefore=$all unusedBefore=$unused
 }
+
+# A run begins when fewer go on than there are cores, or when a look finds that the last seconds had a quarter of the cores' time to
+# spare. Many tests mostly wait: for machines that boot, for nodes that are lost, for an answer that nobody gives.
 packages=$(queue) || exit 2
 mapfile -t queued <<<"$packages"
-while ((${#queued[@]})); do
-	for i in "${!queued[@]}"; do # the first that there is room for
-		[[ ${queued[i]} =~ $waits ]] && places=1 || places=2
-		((places <= free)) || continue
+cores=$(nproc) most=$((3 * $(nproc))) running=0 next=0 status=0
+left=0 allBefore=0 unusedBefore=0 look=
+while ((next < ${#queued[@]} || running)); do
+	if ((next < ${#queued[@]} && (running < cores || running < most && left > 25))); then
 		# shellcheck disable=SC2086 # names of packages hold no spaces
-		run ${queued[i]} -- "$@" &
-		taken[$!]=$places
-		((free -= places))
-		unset "queued[i]"
-		continue 2
-	done
-	ended
+		run ${queued[next]} -- "$@" &
+		((running += 1, next += 1, left = 0))
+		continue
+	fi
+	if [[ ! $look ]] && ((next < ${#queued[@]})); then
+		idle
+		left=0
+		sleep 4 &>/dev/null &
+		look=$!
+	fi
+	wait -n -p process
+	one=$?
+	if [[ $process == "$look" ]]; then
+		look=
+		idle
+		continue
+	fi
+	((running -= 1, one > status)) && status=$one
 done
-while ((${#taken[@]})); do ended; done
+[[ ! $look ]] || kill "$look"
 exit "$status"
