@@ -126,7 +126,8 @@ func (r *rack) Remove(ctx context.Context, ref substrate.Ref) error {
 	return r.guestProvider.Remove(ctx, ref)
 }
 
-// play has the agents of hypervisors report until ctx ends: news at once. As the monitor does it wakes who waits for what they say.
+// play has the agents of hypervisors report until ctx ends: news at once. As the monitor does it wakes who waits for what they
+// say.
 func (r *rack) play(ctx context.Context) error {
 	var last time.Time
 	for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
