@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -88,16 +87,10 @@ func findImage(store *images.Store, digest string) (images.Image, error) {
 	return images.Image{}, err
 }
 
-// blobOf describes a file by its content.
-func blobOf(path string) (protocol.Blob, error) {
-	var b protocol.Blob
-	file, err := os.Open(path)
-	if err != nil {
-		return b, err
-	}
-	defer file.Close()
+// blobOf describes content.
+func blobOf(content io.Reader) (b protocol.Blob, err error) {
 	hash := sha256.New()
-	b.Size, err = io.Copy(hash, file)
+	b.Size, err = io.Copy(hash, content)
 	b.Digest = "sha256:" + hex.EncodeToString(hash.Sum(nil))
 	return b, err
 }

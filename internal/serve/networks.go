@@ -38,9 +38,7 @@ type networks struct {
 }
 
 func newNetworks(k *controller, watch *monitor.Monitor) *networks {
-	files := bootFiles{images: k.images, binary: k.Binary, agent: sync.OnceValues(func() (protocol.Blob, error) {
-		return blobOf(k.Binary)
-	})}
+	files := bootFiles{images: k.images, agent: sync.OnceValues(func() (agentFile, error) { return openAgent(k.Binary) })}
 	return &networks{
 		controller: k, watch: watch, files: files, init: sync.OnceValues(initramfs.Archive),
 		boots:    &monitor.Boots{DB: k.db, Authority: k.authority, Images: files, Telemetry: k.telemetry},
@@ -194,8 +192,31 @@ func (y *networks) network(ctx context.Context, n inventory.Network) error {
 // bootFiles are the images as machines that boot are told of them.
 type bootFiles struct {
 	images *images.Store
-	binary string                        // path of this program
-	agent  func() (protocol.Blob, error) // the same
+	agent  func() (agentFile, error)
+}
+
+// agentFile is this program, which becomes the agent. It stays open: while the controller runs, its path may get another one.
+type agentFile struct {
+	protocol.Blob
+	file *os.File
+}
+
+// openAgent opens a program for as long as this process runs.
+func openAgent(path string) (agentFile, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return agentFile{}, err
+	}
+	a := agentFile{file: file}
+	if a.Blob, err = blobOf(file); err != nil {
+		file.Close()
+	}
+	return a, err
+}
+
+// open opens it once more, to be read from its beginning.
+func (a agentFile) open() (*os.File, error) {
+	return os.Open(fmt.Sprintf("/proc/self/fd/%d", a.file.Fd()))
 }
 
 func (f bootFiles) Inspector() (string, error) {
@@ -213,7 +234,7 @@ func (f bootFiles) BootFiles(digest string) (monitor.BootFiles, error) {
 	}
 	agent, err := f.agent()
 	return monitor.BootFiles{
-		Root: protocol.Blob{Digest: image.Digest, Size: image.Size}, Agent: agent, Kernel: image.Kernel.Digest,
+		Root: protocol.Blob{Digest: image.Digest, Size: image.Size}, Agent: agent.Blob, Kernel: image.Kernel.Digest,
 		Drivers: image.Drivers.Digest,
 	}, err
 }
@@ -221,7 +242,7 @@ func (f bootFiles) BootFiles(digest string) (monitor.BootFiles, error) {
 // Blob opens the file of a digest: of an image, or this program, which becomes the agent.
 func (f bootFiles) Blob(digest string) (netboot.Blob, error) {
 	if agent, err := f.agent(); err == nil && digest == agent.Digest {
-		return os.Open(f.binary)
+		return agent.open()
 	}
 	return f.images.Blob(digest)
 }
