@@ -16,6 +16,7 @@ import (
 // effort is what a test may cost.
 type effort struct {
 	cpus        int           // that take part; 0: all
+	shared      bool          // with others: rates are taken of the time for which the test has had a CPU
 	arrays      int64         // bytes of a CPU's part of each of triad's arrays, at most: each is touched before it is used
 	compute     time.Duration // each of these: about so long
 	bandwidth   time.Duration
@@ -29,7 +30,7 @@ type effort struct {
 func effortFor(brief bool) effort {
 	if brief {
 		return effort{
-			cpus: 1, arrays: 256 << 10, compute: time.Millisecond, bandwidth: time.Millisecond,
+			cpus: 1, shared: true, arrays: 256 << 10, compute: time.Millisecond, bandwidth: time.Millisecond,
 			roundTrips: 10, waitForPeer: 100 * time.Millisecond,
 		}
 	}
@@ -190,13 +191,17 @@ func processors(ctx context.Context, e effort, limit int64) []protocol.Measure {
 	}
 	size, _ := measure.ArraySize(len(cpus), caches, free)
 	size = min(size, e.arrays*int64(len(cpus)))
+	clock := measure.Wall()
+	if e.shared {
+		clock = measure.Own()
+	}
 	memory := protocol.Measure{Quantity: protocol.MemoryBandwidth}
-	gbs, err := measure.Triad(ctx, cpus, size, e.bandwidth)
+	gbs, err := measure.Triad(ctx, cpus, size, clock, e.bandwidth)
 	if memory.Value = gbs; err != nil {
 		memory = protocol.Measure{Quantity: protocol.MemoryBandwidth, Why: err.Error()}
 	}
 	total := 0.0
-	for _, rate := range measure.Hashes(ctx, cpus, e.compute) {
+	for _, rate := range measure.Hashes(ctx, cpus, clock, e.compute) {
 		total += rate
 	}
 	return []protocol.Measure{memory, {Quantity: protocol.ComputeRate, Value: total / 1000}}

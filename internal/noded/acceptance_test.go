@@ -73,6 +73,13 @@ func TestANodeMeasuresItselfOnceForEachNumber(t *testing.T) {
 	})
 }
 
+// TestABriefTestIsOfTheNodeAndNotOfItsNeighbours: it runs beside them, and one that is held shall feel what a job would.
+func TestABriefTestIsOfTheNodeAndNotOfItsNeighbours(t *testing.T) {
+	if !effortFor(true).shared || effortFor(false).shared {
+		t.Errorf("brief: %+v; else: %+v", effortFor(true), effortFor(false))
+	}
+}
+
 func TestWhatCannotBeMeasuredSaysWhy(t *testing.T) {
 	tester := newTester(0, newReporter(1, nil), &console{out: &safeBuffer{}})
 	var result protocol.TestResult

@@ -20,7 +20,7 @@ func rateCPUs(ctx context.Context, cpus []int, within time.Duration) rates {
 	if within < checkLeast {
 		return rates{cpus, make([]float64, len(cpus))}
 	}
-	return rates{cpus, measure.Hashes(ctx, cpus, within)}
+	return rates{cpus, measure.Hashes(ctx, cpus, measure.Wall(), within)}
 }
 
 // thousands is all CPUs' rate together, in thousands a second.
@@ -75,7 +75,7 @@ func (m *machine) triad(ctx context.Context, cpus []int, within time.Duration) b
 	}
 	size, small := measure.ArraySize(len(cpus), m.LastLevelCaches(), int64(m.Memory("MemAvailable"))<<20)
 	result := bandwidth{mib: size >> 20, small: small}
-	result.gbs, result.impossible = measure.Triad(ctx, cpus, size, within)
+	result.gbs, result.impossible = measure.Triad(ctx, cpus, size, measure.Wall(), within)
 	return result
 }
 

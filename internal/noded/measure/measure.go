@@ -54,28 +54,50 @@ func OnEachCPU(cpus []int, prepare func(i int), run func(i int)) {
 	done.Wait()
 }
 
+// Clock is a time that only grows, such as a rate is taken of. It is read on the thread that computes.
+type Clock func() time.Duration
+
+// Wall is everybody's time. A rate by it is what a program gets, beside whatever else the CPU does.
+func Wall() Clock {
+	began := time.Now()
+	return func() time.Duration { return time.Since(began) }
+}
+
+// Own is the time for which the thread has had a CPU. A rate by it is what the CPU can, however much of it others take.
+func Own() Clock {
+	return func() time.Duration {
+		var t unix.Timespec
+		_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) // fails for no clock that Linux has
+		return time.Duration(t.Nano())
+	}
+}
+
 const hashedBlock = 1024 // bytes
 
-// Hashes is how many blocks of 1 KiB each CPU puts through SHA-256 a second, all CPUs at the same time, for about so long.
-func Hashes(ctx context.Context, cpus []int, within time.Duration) []float64 {
+// Hashes is how many blocks of 1 KiB each CPU puts through SHA-256 a second, all CPUs at the same time, for about so long by
+// this clock.
+func Hashes(ctx context.Context, cpus []int, clock Clock, within time.Duration) []float64 {
 	second := make([]float64, len(cpus))
-	OnEachCPU(cpus, func(int) {}, func(i int) { second[i] = hashRate(ctx, within) })
+	OnEachCPU(cpus, func(int) {}, func(i int) { second[i] = hashRate(ctx, clock, within) })
 	return second
 }
 
-func hashRate(ctx context.Context, within time.Duration) float64 {
+func hashRate(ctx context.Context, clock Clock, within time.Duration) float64 {
 	const between = 64 // blocks, from one look at the clock to the next
 	var block [hashedBlock]byte
-	count := 0
-	began := time.Now()
-	for time.Since(began) < within && ctx.Err() == nil {
+	count, began, took := 0, clock(), time.Duration(0)
+	for took < within && ctx.Err() == nil {
 		for range between {
 			sum := sha256.Sum256(block[:])
 			copy(block[:], sum[:]) // the next depends on it: nothing can be left out
 		}
 		count += between
+		took = clock() - began
 	}
-	return float64(count) / time.Since(began).Seconds()
+	if took == 0 {
+		return 0
+	}
+	return float64(count) / took.Seconds()
 }
 
 const (
@@ -100,8 +122,8 @@ func ArraySize(cpus int, caches, free int64) (size int64, small bool) {
 // (J. D. McCalpin, "Memory Bandwidth and Machine Balance in Current High Performance Computers", IEEE TCCA Newsletter,
 // December 1995; www.cs.virginia.edu/stream). Each CPU has its own part of the arrays, of size bytes each, and touches it
 // first, so that it is on the same NUMA node. Unlike STREAM, which reports the best of ten passes, this is the mean over
-// about within.
-func Triad(ctx context.Context, cpus []int, size int64, within time.Duration) (gbs float64, err error) {
+// about within, by this clock.
+func Triad(ctx context.Context, cpus []int, size int64, clock Clock, within time.Duration) (gbs float64, err error) {
 	elements := size / float / int64(len(cpus))
 	if elements < 1 {
 		return 0, fmt.Errorf("arrays of %d bytes are too small: there is no free memory", size)
@@ -116,12 +138,12 @@ func Triad(ctx context.Context, cpus []int, size int64, within time.Duration) (g
 			if failed[i] != nil {
 				return
 			}
-			began := time.Now()
+			began := clock()
 			a, b, c := arrays[i][0], arrays[i][1], arrays[i][2]
 			for took[i] < within && ctx.Err() == nil {
 				triadPass(a, b, c, 3)
 				moved[i] += float64(elements * triadPasses)
-				took[i] = time.Since(began)
+				took[i] = clock() - began
 			}
 		})
 	for i := range cpus {
