@@ -117,8 +117,10 @@ type Plan struct {
 	from    *snapshot.Snapshot // that a new cluster gets its files from; nil: none
 	current *cluster.Cluster   // nil for a new one
 	release []node.Node
-	rolls   bool   // it says anew what nodes boot
-	again   string // what is done to a rollout that there was, in words
+	rolls   bool        // it says anew what nodes boot
+	again   string      // what is done to a rollout that there was, in words
+	keep    []node.Node // that were to go, and stay
+	awaits  *awaited    // machines that are not free yet; nil: it needs none
 }
 
 // Placed is a node with its machine.
@@ -323,7 +325,7 @@ func possible(changes []spec.Change) error {
 	return nil
 }
 
-// lowestFree chooses machines for the members that are missing and prices the whole.
+// place chooses machines for the members that are missing and prices the whole.
 func (a *Admission) place(ctx context.Context, tx *core.Tx, plan *Plan, missing []member) error {
 	if err := cluster.LockAdmission(ctx, tx); err != nil {
 		return err
@@ -336,6 +338,7 @@ func (a *Admission) place(ctx context.Context, tx *core.Tx, plan *Plan, missing 
 	if err != nil {
 		return err
 	}
+	machines = plan.awaits.ready(machines)
 	if err := a.term(now, plan, machines); err != nil {
 		return err
 	}
@@ -389,12 +392,6 @@ func (a *Admission) place(ctx context.Context, tx *core.Tx, plan *Plan, missing 
 		}
 	}
 	return a.drivable(plan)
-}
-
-func noKernel(image Image, machine string) *Refusal {
-	return refuse(Invalid, "image-cannot-boot", "image", fmt.Sprintf("image %s has no kernel, so machine %s cannot boot it",
-		image.Name, machine),
-		"`muster images build` makes one with a kernel")
 }
 
 // Refill reserves machines for the members of a cluster that have no node: after a failure, or when a name had to wait

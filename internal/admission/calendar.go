@@ -56,7 +56,7 @@ func (a *Admission) Calendar(ctx context.Context, tx *core.Tx, now time.Time, ma
 			continue
 		}
 		one := calendar.Machine{Machine: m.Machine}
-		if h, held := holder[m.ID]; held {
+		if h, held := holder[m.ID]; held && m.Holder != "" {
 			one.By, one.Until = h.Cluster, now.Add(a.caps(m.Machine).Turnaround)
 			if owner := living[h.Cluster]; !h.Leaves && owner.Desired == core.Present &&
 				(owner.EndsAt.IsZero() || owner.Returned().After(one.Until)) {

@@ -186,7 +186,7 @@ func (a *Admission) shortage(short *place.Shortage, members []member, machines [
 	if counts["free"] >= asked {
 		text += fmt.Sprintf(" of which %d are needed by other classes", counts["free"]-short.Free)
 	}
-	for _, state := range []string{"in use", "being prepared", "quarantined", "in maintenance"} {
+	for _, state := range []string{"in use", beingPrepared, "quarantined", "in maintenance"} {
 		if counts[state] > 0 {
 			text += fmt.Sprintf(", %d %s", counts[state], state)
 		}
@@ -204,6 +204,9 @@ func (a *Admission) shortage(short *place.Shortage, members []member, machines [
 	return refuse(NoCapacity, "no-capacity", path, text, hint)
 }
 
+// beingPrepared is the availability of a machine between two clusters, or before its first.
+const beingPrepared = "being prepared"
+
 // availability is a machine's state in the words of a shortage.
 func availability(m machine.Machine) string {
 	switch {
@@ -216,5 +219,5 @@ func availability(m machine.Machine) string {
 	case m.Holder != "", m.HostsOnDemand() && (m.Phase == machine.Reserved || m.Phase == machine.InUse): // by its guests
 		return "in use"
 	}
-	return "being prepared"
+	return beingPrepared
 }

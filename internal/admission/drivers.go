@@ -51,3 +51,9 @@ func (a *Admission) drives(image Image, role protocol.Role, class string, m inve
 	}
 	return refuse(Invalid, "image-without-driver", "image", reason, hint)
 }
+
+func noKernel(image Image, machine string) *Refusal {
+	return refuse(Invalid, "image-cannot-boot", "image", fmt.Sprintf("image %s has no kernel, so machine %s cannot boot it",
+		image.Name, machine),
+		"`muster images build` makes one with a kernel")
+}

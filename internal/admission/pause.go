@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,40 +59,116 @@ func (a *Admission) losesHead(ctx context.Context, tx *core.Tx, c cluster.Cluste
 }
 
 // Resume plans the return of a paused cluster: all its nodes, under their old names, on machines that are free now, or, of
-// those that sleep, where they are. The
-// plan of one that is not paused has nothing in it.
+// those that sleep, where they are. Where machines that are being prepared would do, the plan adds no node yet: those come as
+// after a failure, by Refill. One that is still pausing calls the pause off, and has its own machines back.
+// The plan of one that is not paused has nothing in it.
 func (a *Admission) Resume(ctx context.Context, tx *core.Tx, c cluster.Cluster) (*Plan, error) {
-	plan := &Plan{Spec: c.Spec, current: &c}
 	switch {
 	case c.Desired == core.ToDelete:
 		return nil, beingDeleted(c)
 	case c.Desired == core.Present:
-		return plan, nil
-	case c.Phase != cluster.Paused:
-		return nil, refuse(Conflict, "still-pausing", "", fmt.Sprintf("cluster %s is still pausing: %s", c.Name, c.Reason),
+		return &Plan{Spec: c.Spec, current: &c}, nil
+	case c.Phase != cluster.Paused && c.KeepsMemory:
+		return nil, refuse(Conflict, "still-pausing", "", fmt.Sprintf("cluster %s is still being suspended: %s", c.Name, c.Reason),
 			"resume it when it is paused; `muster pause "+c.Name+" --wait` waits until then")
 	}
 	nodes, err := node.Of(ctx, tx, c.ID)
 	if err != nil {
 		return nil, err
 	}
-	plan.image = a.exactly(c.Spec.Image, c.Image)
+	var staying, kept []node.Node
+	leaving := map[string]bool{}
+	for _, n := range nodes {
+		switch {
+		case n.Stays():
+			n.Desired = core.Present
+			kept = append(kept, n)
+			staying = append(staying, n)
+		case n.Desired == core.Present:
+			staying = append(staying, n)
+		default:
+			leaving[n.ID] = true
+		}
+	}
 	wanted := c
 	wanted.Desired = core.Present
-	shape := shapeOf(wanted, nodes)
-	var missing []member
-	plan.release = shape.release
-	for _, n := range shape.release { // the cluster's file has changed while they slept
-		plan.Release = append(plan.Release, n.Name)
+	shape := shapeOf(wanted, staying)
+	plan := func() *Plan {
+		plan := &Plan{Spec: c.Spec, current: &c, image: a.exactly(c.Spec.Image, c.Image), release: shape.release,
+			keep: kept}
+		for _, n := range shape.release { // the cluster's file has changed while they slept
+			plan.Release = append(plan.Release, n.Name)
+		}
+		return plan
 	}
-	for _, n := range nodes {
-		if n.Asleep() && n.Desired == core.Present && !slices.Contains(plan.Release, n.Name) {
+	var missing []member
+	for _, n := range staying {
+		if n.Asleep() && !slices.ContainsFunc(shape.release, func(r node.Node) bool { return r.ID == n.ID }) {
 			missing = append(missing, member{Name: n.Name, Role: n.Role, Queue: n.Queue, Class: n.Class,
 				path: "queues[" + n.Queue + "].max", vm: n.VM, wakes: &n})
 		}
 	}
-	// Those that sleep can wake on one host each, and come first there.
-	return plan, a.place(ctx, tx, plan, append(missing, shape.missing...))
+	sleepers := len(missing)
+	missing = append(missing, shape.missing...) // those that sleep can wake on one host each, and come first there
+	now := plan()
+	if len(leaving) == 0 { // else names are not free yet
+		err = a.place(ctx, tx, now, missing)
+		if refused, _ := asRefusal(err); sleepers > 0 || refused == nil || refused.Kind != NoCapacity {
+			return now, err
+		}
+	}
+	soon := plan()
+	soon.awaits = &awaited{leaving: leaving, machines: map[string]bool{}}
+	if late := a.place(ctx, tx, soon, missing); late != nil {
+		return now, cmp.Or(err, late)
+	}
+	soon.await()
+	return soon, nil
+}
+
+// awaited is what a cluster that resumes waits for.
+type awaited struct {
+	leaving  map[string]bool // IDs of its nodes of before, which go
+	machines map[string]bool // IDs of those that are being prepared, and of those of its nodes of before
+	text     string
+}
+
+// ready are machines as they are once those that are being prepared, and those that the cluster's own nodes leave, are free. A
+// machine that is suspect may turn out unfit, and a hypervisor is not given as a whole.
+func (w *awaited) ready(machines []machine.Machine) []machine.Machine {
+	if w == nil {
+		return machines
+	}
+	machines = slices.Clone(machines)
+	for i := range machines {
+		m := &machines[i]
+		left := w.leaving[m.Holder]
+		switch {
+		case left && m.IsGuest():
+			m.Allocation = nil // what it has of its host is free then
+		case m.IsGuest() || m.Hosts || m.Suspect != "" || m.Desired != machine.ForService:
+		case left || availability(*m) == beingPrepared:
+			w.machines[m.ID] = true
+			m.Phase, m.Holder = machine.Available, ""
+		}
+	}
+	return machines
+}
+
+// await makes a plan that counts on machines that are not free one that takes none yet, and says what it waits for.
+func (p *Plan) await() {
+	waits := 0
+	for _, placed := range p.Add {
+		if p.awaits.machines[placed.Machine.ID] || placed.guest != nil && p.awaits.machines[placed.Machine.Host] {
+			waits++
+		}
+	}
+	p.awaits.text = "waits for " + words.Count(waits, "machine") + " to be prepared"
+	if waits == 0 {
+		p.awaits.text = "waits for " + words.Count(len(p.awaits.leaving), "node") + " of before to go"
+	}
+	p.Add, p.Lays = nil, nil
+	p.Messages = append(p.Messages, "it "+p.awaits.text)
 }
 
 // noMemoryDisk says that the host on which a node sleeps cannot have it now. No other can: its memory is there.
@@ -117,6 +194,11 @@ func (a *Admission) CarryOutResume(ctx context.Context, tx *core.Tx, p *Plan, by
 	if err := cluster.WantPresent(ctx, tx, id); err != nil {
 		return cluster.Cluster{}, err
 	}
+	for _, n := range p.keep {
+		if err := node.WantStay(ctx, tx, n.ID); err != nil {
+			return cluster.Cluster{}, err
+		}
+	}
 	for _, n := range p.release {
 		if err := node.WantAbsent(ctx, tx, n.ID, 0); err != nil {
 			return cluster.Cluster{}, err
@@ -126,8 +208,19 @@ func (a *Admission) CarryOutResume(ctx context.Context, tx *core.Tx, p *Plan, by
 		return cluster.Cluster{}, err
 	}
 	tx.Log(core.Event{Type: "cluster.requested", Project: p.Spec.Project, ClusterID: id, Cluster: p.Spec.Name,
-		Text: fmt.Sprintf("resume with %s, by %s", words.Count(len(p.Add), "machine"), by)})
+		Text: "resume" + p.resumption() + ", by " + by})
 	return cluster.Get(ctx, tx, id)
+}
+
+// resumption says what a resume begins with.
+func (p *Plan) resumption() string {
+	switch {
+	case p.awaits != nil:
+		return ", " + p.awaits.text
+	case p.current.Phase != cluster.Paused:
+		return ", the pause is called off"
+	}
+	return " with " + words.Count(len(p.Add), "machine")
 }
 
 func beingDeleted(c cluster.Cluster) *Refusal {

@@ -56,8 +56,9 @@ func (a *app) resume() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "resume NAME",
 		Short: "Bring a paused cluster back",
-		Long: `Resume a paused cluster on machines that are free now, with the same names, addresses, keys, /home and queued jobs. If there are too
-few machines, it is refused with what is missing (exit code 3), and the cluster stays paused.`,
+		Long: `Resume a paused cluster on machines that are free now, with the same names, addresses, keys, /home and queued
+jobs. It waits for machines that are being prepared, up to an hour. If there are too few machines, it is refused with what is
+missing (exit code 3), and the cluster stays paused. For a cluster that is still pausing, it calls the pause off.`,
 		Example: `  muster resume hello --wait
   muster resume cfd --dry-run`,
 		Args:              cobra.ExactArgs(1),

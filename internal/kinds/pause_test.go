@@ -3,8 +3,10 @@ package kinds_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,9 +15,12 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/life"
+	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
 	"muster/internal/noded/protocol"
+	"muster/internal/spec"
 )
 
 // playPause is the head's part in a pause, and before a new boot, as protocol describes it.
@@ -262,7 +267,6 @@ func TestControllersThatComeAndGoFinishAPauseAndAResume(t *testing.T) {
 			time.Sleep(wait)
 			again()
 			s.untilPaused(id)
-			s.untilFree(5) // else a resume is refused, rightly: a machine is being prepared
 			if err := s.resume(id); err != nil {
 				t.Fatal(err)
 			}
@@ -272,5 +276,127 @@ func TestControllersThatComeAndGoFinishAPauseAndAResume(t *testing.T) {
 		}
 		s.remove(id)
 		s.untilClean(id)
+	})
+}
+
+// slow is an inspector that says nothing while it is held.
+type slow struct {
+	inspector
+	held atomic.Bool
+}
+
+func (i *slow) Inspect(ctx context.Context, asked substrate.Inspection) (substrate.Inspected, error) {
+	if i.held.Load() {
+		return substrate.Inspected{}, nil
+	}
+	return i.inspector.Inspect(ctx, asked)
+}
+
+// inspectedBy has the machines inspected by another inspector; before run.
+func (s *fixture) inspectedBy(i substrate.Inspector) {
+	provider := s.deps.Providers["local"]
+	provider.Inspector = i
+	s.deps.Providers = map[string]life.Provider{"local": provider}
+}
+
+// pausedBeside is a paused cluster of 2 nodes, whose 3 machines are being prepared.
+func (s *fixture) pausedBeside(i *slow) (id string) {
+	s.Helper()
+	s.inspectedBy(i)
+	s.run(1)
+	s.untilFree(3)
+	id = s.create("hello", 2)
+	s.untilReady(id, 2)
+	s.substrate.Write(id, "a file in /home")
+	s.pause(id)
+	s.untilPaused(id)
+	s.untilFree(3)
+	i.held.Store(true)
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		machines, err := machine.List(ctx, tx)
+		for _, m := range machines {
+			if err == nil {
+				err = machine.AskInspection(ctx, tx, m.ID)
+			}
+		}
+		return err
+	})
+	s.untilFree(0)
+	return id
+}
+
+func TestAResumeWaitsForMachinesThatAreBeingPrepared(t *testing.T) {
+	kindstest.Either(t, func(t *testing.T, url string) {
+		s := newFixture(t, url, 3)
+		i := &slow{}
+		id := s.pausedBeside(i)
+		if err := s.resume(id); err != nil {
+			t.Fatal(err)
+		}
+		s.until(id, "waiting for its machines", func(c cluster.Cluster, nodes []node.Node) bool {
+			return c.Phase == cluster.Resuming && len(nodes) == 0 && strings.HasSuffix(c.Reason, "; waits for machines") &&
+				strings.Contains(c.Short, "0 free, 3 being prepared")
+		})
+		if told := s.told(id, "cluster.requested"); !slices.Contains(told, "resume, waits for 3 machines to be prepared, by admin") {
+			t.Errorf("%q", told)
+		}
+		if _, err := s.ask("other", 1, spec.Lease{}); err == nil {
+			t.Error("another cluster got the machines that were waited for")
+		}
+		i.held.Store(false)
+		s.untilReady(id, 2)
+		if got := s.substrate.Read(id); got != "a file in /home" {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+func TestAResumeForWhichNoMachineComesIsCalledOff(t *testing.T) {
+	kindstest.Either(t, func(t *testing.T, url string) {
+		s := newFixture(t, url, 3)
+		s.limit(func(l *substrate.Deadlines) { l.Inspection = 100 * time.Hour })
+		id := s.pausedBeside(&slow{})
+		if err := s.resume(id); err != nil {
+			t.Fatal(err)
+		}
+		s.until(id, "waiting", func(c cluster.Cluster, _ []node.Node) bool { return c.Phase == cluster.Resuming && c.Short != "" })
+		s.clock.Advance(2 * time.Hour)
+		if c := s.untilPaused(id); c.Desired != cluster.ToPause || c.Short != "" ||
+			!strings.HasPrefix(c.Reason, "its resume is called off after 1h: head.class: class service: 1 more asked, 0 free") {
+			t.Errorf("it is to be %s: %s (lacks %q)", c.Desired, c.Reason, c.Short)
+		}
+	})
+}
+
+func TestAResumeRightAfterAPauseBringsTheClusterBack(t *testing.T) {
+	kindstest.Either(t, func(t *testing.T, url string) {
+		s := newFixture(t, url, 3)
+		s.run(1)
+		s.untilFree(3)
+		id := s.create("hello", 2)
+		s.untilReady(id, 2)
+		for _, phase := range []core.Phase{core.Ready, node.Draining, core.Releasing, "gone"} { // of its first node
+			s.pause(id)
+			s.until(id, string(phase), func(c cluster.Cluster, nodes []node.Node) bool {
+				at := slices.IndexFunc(nodes, func(n node.Node) bool { return n.Name == "n1" })
+				if phase == "gone" {
+					return at < 0
+				}
+				return at >= 0 && (nodes[at].Phase == phase || phase != core.Ready && nodes[at].Desired == node.Absent)
+			})
+			if err := s.resume(id); err != nil {
+				t.Fatal(err)
+			}
+			s.untilReady(id, 2)
+			slots, _ := s.places(id)
+			if names := slices.Sorted(maps.Keys(slots)); !slices.Equal(names, []string{"head", "n1", "n2"}) {
+				t.Errorf("resumed while its first node was %s, it has %q", phase, names)
+			}
+		}
+		for _, text := range s.told(id, "node.phase") {
+			if strings.Contains(text, "no longer wanted") {
+				t.Errorf("its head went without a word to the scheduler: %s", text)
+			}
+		}
 	})
 }

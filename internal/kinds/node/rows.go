@@ -261,6 +261,21 @@ func WantAbsent(ctx context.Context, tx *core.Tx, id string, drainFor time.Durat
 	return nil
 }
 
+// Stays says that a compute node that is to go can stay: it has not begun to end.
+func (n Node) Stays() bool {
+	return n.Desired == Absent && n.Role == protocol.Compute && (n.Phase == core.Ready || n.Phase == Draining)
+}
+
+// WantStay takes back that a node is to go, while it can stay, and wakes it.
+func WantStay(ctx context.Context, tx *core.Tx, id string) error {
+	_, err := tx.Exec(ctx, `UPDATE node SET desired = $1, drain_until = 0, `+core.Woken+`
+		WHERE id = $2 AND desired = $3 AND phase IN ('ready', 'draining')`, string(core.Present), id, string(Absent))
+	if err != nil {
+		return fmt.Errorf("keep node %s: %w", id, err)
+	}
+	return nil
+}
+
 // LimitDrains gives a cluster's nodes that drain, and their jobs, at most drainFor from now, and those that will drain as
 // long. It reports how many drain.
 func LimitDrains(ctx context.Context, tx *core.Tx, cluster string, drainFor time.Duration) (int64, error) {

@@ -121,7 +121,10 @@ func (w Handlers) clusterReconcile(ctx context.Context, c clusterView) core.Outc
 		return outcome
 	}
 	s := c.standing()
+	waits, inVain := c.awaitsMachines()
 	switch {
+	case inVain && len(c.nodes) == 0:
+		return c.callOff()
 	case c.behind():
 		outcome = w.rollOut(c, s.text())
 	case s.settled && len(c.returning) > 0 && c.Reached < c.Generation:
@@ -140,7 +143,9 @@ func (w Handlers) clusterReconcile(ctx context.Context, c clusterView) core.Outc
 				return cluster.SaveGood(ctx, tx, c.ID, c.Root())
 			})
 		}
-	case c.Phase == cluster.Resuming:
+	case waits && !inVain:
+		outcome = c.at(cluster.Resuming, s.text()+"; waits for machines", clusterLooks)
+	case c.Phase == cluster.Resuming && !inVain:
 		outcome = c.at(cluster.Resuming, s.text(), clusterLooks)
 	case c.Reached < c.Generation && !c.overdue():
 		outcome = c.at(cluster.Provisioning, s.text(), clusterLooks)
@@ -150,6 +155,9 @@ func (w Handlers) clusterReconcile(ctx context.Context, c clusterView) core.Outc
 	outcome.After = found.look(outcome.After)
 	if s.present < 1+s.want || c.Short != "" {
 		outcome.After = min(outcome.After, clusterLooks)
+		if c.Phase == cluster.Resuming && !inVain {
+			outcome.After = min(outcome.After, resumeLooks)
+		}
 		return w.refill(c, outcome)
 	}
 	return outcome

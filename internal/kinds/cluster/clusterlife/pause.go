@@ -11,6 +11,7 @@ import (
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
+	"muster/internal/kit/duration"
 	"muster/internal/kit/words"
 	"muster/internal/noded/protocol"
 )
@@ -62,11 +63,8 @@ func (w Handlers) toPause(ctx context.Context, c clusterView) core.Outcome {
 
 // clusterPausing takes the pause a step further.
 func (w Handlers) clusterPausing(ctx context.Context, c clusterView) core.Outcome {
-	switch c.Desired {
-	case core.ToDelete:
+	if c.Desired == core.ToDelete {
 		return c.toDelete()
-	case core.Present:
-		return core.Advance(cluster.Resuming, "it is to run again").With(c.dropHook)
 	}
 	var head *node.Node
 	var staying, going []node.Node // compute nodes
@@ -83,6 +81,12 @@ func (w Handlers) clusterPausing(ctx context.Context, c clusterView) core.Outcom
 	}
 	serves := head != nil && head.Desired == core.Present && head.Phase == core.Ready // its scheduler
 	switch {
+	case c.Desired == core.Present && head != nil && head.Desired != core.Present:
+		return core.WaitFor(clusterLooks, "gives the head back, once it has saved its state, and starts it again")
+	case c.Desired == core.Present && len(c.soonGone()) > 0:
+		return core.WaitFor(clusterLooks, "starts anew, under their names, once they are gone: %s", life.Few(c.soonGone()))
+	case c.Desired == core.Present:
+		return core.Advance(cluster.Resuming, "it is to run again").With(c.dropHook)
 	case c.KeepsMemory && (head != nil || len(staying) > 0):
 		return c.suspend(head, staying)
 	case len(staying) > 0 && serves && !c.checkpointed():
@@ -120,6 +124,19 @@ func (w Handlers) clusterPausing(ctx context.Context, c clusterView) core.Outcom
 		}
 		return cluster.SetHeld(ctx, tx, c.ID, held)
 	})
+}
+
+// nameKept is how long a cluster that resumes waits for a node to be gone, for the sake of its name: it would get another one.
+const nameKept = time.Minute
+
+// soonGone names the nodes that a pause has ended and that will be gone soon.
+func (c clusterView) soonGone() (names []string) {
+	for _, n := range c.nodes {
+		if n.Desired == node.Absent && !n.Stays() && c.now.Sub(n.PhaseAt) < nameKept {
+			names = append(names, n.Name)
+		}
+	}
+	return names
 }
 
 // hookSlack is how much longer than its limit the hook is waited for: its head ends it in time, and says so at once.
@@ -187,10 +204,36 @@ func (w Handlers) clusterPaused(ctx context.Context, c clusterView) core.Outcome
 	switch {
 	case c.Desired == core.ToDelete:
 		return c.toDelete()
+	case c.Desired == core.Present && len(c.nodes) == 0:
+		return core.Advance(cluster.Resuming, "waits for its machines to be prepared")
 	case c.Desired == core.Present:
 		return core.Advance(cluster.Resuming, "starts %s", words.Count(len(c.nodes), "node"))
 	case len(c.nodes) > c.asleep() || len(c.nodes) > 0 && !c.KeepsMemory:
 		return w.toPause(ctx, c)
 	}
 	return core.Rest()
+}
+
+// A resume that waits for machines looks this often whether they are prepared, which tells nobody.
+const resumeLooks = time.Second
+
+// resumeWithin is how long a resume waits for machines. To prepare one takes minutes.
+const resumeWithin = time.Hour
+
+// awaitsMachines says that a resume lacks machines; in vain, that it has for so long.
+func (c clusterView) awaitsMachines() (waits, inVain bool) {
+	waits = c.Phase == cluster.Resuming && c.Short != ""
+	return waits, waits && c.now.Sub(c.PhaseAt) > resumeWithin
+}
+
+// callOff ends a resume for which no machine came.
+func (c clusterView) callOff() core.Outcome {
+	outcome := core.Advance(cluster.Paused, "its resume is called off after %s: %s", duration.Text(resumeWithin), c.Short)
+	outcome.Asleep = true
+	return outcome.With(func(ctx context.Context, tx *core.Tx) error {
+		if err := cluster.SetShortage(ctx, tx, c.Cluster, ""); err != nil {
+			return err
+		}
+		return cluster.WantPaused(ctx, tx, c.ID)
+	})
 }

@@ -415,7 +415,7 @@ func (w Handlers) nodeReady(ctx context.Context, n nodeView) core.Outcome {
 		return w.move(ctx, n)
 	case n.Desired == node.Absent && n.Role == protocol.Compute:
 		return n.inform(node.Draining, "%s", n.scheduler.Words.Leaves)
-	case n.Desired == node.Absent && n.cluster.Desired == cluster.ToPause:
+	case n.Desired == node.Absent && n.cluster.Phase == cluster.Pausing: // even if the cluster is to run again after it
 		return n.inform(node.Draining, "%s", n.scheduler.Words.HeadLeaves)
 	case n.Desired == node.Absent:
 		return n.inform(core.Releasing, "no longer wanted")
@@ -467,7 +467,7 @@ func (w Handlers) nodeDrain(ctx context.Context, n nodeView) core.Outcome {
 	case n.Role == protocol.Head:
 		return w.headHalts(n)
 	case n.Desired == core.Present && !n.Renew:
-		return n.inform(core.Ready, "no longer needs to reboot")
+		return n.inform(core.Ready, "it stays")
 	case !n.scheduler.Caps.Jobs:
 		return n.drained("this cluster has no scheduler that knows its jobs")
 	case s == nil:
