@@ -69,7 +69,8 @@ func (a *Admission) Resume(ctx context.Context, tx *core.Tx, c cluster.Cluster) 
 	case c.Desired == core.Present:
 		return &Plan{Spec: c.Spec, current: &c}, nil
 	case c.Phase != cluster.Paused && c.KeepsMemory:
-		return nil, refuse(Conflict, "still-pausing", "", fmt.Sprintf("cluster %s is still being suspended: %s", c.Name, c.Reason),
+		return nil, refuse(Conflict, "still-pausing", "",
+			fmt.Sprintf("cluster %s is still being suspended: %s", c.Name, c.Reason),
 			"resume it when it is paused; `muster pause "+c.Name+" --wait` waits until then")
 	}
 	nodes, err := node.Of(ctx, tx, c.ID)

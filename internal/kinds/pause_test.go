@@ -359,7 +359,9 @@ func TestAResumeForWhichNoMachineComesIsCalledOff(t *testing.T) {
 		if err := s.resume(id); err != nil {
 			t.Fatal(err)
 		}
-		s.until(id, "waiting", func(c cluster.Cluster, _ []node.Node) bool { return c.Phase == cluster.Resuming && c.Short != "" })
+		s.until(id, "waiting", func(c cluster.Cluster, _ []node.Node) bool {
+			return c.Phase == cluster.Resuming && c.Short != ""
+		})
 		s.clock.Advance(2 * time.Hour)
 		if c := s.untilPaused(id); c.Desired != cluster.ToPause || c.Short != "" ||
 			!strings.HasPrefix(c.Reason, "its resume is called off after 1h: head.class: class service: 1 more asked, 0 free") {
@@ -375,9 +377,13 @@ func TestAResumeRightAfterAPauseBringsTheClusterBack(t *testing.T) {
 		s.untilFree(3)
 		id := s.create("hello", 2)
 		s.untilReady(id, 2)
-		for _, phase := range []core.Phase{core.Ready, node.Draining, core.Releasing, "gone"} { // of its first node
+		// Of the cluster, and of its first node.
+		for _, phase := range []core.Phase{cluster.Pausing, core.Ready, node.Draining, core.Releasing, "gone"} {
 			s.pause(id)
 			s.until(id, string(phase), func(c cluster.Cluster, nodes []node.Node) bool {
+				if phase == cluster.Pausing {
+					return c.Phase == phase
+				}
 				at := slices.IndexFunc(nodes, func(n node.Node) bool { return n.Name == "n1" })
 				if phase == "gone" {
 					return at < 0

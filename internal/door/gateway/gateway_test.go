@@ -72,7 +72,7 @@ func newFixture(t *testing.T, change func(*Gateway)) fixture {
 			s.addKey(ctx, tx))
 	})
 	s.g = &Gateway{Name: "g1", Hosts: []string{"localhost"}, DB: db, Authority: authority,
-		Sources:    []Source{onePlace{authority, lowestFree(t, authority)}},
+		Sources:    []Source{onePlace{authority, startPlace(t, authority)}},
 		Recordings: t.TempDir() + "/recordings", Log: slog.New(slog.DiscardHandler), Limits: UsualLimits()}
 	s.g.Limits.Look = 50 * time.Millisecond
 	if change != nil {
@@ -121,8 +121,8 @@ func newKey(t *testing.T) ssh.Signer {
 	return signer
 }
 
-// lowestFree is an SSH server that trusts the authority.
-func lowestFree(t *testing.T, authority *identity.Authority) func(context.Context) (net.Conn, error) {
+// startPlace is an SSH server that trusts the authority.
+func startPlace(t *testing.T, authority *identity.Authority) func(context.Context) (net.Conn, error) {
 	t.Helper()
 	checker := &ssh.CertChecker{IsUserAuthority: func(key ssh.PublicKey) bool {
 		return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))) == authority.UserCA()
@@ -165,6 +165,11 @@ func servePlace(conn net.Conn, config *ssh.ServerConfig) {
 				var command struct{ Text string }
 				if r.Type != "exec" || ssh.Unmarshal(r.Payload, &command) != nil {
 					continue
+				}
+				if command.Text == "break off" { // as a head does that ends all that somebody has there
+					_, _ = io.Copy(io.Discard, io.LimitReader(channel, 1))
+					_ = conn.Close()
+					return
 				}
 				var code uint32
 				if n, _ := fmt.Sscanf(command.Text, "exit %d", &code); n == 0 {
@@ -310,6 +315,31 @@ func TestASessionEndsWithWhatLetItIn(t *testing.T) {
 				t.Errorf("the person was told %q", errs.String())
 			}
 		})
+	}
+}
+
+// TestWhomAClusterShutsOutFirstIsToldWhyAllTheSame: its nodes may hear of it before the gateway looks.
+func TestWhomAClusterShutsOutFirstIsToldWhyAllTheSame(t *testing.T) {
+	s := newFixture(t, func(g *Gateway) { g.Limits.Look = time.Hour })
+	session, err := s.client("cfd").NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	session.Stderr = &errs
+	input, err := session.StdinPipe()
+	if err == nil {
+		err = session.Start("break off")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.update(s.g.DB, func(ctx context.Context, tx *core.Tx) error { return person.RemoveMember(ctx, tx, "aero", "alice") })
+	if _, err := input.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := session.Wait(); err == nil || !strings.Contains(errs.String(), "this session ends: you may no longer log in to aero/cfd") {
+		t.Errorf("%v, and was told %q", err, errs.String())
 	}
 }
 

@@ -85,6 +85,9 @@ func (v *visit) connect(ctx context.Context, p Place, target Target, recorded bo
 	go keepAlive(ctx, c.conn, v.g.Limits.KeepAlive)
 	go func() {
 		_ = c.conn.Wait()
+		if v.outcome("") == "" {
+			v.g.lookNow(ctx)
+		}
 		v.leave(ctx, e, v.outcome("closed by "+p.Name))
 	}()
 	return e, nil

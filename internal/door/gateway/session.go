@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -80,6 +81,7 @@ type relayed struct {
 
 	held      []*ssh.Request // came before there was an inside; answered
 	start     *ssh.Request   // the same, not answered
+	passing   sync.Mutex     // held while a request of the client's is carried and answered
 	terminal  bool
 	recording recording
 }
@@ -154,7 +156,8 @@ func (s *relayed) run(ctx context.Context) {
 		_ = s.inside.Close() // the client has closed the channel
 	})
 	ended, exited := make(chan struct{}), make(chan struct{})
-	go func() { // until the client's input ends, or at the first write after the place has closed
+	var whole atomic.Bool // it has an exit code: nobody broke it off
+	go func() {           // until the client's input ends, or at the first write after the place has closed
 		defer close(ended)
 		s.e.flow.toPlace(s.inside, s.outside)
 		_ = s.inside.CloseWrite()
@@ -166,10 +169,19 @@ func (s *relayed) run(ctx context.Context) {
 		defer close(finished)
 		output.Wait()
 		lastWords(ended, exited)
+		if !whole.Load() {
+			s.v.g.lookNow(ctx)
+		}
+		if s.v.outcome("") != "" { // the person is being told why
+			_ = s.v.server.Wait()
+		}
 		_ = s.outside.CloseWrite()
 	}()
 	exit := sync.OnceFunc(func() { close(exited) })
 	for r := range s.answers {
+		if r.Type == "exit-status" {
+			whole.Store(true)
+		}
 		ok, err := s.outside.SendRequest(r.Type, r.WantReply, r.Payload)
 		if r.WantReply {
 			_ = r.Reply(ok && err == nil, nil)
@@ -180,7 +192,9 @@ func (s *relayed) run(ctx context.Context) {
 	}
 	exit()
 	<-finished
+	s.passing.Lock() // a command may have ended before its client heard that it began
 	_ = s.outside.Close()
+	s.passing.Unlock()
 	all.Wait()
 	s.recording.close()
 }
@@ -205,6 +219,8 @@ func lastWords(ended, exited <-chan struct{}) {
 
 // pass hands a request of the client's on.
 func (s *relayed) pass(ctx context.Context, r *ssh.Request) {
+	s.passing.Lock()
+	defer s.passing.Unlock()
 	if !slices.Contains(asksFor(), r.Type) {
 		if r.WantReply {
 			_ = r.Reply(false, nil)

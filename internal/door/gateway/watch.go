@@ -23,9 +23,14 @@ const (
 // watch looks every moment who may still be where they are, and ends what may not be.
 func (g *Gateway) watch(ctx context.Context) {
 	for clock.Sleep(ctx, g.Limits.Look) == nil {
-		if err := g.look(ctx); err != nil && ctx.Err() == nil {
-			g.Log.ErrorContext(ctx, "cannot check whose sessions may go on", "error", err)
-		}
+		g.lookNow(ctx)
+	}
+}
+
+// lookNow looks at once. A place that ends a session may know sooner than the gateway that somebody may no longer be there.
+func (g *Gateway) lookNow(ctx context.Context) {
+	if err := g.look(ctx); err != nil && ctx.Err() == nil {
+		g.Log.ErrorContext(ctx, "cannot check whose sessions may go on", "error", err)
 	}
 }
 

@@ -96,9 +96,7 @@ func (w Handlers) clusterPausing(ctx context.Context, c clusterView) core.Outcom
 	case len(going) > 0:
 		return c.draining(going, serves)
 	case head != nil && head.Desired == core.Present:
-		return core.WaitFor(clusterLooks, "gives the head back").With(func(ctx context.Context, tx *core.Tx) error {
-			return node.WantAbsent(ctx, tx, head.ID, 0)
-		})
+		return core.WaitFor(clusterLooks, "gives the head back").With(c.unlessResumed(*head, 0))
 	case head != nil:
 		return core.WaitFor(clusterLooks, "gives the head back, once it has saved its state")
 	case len(c.returning) > 0:
@@ -177,9 +175,20 @@ func (c clusterView) release(staying []node.Node, serves bool) core.Outcome {
 	}
 	outcome := core.WaitFor(clusterLooks, "releases %s", words.Count(len(staying), "node")).With(c.dropHook)
 	for _, n := range staying {
-		outcome = outcome.With(func(ctx context.Context, tx *core.Tx) error { return node.WantAbsent(ctx, tx, n.ID, drainFor) })
+		outcome = outcome.With(c.unlessResumed(n, drainFor))
 	}
 	return outcome
+}
+
+// unlessResumed lets a node go, unless the pause was called off meanwhile; the claim's lock keeps that so.
+func (c clusterView) unlessResumed(n node.Node, drainFor time.Duration) func(context.Context, *core.Tx) error {
+	return func(ctx context.Context, tx *core.Tx) error {
+		fresh, err := cluster.Get(ctx, tx, c.ID)
+		if err != nil || fresh.Desired != cluster.ToPause {
+			return err
+		}
+		return node.WantAbsent(ctx, tx, n.ID, drainFor)
+	}
 }
 
 func (c clusterView) draining(going []node.Node, serves bool) core.Outcome {
