@@ -41,7 +41,7 @@ func TestAToySwitchIsAFolderAndALine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return switchtest.Subject{Switch: s, Hear: s.(*fakeswitch.Switch).Hear}
+		return switchtest.Subject{Factory: all.Named("patch"), Switch: s, Hear: s.(*fakeswitch.Switch).Hear}
 	})
 }
 

@@ -29,6 +29,14 @@ const (
 	Nowhere Segment = -1
 )
 
+// Check refuses what is no segment: no port can be put there, and it has no end.
+func (s Segment) Check() error {
+	if s < Common || s > Hosts {
+		return fmt.Errorf("%d is no segment; clusters' are 1 to %d", int(s), int(Hosts)-1)
+	}
+	return nil
+}
+
 func (s Segment) String() string {
 	switch s {
 	case Common:

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/drivers/drivertest"
 	"muster/internal/fabric"
 )
 
@@ -30,19 +31,38 @@ const patience = 20 * time.Second
 
 // Contract holds a driver to what package fabric promises. Each part gets a world of its own.
 func Contract(t *testing.T, fixture func(t *testing.T) Fixture) {
-	for _, part := range []struct {
-		name string
-		run  func(*testing.T, Fixture)
-	}{
-		{"ATenantsPortsAreInItsPartitionAndNoOther", life},
-		{"AnIntentThatCannotBeIsRefusedAndNothingChanges", refusals},
-		{"ATablesRoomIsCounted", room},
-		{"APortThatDoesNotAnswerHoldsNobodyUp", silence},
-		{"APortThatDoesNotObeyHoldsNobodyUp", rogue},
-		{"AnApplyThatIsGivenUpCanBeRepeated", givenUp},
-		{"ClustersComeAndGo", func(t *testing.T, w Fixture) { Churn(t, w, 12, 6, rand.New(rand.NewPCG(1, 2))) }},
-	} {
-		t.Run(part.name, func(t *testing.T) { part.run(t, fixture(t)) })
+	drivertest.Run(t, parts(), fixture, nil)
+}
+
+// parts are the promises, and what each of them tries.
+func parts() []drivertest.Part[Fixture] {
+	part := func(name string, run func(*testing.T, Fixture), tries ...string) drivertest.Part[Fixture] {
+		return drivertest.Part[Fixture]{Name: name, Tries: tries, Run: run}
+	}
+	const apply, observe = "Driver.Apply", "Driver.Observe"
+	return []drivertest.Part[Fixture]{
+		part("ATenantsPortsAreInItsPartitionAndNoOther", life, apply, observe),
+		part("AnIntentThatCannotBeIsRefusedAndNothingChanges", refusals, apply),
+		part("ATablesRoomIsCounted", room, apply),
+		part("APortThatDoesNotAnswerHoldsNobodyUp", silence, apply, observe),
+		part("APortThatDoesNotObeyHoldsNobodyUp", rogue, apply, observe),
+		part("AnApplyThatIsGivenUpCanBeRepeated", givenUp, apply),
+		part("AnObservationThatIsGivenUpSaysSo", lookGivenUp, observe),
+		part("ClustersComeAndGo", func(t *testing.T, w Fixture) { Churn(t, w, 12, 6, rand.New(rand.NewPCG(1, 2))) }, apply),
+	}
+}
+
+// lookGivenUp: a look that was not made is no empty fabric, and the next one sees all.
+func lookGivenUp(t *testing.T, w Fixture) {
+	i := w.intent(map[fabric.Key][]fabric.GUID{1: w.Ports[0:2]})
+	w.apply(t, i)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if seen, err := w.Driver.Observe(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("given up before it began, it saw %d ports: %v", len(seen), err)
+	}
+	for range 2 {
+		w.holds(t, i)
 	}
 }
 

@@ -6,11 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"muster/internal/drivers/drivertest"
 	"muster/internal/drivers/power"
 	"muster/internal/kit/private"
 )
@@ -38,26 +41,84 @@ type Peer struct {
 func Test(t *testing.T, f power.Factory, peer func(*testing.T) Peer) {
 	t.Helper()
 	p := peer(t)
-	c := contract{f, p}
-	t.Run("it is what it says that it is", c.declares)
-	t.Run("it switches", c.switches)
-	t.Run("it ends with its context", c.ends)
-	t.Run("it refuses wrong credentials and does not tell them", c.refuses)
+	drivertest.Run(t, parts(), func(t *testing.T) contract {
+		c := contract{Factory: f, Capabilities: f.Capabilities, peer: &p}
+		c.Driver = c.open(t, p.Target)
+		if control, err := f.Parse(p.Target.Power.Control[len(f.Scheme):]); err == nil {
+			opened, err := control.Open(power.Opening{Target: p.Target, Programs: private.Dir(p.Programs)})
+			if err == nil {
+				c.Accountant, _ = opened.(power.Accountant)
+			}
+		}
+		return c
+	}, nil)
 }
 
+// contract is a driver with all that it is, and a peer.
 type contract struct {
-	factory power.Factory
-	peer    Peer
+	Factory      power.Factory
+	Capabilities power.Capabilities
+	Driver       power.Driver
+	Accountant   power.Accountant // nil: it knows of no users
+	peer         *Peer
+}
+
+// parts are the promises, and what each of them tries.
+func parts() []drivertest.Part[contract] {
+	part := func(name string, run func(contract, *testing.T), tries ...string) drivertest.Part[contract] {
+		return drivertest.Part[contract]{Name: name, Tries: tries, Run: func(t *testing.T, c contract) { run(c, t) }}
+	}
+	return []drivertest.Part[contract]{
+		part("it is what it says that it is", contract.declares, "Factory.Scheme", "Factory.Title", "Factory.Usage",
+			"Factory.Form", "Factory.About", "Factory.Parse"),
+		part("it can what it says that it can", contract.declares, "Factory.Capabilities"),
+		part("it switches", contract.switches, "Driver.State", "Driver.On", "Driver.Off", "Driver.BootFromNetwork"),
+		part("it takes the power away", contract.switches, "Capabilities.SwitchesOff"),
+		part("it ends with its context", contract.ends, "Driver.State", "Driver.On"),
+		part("it sees the power of who is silent", contract.sees, "Capabilities.SeesPower"),
+		part("it refuses wrong credentials and does not tell them", contract.refuses, "Capabilities.Credentials"),
+		part("it lists users, and always the same", contract.lists, "Accountant.Accounts"),
+	}
+}
+
+// sees looks at a machine that has no address of its own: whoever is asked knows of the power itself.
+func (c contract) sees(t *testing.T) {
+	target := c.peer.Target
+	target.Address = netip.Addr{}
+	d := c.open(t, target)
+	for _, want := range []power.State{power.On, power.Off} {
+		do := d.On
+		if want == power.Off {
+			do = d.Off
+		}
+		if err := do(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		Becomes(t, d, want)
+	}
+}
+
+// lists asks twice. What lists none says that it cannot.
+func (c contract) lists(t *testing.T) {
+	a := c.open(t, c.peer.Target).(power.Accountant)
+	first, err := a.Accounts(t.Context())
+	again, err2 := a.Accounts(t.Context())
+	if err != nil && !errors.Is(err, power.ErrUnsupported) || (err == nil) != (err2 == nil) || !slices.Equal(first, again) {
+		t.Errorf("it lists %q (%v), and then %q (%v)", first, err, again, err2)
+	}
+	if len(first) > power.MaxAccounts {
+		t.Errorf("it lists %d users", len(first))
+	}
 }
 
 func (c contract) open(t *testing.T, target power.Target) power.Driver {
 	t.Helper()
-	return Open(t, c.factory, c.peer.Programs, target)
+	return Open(t, c.Factory, c.peer.Programs, target)
 }
 
 // declares compares the declaration with the peer.
 func (c contract) declares(t *testing.T) {
-	f, text := c.factory, c.peer.Target.Power.Control
+	f, text := c.Factory, c.peer.Target.Power.Control
 	for name, s := range map[string]string{"scheme": f.Scheme, "title": f.Title, "usage": f.Usage, "form": f.Form,
 		"about": f.About} {
 		if s == "" || strings.ContainsAny(s, "\n\t") {
@@ -98,7 +159,7 @@ func (c contract) declares(t *testing.T) {
 }
 
 func (c contract) switches(t *testing.T) {
-	p, d := c.peer, c.open(t, c.peer.Target)
+	p, d := *c.peer, c.open(t, c.peer.Target)
 	Becomes(t, d, power.Off)
 	for range 2 {
 		if err := d.On(t.Context()); err != nil {
@@ -147,7 +208,7 @@ func (c contract) ends(t *testing.T) {
 		if took > 2*time.Second {
 			t.Errorf("%s: %v after the end of its context", name, took)
 		}
-		if !c.factory.Capabilities.SeesPower && name == "on" {
+		if !c.Factory.Capabilities.SeesPower && name == "on" {
 			continue // it is called and nobody answers, as ever
 		}
 		if !errors.Is(err, context.DeadlineExceeded) {
@@ -161,7 +222,7 @@ func (c contract) ends(t *testing.T) {
 
 func (c contract) refuses(t *testing.T) {
 	if c.peer.Target.Power.Credentials == "" {
-		return
+		t.Fatal("it shows credentials, and its peer has none")
 	}
 	for name, credentials := range map[string]string{
 		"wrong password": SecretFile(t, User+":"+wrong),

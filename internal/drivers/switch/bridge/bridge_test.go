@@ -11,7 +11,7 @@ import (
 func TestItKeepsTheContract(t *testing.T) {
 	switchtest.Test(t, func(t *testing.T) switchtest.Subject {
 		y := switchtest.NewTestbed(t, switchtest.Names()...)
-		return switchtest.Subject{Switch: bridge.Factory().Open(inventory.Network{Namespace: y.Namespace,
-			Interface: switchtest.CommonBridge}), Testbed: y}
+		s := bridge.Factory().Open(inventory.Network{Namespace: y.Namespace, Interface: switchtest.CommonBridge})
+		return switchtest.Subject{Factory: bridge.Factory(), Switch: s, Testbed: y}
 	})
 }

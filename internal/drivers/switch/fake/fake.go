@@ -54,6 +54,9 @@ func (f *Switch) Put(_ context.Context, p switches.Port, s switches.Segment) err
 		if _, there := f.ports[p.Name]; !there {
 			return fmt.Errorf("put port %s into %s: %w", p.Name, s, switches.ErrNoPort)
 		}
+		if err := s.Check(); err != nil {
+			return err
+		}
 		f.ports[p.Name] = s
 		if s != switches.Common {
 			f.opened[s] = true
@@ -75,6 +78,9 @@ func (f *Switch) Ports(context.Context) (map[string]switches.Segment, error) {
 // Open is Switch's.
 func (f *Switch) Open(_ context.Context, s switches.Segment) (string, error) {
 	return fmt.Sprintf("fake-%d", int(s)), f.change("open", func() error {
+		if err := s.Check(); err != nil {
+			return err
+		}
 		if s != switches.Common {
 			f.opened[s] = true
 		}

@@ -3,8 +3,10 @@ package fake_test
 import (
 	"testing"
 
+	switches "muster/internal/drivers/switch"
 	"muster/internal/drivers/switch/fake"
 	"muster/internal/drivers/switch/switchtest"
+	"muster/internal/inventory"
 )
 
 func TestItKeepsTheContract(t *testing.T) {
@@ -14,6 +16,7 @@ func TestItKeepsTheContract(t *testing.T) {
 			ports = append(ports, "p-"+n)
 		}
 		f := fake.New(ports...)
-		return switchtest.Subject{Switch: f, Hear: f.Hear}
+		factory := switches.Factory{Name: "fake", Isolates: true, Open: func(inventory.Network) switches.Switch { return f }}
+		return switchtest.Subject{Factory: factory, Switch: f, Hear: f.Hear}
 	})
 }

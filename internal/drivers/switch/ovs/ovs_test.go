@@ -41,7 +41,7 @@ func TestItKeepsTheContract(t *testing.T) {
 	switchtest.Test(t, func(t *testing.T) switchtest.Subject {
 		y := switchtest.NewTestbed(t, switchtest.Names()...)
 		s, _, _ := opened(t, y)
-		return switchtest.Subject{Switch: s, Testbed: y}
+		return switchtest.Subject{Factory: ovs.Factory(), Switch: s, Testbed: y}
 	})
 }
 

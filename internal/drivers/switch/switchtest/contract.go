@@ -19,30 +19,126 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"muster/internal/drivers/drivertest"
 	switches "muster/internal/drivers/switch"
+	"muster/internal/inventory"
 	"muster/internal/kit/netns"
 )
 
 // Subject is a switch under test. Its ports are called "p-NAME" for each of Names().
 type Subject struct {
+	Factory switches.Factory
 	switches.Switch
-	Testbed *Testbed                   // of real frames; nil: Hear knows
-	Hear    func(port string) []string // the ports that hear a frame which is sent to everybody from one of them
+	Forgetful switches.Forgetful         // found by Test
+	Testbed   *Testbed                   // of real frames; nil: Hear knows
+	Hear      func(port string) []string // the ports that hear a frame which is sent to everybody from one of them
 }
 
 // Test has a driver keep segments apart. Each part of it begins with a new subject.
-func Test(t *testing.T, subject func(*testing.T) Subject) {
-	for _, part := range []struct {
-		name string
-		test func(*testing.T, Subject)
-	}{
-		{"no frame passes between segments", noFramePasses},
-		{"every port reaches the controller", everyPortReachesTheController},
-		{"the controller's answers go to whom they are for", answersGoToWhomTheyAreFor},
-		{"no frame passes while ports move", noFramePassesWhilePortsMove},
-		{"ports and segments come and go", portsAndSegmentsComeAndGo},
-	} {
-		t.Run(part.name, func(t *testing.T) { part.test(t, subject(t)) })
+func Test(t *testing.T, fresh func(*testing.T) Subject) {
+	drivertest.Run(t, parts(), func(t *testing.T) Subject {
+		s := fresh(t)
+		s.Forgetful, _ = s.Switch.(switches.Forgetful)
+		return s
+	}, nil)
+}
+
+// parts are the promises, and what each of them tries.
+func parts() []drivertest.Part[Subject] {
+	part := func(name string, run func(*testing.T, Subject), tries ...string) drivertest.Part[Subject] {
+		return drivertest.Part[Subject]{Name: name, Tries: tries, Run: run}
+	}
+	return []drivertest.Part[Subject]{
+		part("it says what it is", describes, "Factory.Name", "Factory.Open"),
+		part("what a network says of it is checked", checks, "Factory.Check", "Factory.Database"),
+		part("no frame passes between segments", noFramePasses, "Factory.Isolates", "Switch.Put", "Switch.Ports"),
+		part("every port reaches the controller", everyPortReachesTheController, "Switch.Put"),
+		part("the controller's answers go to whom they are for", answersGoToWhomTheyAreFor, "Switch.Put"),
+		part("no frame passes while ports move", noFramePassesWhilePortsMove, "Switch.Put", "Switch.Ports"),
+		part("ports and segments come and go", portsAndSegmentsComeAndGo, "Switch.Open", "Switch.Close", "Switch.Opened"),
+		part("what is no segment is refused", refusesWhatIsNone, "Switch.Put", "Switch.Open", "Switch.Ports"),
+		part("the common segment stays", commonStays, "Switch.Close"),
+		part("what it has forgotten it is reminded of", reminded, "Forgetful.Forgotten", "Forgetful.Remind"),
+	}
+}
+
+func describes(t *testing.T, s Subject) {
+	if f := s.Factory; f.Name == "" || strings.ToLower(f.Name) != f.Name || strings.ContainsAny(f.Name, " /\n") {
+		t.Errorf("its name is %q", f.Name)
+	}
+}
+
+// checks: whose switch is reached by a database is to be told which.
+func checks(t *testing.T, s Subject) {
+	if err := s.Factory.Check(inventory.Network{Switch: s.Factory.Name}); err == nil {
+		t.Error("a network says nothing of its switch, and that is taken")
+	}
+	if err := s.Factory.Check(inventory.Network{Switch: s.Factory.Name, SwitchBridge: "b",
+		SwitchDatabase: s.Factory.Database}); err != nil {
+		t.Errorf("its usual database is not taken: %v", err)
+	}
+}
+
+// refusesWhatIsNone: a port that was somewhere stays there.
+func refusesWhatIsNone(t *testing.T, s Subject) {
+	s.put(t, "a1", 5)
+	for _, none := range []switches.Segment{switches.Nowhere, switches.Nowhere - 1, switches.Hosts + 1} {
+		if err := s.Put(t.Context(), s.Port("a1"), none); err == nil {
+			t.Errorf("a port was put into %d", none)
+		}
+		if _, err := s.Open(t.Context(), none); err == nil {
+			t.Errorf("segment %d was opened", none)
+		}
+	}
+	now, err := s.Ports(t.Context())
+	check(t, err)
+	opened, err := s.Opened(t.Context())
+	check(t, err)
+	if now["p-a1"] != 5 || !slices.Equal(opened, []switches.Segment{5}) {
+		t.Errorf("the port is in %s, and these are open: %v", now["p-a1"], opened)
+	}
+}
+
+func commonStays(t *testing.T, s Subject) {
+	s.put(t, "c1", switches.Common)
+	for range 2 {
+		check(t, s.Close(t.Context(), switches.Common))
+	}
+	now, err := s.Ports(t.Context())
+	check(t, err)
+	if now["p-c1"] != switches.Common {
+		t.Errorf("the port is in %s", now["p-c1"])
+	}
+	s.put(t, "c2", switches.Common)
+}
+
+// reminded tells a switch of a machine behind a port that it has never heard of.
+func reminded(t *testing.T, s Subject) {
+	told := switches.Placed{Port: s.Port("a1"), In: 5}
+	check(t, s.Put(t.Context(), told.Port, told.In))
+	other := told
+	other.MACs = []net.HardwareAddr{{2, 0, 0, 0, 9, 9}}
+	forgotten := func(want ...string) {
+		t.Helper()
+		all, err := s.Forgetful.Forgotten(t.Context(), []switches.Placed{told, other})
+		check(t, err)
+		var macs []string
+		for _, p := range all {
+			macs = append(macs, p.MACs[0].String())
+		}
+		if !slices.Equal(macs, want) {
+			t.Errorf("it knows nothing of %q, want %q", macs, want)
+		}
+	}
+	forgotten(other.MACs[0].String())
+	for range 2 {
+		check(t, s.Forgetful.Remind(t.Context(), other))
+		forgotten()
+	}
+	now, err := s.Ports(t.Context())
+	check(t, err)
+	if now["p-a1"] != 5 {
+		t.Errorf("to be reminded has put the port into %s", now["p-a1"])
 	}
 }
 
@@ -106,15 +202,22 @@ func (s Subject) crossings(t *testing.T, where map[string]switches.Segment) []st
 		}
 		return wrong
 	}
-	for _, from := range s.Testbed.Stations {
-		for _, victim := range s.Testbed.Stations {
-			if victim != from {
-				from.say(victim, s.Testbed.Controller)
+	speak := func() {
+		for _, from := range s.Testbed.Stations {
+			for _, victim := range s.Testbed.Stations {
+				if victim != from {
+					from.say(victim, s.Testbed.Controller)
+				}
 			}
 		}
 	}
-	said := map[string]map[string]bool{}
+	speak()
+	said, again := map[string]map[string]bool{}, time.Now()
 	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		if time.Since(again) > 2*time.Second { // a busy host loses frames
+			speak()
+			again = time.Now()
+		}
 		missing := ""
 		for _, by := range append(slices.Clone(s.Testbed.Stations), s.Testbed.Controller) {
 			if said[by.name] == nil {

@@ -103,6 +103,9 @@ func Sysctl(family, name, key, value string) error {
 
 // Open makes a segment's bridge and its cable to the common one.
 func (l Uplink) Open(links *netlink.Handle, s switches.Segment) (netlink.Link, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
 	common, err := l.ground(links)
 	if err != nil || s == switches.Common {
 		return common, err
