@@ -25,7 +25,7 @@ type view struct {
 // databases runs a test with controllers on each.
 func databases(t *testing.T, test func(t *testing.T, db string)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, "") })
-	t.Run("postgres", func(t *testing.T) { test(t, kindstest.Postgres(t)) })
+	t.Run("postgres", func(t *testing.T) { test(t, kindstest.EmptyPostgres(t)) })
 }
 
 // kills is how many each database gets.
@@ -146,7 +146,7 @@ func TestCrashKillsAtRandomMomentsLoseNothing(t *testing.T) {
 }
 
 func TestCrashAnotherControllerTakesOver(t *testing.T) {
-	r := rig.New(t, kindstest.Postgres(t))
+	r := rig.New(t, kindstest.EmptyPostgres(t))
 	first := r.Start()
 	r.Run("machines", "add", "--local", "5", "--wait")
 	r.Start()
@@ -163,7 +163,7 @@ func TestCrashAnotherControllerTakesOver(t *testing.T) {
 
 // A controller that is stopped in the middle of its steps loses them to another, and finds out when it goes on.
 func TestCrashAStoppedControllerIsFenced(t *testing.T) {
-	r := rig.New(t, kindstest.Postgres(t))
+	r := rig.New(t, kindstest.EmptyPostgres(t))
 	file := r.File("hello.yaml", "name: hello\nnodes: 4\n")
 	fenced := false
 	for delay := 20 * time.Millisecond; delay < 400*time.Millisecond && !fenced; delay += 40 * time.Millisecond {

@@ -23,9 +23,9 @@ import (
 	"muster/internal/kinds"
 )
 
-// Postgres returns the URL of a fresh database, which has all migrations and no rows, on the test binary's own PostgreSQL server.
-// The database ends with the test, the server with the test binary, however that ends. Where PostgreSQL or root is missing the
-// test is skipped and says so.
+// Postgres returns the URL of a fresh database on the test binary's own PostgreSQL server. It has all migrations and the key of
+// Keys; who opens it with others takes EmptyPostgres. The database ends with the test, the server with the test binary, however
+// that ends. Where PostgreSQL or root is missing the test is skipped and says so.
 func Postgres(t *testing.T) string {
 	t.Helper()
 	return database(t, migrated)
@@ -106,7 +106,7 @@ func startServer(programs string, as *syscall.Credential) (*server, error) {
 		return nil, err
 	}
 	s := &server{programs: programs, as: as, dir: dir}
-	kept := filepath.Join(buildDir(), fmt.Sprintf("postgres-%s-%s", filepath.Base(filepath.Dir(programs)), schema))
+	kept := filepath.Join(buildDir(), fmt.Sprintf("postgres-%s-sealed-%s", filepath.Base(filepath.Dir(programs)), schema))
 	if _, err := os.Stat(kept); err != nil {
 		if err := s.makeTemplate(kept); err != nil {
 			return nil, err
@@ -227,7 +227,7 @@ func (s *server) migrate() error {
 	if err := s.do(ctx, "CREATE DATABASE "+migrated); err != nil {
 		return err
 	}
-	db, err := kinds.Open(ctx, s.url(migrated), nil)
+	db, err := kinds.Open(ctx, s.url(migrated), Keys())
 	if err != nil {
 		return err
 	}

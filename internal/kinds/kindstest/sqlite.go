@@ -47,7 +47,7 @@ func schemaSum() (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)[:8]), nil
 }
 
-// lay puts an empty database there, if there is none: a copy of one that has all migrations already.
+// lay puts an empty database there, if there is none: a copy of one that has all migrations and its key already.
 func lay(t *testing.T, path string) {
 	t.Helper()
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -57,7 +57,7 @@ func lay(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept := filepath.Join(buildDir(), fmt.Sprintf("sqlite-%s.db", schema))
+	kept := filepath.Join(buildDir(), fmt.Sprintf("sqlite-sealed-%s.db", schema))
 	empty, err := os.ReadFile(kept)
 	if errors.Is(err, fs.ErrNotExist) {
 		empty, err = keepEmpty(t, kept)
@@ -76,7 +76,7 @@ func keepEmpty(t *testing.T, at string) ([]byte, error) {
 		return nil, err
 	}
 	half := filepath.Join(t.TempDir(), "empty.db")
-	s, err := kinds.Open(t.Context(), half, nil)
+	s, err := kinds.Open(t.Context(), half, Keys())
 	if err != nil {
 		return nil, err
 	}
