@@ -94,7 +94,7 @@ func (m Machine) furnish(ctx context.Context, o *Options) error {
 		Dir: at("guests"), Memory: at("memory"), Diskless: diskless, Images: images.Find, FirstStage: func() ([]byte, error) {
 			return first, nil
 		}, Binary: m.Binary,
-		Facts: facts, Devices: moved, Ports: ports{cables}, Accel: m.Accel, Log: log,
+		Facts: facts, Devices: moved, Ports: cables, Accel: m.Accel, Log: log,
 	})
 	if err != nil {
 		return err
@@ -127,11 +127,6 @@ func less(f inventory.Facts, filesMiB int) inventory.Facts {
 	}
 	return f
 }
-
-// ports are the clusters' networks as guests are cabled to them.
-type ports struct{ local.Cables }
-
-func (ports) PortName(node string) string { return local.PortName(node) }
 
 // lost are the devices that did not come back from a guest.
 func lost(driver *devices.Driver) (map[string]string, error) {

@@ -1,6 +1,8 @@
 package substrate
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net"
 	"net/netip"
 )
@@ -48,3 +50,12 @@ func MAC(segment, slot int) net.HardwareAddr {
 
 // Segment is that of a MAC, as MAC made it.
 func Segment(mac net.HardwareAddr) int { return int(mac[2])<<8 | int(mac[3]) }
+
+// PortPrefix begins the names of nodes' ports.
+const PortPrefix = "v-"
+
+// PortName is what a node's port of its cluster's bridge is called, within the kernel's 15 characters.
+func PortName(node string) string {
+	sum := sha256.Sum256([]byte(node))
+	return PortPrefix + hex.EncodeToString(sum[:6])
+}

@@ -63,8 +63,6 @@ type Networks interface {
 	PlugPort(ctx context.Context, n Node, from string) error
 	// DropPort takes it away, if it is there.
 	DropPort(ctx context.Context, cluster, node string) error
-	// PortName is what a node's interface has to be called.
-	PortName(node string) string
 	// Introduce tells the cluster's gateway of an address beyond an uplink, whose agent wants an answer.
 	Introduce(cluster string, address netip.Addr) error
 }

@@ -2,8 +2,6 @@ package local
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -118,7 +116,7 @@ func introduce(links *netlink.Handle, address netip.Addr) error {
 
 // plug makes the node's network namespace, with eth0 cabled to the cluster's bridge. Nothing of the node's may be left.
 func (d *Driver) plug(cluster string, b boot, n substrate.Node) error {
-	port, create := PortName(n.Node), netns.New
+	port, create := substrate.PortName(n.Node), netns.New
 	if d.mapsUsers(n) {
 		create = func(path string, do func() error) error {
 			if err := namespaces(path, b.path("userns")); err != nil {
@@ -141,7 +139,7 @@ func fence(cluster string, n substrate.Node, more map[int]bool) error {
 	flags := map[int]bool{nl.IFLA_BRPORT_LEARNING: false, nl.IFLA_BRPORT_UNICAST_FLOOD: false, nl.IFLA_BRPORT_BCAST_FLOOD: false,
 		nl.IFLA_BRPORT_MCAST_FLOOD: false}
 	maps.Copy(flags, more)
-	port := PortName(n.Node)
+	port := substrate.PortName(n.Node)
 	return withLinks(cluster, func(links *netlink.Handle) error {
 		bridge, err := links.LinkByName(bridgeName)
 		if err != nil {
@@ -178,8 +176,8 @@ func (d *Driver) PlugPort(ctx context.Context, n substrate.Node, from string) er
 	if !c.ready() {
 		return fmt.Errorf("the shared parts of cluster %s are not there", n.Cluster)
 	}
-	if err := c.bring(PortName(n.Node), from); err != nil {
-		return fmt.Errorf("bring port %s into the cluster's network: %w", PortName(n.Node), err)
+	if err := c.bring(substrate.PortName(n.Node), from); err != nil {
+		return fmt.Errorf("bring port %s into the cluster's network: %w", substrate.PortName(n.Node), err)
 	}
 	return fence(c.netns(), n, map[int]bool{nl.IFLA_BRPORT_LOCKED: true})
 }
@@ -212,7 +210,7 @@ func (d *Driver) DropPort(_ context.Context, cluster, node string) error {
 	if err != nil {
 		return err
 	}
-	return c.dropLink(PortName(node))
+	return c.dropLink(substrate.PortName(node))
 }
 
 // addNIC makes eth0 in the current namespace and its other end, named port, directly in the cluster's: not for a moment
@@ -247,15 +245,13 @@ func addNIC(links *netlink.Handle, cluster, port string, n substrate.Node) error
 	return nil
 }
 
-const portPrefix = "v-"
-
 // ports are the nodes' on the cluster's bridge.
 func (c shared) ports() ([]string, error) {
 	var ports []string
 	err := withLinks(c.netns(), func(links *netlink.Handle) error {
 		all, err := links.LinkList()
 		for _, link := range all {
-			if name := link.Attrs().Name; strings.HasPrefix(name, portPrefix) {
+			if name := link.Attrs().Name; strings.HasPrefix(name, substrate.PortPrefix) {
 				ports = append(ports, name)
 			}
 		}
@@ -265,12 +261,6 @@ func (c shared) ports() ([]string, error) {
 		return nil, nil // and so is no network
 	}
 	return ports, err
-}
-
-// PortName is what a node's port of its cluster's bridge is called, within the kernel's 15 characters.
-func PortName(node string) string {
-	sum := sha256.Sum256([]byte(node))
-	return portPrefix + hex.EncodeToString(sum[:6])
 }
 
 func ipNet(p netip.Prefix) *net.IPNet {

@@ -91,9 +91,6 @@ func (h host) Room() (left int64, full string, err error) {
 	return disk.Left(), full, err
 }
 
-// PortName is what the interface of a guest's port has to be called.
-func (host) PortName(node string) string { return PortName(node) }
-
 // Endpoints are the sockets, which nodes see.
 func (host) Endpoints() []string { return []string{"unix://" + protocol.SocketDir} }
 

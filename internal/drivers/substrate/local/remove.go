@@ -66,7 +66,7 @@ func (d *Driver) removeBoot(ctx context.Context, b boot, c shared, node string) 
 	}
 	// The kernel would remove the port too when the node's namespace ends, but some time later, and a new port of the same
 	// name would then fail.
-	if err := c.dropLink(PortName(node)); err != nil {
+	if err := c.dropLink(substrate.PortName(node)); err != nil {
 		return fmt.Errorf("network port: %w", err)
 	}
 	if err := d.cgroups.Remove(ctx, b.name); err != nil {

@@ -91,7 +91,7 @@ func (d *Driver) layOutFor(ctx context.Context, held *onhost.Hold, b boot, n sub
 			return err
 		}},
 		{"tap", func() error {
-			return makeTap(d.netns(), d.config.Ports.PortName(n.Node), domain.Queues(len(described.Pins)))
+			return makeTap(d.netns(), substrate.PortName(n.Node), domain.Queues(len(described.Pins)))
 		}},
 	} {
 		if err := held.Lost(); err != nil {

@@ -102,7 +102,7 @@ func (d *Driver) make(ctx context.Context, held *onhost.Hold, b boot, n substrat
 		{"description", func() (err error) { described, err = d.describe(b, n, facts); return err }},
 		{"libvirt", func() (err error) { v, err = d.connect(ctx); return err }},
 		{"tap", func() error {
-			return makeTap(d.netns(), d.config.Ports.PortName(n.Node), domain.Queues(len(described.Pins)))
+			return makeTap(d.netns(), substrate.PortName(n.Node), domain.Queues(len(described.Pins)))
 		}},
 		{"start", func() (err error) { emulator, err = d.start(ctx, v, b, described.XML); return err }},
 		{"network", func() error { return d.config.Ports.PlugPort(ctx, n, d.netns()) }},
@@ -160,7 +160,7 @@ func (d *Driver) describe(b boot, n substrate.Node, facts inventory.Facts) (doma
 		Kernel: b.inside(kernelFile), Initramfs: b.inside(initramfsFile), CommandLine: commandLine,
 		Root:    domain.Disk{Path: b.inside(rootFile), Serial: protocol.GuestRoot},
 		Agent:   domain.Disk{Path: b.inside(agentFile), Serial: protocol.GuestAgent},
-		Console: b.inside(consoleFile), NIC: d.config.Ports.PortName(n.Node), MAC: n.MAC,
+		Console: b.inside(consoleFile), NIC: substrate.PortName(n.Node), MAC: n.MAC,
 	})
 }
 

@@ -79,7 +79,7 @@ func TestContract(t *testing.T) {
 				check(t, os.WriteFile(filepath.Join(home, "boot"), []byte(strconv.FormatInt(n.Boot, 10)), 0o600))
 				check(t, w.writeFiles(b, n, firstUser))
 				check(t, ensureNamespace(w.netns()))
-				check(t, makeTap(w.netns(), w.PortName(n.Node), 1))
+				check(t, makeTap(w.netns(), substrate.PortName(n.Node), 1))
 			},
 		}
 	})
@@ -172,7 +172,7 @@ func TestAGuestBootsItsImageOnItsClustersNetwork(t *testing.T) {
 	}
 
 	t.Run("it sends as nobody else", func(t *testing.T) {
-		text := w.inCluster(t, "c1", "bridge", "-d", "-j", "link", "show", "dev", w.PortName(n.Node))
+		text := w.inCluster(t, "c1", "bridge", "-d", "-j", "link", "show", "dev", substrate.PortName(n.Node))
 		for _, flag := range []string{`"locked":true`, `"learning":false`, `"flood":false`, `"mcast_flood":false`,
 			`"bcast_flood":false`} {
 			if !strings.Contains(text, flag) {
@@ -331,7 +331,7 @@ func TestAGuestSeesTheTopologyThatWasPromised(t *testing.T) {
 		Initramfs: b.inside(initramfsFile), CommandLine: commandLine,
 		Root:    domain.Disk{Path: b.inside(rootFile), Serial: protocol.GuestRoot},
 		Agent:   domain.Disk{Path: b.inside(agentFile), Serial: protocol.GuestAgent},
-		Console: b.inside(consoleFile), NIC: w.PortName(n.Node), MAC: n.MAC,
+		Console: b.inside(consoleFile), NIC: substrate.PortName(n.Node), MAC: n.MAC,
 	})
 	check(t, err)
 	for _, part := range []string{"cputune", "numatune"} {
@@ -342,7 +342,7 @@ func TestAGuestSeesTheTopologyThatWasPromised(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer v.close()
-	check(t, makeTap(w.netns(), w.PortName(n.Node), domain.Queues(4)))
+	check(t, makeTap(w.netns(), substrate.PortName(n.Node), domain.Queues(4)))
 	if _, err := w.start(t.Context(), v, b, described.XML); err != nil {
 		t.Fatal(err)
 	}

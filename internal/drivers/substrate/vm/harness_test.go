@@ -76,12 +76,12 @@ func withCore(n substrate.Node) substrate.Node {
 	return n
 }
 
-func (w fixture) PortName(node string) string { return local.PortName(node) }
+func (w fixture) PortName(node string) string { return substrate.PortName(node) }
 
 // ports are the clusters' networks of this host.
 type ports struct{ *local.Driver }
 
-func (ports) PortName(node string) string { return local.PortName(node) }
+func (ports) PortName(node string) string { return substrate.PortName(node) }
 
 // host is as many cores without threads as this one has CPUs, and all its memory on one node.
 func host(context.Context) (inventory.Facts, error) {

@@ -20,7 +20,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/substrate"
-	"muster/internal/drivers/substrate/local"
 	"muster/internal/kit/netns"
 	"muster/internal/noded/protocol"
 )
@@ -226,14 +225,14 @@ func (e *frameListener) has(at, mark string) bool {
 // plugged is a port of a cluster's bridge with a tap that somebody has open, as a guest's is.
 func (w fixture) plugged(t *testing.T, n substrate.Node) {
 	t.Helper()
-	check(t, makeTap(w.netns(), w.PortName(n.Node), 1))
+	check(t, makeTap(w.netns(), substrate.PortName(n.Node), 1))
 	check(t, netns.Do(w.netns(), func() error {
 		fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return err
 		}
 		t.Cleanup(func() { check(t, unix.Close(fd)) })
-		request, err := unix.NewIfreq(w.PortName(n.Node))
+		request, err := unix.NewIfreq(substrate.PortName(n.Node))
 		if err != nil {
 			return err
 		}
@@ -264,7 +263,7 @@ func (w fixture) wantKeptIn(t *testing.T, own substrate.Node) {
 		t.Error("the guest could not send: ", failed)
 	}
 	last := marked(len(frames) - 1)
-	his, mine := local.PortName(neighbour.Node), local.PortName(own.Node)
+	his, mine := substrate.PortName(neighbour.Node), substrate.PortName(own.Node)
 	eventually(t, "its neighbour hears it", func() bool { return inside.has(his+" out", last) })
 	time.Sleep(100 * time.Millisecond) // what should not arrive would have come before
 	for i, f := range frames {

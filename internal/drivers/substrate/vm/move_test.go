@@ -199,7 +199,7 @@ func TestAGuestMovesAndCountsOn(t *testing.T) {
 	if _, runs := r.from.libvirt(); runs {
 		t.Error("libvirt runs at the old host, which has no guest")
 	}
-	text := r.to.inCluster(t, "c1", "bridge", "-d", "-j", "link", "show", "dev", r.to.PortName(n.Node))
+	text := r.to.inCluster(t, "c1", "bridge", "-d", "-j", "link", "show", "dev", substrate.PortName(n.Node))
 	if !strings.Contains(text, `"locked":true`) {
 		t.Errorf("its port at the new host is not fenced: %s", text)
 	}

@@ -93,7 +93,7 @@ func (d *Driver) letGo(ctx context.Context, b boot, r substrate.Ref) error {
 		{"libvirt", func() error { return d.forget(ctx, b) }},
 		{"control group", func() error { return d.cgroups.Remove(ctx, b.name) }},
 		{"network port", func() error { return d.config.Ports.DropPort(ctx, r.Cluster, r.Node) }},
-		{"tap", func() error { return dropTap(d.netns(), d.config.Ports.PortName(r.Node)) }},
+		{"tap", func() error { return dropTap(d.netns(), substrate.PortName(r.Node)) }},
 	} {
 		if err := step.do(); err != nil {
 			return fmt.Errorf("%s: %w", step.what, err)

@@ -283,7 +283,7 @@ func (d *Driver) restore(ctx context.Context, held *onhost.Hold, v *virt, b boot
 			if here, err = domain.Elsewhere(was, described); err != nil {
 				return fmt.Errorf("%w: %w", substrate.ErrRefused, err)
 			}
-			return makeTap(d.netns(), d.config.Ports.PortName(n.Node), domain.Queues(len(described.Pins)))
+			return makeTap(d.netns(), substrate.PortName(n.Node), domain.Queues(len(described.Pins)))
 		}},
 		{"memory", func() error { return v.restore(ctx, b.memoryPathInside(), here) }},
 		{"QEMU", func() (err error) {

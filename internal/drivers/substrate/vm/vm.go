@@ -75,12 +75,10 @@ type Image struct{ Kernel, Drivers, Root string } // paths
 
 // Ports are where guests are cabled to.
 type Ports interface {
-	// PlugPort moves the interface called local.PortName from a network namespace to the node's cluster, fenced.
+	// PlugPort moves the interface called substrate.PortName from a network namespace to the node's cluster, fenced.
 	PlugPort(ctx context.Context, n substrate.Node, from string) error
 	// DropPort takes it away, if it is there.
 	DropPort(ctx context.Context, cluster, node string) error
-	// PortName is what a node's interface has to be called.
-	PortName(node string) string
 }
 
 // Driver implements substrate.Substrate for nodes whose machine is a guest of this host. Its methods may be called at the same
