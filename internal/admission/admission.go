@@ -58,7 +58,7 @@ type Admission struct {
 	// Substrates are what the site's machines can be of.
 	Substrates substrate.Registry
 	// Short says why no cluster can be made: what all of them keep their files on is full. "": it is not; nil: nobody knows.
-	Short func() string
+	Short func(ctx context.Context) string
 }
 
 // caps is what the substrate of a machine can.
@@ -199,7 +199,7 @@ func (a *Admission) Create(ctx context.Context, tx *core.Tx, c spec.Cluster) (*P
 		return nil, err
 	}
 	if a.Short != nil {
-		if why := a.Short(); why != "" {
+		if why := a.Short(ctx); why != "" {
 			return nil, refuse(NoCapacity, "disk-full", "", why,
 				"delete clusters and snapshots that are not needed, or ask an operator")
 		}

@@ -54,7 +54,7 @@ type API struct {
 	Web       *web.Place // where the door for web apps is; nil: there is none
 
 	// HomeUsage is how many bytes a cluster's /home may hold and holds; 0: not known. nil: of none.
-	HomeUsage func(cluster string) (size, used int64, err error)
+	HomeUsage func(ctx context.Context, cluster string) (size, used int64, err error)
 
 	// CheckFabric says what the driver of a fabric finds wrong in what it is told; nil: there are no drivers.
 	CheckFabric func(fabrics.Fabric) error

@@ -26,7 +26,7 @@ type About struct {
 	// Checks looks at what must work. What it says is told to everybody, so it holds no secret and no error's own words.
 	Checks func(context.Context) []protocol.Check
 	// Alarms is what of this controller a person should look at, such as a network that it cannot serve.
-	Alarms func() []apiv1.Alarm
+	Alarms func(ctx context.Context) []apiv1.Alarm
 	// LocalRoot says who root of a node on this host is for the host.
 	LocalRoot string
 }
@@ -130,7 +130,7 @@ func (a *API) status(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Statu
 	}
 	s.Alarms = append(s.Alarms, alarms(c, a.DB.Living())...)
 	if a.About.Alarms != nil {
-		s.Alarms = append(s.Alarms, a.About.Alarms()...)
+		s.Alarms = append(s.Alarms, a.About.Alarms(ctx)...)
 	}
 	return &output[apiv1.Status]{Body: s}, nil
 }

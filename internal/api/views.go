@@ -57,7 +57,7 @@ func (a *API) clusterView(ctx context.Context, tx *core.Tx, c cluster.Cluster) (
 		view.Held = c.Held
 	}
 	if a.HomeUsage != nil && c.Phase != core.Deleted {
-		if size, used, err := a.HomeUsage(c.ID); err == nil && size > 0 { // it is no reason to refuse the rest
+		if size, used, err := a.HomeUsage(ctx, c.ID); err == nil && size > 0 { // it is no reason to refuse the rest
 			view.Home = &apiv1.HomeUsage{Size: size, Used: used}
 		}
 	}

@@ -249,7 +249,11 @@ func (k *controller) run(ctx context.Context) error {
 	networks := newNetworks(k, watch)
 	watch.Images = networks.files
 	about := k.about(engine, networks)
-	about.LocalRoot = localRoot(k.shared.OwnUsers())
+	root, err := k.localRoot(ctx)
+	if err != nil {
+		return err
+	}
+	about.LocalRoot = root
 	k.registerMetrics(engine, networks, about)
 	users := &api.API{
 		DB:        k.db,

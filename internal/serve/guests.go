@@ -101,7 +101,7 @@ func (k *controller) listenWithin(ctx context.Context, watch *monitor.Monitor, c
 	if err != nil {
 		return err
 	}
-	plain, err := k.shared.Listen(cluster, protocol.AgentPort)
+	plain, err := k.shared.Listen(ctx, cluster, protocol.AgentPort)
 	if err != nil {
 		return err
 	}

@@ -1,18 +1,22 @@
 package serve
 
-import "muster/internal/apiv1"
+import (
+	"context"
+
+	"muster/internal/apiv1"
+)
 
 // short says why no more files fit on the data directory's disk; "": they do.
-func (k *controller) short() string {
+func (k *controller) short(ctx context.Context) string {
 	if k.shared == nil {
 		return ""
 	}
-	_, full, _ := k.shared.Room() // of a disk that cannot be looked at nothing is said
+	_, full, _ := k.shared.Room(ctx) // of a disk that cannot be looked at nothing is said
 	return full
 }
 
-func (k *controller) diskAlarms() []apiv1.Alarm {
-	if text := k.short(); text != "" {
+func (k *controller) diskAlarms(ctx context.Context) []apiv1.Alarm {
+	if text := k.short(ctx); text != "" {
 		return []apiv1.Alarm{{Name: "disk-full",
 			Text: text + "; no cluster is made, and nothing more can be written to any /home"}}
 	}

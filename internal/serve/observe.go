@@ -65,7 +65,7 @@ func (k *controller) probes(users *api.API) http.Handler {
 // about is what this controller says of itself.
 func (k *controller) about(engine *core.Engine, y *networks) api.About {
 	return api.About{
-		Name: k.owner, Since: time.Now().UTC(), Alarms: func() []apiv1.Alarm { return append(y.alarms(), k.diskAlarms()...) },
+		Name: k.owner, Since: time.Now().UTC(), Alarms: func(ctx context.Context) []apiv1.Alarm { return append(y.alarms(), k.diskAlarms(ctx)...) },
 		Checks: func(ctx context.Context) []protocol.Check {
 			return []protocol.Check{k.databaseCheck(ctx), engineCheck(engine), k.agentsCheck(ctx)}
 		},
@@ -73,11 +73,12 @@ func (k *controller) about(engine *core.Engine, y *networks) api.About {
 }
 
 // localRoot says who root of a node on this host is for the host.
-func localRoot(own bool, why string) string {
+func (k *controller) localRoot(ctx context.Context) (string, error) {
+	own, why, err := k.shared.OwnUsers(ctx)
 	if own {
-		return "nobody: nodes have user namespaces of their own, heads that serve /home excepted"
+		return "nobody: nodes have user namespaces of their own, heads that serve /home excepted", err
 	}
-	return "the host's root: " + why
+	return "the host's root: " + why, err
 }
 
 func (k *controller) databaseCheck(ctx context.Context) protocol.Check {
@@ -133,7 +134,9 @@ func (k *controller) registerMetrics(engine *core.Engine, y *networks, about api
 			if k.shared == nil {
 				return 0
 			}
-			left, _, err := k.shared.Room()
+			ctx, cancel := context.WithTimeout(context.Background(), checkWithin)
+			defer cancel()
+			left, _, err := k.shared.Room(ctx)
 			if err != nil {
 				return 0
 			}

@@ -22,13 +22,13 @@ type shared interface {
 	substrate.Snapshots
 	substrate.Networks
 	// Listen opens a port at the gateway of a cluster's network; os.ErrNotExist where there is none.
-	Listen(cluster string, port int) (net.Listener, error)
+	Listen(ctx context.Context, cluster string, port int) (net.Listener, error)
 	// HomeUsage is how large a cluster's /home may become, and is.
-	HomeUsage(cluster string) (size, used int64, err error)
+	HomeUsage(ctx context.Context, cluster string) (size, used int64, err error)
 	// Room is how many bytes clusters may still write, and why they may write no more; "": they may.
-	Room() (left int64, full string, err error)
+	Room(ctx context.Context) (left int64, full string, err error)
 	// OwnUsers says whether root of a node is nobody for this host; why not, if it is not so.
-	OwnUsers() (own bool, why string)
+	OwnUsers(ctx context.Context) (own bool, why string, err error)
 }
 
 // substrates are those of the site.
@@ -67,7 +67,7 @@ func (k *controller) openSubstrates(ctx context.Context) error {
 		if w, works := opened.(substrate.Worker); works {
 			k.workers = append(k.workers, w)
 		}
-		if k.providers[f.Name], err = life.NewProvider(f, opened, k.limits); err != nil {
+		if k.providers[f.Name], err = life.NewProvider(ctx, f, opened, k.limits); err != nil {
 			return err
 		}
 	}

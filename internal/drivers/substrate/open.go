@@ -64,7 +64,7 @@ type Networks interface {
 	// DropPort takes it away, if it is there.
 	DropPort(ctx context.Context, cluster, node string) error
 	// Introduce tells the cluster's gateway of an address beyond an uplink, whose agent wants an answer.
-	Introduce(cluster string, address netip.Addr) error
+	Introduce(ctx context.Context, cluster string, address netip.Addr) error
 }
 
 // Hosts carry nodes on hosts that are machines of their own. They are asked by rows, which their agents fetch.
@@ -93,7 +93,7 @@ type Notices interface {
 // gateway.
 type Caller interface {
 	// Endpoints are where they find them, as in protocol.Boot.
-	Endpoints() []string
+	Endpoints(ctx context.Context) ([]string, error)
 }
 
 // Emulator is a substrate of guests whose host may be able to do no more than emulate them.

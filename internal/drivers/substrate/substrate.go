@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/netip"
 
-	"muster/internal/fabric"
 	"muster/internal/noded/protocol"
 	"muster/internal/place"
 )
@@ -58,7 +57,7 @@ type Node struct {
 	// Keys are the partitions of its cluster, by its host's InfiniBand ports: through which port a guest's virtual functions may
 	// speak, and by which key. The port 0 stands for all that are not named. It names all of the host's ports on the cluster's
 	// fabrics, whichever of them the host gives it. nil: its cluster is on no fabric.
-	Keys map[fabric.GUID]fabric.Key
+	Keys PortKeys
 }
 
 // Observation is what the driver sees now. The zero value means: nothing of this node is there.

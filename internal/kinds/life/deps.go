@@ -36,7 +36,7 @@ type Provider struct {
 }
 
 // NewProvider is a substrate that was opened, with its deadlines as the site has them.
-func NewProvider(f substrate.Factory, opened substrate.Substrate,
+func NewProvider(ctx context.Context, f substrate.Factory, opened substrate.Substrate,
 	site func(substrate.Factory, substrate.Deadlines) substrate.Deadlines) (Provider, error) {
 	p := Provider{Caps: f.Caps, Substrate: opened, Limits: site(f, f.Deadlines), Emulated: site(f, f.Emulated)}
 	p.Inspector, _ = opened.(substrate.Inspector)
@@ -44,7 +44,10 @@ func NewProvider(f substrate.Factory, opened substrate.Substrate,
 	p.Sleeper, _ = opened.(substrate.Sleeper)
 	p.Keeper, _ = opened.(substrate.Keeper)
 	if c, calls := opened.(substrate.Caller); calls {
-		p.Endpoints = c.Endpoints()
+		var err error
+		if p.Endpoints, err = c.Endpoints(ctx); err != nil {
+			return p, fmt.Errorf("substrate %s: %w", f.Name, err)
+		}
 	}
 	if e, may := opened.(substrate.Emulator); may && e.Emulates() {
 		p.Limits = p.Emulated

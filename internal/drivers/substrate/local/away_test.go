@@ -37,12 +37,12 @@ func TestAClusterGoesOnAtAHostThatIsAway(t *testing.T) {
 	n, guest := s.guest(t, away, "c1", 7, local1)
 	meet(t, guest, "eth0", 7, substrate.GatewaySlot, metal)
 
-	listener, err := here.Listen("c1", 8000)
+	listener, err := here.Listen(t.Context(), "c1", 8000)
 	if err != nil {
 		t.Fatal(err)
 	}
 	answer(t, listener, "from the gateway")
-	check(t, here.Introduce("c1", n.Address.Addr()))
+	check(t, here.Introduce(t.Context(), "c1", n.Address.Addr()))
 	s.machine(t, "machine", "10.78.0.9/16", 7, metal, local1)
 	serve(t, guest, "from the guest")
 	eventually(t, "the guest reaches the gateway", func() bool {

@@ -17,6 +17,7 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/onhost"
 	"muster/internal/drivers/substrate/substratetest"
+	"muster/internal/hostd/calls/callstest"
 	"muster/internal/kit/netns"
 	"muster/internal/noded/protocol"
 )
@@ -61,6 +62,19 @@ func TestContract(t *testing.T) {
 				check(t, unix.Statfs(c.home(), &disk))
 				return int64(disk.Blocks) * disk.Bsize
 			},
+		}
+	})
+}
+
+// TestContractFromElsewhere is what a controller gets that calls the agent of a host.
+func TestContractFromElsewhere(t *testing.T) {
+	dir := site(t)
+	substratetest.Test(t, func(t *testing.T) substratetest.Harness {
+		w := open(t, dir)
+		c := callstest.From(t, host{Driver: w.Driver})
+		return substratetest.Harness{
+			Caps: Factory().Caps, Substrate: c, Shared: c, Keep: c, Write: w.write, Read: w.read,
+			Image: busybox, Crash: w.crash, HalfMake: w.halfMake,
 		}
 	})
 }

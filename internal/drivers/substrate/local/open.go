@@ -81,7 +81,7 @@ func (h host) Work(ctx context.Context) {
 
 // Room is how many bytes volumes may still take, below 0 if they have taken from the reserve, and why no more files fit; "": they
 // do.
-func (h host) Room() (left int64, full string, err error) {
+func (h host) Room(context.Context) (left int64, full string, err error) {
 	disk, err := h.Disk()
 	if err == nil && disk.Short() {
 		full = fmt.Sprintf("the controller's disk is full: %d MiB are free, of which %d are promised to what is being "+
@@ -92,7 +92,9 @@ func (h host) Room() (left int64, full string, err error) {
 }
 
 // Endpoints are the sockets, which nodes see.
-func (host) Endpoints() []string { return []string{"unix://" + protocol.SocketDir} }
+func (host) Endpoints(context.Context) ([]string, error) {
+	return []string{"unix://" + protocol.SocketDir}, nil
+}
 
 // Inspect finds what a part of this host is.
 func (host) Inspect(_ context.Context, in substrate.Inspection) (substrate.Inspected, error) {

@@ -185,7 +185,7 @@ func (d *Driver) ListShared(context.Context) ([]string, error) {
 
 // Dial opens a TCP connection inside the cluster's network; it outlives the cluster's removal only as a dead one.
 func (d *Driver) Dial(ctx context.Context, cluster string, to netip.AddrPort) (net.Conn, error) {
-	if err := d.Introduce(cluster, to.Addr()); err != nil {
+	if err := d.Introduce(ctx, cluster, to.Addr()); err != nil {
 		return nil, err
 	}
 	c, err := d.shared(cluster)
@@ -201,7 +201,7 @@ func (d *Driver) Dial(ctx context.Context, cluster string, to netip.AddrPort) (n
 
 // Introduce tells the gateway of a cluster where the node of an address is: without, it hears a node of another host and
 // cannot answer.
-func (d *Driver) Introduce(cluster string, address netip.Addr) error {
+func (d *Driver) Introduce(_ context.Context, cluster string, address netip.Addr) error {
 	c, err := d.shared(cluster)
 	if err != nil {
 		return err
@@ -214,7 +214,7 @@ func (d *Driver) Introduce(cluster string, address netip.Addr) error {
 
 // Listen listens for TCP connections inside the cluster's network, at the gateway's address. An error that is os.ErrNotExist
 // says that there is no network yet. Close it before the network is removed: until then that lives on, without a name.
-func (d *Driver) Listen(cluster string, port int) (net.Listener, error) {
+func (d *Driver) Listen(_ context.Context, cluster string, port int) (net.Listener, error) {
 	c, err := d.shared(cluster)
 	if err != nil {
 		return nil, err

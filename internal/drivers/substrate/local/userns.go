@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"context"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -327,4 +328,6 @@ func (d *Driver) mapUsers() {
 }
 
 // OwnUsers says whether nodes have user namespaces of their own; if not, why.
-func (d *Driver) OwnUsers() (bool, string) { return d.mapper != nil, d.noMapper }
+func (d *Driver) OwnUsers(context.Context) (own bool, why string, err error) {
+	return d.mapper != nil, d.noMapper, nil
+}

@@ -14,7 +14,7 @@ import (
 func mapped(t testing.TB) fixture {
 	t.Helper()
 	w := open(t, site(t))
-	if own, why := w.OwnUsers(); !own {
+	if own, why, _ := w.OwnUsers(t.Context()); !own {
 		t.Skipf("skipped: this host cannot: %s", why)
 	}
 	return w
@@ -52,7 +52,7 @@ func TestASiteMayLeaveNodesTheHostsNumbers(t *testing.T) {
 	d, err := New(w.config)
 	check(t, err)
 	w = fixture{d}
-	own, why := w.OwnUsers()
+	own, why, _ := w.OwnUsers(t.Context())
 	p, _ := w.first(w.up(t, node("c1", 1, 1, "")))
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
 	if own || why == "" || !strings.Contains(string(status), "Uid:\t0\t") {

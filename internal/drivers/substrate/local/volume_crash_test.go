@@ -115,7 +115,7 @@ func TestAMoveThatIsKilledAgainAndAgainLosesNothing(t *testing.T) {
 func TestAHomeThatIsNotThereDoesNotGrow(t *testing.T) {
 	w := open(t, site(t))
 	check(t, w.GrowHome(t.Context(), "c1", 1<<30))
-	if size, used, err := w.HomeUsage("c1"); size != 0 || used != 0 || err != nil {
+	if size, used, err := w.HomeUsage(t.Context(), "c1"); size != 0 || used != 0 || err != nil {
 		t.Error(size, used, err)
 	}
 	if clusters, err := w.ListShared(t.Context()); err != nil || len(clusters) > 0 {

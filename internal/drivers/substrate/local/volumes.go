@@ -133,7 +133,7 @@ func (d *Driver) GrowHome(ctx context.Context, cluster string, bytes int64) erro
 
 // HomeUsage is how many bytes a cluster's /home may hold and how many it holds, as its file system says at once; 0 where it
 // is none of its own, or not mounted.
-func (d *Driver) HomeUsage(cluster string) (size, used int64, err error) {
+func (d *Driver) HomeUsage(_ context.Context, cluster string) (size, used int64, err error) {
 	c, err := d.shared(cluster)
 	if err != nil {
 		return 0, 0, err

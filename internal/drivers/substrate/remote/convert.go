@@ -7,7 +7,6 @@ import (
 	"net/netip"
 
 	"muster/internal/drivers/substrate"
-	"muster/internal/fabric"
 	"muster/internal/noded/protocol"
 	"muster/internal/place"
 )
@@ -17,7 +16,7 @@ func Guest(n substrate.Node) (protocol.HostedGuest, error) {
 	g := protocol.HostedGuest{
 		Cluster: n.Cluster, Node: n.Node, Boot: n.Boot, Name: n.Name, Machine: n.Machine, Address: n.Address.String(),
 		MAC:   n.MAC.String(),
-		Image: n.Image, CPUs: n.CPUs, MemoryMiB: n.MemoryMiB, Keys: spellKeys(n.Keys), File: n.File,
+		Image: n.Image, CPUs: n.CPUs, MemoryMiB: n.MemoryMiB, Keys: n.Keys.Words(), File: n.File,
 	}
 	var err error
 	if n.Allocation != nil {
@@ -50,50 +49,12 @@ func Node(g protocol.HostedGuest) (substrate.Node, error) {
 		err = json.Unmarshal(g.Asked, &n.Asked)
 	}
 	if err == nil {
-		n.Keys, err = readKeys(g.Keys)
+		n.Keys, err = substrate.ReadPortKeys(g.Keys)
 	}
 	if err != nil {
 		return n, fmt.Errorf("guest of node %s: %w", g.Node, err)
 	}
 	return n, nil
-}
-
-// spellKeys writes partitions by ports in the words of the protocol.
-func spellKeys(keys map[fabric.GUID]fabric.Key) map[string]uint16 {
-	if keys == nil {
-		return nil
-	}
-	all := map[string]uint16{}
-	for port, key := range keys {
-		if port == 0 {
-			all[""] = uint16(key)
-			continue
-		}
-		all[port.String()] = uint16(key)
-	}
-	return all
-}
-
-// readKeys is the inverse. A key that is no partition's is refused: the default one would be everybody's.
-func readKeys(words map[string]uint16) (map[fabric.GUID]fabric.Key, error) {
-	if words == nil {
-		return nil, nil
-	}
-	keys := map[fabric.GUID]fabric.Key{}
-	for text, number := range words {
-		key, port := fabric.Key(number), fabric.GUID(0)
-		if key < fabric.FirstKey || key > fabric.LastKey {
-			return nil, fmt.Errorf("%s is no partition's key; they are %s to %s", key, fabric.FirstKey, fabric.LastKey)
-		}
-		if text != "" {
-			var err error
-			if port, err = fabric.ParseGUID(text); err != nil {
-				return nil, err
-			}
-		}
-		keys[port] = key
-	}
-	return keys, nil
 }
 
 // State is what a hypervisor's driver observes of a boot, in the words of the protocol.

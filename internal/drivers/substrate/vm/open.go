@@ -83,15 +83,15 @@ func (g guests) of(ctx context.Context, node string) (s substrate.Substrate, els
 }
 
 // introduce is done before an agent elsewhere calls, over an uplink, and wants an answer.
-func (g guests) introduce(n substrate.Node) error {
-	return g.env.Networks.Introduce(n.Cluster, n.Address.Addr())
+func (g guests) introduce(ctx context.Context, n substrate.Node) error {
+	return g.env.Networks.Introduce(ctx, n.Cluster, n.Address.Addr())
 }
 
 // Ensure is Substrate's.
 func (g guests) Ensure(ctx context.Context, n substrate.Node) error {
 	s, elsewhere, err := g.of(ctx, n.Node)
 	if err == nil && elsewhere {
-		err = g.introduce(n)
+		err = g.introduce(ctx, n)
 	}
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (g guests) Sleep(ctx context.Context, r substrate.Ref, host string) (int64,
 func (g guests) Wake(ctx context.Context, n substrate.Node, host string) error {
 	switch {
 	case !g.own(host):
-		if err := g.introduce(n); err != nil {
+		if err := g.introduce(ctx, n); err != nil {
 			return err
 		}
 		return g.Hosts.Wake(ctx, n, host)

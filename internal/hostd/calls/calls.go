@@ -1,0 +1,169 @@
+// Package calls carries the calls of package substrate from a controller to the agent of a host.
+//
+// What enters: on the side of the host, its drivers; on that of the controller, a way to reach the host. What leaves: the same
+// interfaces, as if the drivers were here. Each call is a request of HTTP/1.1 with JSON both ways, over whatever connection the
+// two have; what is a connection of its own (Dial, Listen) or tells how far it is (copies) takes that connection over.
+//
+// All calls may be repeated, and a host refuses older boots than it has seen, so that a controller may ask again whenever an answer
+// is lost. Errors keep their meaning: errors.Is answers as it does where the driver is.
+package calls
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+
+	"muster/internal/drivers/substrate"
+	"muster/internal/inventory"
+)
+
+// Host is what a host's drivers do for controllers.
+type Host interface {
+	substrate.Substrate
+	substrate.Shared
+	substrate.Snapshots
+	substrate.Inspector
+	substrate.Networks
+	substrate.Caller
+	Cupboard
+	// Listen opens a port at the gateway of a cluster's network; os.ErrNotExist where there is none.
+	Listen(ctx context.Context, cluster string, port int) (net.Listener, error)
+	// OwnUsers says whether root of a node is nobody for the host; why not, if it is not so.
+	OwnUsers(ctx context.Context) (own bool, why string, err error)
+}
+
+// Cupboard is the disk that clusters write on.
+type Cupboard interface {
+	// HomeUsage is how large a cluster's /home may become, and is, in bytes; 0 of one that is none of its own, or not mounted.
+	HomeUsage(ctx context.Context, cluster string) (size, used int64, err error)
+	// Room is how many bytes clusters may still write, below 0 if they have taken from the reserve, and why they may write no more;
+	// "": they may.
+	Room(ctx context.Context) (left int64, full string, err error)
+}
+
+// call is the path of one call, whose argument and answer are of these types. What is sent is their JSON: a field that is renamed
+// is one that older hosts do not know.
+type call[In, Out any] string
+
+// none is no argument, or no answer.
+type none struct{}
+
+// The arguments and answers that package substrate has no type for.
+type (
+	sharedIn struct {
+		Cluster string
+		Network substrate.Network
+	}
+	bytesIn struct {
+		Cluster string
+		Bytes   int64
+	}
+	plugIn struct {
+		Node substrate.Node
+		From string
+	}
+	portIn struct{ Cluster, Node string }
+	addrIn struct {
+		Cluster string
+		Address netip.Addr
+	}
+	dialIn struct {
+		Cluster string
+		To      netip.AddrPort
+	}
+	listenIn struct {
+		Cluster string
+		Port    int
+	}
+	copyIn  struct{ Cluster, Snapshot string }
+	usedOut struct{ Size, Used int64 }
+	roomOut struct {
+		Left int64
+		Full string
+	}
+	ownOut struct {
+		Own bool
+		Why string
+	}
+)
+
+// The calls.
+const (
+	ensure       call[substrate.Node, none]                      = "ensure"
+	observe      call[substrate.Ref, substrate.Observation]      = "observe"
+	remove       call[substrate.Ref, none]                       = "remove"
+	list         call[none, []substrate.Ref]                     = "list"
+	ensureShared call[sharedIn, none]                            = "shared/ensure"
+	growHome     call[bytesIn, none]                             = "shared/grow"
+	removeShared call[string, none]                              = "shared/remove"
+	listShared   call[none, []string]                            = "shared/list"
+	size         call[string, int64]                             = "size"
+	drop         call[string, none]                              = "drop"
+	snapshots    call[none, []string]                            = "snapshots"
+	inspect      call[substrate.Inspection, substrate.Inspected] = "inspect"
+	rest         call[inventory.Machine, string]                 = "rest"
+	plugPort     call[plugIn, none]                              = "port/plug"
+	dropPort     call[portIn, none]                              = "port/drop"
+	introduce    call[addrIn, none]                              = "introduce"
+	endpoints    call[none, []string]                            = "endpoints"
+	homeUsage    call[string, usedOut]                           = "home"
+	room         call[none, roomOut]                             = "room"
+	ownUsers     call[none, ownOut]                              = "users"
+)
+
+// The calls that take their connection over.
+const (
+	dial    call[dialIn, none]            = "dial"    // then it is the one that was asked for
+	listen  call[listenIn, none]          = "listen"  // then the host says each caller
+	accept  call[string, none]            = "accept"  // one of these callers; then it is that one's
+	save    call[copyIn, substrate.Saved] = "save"    // then the host says how far it is
+	restore call[copyIn, none]            = "restore" // as well
+)
+
+// reply is the answer to a call; both may be there, as with the methods themselves.
+type reply[Out any] struct {
+	Out   Out
+	Error string `json:",omitempty"`
+	Is    string `json:",omitempty"` // the name of the error that it is, see meanings
+}
+
+// meanings are errors that callers ask for, by their names on the wire.
+func meanings() map[string]error {
+	return map[string]error{
+		"stale": substrate.ErrStale, "refused": substrate.ErrRefused, "underway": substrate.ErrUnderway, "no room": substrate.ErrNoRoom,
+		"stays": substrate.ErrStays, "ended": substrate.ErrEnded, "not there": os.ErrNotExist, "unsupported": errors.ErrUnsupported,
+		"called off": context.Canceled, "too late": context.DeadlineExceeded,
+	}
+}
+
+// failed is an error of the host, as it is told here.
+type failed struct {
+	text string
+	is   error // nil: nobody asks for it
+}
+
+func (f failed) Error() string { return f.text }
+func (f failed) Unwrap() error { return f.is }
+
+func answer[Out any](out Out, err error) reply[Out] {
+	r := reply[Out]{Out: out}
+	if err == nil {
+		return r
+	}
+	r.Error = err.Error()
+	for name, meaning := range meanings() {
+		if errors.Is(err, meaning) {
+			r.Is = name
+		}
+	}
+	return r
+}
+
+func (r reply[Out]) result() (Out, error) {
+	if r.Error == "" {
+		return r.Out, nil
+	}
+	return r.Out, failed{r.Error, meanings()[r.Is]}
+}

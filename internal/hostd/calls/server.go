@@ -1,0 +1,196 @@
+package calls
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"muster/internal/drivers/substrate"
+	"muster/internal/inventory"
+	"muster/internal/kit/pipes"
+)
+
+// bodyLimit bounds an argument, in bytes. The largest is a node with its boot file.
+const bodyLimit = 1 << 20
+
+// Handler answers the calls of controllers by a host's drivers. Whoever may speak to it may do all: it asks nobody who they are.
+func Handler(h Host) http.Handler {
+	s := &server{Host: h, callers: callers{waiting: map[string]net.Conn{}}}
+	mux := http.NewServeMux()
+	answers(mux, ensure, func(ctx context.Context, n substrate.Node) (none, error) { return none{}, h.Ensure(ctx, n) })
+	answers(mux, observe, h.Observe)
+	answers(mux, remove, func(ctx context.Context, r substrate.Ref) (none, error) { return none{}, h.Remove(ctx, r) })
+	answers(mux, list, func(ctx context.Context, _ none) ([]substrate.Ref, error) { return h.List(ctx) })
+	answers(mux, ensureShared, func(ctx context.Context, in sharedIn) (none, error) {
+		return none{}, h.EnsureShared(ctx, in.Cluster, in.Network)
+	})
+	answers(mux, growHome, func(ctx context.Context, in bytesIn) (none, error) {
+		return none{}, h.GrowHome(ctx, in.Cluster, in.Bytes)
+	})
+	answers(mux, removeShared, func(ctx context.Context, cluster string) (none, error) {
+		return none{}, h.RemoveShared(ctx, cluster)
+	})
+	answers(mux, listShared, func(ctx context.Context, _ none) ([]string, error) { return h.ListShared(ctx) })
+	answers(mux, size, h.Size)
+	answers(mux, drop, func(ctx context.Context, snapshot string) (none, error) { return none{}, h.Drop(ctx, snapshot) })
+	answers(mux, snapshots, func(ctx context.Context, _ none) ([]string, error) { return h.Snapshots(ctx) })
+	answers(mux, inspect, h.Inspect)
+	answers(mux, rest, func(ctx context.Context, m inventory.Machine) (string, error) { return h.Rest(ctx, m) })
+	answers(mux, plugPort, func(ctx context.Context, in plugIn) (none, error) { return none{}, h.PlugPort(ctx, in.Node, in.From) })
+	answers(mux, dropPort, func(ctx context.Context, in portIn) (none, error) {
+		return none{}, h.DropPort(ctx, in.Cluster, in.Node)
+	})
+	answers(mux, introduce, func(ctx context.Context, in addrIn) (none, error) {
+		return none{}, h.Introduce(ctx, in.Cluster, in.Address)
+	})
+	answers(mux, endpoints, func(ctx context.Context, _ none) ([]string, error) { return h.Endpoints(ctx) })
+	answers(mux, homeUsage, func(ctx context.Context, cluster string) (out usedOut, err error) {
+		out.Size, out.Used, err = h.HomeUsage(ctx, cluster)
+		return out, err
+	})
+	answers(mux, room, func(ctx context.Context, _ none) (out roomOut, err error) {
+		out.Left, out.Full, err = h.Room(ctx)
+		return out, err
+	})
+	answers(mux, ownUsers, func(ctx context.Context, _ none) (out ownOut, err error) {
+		out.Own, out.Why, err = h.OwnUsers(ctx)
+		return out, err
+	})
+	takes(mux, dial, s.dial)
+	takes(mux, listen, s.listen)
+	takes(mux, accept, s.accept)
+	takes(mux, save, func(ctx context.Context, in copyIn) (then, error) {
+		return copies(ctx, func(ctx context.Context, progress func(int64) error) (substrate.Saved, error) {
+			return h.Save(ctx, in.Cluster, in.Snapshot, progress)
+		}), nil
+	})
+	takes(mux, restore, func(ctx context.Context, in copyIn) (then, error) {
+		return copies(ctx, func(ctx context.Context, progress func(int64) error) (none, error) {
+			return none{}, h.Restore(ctx, in.Snapshot, in.Cluster, progress)
+		}), nil
+	})
+	return mux
+}
+
+// answers registers a call. Its context ends with the connection: nobody waits then.
+func answers[In, Out any](mux *http.ServeMux, c call[In, Out], do func(context.Context, In) (Out, error)) {
+	mux.HandleFunc("POST /"+string(c), func(w http.ResponseWriter, r *http.Request) {
+		in, ok := argument[In](w, r)
+		if !ok {
+			return
+		}
+		write(w, answer(do(r.Context(), in)))
+	})
+}
+
+func argument[In any](w http.ResponseWriter, r *http.Request) (in In, ok bool) {
+	// To its end, or the server would not notice that the caller goes.
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit))
+	if err == nil {
+		err = json.Unmarshal(text, &in)
+	}
+	if err != nil {
+		http.Error(w, fmt.Sprintf("%s: unreadable argument: %v", r.URL.Path, err), http.StatusBadRequest)
+	}
+	return in, err == nil
+}
+
+func write(w http.ResponseWriter, what any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(what) // who has gone is not to be told
+}
+
+// then goes on with a connection that was taken over, and closes it.
+type then func(net.Conn, *bufio.Reader)
+
+// takes registers a call that takes its connection over. An error is answered as by any call.
+func takes[In, Out any](mux *http.ServeMux, c call[In, Out], do func(context.Context, In) (then, error)) {
+	mux.HandleFunc("POST /"+string(c), func(w http.ResponseWriter, r *http.Request) {
+		in, ok := argument[In](w, r)
+		if !ok {
+			return
+		}
+		goOn, err := do(r.Context(), in)
+		if err != nil {
+			write(w, answer(none{}, err))
+			return
+		}
+		conn, both, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: muster\r\n\r\n")
+		}
+		if err != nil {
+			goOn(gone{}, nil) // so that it closes what it has
+			return
+		}
+		goOn(conn, both.Reader)
+	})
+}
+
+// server has what outlives one call.
+type server struct {
+	Host
+	callers callers
+}
+
+// dial joins the caller's connection to one inside a cluster's network.
+func (s *server) dial(ctx context.Context, in dialIn) (then, error) {
+	inside, err := s.Host.Dial(ctx, in.Cluster, in.To)
+	if err != nil {
+		return nil, err
+	}
+	return s.join(ctx, inside), nil
+}
+
+// join makes the caller's connection one with another.
+func (s *server) join(ctx context.Context, other net.Conn) then {
+	return func(conn net.Conn, early *bufio.Reader) {
+		_ = pipes.Join(ctx, stream{conn, early}, other) // whoever is at an end of it notices
+	}
+}
+
+// step is how far a copy is, and what became of it at the end.
+type step[Out any] struct {
+	Copied int64
+	Reply  *reply[Out] `json:",omitempty"`
+}
+
+// goOn is the answer to a step.
+type goOn struct{ Stop bool }
+
+var errStopped = errors.New("called off by the controller")
+
+// tellEvery is how often a copy tells how far it is.
+const tellEvery = 100 * time.Millisecond
+
+// copies tells a controller how far a copy is, and asks each time whether to go on.
+func copies[Out any](ctx context.Context, do func(context.Context, func(int64) error) (Out, error)) then {
+	return func(conn net.Conn, early *bufio.Reader) {
+		defer conn.Close()
+		tell, hear := json.NewEncoder(conn), json.NewDecoder(stream{conn, early})
+		next := time.Now()
+		out, err := do(ctx, func(copied int64) error {
+			if time.Now().Before(next) {
+				return nil
+			}
+			var say goOn
+			err := tell.Encode(step[Out]{Copied: copied})
+			if err == nil {
+				err = hear.Decode(&say)
+			}
+			if err == nil && say.Stop {
+				err = errStopped
+			}
+			next = time.Now().Add(tellEvery)
+			return err
+		})
+		last := answer(out, err)
+		_ = tell.Encode(step[Out]{Reply: &last}) // who has gone asks again
+	}
+}
