@@ -65,7 +65,9 @@ func (k *controller) probes(users *api.API) http.Handler {
 // about is what this controller says of itself.
 func (k *controller) about(engine *core.Engine, y *networks) api.About {
 	return api.About{
-		Name: k.owner, Since: time.Now().UTC(), Alarms: func(ctx context.Context) []apiv1.Alarm { return append(y.alarms(), k.diskAlarms(ctx)...) },
+		Name:   k.owner,
+		Since:  time.Now().UTC(),
+		Alarms: func(ctx context.Context) []apiv1.Alarm { return append(y.alarms(), k.diskAlarms(ctx)...) },
 		Checks: func(ctx context.Context) []protocol.Check {
 			return []protocol.Check{k.databaseCheck(ctx), engineCheck(engine), k.agentsCheck(ctx)}
 		},

@@ -4,8 +4,8 @@
 // interfaces, as if the drivers were here. Each call is a request of HTTP/1.1 with JSON both ways, over whatever connection the
 // two have; what is a connection of its own (Dial, Listen) or tells how far it is (copies) takes that connection over.
 //
-// All calls may be repeated, and a host refuses older boots than it has seen, so that a controller may ask again whenever an answer
-// is lost. Errors keep their meaning: errors.Is answers as it does where the driver is.
+// All calls may be repeated, and a host refuses older boots than it has seen, so that a controller may ask again whenever an
+// answer is lost. Errors keep their meaning: errors.Is answers as it does where the driver is.
 package calls
 
 import (
@@ -38,8 +38,8 @@ type Host interface {
 type Cupboard interface {
 	// HomeUsage is how large a cluster's /home may become, and is, in bytes; 0 of one that is none of its own, or not mounted.
 	HomeUsage(ctx context.Context, cluster string) (size, used int64, err error)
-	// Room is how many bytes clusters may still write, below 0 if they have taken from the reserve, and why they may write no more;
-	// "": they may.
+	// Room is how many bytes clusters may still write, below 0 if they have taken from the reserve, and why they may write no
+	// more; "": they may.
 	Room(ctx context.Context) (left int64, full string, err error)
 }
 
@@ -132,9 +132,16 @@ type reply[Out any] struct {
 // meanings are errors that callers ask for, by their names on the wire.
 func meanings() map[string]error {
 	return map[string]error{
-		"stale": substrate.ErrStale, "refused": substrate.ErrRefused, "underway": substrate.ErrUnderway, "no room": substrate.ErrNoRoom,
-		"stays": substrate.ErrStays, "ended": substrate.ErrEnded, "not there": os.ErrNotExist, "unsupported": errors.ErrUnsupported,
-		"called off": context.Canceled, "too late": context.DeadlineExceeded,
+		"stale":       substrate.ErrStale,
+		"refused":     substrate.ErrRefused,
+		"underway":    substrate.ErrUnderway,
+		"no room":     substrate.ErrNoRoom,
+		"stays":       substrate.ErrStays,
+		"ended":       substrate.ErrEnded,
+		"not there":   os.ErrNotExist,
+		"unsupported": errors.ErrUnsupported,
+		"called off":  context.Canceled,
+		"too late":    context.DeadlineExceeded,
 	}
 }
 

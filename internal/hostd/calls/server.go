@@ -42,7 +42,9 @@ func Handler(h Host) http.Handler {
 	answers(mux, snapshots, func(ctx context.Context, _ none) ([]string, error) { return h.Snapshots(ctx) })
 	answers(mux, inspect, h.Inspect)
 	answers(mux, rest, func(ctx context.Context, m inventory.Machine) (string, error) { return h.Rest(ctx, m) })
-	answers(mux, plugPort, func(ctx context.Context, in plugIn) (none, error) { return none{}, h.PlugPort(ctx, in.Node, in.From) })
+	answers(mux, plugPort, func(ctx context.Context, in plugIn) (none, error) {
+		return none{}, h.PlugPort(ctx, in.Node, in.From)
+	})
 	answers(mux, dropPort, func(ctx context.Context, in portIn) (none, error) {
 		return none{}, h.DropPort(ctx, in.Cluster, in.Node)
 	})

@@ -73,7 +73,9 @@ func (Driver) Inspect(context.Context, substrate.Inspection) (substrate.Inspecte
 func (Driver) Rest(context.Context, inventory.Machine) (string, error) { return "", nil }
 
 // Endpoints are the sockets of this host.
-func (d Driver) Endpoints(context.Context) ([]string, error) { return []string{"unix://" + d.sockets}, nil }
+func (d Driver) Endpoints(context.Context) ([]string, error) {
+	return []string{"unix://" + d.sockets}, nil
+}
 
 // Work plays the agents of nodes that start.
 func (d Driver) Work(ctx context.Context) {

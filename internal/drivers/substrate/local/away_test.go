@@ -76,8 +76,8 @@ func (s networkOfMachines) guest(t *testing.T, on Cables, cluster string, segmen
 	n := node(cluster, slot-256, 1, "")
 	n.Address, n.MAC = substrate.Address(slot), substrate.MAC(segment, slot)
 	from, guest := s.namespace(t, cluster+"-from"), s.namespace(t, cluster+"-guest")
-	in(t, from, "ip", "link", "add", substrate.PortName(n.Node), "type", "veth", "peer", "name", "eth0", "address", n.MAC.String(), "netns",
-		guest)
+	in(t, from, "ip", "link", "add", substrate.PortName(n.Node), "type", "veth", "peer", "name", "eth0", "address",
+		n.MAC.String(), "netns", guest)
 	in(t, guest, "ip", "addr", "add", n.Address.String(), "dev", "eth0")
 	in(t, guest, "ip", "link", "set", "eth0", "arp", "off", "up")
 	check(t, on.PlugPort(t.Context(), n, from))

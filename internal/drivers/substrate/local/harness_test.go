@@ -17,6 +17,7 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/onhost"
 	"muster/internal/drivers/substrate/substratetest"
+	"muster/internal/hostd/calls"
 	"muster/internal/hostd/calls/callstest"
 	"muster/internal/kit/netns"
 	"muster/internal/noded/protocol"
@@ -40,13 +41,23 @@ func TestMain(m *testing.M) {
 }
 
 func TestContract(t *testing.T) {
+	contract(t, func(_ *testing.T, h calls.Host) calls.Host { return h })
+}
+
+// TestContractFromElsewhere is what a controller gets that calls the agent of a host.
+func TestContractFromElsewhere(t *testing.T) {
+	contract(t, func(t *testing.T, h calls.Host) calls.Host { return callstest.From(t, h) })
+}
+
+func contract(t *testing.T, reach func(*testing.T, calls.Host) calls.Host) {
 	dir := site(t)
 	substratetest.Test(t, func(t *testing.T) substratetest.Harness {
 		w := open(t, dir)
-		opened := host{w.Driver, silent{}}
+		opened := answering{host{w.Driver, silent{}}}
+		d := reach(t, opened)
 		return substratetest.Harness{
-			Caps: Factory().Caps, Substrate: answering(w), Shared: w.Driver, Keep: w.Driver, Inspector: opened,
-			Caller: opened, Worker: opened, Write: w.write, Read: w.read, Image: busybox, Crash: w.crash, HalfMake: w.halfMake,
+			Caps: Factory().Caps, Substrate: d, Shared: d, Keep: d, Inspector: d,
+			Caller: d, Worker: opened, Write: w.write, Read: w.read, Image: busybox, Crash: w.crash, HalfMake: w.halfMake,
 			Answers: answers,
 			Process: func(t *testing.T, r substrate.Ref) int {
 				first, ok := w.first(w.bootOf(t, r))
@@ -66,19 +77,6 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// TestContractFromElsewhere is what a controller gets that calls the agent of a host.
-func TestContractFromElsewhere(t *testing.T) {
-	dir := site(t)
-	substratetest.Test(t, func(t *testing.T) substratetest.Harness {
-		w := open(t, dir)
-		c := callstest.From(t, host{Driver: w.Driver})
-		return substratetest.Harness{
-			Caps: Factory().Caps, Substrate: c, Shared: c, Keep: c, Write: w.write, Read: w.read,
-			Image: busybox, Crash: w.crash, HalfMake: w.halfMake,
-		}
-	})
-}
-
 const busybox = "sha256:b0b0"
 
 // silent is where a driver says what nobody here asks for.
@@ -89,7 +87,7 @@ func (silent) Homes(context.Context, []string, string) {}
 func (silent) Inspect(context.Context, string) error   { return nil }
 
 // answering is a driver whose nodes answer at a port.
-type answering struct{ *Driver }
+type answering struct{ host }
 
 const answers = 8000
 

@@ -94,7 +94,7 @@ func hasItsPart(t *testing.T, h Harness) {
 func runsHere(t *testing.T, h Harness) {
 	n := h.running(t, "c1", 1, 1)
 	root := fmt.Sprintf("/proc/%d/root", h.Process(t, n.Ref))
-	for _, endpoint := range h.Caller.Endpoints() {
+	for _, endpoint := range h.endpoints(t) {
 		folder, local := strings.CutPrefix(endpoint, "unix://")
 		if _, err := os.Stat(root + folder); err != nil || !local {
 			t.Errorf("its agent calls at %s, and that is not there: %v", endpoint, err)
@@ -102,10 +102,16 @@ func runsHere(t *testing.T, h Harness) {
 	}
 }
 
+func (h Harness) endpoints(t *testing.T) []string {
+	all, err := h.Caller.Endpoints(t.Context())
+	must(t, err)
+	return all
+}
+
 func saysWhere(t *testing.T, h Harness) {
-	first := h.Caller.Endpoints()
-	if len(first) == 0 || !slices.Equal(first, h.Caller.Endpoints()) {
-		t.Errorf("agents call at %q, and a moment later at %q", first, h.Caller.Endpoints())
+	first, later := h.endpoints(t), h.endpoints(t)
+	if len(first) == 0 || !slices.Equal(first, later) {
+		t.Errorf("agents call at %q, and a moment later at %q", first, later)
 	}
 	for _, endpoint := range first {
 		if scheme, rest, ok := strings.Cut(endpoint, "://"); !ok || scheme == "" || rest == "" {

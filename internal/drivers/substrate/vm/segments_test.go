@@ -71,8 +71,8 @@ func (s street) guest(t *testing.T, host int, n substrate.Node) (path string) {
 	t.Helper()
 	from := namespace(t, "from")
 	path = namespace(t, "guest")
-	in(t, from, "link", "add", substrate.PortName(n.Node), "type", "veth", "peer", "name", "eth0", "address", n.MAC.String(), "netns",
-		path)
+	in(t, from, "link", "add", substrate.PortName(n.Node), "type", "veth", "peer", "name", "eth0", "address",
+		n.MAC.String(), "netns", path)
 	in(t, path, "link", "set", "eth0", "mtu", "9000", "up")
 	in(t, from, "link", "set", substrate.PortName(n.Node), "mtu", "9000")
 	check(t, s.cables[host].PlugPort(t.Context(), n, from))
