@@ -151,7 +151,7 @@ func (a *API) wholeMachines(ctx context.Context, tx *core.Tx, kind string, list 
 		switch {
 		case a.Drivers.Switches.Isolates(on) && len(n.Ports) == 0:
 			bad("ports", fmt.Sprintf("missing; the switch of network %s keeps clusters apart, and has to know where the "+
-				"machine is", n.Network), "name the switch's port of each MAC, in their order")
+				"machine is", n.Network), "name the switch's port of each MAC, in their order: --port, or the column ports of a list")
 		case len(n.Ports) > 0 && len(n.Ports) != len(n.MACs):
 			bad("ports", fmt.Sprintf("%d ports for %d MACs", len(n.Ports), len(n.MACs)), "name one for each MAC, in their order")
 		}
