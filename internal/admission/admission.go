@@ -141,11 +141,11 @@ type Placed struct {
 
 // Resolve fills the site's defaults into a cluster file. The error is a *Refusal.
 func (a *Admission) Resolve(c spec.Cluster) (spec.Cluster, error) {
+	classes, undivided := a.isolations()
 	resolved, err := spec.Resolve(c, spec.Defaults{
 		Project: a.Catalogue.Project, Site: a.Catalogue.Site, Image: a.Catalogue.Image, Class: a.Catalogue.Class,
-		Metal: a.Catalogue.FirstOn(spec.IsolationMetal), VM: a.Catalogue.VM, Shapes: a.shapes(), HeadClass: a.Catalogue.Head,
-		LeaseFor: a.Catalogue.Leases.Default,
-		HomeSize: a.Catalogue.Home,
+		Classes: classes, Undivided: undivided, Shapes: a.shapes(), HeadClass: a.Catalogue.Head,
+		LeaseFor: a.Catalogue.Leases.Default, HomeSize: a.Catalogue.Home,
 	})
 	if err != nil {
 		var ds spec.Diagnostics

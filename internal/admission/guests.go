@@ -239,6 +239,23 @@ func (a *Admission) chooseElsewhere(missing []member, machines []machine.Machine
 	return a.choose(missing, machines, isolation, "", true)
 }
 
+// isolations are what a file means that asks for a substrate: the classes of its queues that name none, and with which of them no
+// node is a part of a machine.
+func (a *Admission) isolations() (classes map[string]string, undivided []string) {
+	classes = map[string]string{}
+	for _, f := range a.Substrates {
+		switch {
+		case f.Caps.Guest:
+			classes[f.Name] = a.Catalogue.VM
+			continue
+		case f.Caps.WholeMachine:
+			classes[f.Name] = a.Catalogue.FirstOn(f.Name)
+		}
+		undivided = append(undivided, f.Name)
+	}
+	return classes, undivided
+}
+
 // shapes are the sizes of guests of which a file says nothing, by class.
 func (a *Admission) shapes() map[string]spec.VM {
 	shapes := map[string]spec.VM{}

@@ -11,8 +11,10 @@ type Defaults struct {
 	Site    string
 	Image   string
 	Class   string // of queues
-	Metal   string // of queues whose nodes are whole machines
-	VM      string // of queues whose nodes are virtual machines
+	// Classes are of queues by their file's isolation, where that has one of its own; "": it has, and the site has no such class.
+	Classes map[string]string
+	// Undivided are the values of isolation with which no node is a part of a machine.
+	Undivided []string
 	// Shapes are of nodes that are virtual machines and of which a file says no more, by the classes whose nodes are.
 	Shapes    map[string]VM
 	HeadClass string
@@ -47,12 +49,9 @@ func Resolve(c Cluster, d Defaults) (Cluster, error) {
 	}
 	update.MaxUnavailable = or(update.MaxUnavailable, defaultUnavailable)
 	c.Update = &update
-	class := d.Class
-	switch c.Isolation {
-	case IsolationMetal:
-		class = d.Metal
-	case IsolationVM:
-		class = d.VM
+	class, own := d.Classes[c.Isolation]
+	if !own {
+		class = d.Class
 	}
 	var head Head
 	if c.Head != nil {
@@ -121,7 +120,7 @@ func Resolve(c Cluster, d Defaults) (Cluster, error) {
 func (d Defaults) shape(q Queue, isolation string) *VM {
 	vm := q.VM
 	for _, class := range q.Classes() {
-		if shape, known := d.Shapes[class]; known && vm == nil && isolation != IsolationMetal && isolation != IsolationLocal {
+		if shape, known := d.Shapes[class]; known && vm == nil && !slices.Contains(d.Undivided, isolation) {
 			vm = &shape
 		}
 	}

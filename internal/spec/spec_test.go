@@ -139,3 +139,30 @@ func TestTheDesignsFullExampleOnlyWaitsForWhatIsNotAvailable(t *testing.T) {
 		}
 	}
 }
+
+// What a site says of an isolation decides which class a queue has that names none, and whether its nodes are parts of machines.
+func TestAnIsolationHasItsOwnClass(t *testing.T) {
+	site := catalogue
+	site.Classes = map[string]string{"vm": "part", "metal": ""}
+	site.Undivided, site.Shapes = []string{"local"}, map[string]VM{
+		"part": {CPUs: 2, Memory: "1GiB"}, "epyc-ib": {CPUs: 4, Memory: "1GiB"}}
+	for isolation, want := range map[string]struct {
+		class string // "": refused
+		cpus  int    // 0: the node is no part of a machine
+	}{"auto": {"epyc-ib", 4}, "local": {"epyc-ib", 0}, "vm": {"part", 2}, "metal": {}} {
+		c, err := Resolve(Cluster{Name: "cfd", Nodes: 2, Isolation: isolation}, site)
+		if (err != nil) != (want.class == "") {
+			t.Errorf("%s: %v", isolation, err)
+		}
+		if err != nil {
+			continue
+		}
+		q, cpus := c.Queues[0], 0
+		if q.VM != nil {
+			cpus = q.VM.CPUs
+		}
+		if q.Class != want.class || cpus != want.cpus {
+			t.Errorf("%s: class %s with %d CPUs, want %+v", isolation, q.Class, cpus, want)
+		}
+	}
+}
