@@ -21,7 +21,7 @@ func (a *app) calendar() *cobra.Command {
 reserved by clusters that start later, with one line per period. In the bar, # is a machine in use, = a reserved one and . a
 free one; of many machines each character is an equal share. Classes may overlap: a machine counts in each of its classes.
 
-Times are in UTC by the controller's clock. A cluster whose lease has no end keeps its machines.`,
+Times are in UTC, by the clock of the site's database. A cluster whose lease has no end keeps its machines.`,
 		Example: `  muster calendar
   muster calendar --class epyc-ib --to +30d
   muster calendar --from 2027-03-01T08:00:00Z --to 2027-03-02T08:00:00Z -o json`,
