@@ -178,7 +178,7 @@ func (tx *Tx) Hold(ctx context.Context, c Claim) error {
 	return nil
 }
 
-// woken is written into an UPDATE that changes a row's intent: its handler runs soon, also when it is running now.
+// Woken is written into an UPDATE that changes a row's intent: its handler runs soon, also when it is running now.
 const Woken = `wake_at = now_ms(), wakes = wakes + 1`
 
 // Wake makes a row's handler run soon after the commit. It is a hint: with PostgreSQL it is given in a transaction of its
@@ -219,7 +219,7 @@ func (tx *Tx) Now(ctx context.Context) (time.Time, error) {
 	return Instant(ms), nil
 }
 
-// flag is the value of a column for a yes or no.
+// Flag is the value of a column for a yes or no.
 func Flag(b bool) int {
 	if b {
 		return 1
@@ -227,7 +227,7 @@ func Flag(b bool) int {
 	return 0
 }
 
-// instant is the time of a column; 0 is the zero time.
+// Instant is the time of a column; 0 is the zero time.
 func Instant(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}

@@ -349,7 +349,7 @@ func (s *Store) lostRace(err error) bool {
 	return pg.Code == serialization || pg.Code == deadlock || pg.Code == unique && slices.ContainsFunc(s.kinds, races)
 }
 
-// lostRace says that err ends a transaction that may well succeed when run again, which Update does.
+// LostRace says that err ends a transaction that may well succeed when run again, which Update does.
 func (tx *Tx) LostRace(err error) bool { return tx.of.lostRace(err) }
 
 // broken says that the database failed a transaction, rather than the caller, who has reasons of its own.
@@ -361,7 +361,7 @@ func broken(ctx context.Context, err error) bool {
 		(errors.As(err, &pg) || errors.As(err, &lite) || errors.As(err, &connect) || errors.Is(err, driver.ErrBadConn))
 }
 
-// taken says that err is a violated uniqueness.
+// Taken says that err is a violated uniqueness.
 func Taken(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
@@ -372,7 +372,7 @@ func Taken(err error) bool {
 	return errors.As(err, &lite) && (lite.Code() == constraintUnique || lite.Code() == constraintPrimaryKey)
 }
 
-// readOnly says that the transaction is a View: it takes no locks.
+// ReadOnly says that the transaction is a View: it takes no locks.
 func (tx *Tx) ReadOnly() bool { return tx.frozen }
 
 // text is a query in the words of its database.
@@ -396,10 +396,10 @@ func (tx *Tx) Row(ctx context.Context, query string, args ...any) *sql.Row {
 	return tx.tx.QueryRowContext(ctx, tx.text(query), args...)
 }
 
-// scanner is a *sql.Row or *sql.Rows.
+// Scanner is a *sql.Row or *sql.Rows.
 type Scanner interface{ Scan(...any) error }
 
-// list collects every row of a query.
+// List collects every row of a query.
 func List[T any](ctx context.Context, tx *Tx, scan func(Scanner) (T, error), query string, args ...any) ([]T, error) {
 	rows, err := tx.tx.QueryContext(ctx, tx.text(query), args...)
 	if err != nil {
@@ -418,7 +418,7 @@ func List[T any](ctx context.Context, tx *Tx, scan func(Scanner) (T, error), que
 	return all, rows.Err()
 }
 
-// one returns the single row of a query, or ErrNotFound.
+// One returns the single row of a query, or ErrNotFound.
 func One[T any](ctx context.Context, tx *Tx, scan func(Scanner) (T, error), query string, args ...any) (T, error) {
 	value, err := scan(tx.Row(ctx, query, args...))
 	if errors.Is(err, sql.ErrNoRows) {

@@ -33,7 +33,7 @@ func (tx *Tx) Log(e Event) {
 	tx.events = append(tx.events, e)
 }
 
-// mostText is how many bytes of a reason or of an event's text are kept: what a program or a machine says may be of any
+// MostText is how many bytes of a reason or of an event's text are kept: what a program or a machine says may be of any
 // length, and people read it in tables.
 const MostText = 2 << 10
 

@@ -43,10 +43,10 @@ type SealedColumn struct {
 	Clear       func(string) ([]byte, error) // reads what older versions of this program wrote: AsIs, FromJSON; nil: nothing
 }
 
-// lowestFree names what a box is bound to.
+// place names what a box is bound to.
 func (c SealedColumn) place(row string) string { return c.Table + "." + c.Name + " " + row }
 
-// seal makes of a secret what may stand in the database.
+// Seal makes of a secret what may stand in the database.
 func (tx *Tx) Seal(ctx context.Context, c SealedColumn, row string, s Secret) (string, error) {
 	if tx.keys == nil {
 		return "", fmt.Errorf("seal %s: the database was opened without the site's key", c.place(row))
@@ -62,7 +62,7 @@ func (tx *Tx) Seal(ctx context.Context, c SealedColumn, row string, s Secret) (s
 	return tx.keys.Seal(ctx, id, c.place(row), plain)
 }
 
-// sealed is a secret as it was read.
+// Sealed is a secret as it was read.
 func Sealed(c SealedColumn, row, box string) Secret { return Secret{box: box, place: c.place(row)} }
 
 // Reveal opens a secret.

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// where is the condition of a query that is put together, with its arguments. In what is added, $? stands for the next
+// Where is the condition of a query that is put together, with its arguments. In what is added, $? stands for the next
 // argument.
 type Where struct {
 	Text string
 	Args []any
 }
 
-// and adds a condition.
+// And adds a condition.
 func (w *Where) And(condition string, args ...any) {
 	word := " AND "
 	if w.Text == "" {
@@ -21,7 +21,7 @@ func (w *Where) And(condition string, args ...any) {
 	w.Rest(word+condition, args...)
 }
 
-// among adds the condition that a column has one of some values, or one of other columns its own: pairs of column and
+// Among adds the condition that a column has one of some values, or one of other columns its own: pairs of column and
 // value, of which those with the value "" count for nothing.
 func (w *Where) Among(column string, values []string, or ...string) {
 	var ways []string
@@ -43,7 +43,7 @@ func (w *Where) Among(column string, values []string, or ...string) {
 	w.And("("+strings.Join(ways, " OR ")+")", args...)
 }
 
-// rest adds what follows the conditions.
+// Rest adds what follows the conditions.
 func (w *Where) Rest(text string, args ...any) {
 	for _, arg := range args {
 		w.Args = append(w.Args, arg)

@@ -25,9 +25,9 @@ import (
 // testsWithin bounds the health tests of an inspection.
 const testsWithin = time.Minute
 
-// lowestFree is where an agent's call comes from. A call over a network of machines comes from the address of the machine's
+// callerAddress is where an agent's call comes from. A call over a network of machines comes from the address of the machine's
 // lease, so a token taken from one machine is of no use to another.
-func lowestFree(r *http.Request) (netip.Addr, bool) {
+func callerAddress(r *http.Request) (netip.Addr, bool) {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil { // a unix socket: a node of this host
 		return netip.Addr{}, false
@@ -59,7 +59,7 @@ func fromNode(ctx context.Context, tx *core.Tx, n node.Node, r *http.Request) er
 	if !n.IsGuest() {
 		return from(ctx, tx, n.MachineID, r)
 	}
-	at, remote := lowestFree(r)
+	at, remote := callerAddress(r)
 	if !remote || within(r) != n.Cluster || at != substrate.Address(n.Slot).Addr() {
 		return fmt.Errorf("%w: it came from the wrong place", errRefused)
 	}
@@ -73,7 +73,7 @@ func from(ctx context.Context, tx *core.Tx, machineID string, r *http.Request) e
 	if err != nil {
 		return err
 	}
-	at, remote := lowestFree(r)
+	at, remote := callerAddress(r)
 	if remote != m.BootsFromNetwork() || within(r) != "" || remote && on(r) != m.Network {
 		return fmt.Errorf("%w: it came from the wrong place", errRefused)
 	}

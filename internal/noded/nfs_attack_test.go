@@ -34,7 +34,7 @@ const bridgeMAC = "02:00:0a:63:ff:fe"
 
 var alice = nfsclient.Who{UID: aliceUID, GID: aliceUID}
 
-// served is a real head that serves a /home of its own file system, and nodes that mount it, played by addresses.
+// servedHome is a real head that serves a /home of its own file system, and nodes that mount it, played by addresses.
 type servedHome struct {
 	*rack
 	head  protocol.Peer

@@ -63,7 +63,7 @@ func (m *matching) narrow() error {
 
 func (m *matching) narrowOne(w int) error {
 	want := m.wants[w]
-	on := map[int][]int{} // lowestFree → machines
+	on := map[int][]int{} // place → machines
 	for _, i := range m.fits[w] {
 		if p, known := want.Map.At(m.free[i].ID); known {
 			on[p] = append(on[p], i)

@@ -30,12 +30,12 @@ import (
 
 // What a paper guest is at a host.
 const (
-	nowhere    = ""
-	lowestFree = "a place for it"
-	halted     = "whole, and stands still"
-	alive      = "runs"
-	dead       = "has ended"
-	asleep     = "sleeps"
+	nowhere = ""
+	placed  = "a place for it"
+	halted  = "whole, and stands still"
+	alive   = "runs"
+	dead    = "has ended"
+	asleep  = "sleeps"
 )
 
 // papers are the hosts of one guest, which is on paper. All else is what a site has: rows, calls of agents, agents, and TLS
@@ -137,7 +137,7 @@ func (p *paper) Receive(_ context.Context, n substrate.Node, _ string) (string, 
 		if p.fixture == alive || p.fixture == halted && p.other.fixture != alive {
 			p.all.Errorf("a place is made where it %s", p.fixture)
 		}
-		p.fixture, p.boot, p.allocation = lowestFree, n.Boot, n.Allocation
+		p.fixture, p.boot, p.allocation = placed, n.Boot, n.Allocation
 		return nil
 	})
 }
@@ -171,7 +171,7 @@ func (p *paper) Dial(context.Context) (net.Conn, error) {
 			return
 		}
 		if p.do(func() error {
-			if p.fixture != lowestFree {
+			if p.fixture != placed {
 				return errors.New("there is no place")
 			}
 			p.fixture = halted

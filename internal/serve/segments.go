@@ -35,7 +35,7 @@ type segments struct {
 	said map[string]string // by machine and port: what was told of it last
 }
 
-// lowestFree puts a machine's ports into a segment. On a network whose switch nobody sets it does nothing.
+// place puts a machine's ports into a segment. On a network whose switch nobody sets it does nothing.
 func (s *segments) place(ctx context.Context, m substrate.Machine, to switches.Segment) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()

@@ -54,7 +54,7 @@ func (w Web) name() (domain, port string, err error) {
 	return domain, port, nil
 }
 
-// lowestFree is where browsers find the door: at the listener's port, unless the domain names another one.
+// place is where browsers find the door: at the listener's port, unless the domain names another one.
 func (w Web) place(l net.Listener) (web.Place, error) {
 	domain, port, err := w.name()
 	if err == nil && port == "" {

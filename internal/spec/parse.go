@@ -9,14 +9,14 @@ import (
 type Document struct {
 	File    string
 	Cluster Cluster
-	places  map[string]lowestFree
+	places  map[string]position
 }
 
 // Parse reads one cluster file, in YAML or JSON. The file's name is only for messages. An error is always Diagnostics, and holds
 // everything that is wrong, as far as the text can be understood.
 func Parse(file string, src []byte) (*Document, error) {
 	text, body, ds := load(src)
-	doc := &Document{File: file, places: map[string]lowestFree{"": {1, 1}}}
+	doc := &Document{File: file, places: map[string]position{"": {1, 1}}}
 	if len(ds) == 0 {
 		r := &reader{text: text, places: doc.places}
 		r.places[""] = r.start(body)
@@ -54,7 +54,7 @@ func (d *Document) nickname() {
 
 // alias makes all that is known below one path known below another.
 func (d *Document) alias(path, other string) {
-	found := map[string]lowestFree{}
+	found := map[string]position{}
 	for p, at := range d.places {
 		if rest, below := strings.CutPrefix(p, path); below {
 			found[other+rest] = at

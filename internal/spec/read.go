@@ -17,7 +17,7 @@ import (
 // wrong.
 type reader struct {
 	text
-	places map[string]lowestFree
+	places map[string]position
 	found  Diagnostics
 }
 
@@ -32,7 +32,7 @@ func (r *reader) refused(path string) bool {
 	return slices.ContainsFunc(r.found, func(d Diagnostic) bool { return d.Path == path })
 }
 
-func (r *reader) report(code, path string, at lowestFree, text, hint string) {
+func (r *reader) report(code, path string, at position, text, hint string) {
 	r.found = append(r.found, Diagnostic{Code: code, Path: path, Line: at.line, Col: at.col, Text: text, Hint: hint})
 }
 
@@ -89,7 +89,7 @@ func (n *node) absence(optional string) string {
 
 func (r *reader) mapping(n *node, path string, m ast.MapNode) any {
 	values := map[string]any{}
-	first := map[string]lowestFree{}
+	first := map[string]position{}
 	for i := m.MapRange(); i.Next(); {
 		key := keyText(i.Key())
 		at := r.at(i.Key().GetToken())
@@ -127,7 +127,7 @@ func (r *reader) mapping(n *node, path string, m ast.MapNode) any {
 }
 
 // freeKey is the field for any key of a mapping with free keys, nil for a key that is no name.
-func (r *reader) freeKey(n *node, path, key string, at lowestFree) *node {
+func (r *reader) freeKey(n *node, path, key string, at position) *node {
 	if !kinds["name"].accepts(key) {
 		r.report(CodeBadValue, path, at, "must be a name", kinds["name"].advice())
 	}
@@ -136,7 +136,7 @@ func (r *reader) freeKey(n *node, path, key string, at lowestFree) *node {
 
 // unknown reports a key that no field has, with the field that was probably meant.
 // That one counts as written, lest it be called missing too.
-func (r *reader) unknown(n *node, parent, key string, at lowestFree) {
+func (r *reader) unknown(n *node, parent, key string, at position) {
 	known := make([]string, len(n.fields))
 	for i, f := range n.fields {
 		known[i] = f.key
@@ -225,7 +225,7 @@ func (f Field) now() []string {
 // decimal is how a whole number is written. YAML knows more ways, of which 010 means 8 to some readers and 10 to others.
 var decimal = pattern.New(`^-?(0|[1-9][0-9]*)$`)
 
-func (r *reader) number(n *node, path string, at lowestFree, word string) any {
+func (r *reader) number(n *node, path string, at position, word string) any {
 	if !decimal.MatchString(word) {
 		r.report(CodeBadValue, path, at, "must be "+n.is+", not "+clip(word), n.advice())
 		return nil

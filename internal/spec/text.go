@@ -29,8 +29,8 @@ const (
 // text is the source and where in it things are.
 type text struct{ lines []string }
 
-// lowestFree is a position in the text; the zero place is unknown.
-type lowestFree struct{ line, col int }
+// position is a position in the text; the zero place is unknown.
+type position struct{ line, col int }
 
 // load takes the source to the syntax tree of its only document. What YAML can do and a cluster file does not need is refused
 // here;
@@ -42,7 +42,7 @@ func load(src []byte) (text, ast.Node, Diagnostics) {
 	}
 	t := text{strings.Split(string(src), "\n")}
 	if len(src) > maxBytes || len(t.lines) > maxLines {
-		return t, nil, Diagnostics{tooLarge(lowestFree{1, 1}, fmt.Sprintf("more than %d bytes or %d lines", maxBytes, maxLines))}
+		return t, nil, Diagnostics{tooLarge(position{1, 1}, fmt.Sprintf("more than %d bytes or %d lines", maxBytes, maxLines))}
 	}
 	tokens, err := guarded(func() (token.Tokens, error) { return lexer.Tokenize(string(src)), nil })
 	if err != nil {
@@ -89,7 +89,7 @@ func misencoded(src []byte) (Diagnostic, bool) {
 	return Diagnostic{}, false
 }
 
-func tooLarge(at lowestFree, what string) Diagnostic {
+func tooLarge(at position, what string) Diagnostic {
 	return Diagnostic{Code: CodeTooLarge, Line: at.line, Col: at.col, Text: "the file is too large: " + what,
 		Hint: "a cluster file is short; is this another file?"}
 }
@@ -221,10 +221,10 @@ func (t text) only(file *ast.File) (text, ast.Node, Diagnostics) {
 }
 
 // at is a token's place. The library counts columns in characters, as editors do, but may point at blanks before the token.
-func (t text) at(tk *token.Token) lowestFree {
-	p := lowestFree{max(tk.Position.Line, 1), max(tk.Position.Column, 1)}
+func (t text) at(tk *token.Token) position {
+	p := position{max(tk.Position.Line, 1), max(tk.Position.Column, 1)}
 	if p.line > len(t.lines) {
-		return lowestFree{len(t.lines), 1}
+		return position{len(t.lines), 1}
 	}
 	line := []rune(strings.TrimRightFunc(t.lines[p.line-1], unicode.IsSpace))
 	for p.col <= len(line) && unicode.IsSpace(line[p.col-1]) {
@@ -234,7 +234,7 @@ func (t text) at(tk *token.Token) lowestFree {
 }
 
 // start is where a node's text begins, which for a mapping without braces is its first key.
-func (t text) start(n ast.Node) lowestFree {
+func (t text) start(n ast.Node) position {
 	if m, ok := n.(ast.MapNode); ok {
 		if flow, ok := n.(*ast.MappingNode); !ok || !flow.IsFlowStyle {
 			if i := m.MapRange(); i.Next() {
@@ -245,5 +245,5 @@ func (t text) start(n ast.Node) lowestFree {
 	if tk := n.GetToken(); tk != nil {
 		return t.at(tk)
 	}
-	return lowestFree{1, 1}
+	return position{1, 1}
 }

@@ -153,7 +153,7 @@ func Meet(ctx context.Context, tx *core.Tx, host string, boot int64) error {
 	return nil
 }
 
-// node.SaveReport writes what a hypervisor says.
+// SaveReport writes what a hypervisor says.
 func SaveReport(ctx context.Context, tx *core.Tx, host string, r protocol.HostReport) error {
 	text, err := json.Marshal(r)
 	if err != nil {

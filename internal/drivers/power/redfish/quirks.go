@@ -40,7 +40,7 @@ var quirks = []quirk{
 		"ansible/ansible#60031 (412 without)"},
 }
 
-// protocolOf is the way of the service that says these things of itself.
+// wayOf is the way of the service that says these things of itself.
 func wayOf(says ...string) way {
 	text := " " + strings.ToLower(strings.Join(says, " ")) + " "
 	text = strings.Map(func(r rune) rune {

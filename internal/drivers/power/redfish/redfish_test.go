@@ -11,7 +11,7 @@ import (
 	"muster/internal/drivers/power/powertest"
 )
 
-// state asks a service once and returns its error.
+// stateError asks a service once and returns its error.
 func stateError(t *testing.T, control, credentials string) error {
 	t.Helper()
 	_, err := open(t, powertest.Target("", control, credentials)).State(t.Context())

@@ -32,7 +32,7 @@ func (b bridge) Put(_ context.Context, p switches.Port, s switches.Segment) erro
 	err := b.Do(func(links *netlink.Handle) error {
 		link, err := uplink.Find(links, p.Name)
 		if err == nil && link == nil {
-			err = fmt.Errorf("%w; `ip link show` in %s lists those there are", switches.ErrNoPort, lowestFree(b.Namespace))
+			err = fmt.Errorf("%w; `ip link show` in %s lists those there are", switches.ErrNoPort, spell(b.Namespace))
 		}
 		if err != nil {
 			return err
@@ -139,8 +139,8 @@ func (b bridge) Close(ctx context.Context, s switches.Segment) error {
 // Opened reads the kernel's list of interfaces.
 func (b bridge) Opened(context.Context) ([]switches.Segment, error) { return b.Uplink.Opened() }
 
-// lowestFree names a network namespace.
-func lowestFree(namespace string) string {
+// spell is a network namespace in words.
+func spell(namespace string) string {
 	if namespace == "" {
 		return "the host's network namespace"
 	}

@@ -47,12 +47,12 @@ type walk struct {
 // level is a directory on the way.
 type level struct {
 	name string // in the level above
-	self lowestFree
+	self dirID
 	pass int // how often it was gone through before
 	fd   int // -1: closed, to be opened from below
 
 	twin     int // of a copy: the directory that is made; -1 as fd
-	twinSelf lowestFree
+	twinSelf dirID
 
 	read   []byte // entries that were read
 	unread []byte // those of them that are still to be seen
@@ -60,8 +60,8 @@ type level struct {
 	wound  bool   // fd stands at next
 }
 
-// lowestFree is a directory's identity.
-type lowestFree struct{ dev, ino uint64 }
+// dirID is a directory's identity.
+type dirID struct{ dev, ino uint64 }
 
 func newWalk(ctx context.Context, entry func(l *level, name string, kind uint8) (verdict, error)) *walk {
 	return &walk{ctx: ctx, entry: entry}
@@ -351,7 +351,7 @@ func openHow(at int, name string, flags uint64) (int, error) {
 }
 
 // openSame opens a directory that must be the one that was there before; else it is errLost.
-func openSame(at int, name string, was lowestFree) (int, error) {
+func openSame(at int, name string, was dirID) (int, error) {
 	fd, err := open(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	if err != nil {
 		return -1, err
@@ -367,10 +367,10 @@ func openSame(at int, name string, was lowestFree) (int, error) {
 	return fd, nil
 }
 
-func identity(fd int) (lowestFree, error) {
+func identity(fd int) (dirID, error) {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
-		return lowestFree{}, err
+		return dirID{}, err
 	}
-	return lowestFree{stat.Dev, stat.Ino}, nil
+	return dirID{stat.Dev, stat.Ino}, nil
 }
