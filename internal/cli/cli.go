@@ -15,6 +15,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"muster/internal/hostd"
 )
 
 // app is one run of the program.
@@ -98,6 +100,7 @@ func verbs() []verb {
 		{"version", forOthers, (*app).version},
 		{"completion", forOthers, (*app).completion},
 		{"agent", "", (*app).agent},
+		{hostd.Verb, "", (*app).host},
 		{"tunnel", "", (*app).tunnel},
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 // past are the places that may write to standard output or error without the edge, each with what it writes.
 var rawWriters = map[string]string{
+	"host.go host":             "a log, beside that of serve",
 	"agent.go agent":           "the console of a node, which is no terminal of a user's",
 	"agent.go agentHost":       "the console of a machine",
 	"completion.go completion": "a script for a shell",

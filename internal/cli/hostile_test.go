@@ -283,8 +283,9 @@ func TestNoFieldOfAnyAnswerReachesATerminalRaw(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	local := []string{"agent host", "agent home", "agent", "completion", "version", "serve", "images build", "images import",
-		"images verify", "gpus map", "gpus run", "spec schema", "spec fields"}
+	local := []string{"host", "agent host", "agent home", "agent", "completion", "version", "serve",
+		"images build", "images import", "images verify",
+		"gpus map", "gpus run", "spec schema", "spec fields"}
 	lines := hostileLines(file, plain)
 	formed := map[string]bool{}
 	everyCommand(func(c *cobra.Command) {

@@ -73,8 +73,9 @@ arguments.`,
 			return fmt.Errorf("find this program, which nodes run as their agent: %w", err)
 		}
 		return serve.Run(ctx, serve.Config{
-			Data: dir, DB: *db, Listen: *listen, Site: *site, Binary: self, Version: Version(), Log: log, Metrics: *metrics,
-			Traces: *traces, Web: *web, SSH: *door, SSHName: *name, LocalHypervisor: *hypervisor, Divide: *divide,
+			Data: dir, DB: *db, Listen: *listen, Site: *site, Binary: self, Version: Version(),
+			Log: log, LogFormat: *logFormat, Metrics: *metrics, Traces: *traces,
+			Web: *web, SSH: *door, SSHName: *name, LocalHypervisor: *hypervisor, Divide: *divide,
 			KeyFile: *keyFile, KeyCommand: *keyCommand,
 			Ready: func(url string) { a.out.line("muster is ready at %s", url) },
 		})

@@ -5,17 +5,15 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"muster/internal/admission"
 	"muster/internal/boot/images"
-	"muster/internal/drivers/substrate"
 	"muster/internal/noded/protocol"
 )
 
-// imageFinder is the image store as admission and substrates ask for it.
+// imageFinder is the image store as admission asks for it.
 type imageFinder struct{ store *images.Store }
 
 func (f imageFinder) Image(name string) (admission.Image, error) {
@@ -53,38 +51,6 @@ func (f imageFinder) With(drivers []string) []string {
 		seen[image.Name] = true
 	}
 	return names
-}
-
-// Named is the digest of the image of a name.
-func (f imageFinder) Named(name string) (string, error) {
-	image, err := f.store.Get(name)
-	return image.Digest, err
-}
-
-// Files are those of the image of a digest.
-func (f imageFinder) Files(digest string) (substrate.ImageFiles, error) {
-	image, err := findImage(f.store, digest)
-	if err != nil {
-		return substrate.ImageFiles{}, err
-	}
-	files := substrate.ImageFiles{Name: image.Name, Root: image.Squashfs()}
-	if image.Kernel != nil && image.Drivers != nil {
-		files.Kernel, files.Drivers = filepath.Join(image.Dir, image.Kernel.File), filepath.Join(image.Dir, image.Drivers.File)
-	}
-	return files, nil
-}
-
-func findImage(store *images.Store, digest string) (images.Image, error) {
-	all, err := store.List()
-	for _, image := range all {
-		if image.Digest == digest {
-			return image, nil
-		}
-	}
-	if err == nil {
-		err = fmt.Errorf("image %s is not in the image store", digest)
-	}
-	return images.Image{}, err
 }
 
 // blobOf describes content.

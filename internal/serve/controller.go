@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -48,12 +49,14 @@ type Config struct {
 	Binary  string // of this program; nodes run it as their agent
 	Version string
 	Log     *slog.Logger
-	SSH     string           // address of the SSH gateway; empty: none
-	SSHName string           // host, or host:port, by which people reach it; empty: that address
-	Metrics string           // address where metrics and probes are read without a token; empty: none
-	Traces  string           // where traces go: the URL of an OTLP/HTTP receiver, or a file; empty: nowhere
-	Ready   func(url string) // called once, when requests are answered
-	Web     Web              // the door for web apps
+	// LogFormat is the form of the lines of programs that log beside the controller, text or json; "": text.
+	LogFormat string
+	SSH       string           // address of the SSH gateway; empty: none
+	SSHName   string           // host, or host:port, by which people reach it; empty: that address
+	Metrics   string           // address where metrics and probes are read without a token; empty: none
+	Traces    string           // where traces go: the URL of an OTLP/HTTP receiver, or a file; empty: nowhere
+	Ready     func(url string) // called once, when requests are answered
+	Web       Web              // the door for web apps
 	// Substrates are those of the site; nil: all that there are.
 	Substrates substrate.Registry
 	// LocalHypervisor says that this host holds guests.
@@ -87,6 +90,8 @@ type controller struct {
 	shared    shared
 	providers map[string]life.Provider // by their substrates
 	workers   []substrate.Worker
+	agents    sync.WaitGroup // of this host, and who hears them
+	endAgents []context.CancelFunc
 	ports     *segments
 	admission *admission.Admission
 	listener  net.Listener // for users
@@ -161,6 +166,10 @@ func (k *controller) close() {
 		_ = k.ssh.Close()
 	}
 	k.closeTelemetry()
+	for _, end := range k.endAgents {
+		end()
+	}
+	k.agents.Wait()
 	if k.db != nil {
 		_ = k.db.Close()
 	}
@@ -274,7 +283,7 @@ func (k *controller) run(ctx context.Context) error {
 		About:       about,
 		SSH:         k.sshAddress(),
 		CheckFabric: fabrics.check,
-		HomeUsage:   k.shared.HomeUsage,
+		HomeUsage:   k.homeUsage,
 	}
 	door, err := k.newWebDoor()
 	if err != nil {

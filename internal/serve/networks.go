@@ -225,7 +225,7 @@ func (f bootFiles) Inspector() (string, error) {
 }
 
 func (f bootFiles) BootFiles(digest string) (monitor.BootFiles, error) {
-	image, err := findImage(f.images, digest)
+	image, err := f.images.Find(digest)
 	if err != nil {
 		return monitor.BootFiles{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/drivers"
 	"muster/internal/drivers/substrate"
+	"muster/internal/hostd"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"
@@ -48,16 +49,23 @@ func (k *controller) openSubstrates(ctx context.Context) error {
 	all := k.admission.Substrates
 	guest, _ := all.Find(all.Guests())
 	env := substrate.Env{
-		Binary: k.Binary, Sockets: k.dir.sockets(), Log: k.Log, Site: k.admission.Catalogue, Images: imageFinder{k.images},
-		Keys:  k.authority,
-		Host:  substrate.Host{Machine: machine, Guests: k.LocalHypervisor, Divide: k.Divide},
-		Hosts: newHosts(k.db, k.limits(guest, guest.Deadlines)),
-		Boots: boots{k.db}, Power: newPower(k.dir, drivers.Power()), Place: k.ports.place, Notices: notices{k},
+		Binary:  k.Binary,
+		Sockets: k.dir.sockets(),
+		Log:     k.Log,
+		Site:    k.admission.Catalogue,
+		Images:  hostd.Stored{Store: k.images},
+		Keys:    k.authority,
+		Host:    substrate.Host{Machine: machine, Guests: k.LocalHypervisor, Divide: k.Divide},
+		Hosts:   newHosts(k.db, k.limits(guest, guest.Deadlines)),
+		Boots:   boots{k.db},
+		Power:   newPower(k.dir, drivers.Power()),
+		Place:   k.ports.place,
+		Notices: notices{k},
 	}
 	k.providers = map[string]life.Provider{}
 	for _, f := range all {
 		env.Dir = k.dir.path(cmp.Or(f.Folder, f.Name))
-		opened, err := f.Open(ctx, env)
+		opened, err := k.openSubstrate(ctx, f, env)
 		if err != nil {
 			return err
 		}
@@ -75,6 +83,14 @@ func (k *controller) openSubstrates(ctx context.Context) error {
 		return errors.New("no substrate of the list makes the networks of clusters")
 	}
 	return nil
+}
+
+// openSubstrate opens one here, or has the agent of this host do it.
+func (k *controller) openSubstrate(ctx context.Context, f substrate.Factory, env substrate.Env) (substrate.Substrate, error) {
+	if f.ByAgent {
+		return k.startAgent(ctx, f, env)
+	}
+	return f.Open(ctx, env)
 }
 
 // limits are deadlines of a substrate as the site file sets them.

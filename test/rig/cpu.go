@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// CPU is the time of processors that this rig has taken so far: its controller and what that has started and waited for, all
-// commands, and the nodes that there are now. Where the host has no control groups those of nodes are missing.
+// CPU is the time of processors that this rig has taken so far: its controller, the agent of its host, what the two have
+// started and waited for, all commands, and the nodes that there are now. Where the host has no control groups those of nodes
+// are missing.
 func (c *Controller) CPU() time.Duration {
 	c.rig.Helper()
 	var commands syscall.Rusage
@@ -19,11 +20,14 @@ func (c *Controller) CPU() time.Duration {
 		c.rig.Fatal(err)
 	}
 	spent := time.Duration(commands.Utime.Nano() + commands.Stime.Nano())
-	controller, err := CPUOfProcess(c.Process.Pid)
-	if err != nil {
-		c.rig.Fatal(err)
+	for _, pid := range append(c.Agents(), c.Process.Pid) {
+		own, err := CPUOfProcess(pid)
+		if err != nil {
+			c.rig.Fatal(err)
+		}
+		spent += own
 	}
-	return spent + controller + CPUOfGroups(markOf(filepath.Join(c.rig.Data, "local"))+"*")
+	return spent + CPUOfGroups(markOf(filepath.Join(c.rig.Data, "local"))+"*")
 }
 
 // CPUOfProcess is what a process and those that it has waited for have taken.

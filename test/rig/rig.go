@@ -7,15 +7,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"muster/internal/hostd"
 	"muster/internal/kit/locks"
 )
 
@@ -193,6 +196,22 @@ func (r *Rig) Start() *Controller {
 func (c *Controller) Tail() string {
 	text, _ := os.ReadFile(c.Log)
 	return string(text[max(0, len(text)-4000):])
+}
+
+// Agents are the processes of the agents of its host.
+func (c *Controller) Agents() []int {
+	var pids []int
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", c.Process.Pid))
+	for _, path := range lists {
+		text, _ := os.ReadFile(path)
+		for _, word := range strings.Fields(string(text)) {
+			line, _ := os.ReadFile("/proc/" + word + "/cmdline")
+			if pid, err := strconv.Atoi(word); err == nil && strings.HasSuffix(string(line), "\x00"+hostd.Verb+"\x00") {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
 }
 
 // Kill ends the controller as a power cut would.

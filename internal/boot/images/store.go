@@ -62,6 +62,20 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
+// Find is the image of a digest.
+func (s *Store) Find(digest string) (Image, error) {
+	all, err := s.List()
+	for _, image := range all {
+		if image.Digest == digest {
+			return image, nil
+		}
+	}
+	if err == nil {
+		err = fmt.Errorf("image %s is not in the image store", digest)
+	}
+	return Image{}, err
+}
+
 // List returns all images, by name, the newest import first. A folder that holds no readable manifest is an error
 // beside the list, which has the rest.
 func (s *Store) List() ([]Image, error) {

@@ -13,6 +13,9 @@ type Factory struct {
 	Caps Capabilities
 	// Folder is the name of its own folder on a host; "": its name.
 	Folder string
+	// ByAgent says that the agent of a host opens it, and controllers call it there: what Open returns is all that
+	// hostd/calls.Host names. Others are opened by controllers.
+	ByAgent bool
 	// Open makes the driver. It is called once, when a controller or the agent of a host starts, and may change what is in the
 	// folder, and what an earlier version left on the host. What it returns is described at Caller.
 	Open func(ctx context.Context, e Env) (Substrate, error)

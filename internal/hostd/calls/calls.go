@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"syscall"
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
@@ -120,6 +121,7 @@ const (
 	accept  call[string, none]            = "accept"  // one of these callers; then it is that one's
 	save    call[copyIn, substrate.Saved] = "save"    // then the host says how far it is
 	restore call[copyIn, none]            = "restore" // as well
+	notices call[none, none]              = "notices" // then the host says what a controller is to write down
 )
 
 // reply is the answer to a call; both may be there, as with the methods themselves.
@@ -142,6 +144,10 @@ func meanings() map[string]error {
 		"unsupported": errors.ErrUnsupported,
 		"called off":  context.Canceled,
 		"too late":    context.DeadlineExceeded,
+		"no listener": syscall.ECONNREFUSED,
+		"no way":      syscall.EHOSTUNREACH,
+		"no answer":   syscall.ETIMEDOUT,
+		"closed":      syscall.ECONNRESET,
 	}
 }
 

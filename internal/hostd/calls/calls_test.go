@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -105,7 +106,8 @@ func TestAHostIsToldAllOfANode(t *testing.T) {
 // TestErrorsKeepTheirMeaning is what handlers go by.
 func TestErrorsKeepTheirMeaning(t *testing.T) {
 	for _, meaning := range []error{substrate.ErrStale, substrate.ErrRefused, substrate.ErrUnderway, substrate.ErrNoRoom,
-		substrate.ErrStays, substrate.ErrEnded, os.ErrNotExist, errors.ErrUnsupported} {
+		substrate.ErrStays, substrate.ErrEnded, os.ErrNotExist, errors.ErrUnsupported, syscall.ECONNREFUSED,
+		syscall.EHOSTUNREACH, syscall.ETIMEDOUT} {
 		c := callstest.From(t, host{Substrate: fake.New(fake.Options{}), fails: meaning})
 		err := c.Ensure(t.Context(), node())
 		if !errors.Is(err, meaning) || err.Error() != "node n: "+meaning.Error() {
@@ -284,7 +286,7 @@ func FuzzHandler(f *testing.F) {
 	f.Add("dial", `{"Cluster":"c","To":"10.77.0.2:22"}`)
 	f.Add("accept", `"nobody"`)
 	f.Add("save", `null`)
-	h := calls.Handler(host{Substrate: fake.New(fake.Options{})})
+	h := calls.Handler(host{Substrate: fake.New(fake.Options{})}, calls.NewNotices())
 	f.Fuzz(func(t *testing.T, name, body string) {
 		r, err := http.NewRequest(http.MethodPost, "http://host/x", strings.NewReader(body))
 		if err != nil {

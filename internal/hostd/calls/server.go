@@ -19,8 +19,9 @@ import (
 // bodyLimit bounds an argument, in bytes. The largest is a node with its boot file.
 const bodyLimit = 1 << 20
 
-// Handler answers the calls of controllers by a host's drivers. Whoever may speak to it may do all: it asks nobody who they are.
-func Handler(h Host) http.Handler {
+// Handler answers the calls of controllers by a host's drivers, and tells them what those say. Whoever may speak to it may do
+// all: it asks nobody who they are.
+func Handler(h Host, say *Notices) http.Handler {
 	s := &server{Host: h, callers: callers{waiting: map[string]net.Conn{}}}
 	mux := http.NewServeMux()
 	answers(mux, ensure, func(ctx context.Context, n substrate.Node) (none, error) { return none{}, h.Ensure(ctx, n) })
@@ -67,6 +68,7 @@ func Handler(h Host) http.Handler {
 	takes(mux, dial, s.dial)
 	takes(mux, listen, s.listen)
 	takes(mux, accept, s.accept)
+	takes(mux, notices, say.tell)
 	takes(mux, save, func(ctx context.Context, in copyIn) (then, error) {
 		return copies(ctx, func(ctx context.Context, progress func(int64) error) (substrate.Saved, error) {
 			return h.Save(ctx, in.Cluster, in.Snapshot, progress)

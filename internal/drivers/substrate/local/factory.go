@@ -9,10 +9,11 @@ import (
 // Factory describes nodes in namespaces.
 func Factory() substrate.Factory {
 	return substrate.Factory{
-		Name: "local",
-		Open: openDriver,
-		Doc:  "Linux namespaces on the controller's host",
-		Caps: substrate.Capabilities{OnHost: true, KeepsHead: true, Enrols: substrate.ByNumber, Turnaround: 10 * time.Second},
+		Name:    "local",
+		ByAgent: true,
+		Open:    openDriver,
+		Doc:     "Linux namespaces on the controller's host",
+		Caps:    substrate.Capabilities{OnHost: true, KeepsHead: true, Enrols: substrate.ByNumber, Turnaround: 10 * time.Second},
 		Deadlines: substrate.Deadlines{
 			Attach: time.Minute, Boot: 90 * time.Second, Join: 90 * time.Second, Test: 90 * time.Second, Forget: 10 * time.Second,
 			Silence: 30 * time.Second, Together: 0.25, Calm: time.Minute,

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"muster/internal/boot/initramfs"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/vm/devices"
@@ -39,7 +41,11 @@ func openDriver(ctx context.Context, e substrate.Env) (substrate.Substrate, erro
 	if _, err := os.Stat(e.Dir); err != nil && !e.Host.Guests {
 		return g, nil
 	}
-	var err error
+	// libvirt lets go of the QEMUs that it starts; as a subreaper this process learns how they end.
+	err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	if err != nil {
+		return nil, fmt.Errorf("become a subreaper: %w", err)
+	}
 	if g.devices, err = devices.New(devices.Options{
 		Kernel: devices.HostKernel{}, Links: devices.HostLinks{}, Tools: devices.HostTools{},
 		Eraser: devices.HostEraser{Tools: devices.HostTools{}, Console: lines{e.Log}}, Dir: filepath.Join(e.Dir, "devices"),

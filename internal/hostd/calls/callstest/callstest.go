@@ -19,7 +19,7 @@ func From(t testing.TB, h calls.Host) *calls.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: calls.Handler(h)}
+	server := &http.Server{Handler: calls.Handler(h, calls.NewNotices())}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
