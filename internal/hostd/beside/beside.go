@@ -54,12 +54,16 @@ func New(argv []string, settings any, log *slog.Logger) (*Agent, error) {
 // rest is how long an agent that has ended is left alone.
 const rest = time.Second
 
-// Run keeps it running until ctx ends, then ends it. started hears once, of its first start, or why there was none.
+// Run keeps it running until ctx ends, then ends it. started hears once, of its first start, or why there was none: then Run
+// returns.
 func (a *Agent) Run(ctx context.Context, started func(error)) {
 	for first := true; ; first = false {
 		ended, err := a.start(ctx)
 		if first {
 			started(err)
+			if err != nil {
+				return
+			}
 		}
 		if err == nil {
 			err = ended()
@@ -94,11 +98,13 @@ func (a *Agent) start(ctx context.Context) (ended func() error, err error) {
 		defer stop()
 		err := command.Wait()
 		a.put(nil)
-		return errors.Join(err, ours.Close())
+		_ = ours.Close()
+		return err
 	}
 	if err := a.tell(ours); err != nil {
 		_ = ours.Close()
-		return nil, errors.Join(err, wait())
+		_ = wait() // how it ended is no news beside why
+		return nil, err
 	}
 	a.put(ours)
 	return wait, nil
@@ -214,7 +220,7 @@ var _ net.Listener = (*Listener)(nil)
 func Listen(settings any) (*Listener, error) {
 	control, err := connOf(descriptor)
 	if err != nil {
-		return nil, fmt.Errorf("this program is started by a controller, which leaves it a socket: %w", err)
+		return nil, errors.New("this program is started by `muster serve`, which leaves it a socket")
 	}
 	text := make([]byte, settingsLimit)
 	n, err := control.Read(text)
