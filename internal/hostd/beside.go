@@ -2,7 +2,6 @@ package hostd
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 
@@ -28,7 +27,7 @@ func Beside(ctx context.Context, all substrate.Registry, lines io.Writer) error 
 	}
 	agent, err := OpenAgent(ctx, s, all, log)
 	if told := controllers.Ready(err); err != nil || told != nil {
-		return errors.Join(err, told)
+		return told // the controller says why
 	}
 	return agent.Serve(ctx, controllers)
 }
