@@ -165,7 +165,12 @@ func (r *Rig) Start() *Controller {
 	}
 	_ = log.Close()
 	go func() { _ = c.Cmd.Wait(); close(c.done) }()
-	r.Cleanup(func() { c.Kill() })
+	r.Cleanup(func() {
+		if r.Failed() && c.runs() {
+			r.explain()
+		}
+		c.Kill()
+	})
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		select {
 		case <-c.done:
@@ -190,6 +195,15 @@ func (r *Rig) Start() *Controller {
 	}
 	r.Fatalf("the controller does not answer:\n%s", c.Tail())
 	return nil
+}
+
+func (c *Controller) runs() bool {
+	select {
+	case <-c.done:
+		return false
+	default:
+		return true
+	}
 }
 
 // Tail is the end of the controller's log.
