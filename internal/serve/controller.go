@@ -30,6 +30,7 @@ import (
 	"muster/internal/door/rotation"
 	"muster/internal/drivers"
 	"muster/internal/drivers/substrate"
+	"muster/internal/hostd/calls"
 	"muster/internal/inventory"
 	"muster/internal/kinds"
 	"muster/internal/kinds/authority"
@@ -87,7 +88,7 @@ type controller struct {
 	authority *identity.Authority
 	keeper    *rotation.Keeper
 	images    *images.Store
-	shared    shared
+	shared    calls.Host               // what makes what nodes of a cluster share: networks, /home, the state of heads
 	providers map[string]life.Provider // by their substrates
 	workers   []substrate.Worker
 	agents    sync.WaitGroup // of this host, and who hears them

@@ -4,33 +4,17 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net"
 	"slices"
 
 	"muster/internal/core"
 	"muster/internal/drivers"
 	"muster/internal/drivers/substrate"
 	"muster/internal/hostd"
+	"muster/internal/hostd/calls"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"
 )
-
-// shared is what the clusters of this host have, apart from their nodes: networks, /home, the state of their heads. One substrate
-// makes it for all.
-type shared interface {
-	substrate.Shared
-	substrate.Snapshots
-	substrate.Networks
-	// Listen opens a port at the gateway of a cluster's network; os.ErrNotExist where there is none.
-	Listen(ctx context.Context, cluster string, port int) (net.Listener, error)
-	// HomeUsage is how large a cluster's /home may become, and is.
-	HomeUsage(ctx context.Context, cluster string) (size, used int64, err error)
-	// Room is how many bytes clusters may still write, and why they may write no more; "": they may.
-	Room(ctx context.Context) (left int64, full string, err error)
-	// OwnUsers says whether root of a node is nobody for this host; why not, if it is not so.
-	OwnUsers(ctx context.Context) (own bool, why string, err error)
-}
 
 // substrates are those of the site.
 func (k *controller) substrates() substrate.Registry {
@@ -69,7 +53,7 @@ func (k *controller) openSubstrates(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if made, makes := opened.(shared); makes && k.shared == nil {
+		if made, makes := opened.(calls.Host); makes && k.shared == nil {
 			k.shared, env.Networks = made, made
 		}
 		if w, works := opened.(substrate.Worker); works {

@@ -143,8 +143,8 @@ func (a *Agent) put(control *net.UnixConn) {
 // startsWithin is how long somebody waits who wants to connect while it is being started.
 const startsWithin = 10 * time.Second
 
-// running waits until it runs.
-func (a *Agent) running(ctx context.Context) error {
+// running is its control socket, once it runs.
+func (a *Agent) running(ctx context.Context) (*net.UnixConn, error) {
 	a.mu.Lock()
 	runs := a.runs
 	a.mu.Unlock()
@@ -152,17 +152,23 @@ func (a *Agent) running(ctx context.Context) error {
 	defer late.Stop()
 	select {
 	case <-runs:
-		return nil
 	case <-late.C:
-		return errors.New("its agent does not run")
+		return nil, errors.New("its agent does not run")
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.control == nil {
+		return nil, errors.New("its agent has just ended")
+	}
+	return a.control, nil
 }
 
 // Connect opens a connection to it; while it is being started again, when it runs.
 func (a *Agent) Connect(ctx context.Context) (net.Conn, error) {
-	if err := a.running(ctx); err != nil {
+	control, err := a.running(ctx)
+	if err != nil {
 		return nil, err
 	}
 	ours, theirs, err := pair(unix.SOCK_STREAM)
@@ -170,14 +176,7 @@ func (a *Agent) Connect(ctx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	defer theirs.Close()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.control == nil {
-		err = errors.New("its agent has just ended")
-	} else {
-		_, _, err = a.control.WriteMsgUnix([]byte{0}, unix.UnixRights(int(theirs.Fd())), nil)
-	}
-	if err != nil {
+	if _, _, err = control.WriteMsgUnix([]byte{0}, unix.UnixRights(int(theirs.Fd())), nil); err != nil {
 		return nil, errors.Join(err, ours.Close())
 	}
 	return ours, nil

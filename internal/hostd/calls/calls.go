@@ -28,20 +28,15 @@ type Host interface {
 	substrate.Inspector
 	substrate.Networks
 	substrate.Caller
-	Cupboard
-	// Listen opens a port at the gateway of a cluster's network; os.ErrNotExist where there is none.
-	Listen(ctx context.Context, cluster string, port int) (net.Listener, error)
-	// OwnUsers says whether root of a node is nobody for the host; why not, if it is not so.
-	OwnUsers(ctx context.Context) (own bool, why string, err error)
-}
-
-// Cupboard is the disk that clusters write on.
-type Cupboard interface {
 	// HomeUsage is how large a cluster's /home may become, and is, in bytes; 0 of one that is none of its own, or not mounted.
 	HomeUsage(ctx context.Context, cluster string) (size, used int64, err error)
 	// Room is how many bytes clusters may still write, below 0 if they have taken from the reserve, and why they may write no
 	// more; "": they may.
 	Room(ctx context.Context) (left int64, full string, err error)
+	// Listen opens a port at the gateway of a cluster's network; os.ErrNotExist where there is none.
+	Listen(ctx context.Context, cluster string, port int) (net.Listener, error)
+	// OwnUsers says whether root of a node is nobody for the host; why not, if it is not so.
+	OwnUsers(ctx context.Context) (own bool, why string, err error)
 }
 
 // call is the path of one call, whose argument and answer are of these types. What is sent is their JSON: a field that is renamed
