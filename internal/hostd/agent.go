@@ -18,11 +18,11 @@ import (
 
 // Settings are what the agent of a host is told when it starts.
 type Settings struct {
-	Substrate string // whose nodes the host has
-	Dir       string // its folder
-	Images    string // the folder of the image store
-	Binary    string // the program that becomes a node's agent
-	Sockets   string // where agents of nodes on this host find the controllers
+	Substrates []string // whose nodes the host has; the first makes the networks of clusters, for the others too
+	Dir        string   // where each of them has its folder
+	Images     string   // the folder of the image store
+	Binary     string   // the program that becomes a node's agent
+	Sockets    string   // where agents of nodes on this host find the controllers
 	// What the site file says of nodes on hosts, and of the disks that they write on: see inventory.Catalogue.
 	Home, Layers, Reserve int64
 	Nodes                 inventory.Nodes
@@ -32,33 +32,41 @@ type Settings struct {
 
 // Agent is the drivers of this host, as controllers call them.
 type Agent struct {
-	host    calls.Host
+	opened  map[string]calls.Nodes // by their substrates
 	notices *calls.Notices
 }
 
 // OpenAgent opens the drivers.
 func OpenAgent(ctx context.Context, s Settings, all substrate.Registry, log *slog.Logger) (*Agent, error) {
-	f, found := all.Find(s.Substrate)
-	if !found {
-		return nil, fmt.Errorf("no substrate %q is known here", s.Substrate)
-	}
 	store, err := images.Open(s.Images)
 	if err != nil {
 		return nil, err
 	}
-	notices := calls.NewNotices()
-	opened, err := f.Open(ctx, substrate.Env{
-		Dir: s.Dir, Binary: s.Binary, Sockets: s.Sockets, Log: log, Notices: notices, Images: Stored{store},
+	a := &Agent{map[string]calls.Nodes{}, calls.NewNotices()}
+	env := substrate.Env{
+		Binary: s.Binary, Sockets: s.Sockets, Log: log, Notices: a.notices, Images: Stored{store},
 		Site: inventory.Catalogue{HomeBytes: s.Home, Layers: s.Layers, Reserve: s.Reserve, Nodes: s.Nodes},
-	})
-	if err != nil {
-		return nil, err
 	}
-	host, is := opened.(calls.Host)
-	if !is {
-		return nil, fmt.Errorf("substrate %s says that the agent of a host opens it, and is not all that such an agent does", f.Name)
+	for _, name := range s.Substrates {
+		f, found := all.Find(name)
+		if !found {
+			return nil, fmt.Errorf("no substrate %q is known here", name)
+		}
+		env.Dir = f.In(s.Dir)
+		opened, err := f.Open(ctx, env)
+		if err != nil {
+			return nil, err
+		}
+		nodes, is := opened.(calls.Nodes)
+		if !is {
+			return nil, fmt.Errorf("substrate %s looks after no machines", name)
+		}
+		a.opened[name] = nodes
+		if made, makes := opened.(substrate.Networks); makes && env.Networks == nil {
+			env.Networks = made
+		}
 	}
-	return &Agent{host, notices}, nil
+	return a, nil
 }
 
 // Serve answers calls until the listener says net.ErrClosed, or ctx ends. Nodes go on running.
@@ -67,11 +75,13 @@ func (a *Agent) Serve(ctx context.Context, controllers net.Listener) error {
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer end()
-	if w, works := a.host.(substrate.Worker); works {
-		work.Go(func() { w.Work(ctx) })
+	for _, opened := range a.opened {
+		if w, works := opened.(substrate.Worker); works {
+			work.Go(func() { w.Work(ctx) })
+		}
 	}
 	server := &http.Server{
-		Handler:           calls.Handler(a.host, a.notices),
+		Handler:           calls.Handler(a.opened, a.notices),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: 10 * time.Second,
 	}

@@ -13,36 +13,40 @@ import (
 	"muster/internal/kit/clock"
 )
 
-// startAgent starts the agent of this host, which opens a substrate, and returns it as one calls it. It ends with the controller,
-// whatever becomes of that; nodes go on running.
-func (k *controller) startAgent(ctx context.Context, f substrate.Factory, env substrate.Env) (*calls.Client, error) {
+// startAgent starts the agent of this host, which opens the substrates that are its own, and returns it as one calls it. It ends
+// with the controller, whatever becomes of that; nodes go on running.
+func (k *controller) startAgent(ctx context.Context, env substrate.Env) (*calls.Agent, error) {
 	name, err := os.Hostname()
 	if err != nil {
 		return nil, err
 	}
 	site := env.Site
 	settings := hostd.Settings{
-		Substrate: f.Name,
-		Dir:       env.Dir,
-		Images:    k.dir.images(),
-		Binary:    env.Binary,
-		Sockets:   env.Sockets,
-		Home:      site.HomeBytes,
-		Layers:    site.Layers,
-		Reserve:   site.Reserve,
-		Nodes:     site.Nodes,
-		LogLevel:  levelOf(ctx, k.Log),
-		LogJSON:   k.LogFormat == "json",
+		Dir:      k.Data,
+		Images:   k.dir.images(),
+		Binary:   env.Binary,
+		Sockets:  env.Sockets,
+		Home:     site.HomeBytes,
+		Layers:   site.Layers,
+		Reserve:  site.Reserve,
+		Nodes:    site.Nodes,
+		LogLevel: levelOf(ctx, k.Log),
+		LogJSON:  k.LogFormat == "json",
 	}
-	agent, err := beside.New([]string{k.Binary, hostd.Verb}, settings, k.Log)
+	for _, f := range k.admission.Substrates {
+		if f.ByAgent {
+			settings.Substrates = append(settings.Substrates, f.Name)
+		}
+	}
+	program, err := beside.New([]string{k.Binary, hostd.Verb}, settings, k.Log)
 	if err != nil {
 		return nil, err
 	}
-	host := calls.NewClient(name, agent.Connect)
+	agent := calls.NewAgent(name, program.Connect)
 	living, end := context.WithCancel(context.Background()) // after all that calls it
 	k.endAgents = append(k.endAgents, end)
 	started := make(chan error, 1)
-	k.agents.Go(func() { agent.Run(living, func(err error) { started <- err }) })
+	k.agents.Go(func() { program.Run(living, func(err error) { started <- err }) })
 	select {
 	case err = <-started:
 	case <-ctx.Done():
@@ -51,17 +55,17 @@ func (k *controller) startAgent(ctx context.Context, f substrate.Factory, env su
 	if err != nil {
 		return nil, err
 	}
-	k.agents.Go(func() { k.hear(living, host, env.Notices) })
-	return host, nil
+	k.agents.Go(func() { k.hear(living, agent, env.Notices) })
+	return agent, nil
 }
 
 // hearAgain is how long it is until an agent that was not heard is asked again for what it says.
 const hearAgain = time.Second
 
 // hear writes down what the drivers of a host say.
-func (k *controller) hear(ctx context.Context, host *calls.Client, notices substrate.Notices) {
+func (k *controller) hear(ctx context.Context, agent *calls.Agent, notices substrate.Notices) {
 	for ctx.Err() == nil {
-		if err := host.Hear(ctx, notices); ctx.Err() == nil {
+		if err := agent.Hear(ctx, notices); ctx.Err() == nil {
 			k.Log.Debug("the agent of a host is asked again for what it says", "error", err)
 		}
 		_ = clock.Sleep(ctx, hearAgain)

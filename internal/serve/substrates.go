@@ -46,10 +46,14 @@ func (k *controller) openSubstrates(ctx context.Context) error {
 		Place:   k.ports.place,
 		Notices: notices{k},
 	}
+	agent, err := k.startAgent(ctx, env)
+	if err != nil {
+		return err
+	}
 	k.providers = map[string]life.Provider{}
 	for _, f := range all {
-		env.Dir = k.dir.path(cmp.Or(f.Folder, f.Name))
-		opened, err := k.openSubstrate(ctx, f, env)
+		env.Dir = f.In(k.Data)
+		opened, err := k.openSubstrate(ctx, f, env, agent)
 		if err != nil {
 			return err
 		}
@@ -69,10 +73,11 @@ func (k *controller) openSubstrates(ctx context.Context) error {
 	return nil
 }
 
-// openSubstrate opens one here, or has the agent of this host do it.
-func (k *controller) openSubstrate(ctx context.Context, f substrate.Factory, env substrate.Env) (substrate.Substrate, error) {
+// openSubstrate opens one here, or calls the one that the agent of this host has opened.
+func (k *controller) openSubstrate(ctx context.Context, f substrate.Factory, env substrate.Env, agent *calls.Agent) (
+	substrate.Substrate, error) {
 	if f.ByAgent {
-		return k.startAgent(ctx, f, env)
+		return agent.Host(f.Name), nil
 	}
 	return f.Open(ctx, env)
 }

@@ -1,7 +1,9 @@
 package substrate
 
 import (
+	"cmp"
 	"context"
+	"path/filepath"
 	"time"
 )
 
@@ -13,8 +15,8 @@ type Factory struct {
 	Caps Capabilities
 	// Folder is the name of its own folder on a host; "": its name.
 	Folder string
-	// ByAgent says that the agent of a host opens it, and controllers call it there: what Open returns is all that
-	// hostd/calls.Host names. Others are opened by controllers.
+	// ByAgent says that the agent of a host opens it, and controllers call it there, by package hostd/calls. Others are opened by
+	// controllers.
 	ByAgent bool
 	// Open makes the driver. It is called once, when a controller or the agent of a host starts, and may change what is in the
 	// folder, and what an earlier version left on the host. What it returns is described at Caller.
@@ -22,6 +24,9 @@ type Factory struct {
 	// Deadlines are the usual ones, and Emulated those of guests whose host can only emulate them. A site may set some of them.
 	Deadlines, Emulated Deadlines
 }
+
+// In is the path of its own folder, below that of its host.
+func (f Factory) In(dir string) string { return filepath.Join(dir, cmp.Or(f.Folder, f.Name)) }
 
 // Capabilities are the questions that the house asks of a substrate, whatever its name is. Its driver keeps what it says here:
 // the contract test holds it to that. The zero value promises nothing.

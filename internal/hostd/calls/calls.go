@@ -2,7 +2,8 @@
 //
 // What enters: on the side of the host, its drivers; on that of the controller, a way to reach the host. What leaves: the same
 // interfaces, as if the drivers were here. Each call is a request of HTTP/1.1 with JSON both ways, over whatever connection the
-// two have; what is a connection of its own (Dial, Listen) or tells how far it is (copies) takes that connection over.
+// two have, to the path /<substrate>/<call>; what is a connection of its own (Dial, Listen) or tells how far it is (copies) takes
+// that connection over.
 //
 // All calls may be repeated, and a host refuses older boots than it has seen, so that a controller may ask again whenever an
 // answer is lost. Errors keep their meaning: errors.Is answers as it does where the driver is.
@@ -14,18 +15,24 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path"
 	"syscall"
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 )
 
-// Host is what a host's drivers do for controllers.
-type Host interface {
+// Nodes is what every substrate of a host does for controllers.
+type Nodes interface {
 	substrate.Substrate
+	substrate.Inspector
+}
+
+// Host is what the substrate does that makes what the nodes of a cluster share.
+type Host interface {
+	Nodes
 	substrate.Shared
 	substrate.Snapshots
-	substrate.Inspector
 	substrate.Networks
 	substrate.Caller
 	// HomeUsage is how large a cluster's /home may become, and is, in bytes; 0 of one that is none of its own, or not mounted.
@@ -42,6 +49,11 @@ type Host interface {
 // call is the path of one call, whose argument and answer are of these types. What is sent is their JSON: a field that is renamed
 // is one that older hosts do not know.
 type call[In, Out any] string
+
+// path is where a host is asked for it of a substrate, or of itself.
+func (name call[In, Out]) path(substrate string) string {
+	return path.Join("/", substrate, string(name))
+}
 
 // none is no argument, or no answer.
 type none struct{}
@@ -109,7 +121,7 @@ const (
 	ownUsers     call[none, ownOut]                              = "users"
 )
 
-// The calls that take their connection over.
+// The calls that take their connection over. What all drivers of a host say is no substrate's.
 const (
 	dial    call[dialIn, none]            = "dial"    // then it is the one that was asked for
 	listen  call[listenIn, none]          = "listen"  // then the host says each caller

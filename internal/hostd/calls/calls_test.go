@@ -138,7 +138,9 @@ func TestSmallQuestions(t *testing.T) {
 }
 
 func TestAHostThatIsNotThereIsNamed(t *testing.T) {
-	c := calls.NewClient("rack1-03", func(context.Context) (net.Conn, error) { return nil, errors.New("no connection") })
+	c := calls.NewAgent("rack1-03", func(context.Context) (net.Conn, error) {
+		return nil, errors.New("no connection")
+	}).Host("local")
 	for _, err := range []error{
 		c.Ensure(t.Context(), node()),
 		func() error { _, err := c.Dial(t.Context(), "c", netip.MustParseAddrPort("10.77.0.2:22")); return err }(),
@@ -286,13 +288,13 @@ func FuzzHandler(f *testing.F) {
 	f.Add("dial", `{"Cluster":"c","To":"10.77.0.2:22"}`)
 	f.Add("accept", `"nobody"`)
 	f.Add("save", `null`)
-	h := calls.Handler(host{Substrate: fake.New(fake.Options{})}, calls.NewNotices())
+	h := calls.Handler(map[string]calls.Nodes{"local": host{Substrate: fake.New(fake.Options{})}}, calls.NewNotices())
 	f.Fuzz(func(t *testing.T, name, body string) {
 		r, err := http.NewRequest(http.MethodPost, "http://host/x", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.URL.Path = "/" + name
+		r.URL.Path = "/local/" + name
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		if w.Code >= http.StatusInternalServerError {

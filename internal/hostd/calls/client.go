@@ -18,23 +18,21 @@ import (
 	"muster/internal/inventory"
 )
 
-// Client is a host as a controller calls it. Its methods may be called at the same time. Where the host is not reached, they fail
-// and nothing is known of what it did: call again.
-type Client struct {
+// Agent is the agent of a host as a controller calls it. Its methods, and those of its substrates, may be called at the same
+// time. Where the host is not reached, they fail and nothing is known of what it did: call again.
+type Agent struct {
 	host    string
 	connect func(context.Context) (net.Conn, error)
 	http    *http.Client
 }
 
-var _ Host = (*Client)(nil)
-
 // idle is how long a connection is kept for the next call.
 const idle = time.Minute
 
-// NewClient calls the host of that name, over connections that connect opens, or hands out.
-func NewClient(host string, connect func(context.Context) (net.Conn, error)) *Client {
+// NewAgent calls the host of that name, over connections that connect opens, or hands out.
+func NewAgent(host string, connect func(context.Context) (net.Conn, error)) *Agent {
 	const most = 256 // as many as an engine has handlers
-	return &Client{host, connect, &http.Client{Transport: &http.Transport{
+	return &Agent{host, connect, &http.Client{Transport: &http.Transport{
 		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return connect(ctx) },
 		MaxIdleConnsPerHost: most,
 		IdleConnTimeout:     idle,
@@ -43,11 +41,25 @@ func NewClient(host string, connect func(context.Context) (net.Conn, error)) *Cl
 }
 
 // Close lets go of the connections that wait for the next call.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (a *Agent) Close() { a.http.CloseIdleConnections() }
+
+// Host is the substrate of that name that makes what nodes of a cluster share.
+func (a *Agent) Host(substrate string) *Client { return &Client{nodes{a, substrate}} }
+
+// nodes is one substrate of a host. It implements Nodes.
+type nodes struct {
+	*Agent
+	substrate string // "": what is called is the agent itself
+}
+
+// Client is a Host.
+type Client struct{ nodes }
+
+var _ Host = (*Client)(nil)
 
 // of makes a call.
-func (name call[In, Out]) of(ctx context.Context, c *Client, in In) (out Out, err error) {
-	request, err := name.request(ctx, in)
+func (name call[In, Out]) of(ctx context.Context, c nodes, in In) (out Out, err error) {
+	request, err := name.request(ctx, c, in)
 	if err != nil {
 		return out, err
 	}
@@ -59,12 +71,12 @@ func (name call[In, Out]) of(ctx context.Context, c *Client, in In) (out Out, er
 	return name.result(c, response)
 }
 
-func (name call[In, Out]) request(ctx context.Context, in In) (*http.Request, error) {
+func (name call[In, Out]) request(ctx context.Context, c nodes, in In) (*http.Request, error) {
 	text, err := json.Marshal(in)
 	if err != nil {
 		return nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://host/"+string(name), bytes.NewReader(text))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://host"+name.path(c.substrate), bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +84,7 @@ func (name call[In, Out]) request(ctx context.Context, in In) (*http.Request, er
 	return request, nil
 }
 
-func (name call[In, Out]) result(c *Client, response *http.Response) (out Out, err error) {
+func (name call[In, Out]) result(c nodes, response *http.Response) (out Out, err error) {
 	if response.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10))
 		return out, fmt.Errorf("host %s does not answer %q: %s: %s", c.host, string(name), response.Status,
@@ -85,16 +97,16 @@ func (name call[In, Out]) result(c *Client, response *http.Response) (out Out, e
 	return r.result()
 }
 
-func (c *Client) unreached(ctx context.Context, err error) error {
+func (a *Agent) unreached(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("host %s is not reached: %w", c.host, err)
+	return fmt.Errorf("host %s is not reached: %w", a.host, err)
 }
 
 // takeOver makes a call and takes its connection over.
-func (name call[In, Out]) takeOver(ctx context.Context, c *Client, in In) (*stream, error) {
-	request, err := name.request(ctx, in)
+func (name call[In, Out]) takeOver(ctx context.Context, c nodes, in In) (*stream, error) {
+	request, err := name.request(ctx, c, in)
 	if err != nil {
 		return nil, err
 	}
@@ -126,44 +138,53 @@ func (name call[In, Out]) takeOver(ctx context.Context, c *Client, in In) (*stre
 }
 
 // Ensure is substrate.Substrate's; so are Observe, Remove and List.
-func (c *Client) Ensure(ctx context.Context, n substrate.Node) error {
+func (c nodes) Ensure(ctx context.Context, n substrate.Node) error {
 	_, err := ensure.of(ctx, c, n)
 	return err
 }
 
-func (c *Client) Observe(ctx context.Context, r substrate.Ref) (substrate.Observation, error) {
+func (c nodes) Observe(ctx context.Context, r substrate.Ref) (substrate.Observation, error) {
 	return observe.of(ctx, c, r)
 }
 
-func (c *Client) Remove(ctx context.Context, r substrate.Ref) error {
+func (c nodes) Remove(ctx context.Context, r substrate.Ref) error {
 	_, err := remove.of(ctx, c, r)
 	return err
 }
 
-func (c *Client) List(ctx context.Context) ([]substrate.Ref, error) { return list.of(ctx, c, none{}) }
+func (c nodes) List(ctx context.Context) ([]substrate.Ref, error) { return list.of(ctx, c, none{}) }
+
+// Inspect is substrate.Inspector's, as is Rest.
+func (c nodes) Inspect(ctx context.Context, i substrate.Inspection) (substrate.Inspected, error) {
+	return inspect.of(ctx, c, i)
+}
+
+func (c nodes) Rest(ctx context.Context, m inventory.Machine) (string, error) {
+	return rest.of(ctx, c, m)
+}
 
 // EnsureShared is substrate.Shared's; so are GrowHome, RemoveShared, ListShared and Dial.
 func (c *Client) EnsureShared(ctx context.Context, cluster string, n substrate.Network) error {
-	_, err := ensureShared.of(ctx, c, sharedIn{cluster, n})
+	_, err := ensureShared.of(ctx, c.nodes, sharedIn{cluster, n})
 	return err
 }
 
 func (c *Client) GrowHome(ctx context.Context, cluster string, bytes int64) error {
-	_, err := growHome.of(ctx, c, bytesIn{cluster, bytes})
+	_, err := growHome.of(ctx, c.nodes, bytesIn{cluster, bytes})
 	return err
 }
 
 func (c *Client) RemoveShared(ctx context.Context, cluster string) error {
-	_, err := removeShared.of(ctx, c, cluster)
+	_, err := removeShared.of(ctx, c.nodes, cluster)
 	return err
 }
 
 func (c *Client) ListShared(ctx context.Context) ([]string, error) {
-	return listShared.of(ctx, c, none{})
+	return listShared.of(ctx, c.nodes, none{})
 }
 
 func (c *Client) Dial(ctx context.Context, cluster string, to netip.AddrPort) (net.Conn, error) {
-	conn, err := dial.takeOver(ctx, c, dialIn{cluster, to})
+	conn, err := dial.takeOver(ctx, c.nodes, dialIn{cluster, to})
 	if err != nil {
 		return nil, err // not a nil of another type
 	}
@@ -172,29 +193,29 @@ func (c *Client) Dial(ctx context.Context, cluster string, to netip.AddrPort) (n
 
 // Size is substrate.Snapshots's; so are Save, Restore, Drop and Snapshots.
 func (c *Client) Size(ctx context.Context, cluster string) (int64, error) {
-	return size.of(ctx, c, cluster)
+	return size.of(ctx, c.nodes, cluster)
 }
 
 func (c *Client) Save(ctx context.Context, cluster, snapshot string, progress func(int64) error) (substrate.Saved, error) {
-	return save.follow(ctx, c, copyIn{cluster, snapshot}, progress)
+	return save.follow(ctx, c.nodes, copyIn{cluster, snapshot}, progress)
 }
 
 func (c *Client) Restore(ctx context.Context, snapshot, cluster string, progress func(int64) error) error {
-	_, err := restore.follow(ctx, c, copyIn{cluster, snapshot}, progress)
+	_, err := restore.follow(ctx, c.nodes, copyIn{cluster, snapshot}, progress)
 	return err
 }
 
 func (c *Client) Drop(ctx context.Context, snapshot string) error {
-	_, err := drop.of(ctx, c, snapshot)
+	_, err := drop.of(ctx, c.nodes, snapshot)
 	return err
 }
 
 func (c *Client) Snapshots(ctx context.Context) ([]string, error) {
-	return snapshots.of(ctx, c, none{})
+	return snapshots.of(ctx, c.nodes, none{})
 }
 
 // follow makes a copy and hears how far it is. It returns when the host has ended it, also one that progress has called off.
-func (name call[In, Out]) follow(ctx context.Context, c *Client, in In, progress func(int64) error) (out Out, err error) {
+func (name call[In, Out]) follow(ctx context.Context, c nodes, in In, progress func(int64) error) (out Out, err error) {
 	conn, err := name.takeOver(ctx, c, in)
 	if err != nil {
 		return out, err
@@ -225,48 +246,39 @@ func (name call[In, Out]) follow(ctx context.Context, c *Client, in In, progress
 	}
 }
 
-// Inspect is substrate.Inspector's, as is Rest.
-func (c *Client) Inspect(ctx context.Context, i substrate.Inspection) (substrate.Inspected, error) {
-	return inspect.of(ctx, c, i)
-}
-
-func (c *Client) Rest(ctx context.Context, m inventory.Machine) (string, error) {
-	return rest.of(ctx, c, m)
-}
-
 // PlugPort is substrate.Networks's; so are DropPort and Introduce.
 func (c *Client) PlugPort(ctx context.Context, n substrate.Node, from string) error {
-	_, err := plugPort.of(ctx, c, plugIn{n, from})
+	_, err := plugPort.of(ctx, c.nodes, plugIn{n, from})
 	return err
 }
 
 func (c *Client) DropPort(ctx context.Context, cluster, node string) error {
-	_, err := dropPort.of(ctx, c, portIn{cluster, node})
+	_, err := dropPort.of(ctx, c.nodes, portIn{cluster, node})
 	return err
 }
 
 func (c *Client) Introduce(ctx context.Context, cluster string, address netip.Addr) error {
-	_, err := introduce.of(ctx, c, addrIn{cluster, address})
+	_, err := introduce.of(ctx, c.nodes, addrIn{cluster, address})
 	return err
 }
 
 // Endpoints is substrate.Caller's.
 func (c *Client) Endpoints(ctx context.Context) ([]string, error) {
-	return endpoints.of(ctx, c, none{})
+	return endpoints.of(ctx, c.nodes, none{})
 }
 
 // HomeUsage is Host's; so are Room, OwnUsers and Listen.
 func (c *Client) HomeUsage(ctx context.Context, cluster string) (size, used int64, err error) {
-	out, err := homeUsage.of(ctx, c, cluster)
+	out, err := homeUsage.of(ctx, c.nodes, cluster)
 	return out.Size, out.Used, err
 }
 
 func (c *Client) Room(ctx context.Context) (left int64, full string, err error) {
-	out, err := room.of(ctx, c, none{})
+	out, err := room.of(ctx, c.nodes, none{})
 	return out.Left, out.Full, err
 }
 
 func (c *Client) OwnUsers(ctx context.Context) (own bool, why string, err error) {
-	out, err := ownUsers.of(ctx, c, none{})
+	out, err := ownUsers.of(ctx, c.nodes, none{})
 	return out.Own, out.Why, err
 }

@@ -18,7 +18,7 @@ type listener struct {
 
 // Listen listens on the host until the listener is closed, or the host goes.
 func (c *Client) Listen(ctx context.Context, cluster string, port int) (net.Listener, error) {
-	conn, err := listen.takeOver(ctx, c, listenIn{cluster, port})
+	conn, err := listen.takeOver(ctx, c.nodes, listenIn{cluster, port})
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			}
 			return nil, err
 		}
-		if conn, err := accept.takeOver(l.ctx, l.Client, who.ID); err == nil {
+		if conn, err := accept.takeOver(l.ctx, l.nodes, who.ID); err == nil {
 			return arrived{conn, address(who.From)}, nil
 		}
 	}

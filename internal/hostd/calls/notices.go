@@ -130,8 +130,8 @@ func (n *Notices) tell(ctx context.Context, _ none) (then, error) {
 }
 
 // Hear writes down what the drivers of the host say, until ctx ends or the host goes.
-func (c *Client) Hear(ctx context.Context, write substrate.Notices) error {
-	conn, err := notices.takeOver(ctx, c, none{})
+func (a *Agent) Hear(ctx context.Context, write substrate.Notices) error {
+	conn, err := notices.takeOver(ctx, nodes{Agent: a}, none{})
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (c *Client) Hear(ctx context.Context, write substrate.Notices) error {
 	for {
 		var what notice
 		if err := hear.Decode(&what); err != nil {
-			return c.unreached(ctx, err)
+			return a.unreached(ctx, err)
 		}
 		switch {
 		case what.Machine != "":
@@ -155,7 +155,7 @@ func (c *Client) Hear(ctx context.Context, write substrate.Notices) error {
 			}
 		}
 		if _, err := conn.Write([]byte{0}); err != nil {
-			return c.unreached(ctx, err)
+			return a.unreached(ctx, err)
 		}
 	}
 }

@@ -12,79 +12,97 @@ import (
 	"time"
 
 	"muster/internal/drivers/substrate"
-	"muster/internal/inventory"
 	"muster/internal/kit/pipes"
 )
 
 // bodyLimit bounds an argument, in bytes. The largest is a node with its boot file.
 const bodyLimit = 1 << 20
 
-// Handler answers the calls of controllers by a host's drivers, and tells them what those say. Whoever may speak to it may do
-// all: it asks nobody who they are.
-func Handler(h Host, say *Notices) http.Handler {
-	s := &server{Host: h, callers: callers{waiting: map[string]net.Conn{}}}
+// Handler answers the calls of controllers by a host's drivers, which are named as their substrates are, and tells them what
+// those say. Whoever may speak to it may do all: it asks nobody who they are.
+func Handler(opened map[string]Nodes, say *Notices) http.Handler {
 	mux := http.NewServeMux()
-	answers(mux, ensure, func(ctx context.Context, n substrate.Node) (none, error) { return none{}, h.Ensure(ctx, n) })
-	answers(mux, observe, h.Observe)
-	answers(mux, remove, func(ctx context.Context, r substrate.Ref) (none, error) { return none{}, h.Remove(ctx, r) })
-	answers(mux, list, func(ctx context.Context, _ none) ([]substrate.Ref, error) { return h.List(ctx) })
-	answers(mux, ensureShared, func(ctx context.Context, in sharedIn) (none, error) {
+	takes(routes{mux, ""}, notices, say.tell)
+	for name, n := range opened {
+		at := routes{mux, name}
+		at.nodes(n)
+		if h, is := n.(Host); is {
+			at.host(h)
+		}
+	}
+	return mux
+}
+
+// routes are the calls of one substrate.
+type routes struct {
+	mux       *http.ServeMux
+	substrate string
+}
+
+func (at routes) nodes(n Nodes) {
+	answers(at, ensure, func(ctx context.Context, of substrate.Node) (none, error) { return none{}, n.Ensure(ctx, of) })
+	answers(at, observe, n.Observe)
+	answers(at, remove, func(ctx context.Context, r substrate.Ref) (none, error) { return none{}, n.Remove(ctx, r) })
+	answers(at, list, func(ctx context.Context, _ none) ([]substrate.Ref, error) { return n.List(ctx) })
+	answers(at, inspect, n.Inspect)
+	answers(at, rest, n.Rest)
+}
+
+func (at routes) host(h Host) {
+	s := &server{Host: h, callers: callers{waiting: map[string]net.Conn{}}}
+	answers(at, ensureShared, func(ctx context.Context, in sharedIn) (none, error) {
 		return none{}, h.EnsureShared(ctx, in.Cluster, in.Network)
 	})
-	answers(mux, growHome, func(ctx context.Context, in bytesIn) (none, error) {
+	answers(at, growHome, func(ctx context.Context, in bytesIn) (none, error) {
 		return none{}, h.GrowHome(ctx, in.Cluster, in.Bytes)
 	})
-	answers(mux, removeShared, func(ctx context.Context, cluster string) (none, error) {
+	answers(at, removeShared, func(ctx context.Context, cluster string) (none, error) {
 		return none{}, h.RemoveShared(ctx, cluster)
 	})
-	answers(mux, listShared, func(ctx context.Context, _ none) ([]string, error) { return h.ListShared(ctx) })
-	answers(mux, size, h.Size)
-	answers(mux, drop, func(ctx context.Context, snapshot string) (none, error) { return none{}, h.Drop(ctx, snapshot) })
-	answers(mux, snapshots, func(ctx context.Context, _ none) ([]string, error) { return h.Snapshots(ctx) })
-	answers(mux, inspect, h.Inspect)
-	answers(mux, rest, func(ctx context.Context, m inventory.Machine) (string, error) { return h.Rest(ctx, m) })
-	answers(mux, plugPort, func(ctx context.Context, in plugIn) (none, error) {
+	answers(at, listShared, func(ctx context.Context, _ none) ([]string, error) { return h.ListShared(ctx) })
+	answers(at, size, h.Size)
+	answers(at, drop, func(ctx context.Context, snapshot string) (none, error) { return none{}, h.Drop(ctx, snapshot) })
+	answers(at, snapshots, func(ctx context.Context, _ none) ([]string, error) { return h.Snapshots(ctx) })
+	answers(at, plugPort, func(ctx context.Context, in plugIn) (none, error) {
 		return none{}, h.PlugPort(ctx, in.Node, in.From)
 	})
-	answers(mux, dropPort, func(ctx context.Context, in portIn) (none, error) {
+	answers(at, dropPort, func(ctx context.Context, in portIn) (none, error) {
 		return none{}, h.DropPort(ctx, in.Cluster, in.Node)
 	})
-	answers(mux, introduce, func(ctx context.Context, in addrIn) (none, error) {
+	answers(at, introduce, func(ctx context.Context, in addrIn) (none, error) {
 		return none{}, h.Introduce(ctx, in.Cluster, in.Address)
 	})
-	answers(mux, endpoints, func(ctx context.Context, _ none) ([]string, error) { return h.Endpoints(ctx) })
-	answers(mux, homeUsage, func(ctx context.Context, cluster string) (out usedOut, err error) {
+	answers(at, endpoints, func(ctx context.Context, _ none) ([]string, error) { return h.Endpoints(ctx) })
+	answers(at, homeUsage, func(ctx context.Context, cluster string) (out usedOut, err error) {
 		out.Size, out.Used, err = h.HomeUsage(ctx, cluster)
 		return out, err
 	})
-	answers(mux, room, func(ctx context.Context, _ none) (out roomOut, err error) {
+	answers(at, room, func(ctx context.Context, _ none) (out roomOut, err error) {
 		out.Left, out.Full, err = h.Room(ctx)
 		return out, err
 	})
-	answers(mux, ownUsers, func(ctx context.Context, _ none) (out ownOut, err error) {
+	answers(at, ownUsers, func(ctx context.Context, _ none) (out ownOut, err error) {
 		out.Own, out.Why, err = h.OwnUsers(ctx)
 		return out, err
 	})
-	takes(mux, dial, s.dial)
-	takes(mux, listen, s.listen)
-	takes(mux, accept, s.accept)
-	takes(mux, notices, say.tell)
-	takes(mux, save, func(ctx context.Context, in copyIn) (then, error) {
+	takes(at, dial, s.dial)
+	takes(at, listen, s.listen)
+	takes(at, accept, s.accept)
+	takes(at, save, func(ctx context.Context, in copyIn) (then, error) {
 		return copies(ctx, func(ctx context.Context, progress func(int64) error) (substrate.Saved, error) {
 			return h.Save(ctx, in.Cluster, in.Snapshot, progress)
 		}), nil
 	})
-	takes(mux, restore, func(ctx context.Context, in copyIn) (then, error) {
+	takes(at, restore, func(ctx context.Context, in copyIn) (then, error) {
 		return copies(ctx, func(ctx context.Context, progress func(int64) error) (none, error) {
 			return none{}, h.Restore(ctx, in.Snapshot, in.Cluster, progress)
 		}), nil
 	})
-	return mux
 }
 
 // answers registers a call. Its context ends with the connection: nobody waits then.
-func answers[In, Out any](mux *http.ServeMux, c call[In, Out], do func(context.Context, In) (Out, error)) {
-	mux.HandleFunc("POST /"+string(c), func(w http.ResponseWriter, r *http.Request) {
+func answers[In, Out any](at routes, c call[In, Out], do func(context.Context, In) (Out, error)) {
+	at.mux.HandleFunc("POST "+c.path(at.substrate), func(w http.ResponseWriter, r *http.Request) {
 		in, ok := argument[In](w, r)
 		if !ok {
 			return
@@ -114,8 +132,8 @@ func write(w http.ResponseWriter, what any) {
 type then func(net.Conn, *bufio.Reader)
 
 // takes registers a call that takes its connection over. An error is answered as by any call.
-func takes[In, Out any](mux *http.ServeMux, c call[In, Out], do func(context.Context, In) (then, error)) {
-	mux.HandleFunc("POST /"+string(c), func(w http.ResponseWriter, r *http.Request) {
+func takes[In, Out any](at routes, c call[In, Out], do func(context.Context, In) (then, error)) {
+	at.mux.HandleFunc("POST "+c.path(at.substrate), func(w http.ResponseWriter, r *http.Request) {
 		in, ok := argument[In](w, r)
 		if !ok {
 			return
