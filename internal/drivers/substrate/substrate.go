@@ -103,6 +103,23 @@ type Network struct {
 	Away bool
 	// Home is how many bytes /home may hold; 0: as much as the site grants. It grows while it is used and never shrinks.
 	Home int64
+	// Tunnel is how the network crosses to other hosts that are joined to the site; nil: it does not.
+	Tunnel *Tunnel
+	// MTU is the largest packet of the network, in bytes, from when it is first made on; 0: 1500.
+	MTU int
+}
+
+// Tunnel carries a cluster's frames to other hosts and back, whose networks are parts of one. Each part has the gateway, which
+// speaks to the nodes of its own host alone. Nodes elsewhere are named: nothing is learnt from what comes, nothing is flooded.
+type Tunnel struct {
+	From     netip.Addr // this host's address, as the others reach it
+	Stations []Station  // the cluster's nodes on other hosts, in any order
+}
+
+// Station is a node on another host.
+type Station struct {
+	Address netip.Addr // in the cluster's network; its MAC follows from that and the segment
+	At      netip.Addr // its host's, of the same family as From. Frames of the station come from there or are dropped.
 }
 
 // Uplink names a bridge that a cluster's network is joined to. Clusters may share it; none sees another.

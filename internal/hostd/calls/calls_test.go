@@ -32,6 +32,7 @@ import (
 type host struct {
 	*fake.Substrate
 	ensured chan substrate.Node
+	shares  func(substrate.Network)
 	fails   error
 	listens net.Listener
 	removes func(context.Context) error
@@ -45,6 +46,13 @@ func (h host) Ensure(ctx context.Context, n substrate.Node) error {
 		return fmt.Errorf("node %s: %w", n.Node, h.fails)
 	}
 	return h.Substrate.Ensure(ctx, n)
+}
+
+func (h host) EnsureShared(ctx context.Context, cluster string, n substrate.Network) error {
+	if h.shares != nil {
+		h.shares(n)
+	}
+	return h.Substrate.EnsureShared(ctx, cluster, n)
 }
 
 func (h host) Remove(ctx context.Context, r substrate.Ref) error {
@@ -100,6 +108,20 @@ func TestAHostIsToldAllOfANode(t *testing.T) {
 		}
 	default:
 		t.Error("it is told nothing:", err)
+	}
+}
+
+func TestAHostIsToldAllOfANetwork(t *testing.T) {
+	n := substrate.Network{Segment: 7, Uplinks: []substrate.Uplink{{Namespace: "/n", Interface: "br1", Joined: true}}, Away: true,
+		Home: 1 << 30, MTU: 1450, Tunnel: &substrate.Tunnel{From: netip.MustParseAddr("192.0.2.1"), Stations: []substrate.Station{
+			{Address: substrate.Address(259).Addr(), At: netip.MustParseAddr("2001:db8::2")}}}}
+	var told substrate.Network
+	h := host{Substrate: fake.New(fake.Options{}), shares: func(n substrate.Network) { told = n }}
+	if err := callstest.From(t, h).EnsureShared(t.Context(), "c", n); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(n, told, cmpopts.EquateComparable(netip.Addr{})); d != "" {
+		t.Error(d)
 	}
 }
 
