@@ -23,6 +23,7 @@ type Settings struct {
 	Images     string   // the folder of the image store
 	Binary     string   // the program that becomes a node's agent
 	Sockets    string   // where agents of nodes on this host find the controllers
+	Host       substrate.Host
 	// What the site file says of nodes on hosts, and of the disks that they write on: see inventory.Catalogue.
 	Home, Layers, Reserve int64
 	Nodes                 inventory.Nodes
@@ -44,7 +45,7 @@ func OpenAgent(ctx context.Context, s Settings, all substrate.Registry, log *slo
 	}
 	a := &Agent{map[string]calls.Nodes{}, calls.NewNotices()}
 	env := substrate.Env{
-		Binary: s.Binary, Sockets: s.Sockets, Log: log, Notices: a.notices, Images: Stored{store},
+		Binary: s.Binary, Sockets: s.Sockets, Log: log, Notices: a.notices, Images: Stored{store}, Host: s.Host,
 		Site: inventory.Catalogue{HomeBytes: s.Home, Layers: s.Layers, Reserve: s.Reserve, Nodes: s.Nodes},
 	}
 	for _, name := range s.Substrates {

@@ -26,6 +26,7 @@ func (k *controller) startAgent(ctx context.Context, env substrate.Env) (*calls.
 		Images:   k.dir.images(),
 		Binary:   env.Binary,
 		Sockets:  env.Sockets,
+		Host:     env.Host,
 		Home:     site.HomeBytes,
 		Layers:   site.Layers,
 		Reserve:  site.Reserve,

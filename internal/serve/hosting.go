@@ -16,7 +16,7 @@ import (
 // hypervisorPatience is how long a handler waits for a hypervisor elsewhere: handlers are few, and a report wakes the next.
 const hypervisorPatience = 2 * time.Second
 
-// hosts are what carries nodes on hosts that are machines of their own.
+// hosts carry nodes on hosts that are machines of their own. They are asked by rows, which their agents fetch.
 type hosts struct {
 	*remote.Driver
 	*remote.Mover
@@ -33,6 +33,7 @@ func newHosts(db *core.Store, d substrate.Deadlines) hosts {
 	}
 }
 
+// Carries says whether a node is, or was to be, on such a host.
 func (h hosts) Carries(ctx context.Context, node string) (elsewhere bool, err error) {
 	err = h.db.View(ctx, func(tx *core.Tx) error {
 		elsewhere, err = host.Elsewhere(ctx, tx, node)

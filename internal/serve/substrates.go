@@ -31,7 +31,6 @@ func (k *controller) openSubstrates(ctx context.Context) error {
 		return err
 	}
 	all := k.admission.Substrates
-	guest, _ := all.Find(all.Guests())
 	env := substrate.Env{
 		Binary:  k.Binary,
 		Sockets: k.dir.sockets(),
@@ -40,7 +39,6 @@ func (k *controller) openSubstrates(ctx context.Context) error {
 		Images:  hostd.Stored{Store: k.images},
 		Keys:    k.authority,
 		Host:    substrate.Host{Machine: machine, Guests: k.LocalHypervisor, Divide: k.Divide},
-		Hosts:   newHosts(k.db, k.limits(guest, guest.Deadlines)),
 		Boots:   boots{k.db},
 		Power:   newPower(k.dir, drivers.Power()),
 		Place:   k.ports.place,
@@ -58,7 +56,7 @@ func (k *controller) openSubstrates(ctx context.Context) error {
 			return err
 		}
 		if made, makes := opened.(calls.Host); makes && k.shared == nil {
-			k.shared, env.Networks = made, made
+			k.shared = made
 		}
 		if w, works := opened.(substrate.Worker); works {
 			k.workers = append(k.workers, w)
@@ -76,10 +74,14 @@ func (k *controller) openSubstrates(ctx context.Context) error {
 // openSubstrate opens one here, or calls the one that the agent of this host has opened.
 func (k *controller) openSubstrate(ctx context.Context, f substrate.Factory, env substrate.Env, agent *calls.Agent) (
 	substrate.Substrate, error) {
-	if f.ByAgent {
-		return agent.Host(f.Name), nil
+	switch {
+	case !f.ByAgent:
+		return f.Open(ctx, env)
+	case f.Caps.Guest:
+		here, err := agent.Guests(ctx, f.Name)
+		return guestHosts{here, newHosts(k.db, k.limits(f, f.Deadlines)), env.Host.Machine, k.shared}, err
 	}
-	return f.Open(ctx, env)
+	return agent.Host(f.Name), nil
 }
 
 // limits are deadlines of a substrate as the site file sets them.

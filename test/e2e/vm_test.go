@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -48,6 +49,24 @@ func TestAClusterOfVirtualMachines(t *testing.T) {
 		out := r.Run("ssh", "vm", "--", "srun -N2 cat /proc/sys/kernel/random/boot_id; cat /proc/sys/kernel/random/boot_id")
 		if ids := strings.Fields(out); len(ids) != 3 || ids[0] == ids[1] || ids[0] == ids[2] || ids[1] == ids[2] {
 			t.Errorf("their kernels have the boots %v", ids)
+		}
+	})
+	t.Run("they outlive the agent of their host", func(t *testing.T) {
+		r := r.In(t)
+		boots := func() string { return r.Run("ssh", "vm", "--", "srun -N2 cat /proc/sys/kernel/random/boot_id | sort") }
+		before, agents := boots(), controller.Agents()
+		if len(agents) != 1 {
+			t.Fatalf("the host has the agents %v", agents)
+		}
+		if err := syscall.Kill(agents[0], syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		r.Until("the host has its next agent", func() bool {
+			after := controller.Agents()
+			return len(after) == 1 && after[0] != agents[0]
+		})
+		if after := boots(); after != before {
+			t.Errorf("their boots were %q, and are %q", before, after)
 		}
 	})
 	t.Run("one door is open to them", func(t *testing.T) {

@@ -3,16 +3,14 @@ package substrate
 import (
 	"context"
 	"log/slog"
-	"net/netip"
 
 	"muster/internal/drivers/power"
 	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
 )
 
-// Env is what a substrate may use of whoever opens it. That is a controller now; nothing in it needs one but the rows behind
-// Boots,
-// Hosts and Notices, so that the agent of a host can open the same drivers.
+// Env is what a substrate may use of whoever opens it: the agent of a host, or a controller. Keys, Boots, Power and Place are a
+// controller's alone, Networks an agent's.
 type Env struct {
 	Dir     string // the substrate's own folder on this host, an absolute path; it makes it if it needs one
 	Binary  string // this program, which becomes nodes' agent
@@ -24,7 +22,6 @@ type Env struct {
 	Keys    Keys
 	// Networks are the clusters' on this host. nil for the substrate that makes them, which is before all others in the list.
 	Networks Networks
-	Hosts    Hosts // nodes on hosts that are machines of their own
 	Boots    Boots // what machines boot
 	Power    func(Machine) (power.Driver, error)
 	// Place puts the machine's ports of its network's switch into a segment, and returns when they were seen there. It is
@@ -63,17 +60,6 @@ type Networks interface {
 	PlugPort(ctx context.Context, n Node, from string) error
 	// DropPort takes it away, if it is there.
 	DropPort(ctx context.Context, cluster, node string) error
-	// Introduce tells the cluster's gateway of an address beyond an uplink, whose agent wants an answer.
-	Introduce(ctx context.Context, cluster string, address netip.Addr) error
-}
-
-// Hosts carry nodes on hosts that are machines of their own. They are asked by rows, which their agents fetch.
-type Hosts interface {
-	Substrate
-	Mover
-	Sleeper
-	// Carries says whether a node is, or was to be, on such a host.
-	Carries(ctx context.Context, node string) (bool, error)
 }
 
 // Notices are how a substrate says what somebody should know, beside the answers to calls.

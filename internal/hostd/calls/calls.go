@@ -33,8 +33,9 @@ type Host interface {
 	Nodes
 	substrate.Shared
 	substrate.Snapshots
-	substrate.Networks
 	substrate.Caller
+	// Introduce tells the gateway of a cluster's network of an address beyond an uplink, whose agent wants an answer.
+	Introduce(ctx context.Context, cluster string, address netip.Addr) error
 	// HomeUsage is how large a cluster's /home may become, and is, in bytes; 0 of one that is none of its own, or not mounted.
 	HomeUsage(ctx context.Context, cluster string) (size, used int64, err error)
 	// Room is how many bytes clusters may still write, below 0 if they have taken from the reserve, and why they may write no
@@ -44,6 +45,13 @@ type Host interface {
 	Listen(ctx context.Context, cluster string, port int) (net.Listener, error)
 	// OwnUsers says whether root of a node is nobody for the host; why not, if it is not so.
 	OwnUsers(ctx context.Context) (own bool, why string, err error)
+}
+
+// Guests is what the substrate does whose nodes are guests.
+type Guests interface {
+	Nodes
+	substrate.Sleeper
+	substrate.Emulator
 }
 
 // call is the path of one call, whose argument and answer are of these types. What is sent is their JSON: a field that is renamed
@@ -68,11 +76,6 @@ type (
 		Cluster string
 		Bytes   int64
 	}
-	plugIn struct {
-		Node substrate.Node
-		From string
-	}
-	portIn struct{ Cluster, Node string }
 	addrIn struct {
 		Cluster string
 		Address netip.Addr
@@ -95,6 +98,15 @@ type (
 		Own bool
 		Why string
 	}
+	traitsOut struct{ Rests, Emulates bool }
+	sleepIn   struct {
+		Of   substrate.Ref
+		Host string
+	}
+	wakeIn struct {
+		Node substrate.Node
+		Host string
+	}
 )
 
 // The calls.
@@ -112,13 +124,14 @@ const (
 	snapshots    call[none, []string]                            = "snapshots"
 	inspect      call[substrate.Inspection, substrate.Inspected] = "inspect"
 	rest         call[inventory.Machine, string]                 = "rest"
-	plugPort     call[plugIn, none]                              = "port/plug"
-	dropPort     call[portIn, none]                              = "port/drop"
 	introduce    call[addrIn, none]                              = "introduce"
 	endpoints    call[none, []string]                            = "endpoints"
 	homeUsage    call[string, usedOut]                           = "home"
 	room         call[none, roomOut]                             = "room"
 	ownUsers     call[none, ownOut]                              = "users"
+	traits       call[none, traitsOut]                           = "traits"
+	sleep        call[sleepIn, int64]                            = "sleep"
+	wake         call[wakeIn, none]                              = "wake"
 )
 
 // The calls that take their connection over. What all drivers of a host say is no substrate's.

@@ -21,6 +21,7 @@ import (
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/fake"
+	"muster/internal/drivers/substrate/substratetest"
 	"muster/internal/hostd/calls"
 	"muster/internal/hostd/calls/callstest"
 	"muster/internal/inventory"
@@ -68,8 +69,6 @@ func (host) Inspect(_ context.Context, i substrate.Inspection) (substrate.Inspec
 func (host) Rest(_ context.Context, m inventory.Machine) (string, error) {
 	return "rests: " + m.Name, nil
 }
-func (host) PlugPort(context.Context, substrate.Node, string) error          { return nil }
-func (host) DropPort(context.Context, string, string) error                  { return nil }
 func (host) Introduce(context.Context, string, netip.Addr) error             { return nil }
 func (host) Endpoints(context.Context) ([]string, error)                     { return []string{"unix:///there"}, nil }
 func (host) HomeUsage(context.Context, string) (size, used int64, err error) { return 3, 2, nil }
@@ -77,6 +76,7 @@ func (host) Room(context.Context) (left int64, full string, err error)       { r
 func (host) OwnUsers(context.Context) (own bool, why string, err error) {
 	return false, "old kernel", nil
 }
+func (host) Emulates() bool { return true }
 func (h host) Listen(context.Context, string, int) (net.Listener, error) {
 	if h.listens == nil {
 		return nil, fmt.Errorf("listen: %w", os.ErrNotExist)
@@ -144,6 +144,63 @@ func TestErrorsKeepTheirMeaning(t *testing.T) {
 	if !errors.Is(err, substrate.ErrUnderway) || !seen.Done || seen.Facts.CPUs != 5 {
 		t.Errorf("an answer beside an error: %+v, %v", seen, err)
 	}
+}
+
+// TestGuestsKeepTheContract has guests on paper; the contract's real ones are package vm's.
+func TestGuestsKeepTheContract(t *testing.T) {
+	substratetest.Test(t, func(t *testing.T) substratetest.Harness {
+		s := fake.New(fake.Options{})
+		c := callstest.Guests(t, host{Substrate: s})
+		return substratetest.Harness{
+			Caps: substrate.Capabilities{Sleeps: true}, Substrate: c, Shared: s, Sleeper: c, Emulator: c, Image: "sha256:00",
+			Untried:  map[string]string{"Shared.Dial": "nobody answers there"},
+			Crash:    func(_ *testing.T, r substrate.Ref) { s.Die(r, "crashed") },
+			HalfMake: func(_ *testing.T, n substrate.Node) { s.HalfMake(n) },
+		}
+	})
+	if c := callstest.Guests(t, host{Substrate: fake.New(fake.Options{})}); !c.Emulates() || !c.Rests("here") {
+		t.Error("what a host can is not told")
+	}
+}
+
+// TestSubstratesOfAHostAreApart: what one of them has no other has, and none is asked for what it does not do.
+func TestSubstratesOfAHostAreApart(t *testing.T) {
+	one, other := fake.New(fake.Options{}), fake.New(fake.Options{})
+	a := callstest.Agent(t, map[string]calls.Nodes{"one": host{Substrate: one}, "other": nodes{other}})
+	ctx, n := t.Context(), node()
+	for _, s := range []*fake.Substrate{one, other} {
+		if err := s.EnsureShared(ctx, n.Cluster, substrate.Network{Segment: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.Host("other").Ensure(ctx, n); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"one": 0, "other": 1} {
+		if refs, err := a.Host(name).List(ctx); err != nil || len(refs) != want {
+			t.Errorf("%s has %v: %v", name, refs, err)
+		}
+	}
+	if _, err := a.Host("other").ListShared(ctx); err == nil || !strings.Contains(err.Error(), `does not answer "shared/list"`) {
+		t.Error(err)
+	}
+	if _, err := a.Guests(ctx, "third"); err == nil {
+		t.Error("a substrate answers that there is not")
+	}
+}
+
+// nodes is a substrate with nothing but nodes.
+type nodes struct{ s *fake.Substrate }
+
+func (n nodes) Ensure(ctx context.Context, of substrate.Node) error     { return n.s.Ensure(ctx, of) }
+func (n nodes) Remove(ctx context.Context, r substrate.Ref) error       { return n.s.Remove(ctx, r) }
+func (n nodes) List(ctx context.Context) ([]substrate.Ref, error)       { return n.s.List(ctx) }
+func (n nodes) Rest(context.Context, inventory.Machine) (string, error) { return "", nil }
+func (n nodes) Observe(ctx context.Context, r substrate.Ref) (substrate.Observation, error) {
+	return n.s.Observe(ctx, r)
+}
+func (n nodes) Inspect(context.Context, substrate.Inspection) (substrate.Inspected, error) {
+	return substrate.Inspected{Done: true}, nil
 }
 
 func TestSmallQuestions(t *testing.T) {

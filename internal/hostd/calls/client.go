@@ -246,17 +246,7 @@ func (name call[In, Out]) follow(ctx context.Context, c nodes, in In, progress f
 	}
 }
 
-// PlugPort is substrate.Networks's; so are DropPort and Introduce.
-func (c *Client) PlugPort(ctx context.Context, n substrate.Node, from string) error {
-	_, err := plugPort.of(ctx, c.nodes, plugIn{n, from})
-	return err
-}
-
-func (c *Client) DropPort(ctx context.Context, cluster, node string) error {
-	_, err := dropPort.of(ctx, c.nodes, portIn{cluster, node})
-	return err
-}
-
+// Introduce is Host's; so are HomeUsage, Room, OwnUsers and Listen.
 func (c *Client) Introduce(ctx context.Context, cluster string, address netip.Addr) error {
 	_, err := introduce.of(ctx, c.nodes, addrIn{cluster, address})
 	return err
@@ -267,7 +257,6 @@ func (c *Client) Endpoints(ctx context.Context) ([]string, error) {
 	return endpoints.of(ctx, c.nodes, none{})
 }
 
-// HomeUsage is Host's; so are Room, OwnUsers and Listen.
 func (c *Client) HomeUsage(ctx context.Context, cluster string) (size, used int64, err error) {
 	out, err := homeUsage.of(ctx, c.nodes, cluster)
 	return out.Size, out.Used, err

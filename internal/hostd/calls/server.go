@@ -29,6 +29,9 @@ func Handler(opened map[string]Nodes, say *Notices) http.Handler {
 		if h, is := n.(Host); is {
 			at.host(h)
 		}
+		if g, is := n.(Guests); is {
+			at.guests(g)
+		}
 	}
 	return mux
 }
@@ -63,12 +66,6 @@ func (at routes) host(h Host) {
 	answers(at, size, h.Size)
 	answers(at, drop, func(ctx context.Context, snapshot string) (none, error) { return none{}, h.Drop(ctx, snapshot) })
 	answers(at, snapshots, func(ctx context.Context, _ none) ([]string, error) { return h.Snapshots(ctx) })
-	answers(at, plugPort, func(ctx context.Context, in plugIn) (none, error) {
-		return none{}, h.PlugPort(ctx, in.Node, in.From)
-	})
-	answers(at, dropPort, func(ctx context.Context, in portIn) (none, error) {
-		return none{}, h.DropPort(ctx, in.Cluster, in.Node)
-	})
 	answers(at, introduce, func(ctx context.Context, in addrIn) (none, error) {
 		return none{}, h.Introduce(ctx, in.Cluster, in.Address)
 	})

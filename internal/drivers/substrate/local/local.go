@@ -144,8 +144,7 @@ type Cables interface {
 	EnsureShared(ctx context.Context, cluster string, n substrate.Network) error
 	RemoveShared(ctx context.Context, cluster string) error
 	ListShared(ctx context.Context) ([]string, error)
-	PlugPort(ctx context.Context, n substrate.Node, from string) error
-	DropPort(ctx context.Context, cluster, node string) error
+	substrate.Networks
 }
 
 // NewCables makes a driver over dir that makes networks and no nodes, so it needs neither runc nor images.

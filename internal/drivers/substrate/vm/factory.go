@@ -19,10 +19,11 @@ func Factory() substrate.Factory {
 	emulated := usual
 	emulated.Boot, emulated.Join, emulated.Test, emulated.Silence = 10*time.Minute, 10*time.Minute, 10*time.Minute, 3*time.Minute
 	return substrate.Factory{
-		Name:   "vm",
-		Folder: "guests",
-		Open:   openDriver,
-		Doc:    "virtual machines: parts of hypervisors, with CPUs and memory of their own",
+		Name:    "vm",
+		Folder:  "guests",
+		ByAgent: true,
+		Open:    openDriver,
+		Doc:     "virtual machines: parts of hypervisors, with CPUs and memory of their own",
 		Caps: substrate.Capabilities{Kernel: true, OwnCPUs: true, Guest: true, Sleeps: true, Moves: true,
 			Turnaround: 10 * time.Minute},
 		Deadlines: usual,

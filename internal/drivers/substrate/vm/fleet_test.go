@@ -15,10 +15,7 @@ const recallWithin = time.Minute
 // Fleet finds hypervisors by their machines' names, and does for them, call by call, what their agents do by rows.
 type Fleet func(host string) (Host, error)
 
-var (
-	_ substrate.Mover   = Fleet(nil)
-	_ substrate.Sleeper = Fleet(nil)
-)
+var _ substrate.Mover = Fleet(nil)
 
 // Reaches says whether a hypervisor is found.
 func (f Fleet) Reaches(host string) bool {
@@ -98,26 +95,4 @@ func copyTo(ctx context.Context, n substrate.Node, description string, from, to 
 func allOf(r substrate.Ref) substrate.Ref {
 	r.Boot = 0
 	return r
-}
-
-// Rests says whether a hypervisor is found.
-func (f Fleet) Rests(host string) bool { return f.Reaches(host) }
-
-// Sleep writes a guest's memory to the disk of its host.
-func (f Fleet) Sleep(ctx context.Context, r substrate.Ref, host string) (int64, error) {
-	at, err := f(host)
-	if err != nil {
-		return 0, err
-	}
-	bytes, err := at.Sleep(ctx, r)
-	return bytes, ended(err)
-}
-
-// Wake lets it run on.
-func (f Fleet) Wake(ctx context.Context, n substrate.Node, host string) error {
-	at, err := f(host)
-	if err != nil {
-		return err
-	}
-	return ended(at.Wake(ctx, n))
 }

@@ -26,45 +26,42 @@ func (l lines) Write(text []byte) (int, error) {
 
 // divide makes the virtual functions that the operator asked for, before the host is inspected. One that cannot be divided is no
 // reason not to serve.
-func (g guests) divide(ctx context.Context) {
-	if !g.env.Host.Guests {
+func (h host) divide(ctx context.Context) {
+	if !h.env.Host.Guests {
 		return
 	}
-	for _, address := range slices.Sorted(maps.Keys(g.env.Host.Divide)) {
-		if err := g.devices.CreateVFs(ctx, address, g.env.Host.Divide[address]); err != nil {
-			g.env.Log.Error("a device of this host has not the virtual functions that it was to have", "error", err)
+	for _, address := range slices.Sorted(maps.Keys(h.env.Host.Divide)) {
+		if err := h.config.Devices.CreateVFs(ctx, address, h.env.Host.Divide[address]); err != nil {
+			h.env.Log.Error("a device of this host has not the virtual functions that it was to have", "error", err)
 		}
 	}
 }
 
 // Work looks after the host's devices.
-func (g guests) Work(ctx context.Context) {
-	if g.devices == nil {
-		return
-	}
+func (h host) Work(ctx context.Context) {
 	mended := make(chan struct{})
 	go func() {
 		defer close(mended)
-		g.mend(ctx)
+		h.mend(ctx)
 	}()
-	g.guard(ctx)
+	h.guard(ctx)
 	<-mended
 }
 
 // mend tries again to take back what is lost until ctx ends, and tells each reason once.
-func (g guests) mend(ctx context.Context) {
+func (h host) mend(ctx context.Context) {
 	said := ""
 	for clock.Sleep(ctx, mendEvery) == nil {
 		text := ""
-		if err := g.devices.Mend(ctx); err != nil && ctx.Err() == nil {
+		if err := h.config.Devices.Mend(ctx); err != nil && ctx.Err() == nil {
 			text = err.Error()
 		}
 		if text != "" && text != said {
-			g.env.Log.Warn("devices of this host are still lost", "error", text)
+			h.env.Log.Warn("devices of this host are still lost", "error", text)
 		}
 		if text != said && ctx.Err() == nil {
-			if err := g.env.Notices.Inspect(ctx, g.env.Host.Machine); err != nil {
-				g.env.Log.Error("cannot have this host inspected, whose lost devices have changed", "error", err)
+			if err := h.env.Notices.Inspect(ctx, h.env.Host.Machine); err != nil {
+				h.env.Log.Error("cannot have this host inspected, whose lost devices have changed", "error", err)
 				continue
 			}
 		}
@@ -73,17 +70,17 @@ func (g guests) mend(ctx context.Context) {
 }
 
 // guard looks at what guests on this host see of InfiniBand partitions until ctx ends, and tells what they were not to see.
-func (g guests) guard(ctx context.Context) {
+func (h host) guard(ctx context.Context) {
 	const every, keep = 3 * time.Second, 30 * time.Second
 	said := map[string]string{}
-	g.devices.Watch(ctx, every, keep, func(found map[string]string, trouble string) {
+	h.config.Devices.Watch(ctx, every, keep, func(found map[string]string, trouble string) {
 		if trouble != "" {
-			g.env.Log.Error("what guests see of InfiniBand partitions cannot be looked at", "error", trouble)
+			h.env.Log.Error("what guests see of InfiniBand partitions cannot be looked at", "error", trouble)
 		}
 		for address, what := range found {
 			if said[address] != what {
-				g.env.Log.Error("a guest's InfiniBand partitions were not its own", "device", address, "what", what)
-				g.env.Notices.Machine(ctx, g.env.Host.Machine, "virtual function "+address+": "+what)
+				h.env.Log.Error("a guest's InfiniBand partitions were not its own", "device", address, "what", what)
+				h.env.Notices.Machine(ctx, h.env.Host.Machine, "virtual function "+address+": "+what)
 			}
 		}
 		said = found

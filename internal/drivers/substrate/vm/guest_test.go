@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net"
 	"os"
@@ -21,13 +22,17 @@ import (
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/substratetest"
+	"muster/internal/drivers/substrate/vm/devices"
+	"muster/internal/drivers/substrate/vm/devices/fake"
 	"muster/internal/drivers/substrate/vm/domain"
+	"muster/internal/hostd/calls/callstest"
 	"muster/internal/inventory"
 	"muster/internal/kit/netns"
 	"muster/internal/noded/protocol"
 	"muster/internal/place"
 )
 
+// TestContract is what a controller gets that calls the agent of a host.
 func TestContract(t *testing.T) {
 	needs(t)
 	here, there := idling(t), idling(t) // for all parts: libvirt asks QEMU but once what it can do
@@ -40,10 +45,15 @@ func TestContract(t *testing.T) {
 		w, other := here.open(t), there.open(t)
 		hosts := map[string]fixture{"here": w, "there": other}
 		fleet := Fleet(func(host string) (Host, error) { return hosts[host], nil })
-		opened := guests{here: w.Driver}
+		kernel := fake.New() // without devices
+		moved, err := devices.New(devices.Options{Kernel: kernel, Links: kernel, Tools: kernel, Eraser: kernel, Dir: t.TempDir()})
+		check(t, err)
+		w.config.Devices = moved
+		opened := host{w.Driver, substrate.Env{Log: slog.New(slog.DiscardHandler)}}
+		d := callstest.Guests(t, opened)
 		return substratetest.Harness{
-			Caps: Factory().Caps, Substrate: w, Shared: w.shared, Sleeper: fleet, Mover: cabled{fleet, other}, Inspector: opened,
-			Emulator: opened, Worker: opened, Image: "sha256:b0b0", Crash: w.crash,
+			Caps: Factory().Caps, Substrate: d, Shared: w.shared, Sleeper: d, Mover: cabled{fleet, other}, Inspector: d,
+			Emulator: d, Worker: opened, Image: "sha256:b0b0", Crash: w.crash,
 			Untried: map[string]string{"Shared.Dial": "these guests only have to be there, and answer nobody; local's nodes do"},
 			Allocation: func(number byte) *place.Allocation {
 				return withCore(substrate.Node{MAC: substrate.MAC(1, int(number))}).Allocation

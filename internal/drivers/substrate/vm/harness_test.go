@@ -28,7 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// As the controller is, so that the tests see whether dead QEMUs are collected.
+	// As the agent of a host is, so that the tests see whether dead QEMUs are collected.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		panic(err)
 	}
@@ -47,7 +47,7 @@ type fixture struct {
 
 // cores are those that guests can have of this host.
 func cores() []int {
-	facts, _ := host(context.Background()) // it never fails
+	facts, _ := hostFacts(context.Background()) // it never fails
 	kept, _ := facts.Kept()
 	var all []int
 	for _, c := range facts.Layout {
@@ -76,15 +76,8 @@ func withCore(n substrate.Node) substrate.Node {
 	return n
 }
 
-func (w fixture) PortName(node string) string { return substrate.PortName(node) }
-
-// ports are the clusters' networks of this host.
-type ports struct{ *local.Driver }
-
-func (ports) PortName(node string) string { return substrate.PortName(node) }
-
-// host is as many cores without threads as this one has CPUs, and all its memory on one node.
-func host(context.Context) (inventory.Facts, error) {
+// hostFacts are as many cores without threads as this one has CPUs, and all its memory on one node.
+func hostFacts(context.Context) (inventory.Facts, error) {
 	f := inventory.Facts{Arch: runtime.GOARCH, NUMA: []inventory.NUMANode{{MemoryMiB: 1 << 20}}}
 	for id := range runtime.NumCPU() {
 		f.Layout = append(f.Layout, inventory.Core{ID: id, CPUs: []int{id}})
@@ -169,7 +162,7 @@ func (s site) drive() (*Driver, *local.Driver, error) {
 		Dir: filepath.Join(s.Dir, "hypervisor"), Images: func(string) (Image, error) {
 			return s.Image, nil
 		}, FirstStage: sync.OnceValues(archive),
-		Binary: s.Agent, Facts: host, Ports: ports{shared}, Accel: "tcg",
+		Binary: s.Agent, Facts: hostFacts, Ports: shared, Accel: "tcg",
 	})
 	return d, shared, err
 }

@@ -239,7 +239,7 @@ func (w fixture) plugged(t *testing.T, n substrate.Node) {
 		request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
 		return unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
 	}))
-	check(t, ports{w.shared}.PlugPort(t.Context(), n, w.netns()))
+	check(t, w.shared.PlugPort(t.Context(), n, w.netns()))
 	t.Cleanup(func() { check(t, w.shared.DropPort(context.Background(), n.Cluster, n.Node)) })
 }
 

@@ -17,176 +17,122 @@ import (
 	"muster/internal/inventory/hardware"
 )
 
-// guests are those on this host, and those on machines of their own. Who carries one is asked each time.
-type guests struct {
-	substrate.Hosts
-	env     substrate.Env
-	here    *Driver         // nil: this host holds no guests
-	devices *devices.Driver // nil, too
+// host is the driver as a site opens it, with what it says of this host.
+type host struct {
+	*Driver
+	env substrate.Env
 }
 
+// empty is a host that holds no guests, and of whose guests nothing is known.
+type empty struct{}
+
 var (
-	_ substrate.Inspector = guests{}
-	_ substrate.Hosts     = guests{}
-	_ substrate.Emulator  = guests{}
-	_ substrate.Worker    = guests{}
+	_ substrate.Inspector = host{}
+	_ substrate.Sleeper   = host{}
+	_ substrate.Emulator  = host{}
+	_ substrate.Worker    = host{}
+	_ substrate.Inspector = empty{}
+	_ substrate.Sleeper   = empty{}
+	_ substrate.Emulator  = empty{}
 )
 
-// errNoGuests is what is said of guests that this host is to hold, where it holds none. Others may: it knows nothing of theirs.
-var errNoGuests = errors.New("this controller's host holds no guests; start it with --local-hypervisor")
-
-// openDriver makes the substrate of guests: on machines of their own, and on this host, if it holds any, or did before.
+// openDriver makes the substrate of guests on this host, if it holds any, or did before.
 func openDriver(ctx context.Context, e substrate.Env) (substrate.Substrate, error) {
-	g := guests{Hosts: e.Hosts, env: e}
 	if _, err := os.Stat(e.Dir); err != nil && !e.Host.Guests {
-		return g, nil
+		return empty{}, nil
 	}
 	// libvirt lets go of the QEMUs that it starts; as a subreaper this process learns how they end.
 	err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	if err != nil {
 		return nil, fmt.Errorf("become a subreaper: %w", err)
 	}
-	if g.devices, err = devices.New(devices.Options{
+	moved, err := devices.New(devices.Options{
 		Kernel: devices.HostKernel{}, Links: devices.HostLinks{}, Tools: devices.HostTools{},
 		Eraser: devices.HostEraser{Tools: devices.HostTools{}, Console: lines{e.Log}}, Dir: filepath.Join(e.Dir, "devices"),
-	}); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
-	g.here, err = New(Config{
-		Dir: e.Dir, Binary: e.Binary, Devices: g.devices, Ports: e.Networks, Log: e.Log, Images: g.image,
+	driver, err := New(Config{
+		Dir: e.Dir, Binary: e.Binary, Devices: moved, Ports: e.Networks, Log: e.Log, Images: imagesOf(e.Images),
 		FirstStage: sync.OnceValues(initramfs.Archive),
 		Facts:      func(context.Context) (inventory.Facts, error) { return hardware.Host() },
 	})
 	if err != nil {
 		return nil, err
 	}
-	g.divide(ctx)
-	return g, nil
+	h := host{driver, e}
+	h.divide(ctx)
+	return h, nil
 }
 
-// image finds the files that a guest boots from.
-func (g guests) image(digest string) (Image, error) {
-	image, err := g.env.Images.Files(digest)
-	if err == nil && image.Kernel == "" {
-		err = fmt.Errorf("image %s has no kernel", image.Name)
+// imagesOf finds the files that guests boot from.
+func imagesOf(all substrate.Images) func(digest string) (Image, error) {
+	return func(digest string) (Image, error) {
+		image, err := all.Files(digest)
+		if err == nil && image.Kernel == "" {
+			err = fmt.Errorf("image %s has no kernel", image.Name)
+		}
+		return Image{Kernel: image.Kernel, Drivers: image.Drivers, Root: image.Root}, err
 	}
-	return Image{Kernel: image.Kernel, Drivers: image.Drivers, Root: image.Root}, err
 }
 
-// of finds who carries, or carried, a node's guest.
-func (g guests) of(ctx context.Context, node string) (s substrate.Substrate, elsewhere bool, err error) {
-	elsewhere, err = g.Carries(ctx, node)
-	switch {
-	case err != nil:
-	case elsewhere:
-		s = g.Hosts
-	case g.here == nil:
-		err = errNoGuests
-	default:
-		s = g.here
-	}
-	return s, elsewhere, err
-}
+// Rests is Sleeper's, as are Sleep and Wake, whatever this host is called.
+func (host) Rests(string) bool { return true }
 
-// introduce is done before an agent elsewhere calls, over an uplink, and wants an answer.
-func (g guests) introduce(ctx context.Context, n substrate.Node) error {
-	return g.env.Networks.Introduce(ctx, n.Cluster, n.Address.Addr())
-}
-
-// Ensure is Substrate's.
-func (g guests) Ensure(ctx context.Context, n substrate.Node) error {
-	s, elsewhere, err := g.of(ctx, n.Node)
-	if err == nil && elsewhere {
-		err = g.introduce(ctx, n)
-	}
-	if err != nil {
-		return err
-	}
-	return s.Ensure(ctx, n)
-}
-
-// Observe is Substrate's.
-func (g guests) Observe(ctx context.Context, r substrate.Ref) (substrate.Observation, error) {
-	s, _, err := g.of(ctx, r.Node)
-	if err != nil {
-		return substrate.Observation{}, err
-	}
-	return s.Observe(ctx, r)
-}
-
-// Remove is Substrate's.
-func (g guests) Remove(ctx context.Context, r substrate.Ref) error {
-	s, _, err := g.of(ctx, r.Node)
-	if err != nil {
-		return err
-	}
-	return s.Remove(ctx, r)
-}
-
-// List is Substrate's.
-func (g guests) List(ctx context.Context) ([]substrate.Ref, error) {
-	all, err := g.Hosts.List(ctx)
-	if err != nil || g.here == nil {
-		return all, err
-	}
-	here, err := g.here.List(ctx)
-	return append(here, all...), err
-}
-
-// Emulates is Emulator's.
-func (g guests) Emulates() bool { return g.here != nil && g.here.Emulates() }
-
-// own says that a host is this one.
-func (g guests) own(host string) bool { return host == g.env.Host.Machine }
-
-// Reaches is Mover's. From this host and to it no guest moves: it has no agent that would carry one.
-func (g guests) Reaches(host string) bool { return !g.own(host) && g.Hosts.Reaches(host) }
-
-// Rests is Sleeper's.
-func (g guests) Rests(host string) bool {
-	if g.own(host) {
-		return g.here != nil
-	}
-	return g.Hosts.Rests(host)
-}
-
-// Sleep is Sleeper's.
-func (g guests) Sleep(ctx context.Context, r substrate.Ref, host string) (int64, error) {
-	switch {
-	case !g.own(host):
-		return g.Hosts.Sleep(ctx, r, host)
-	case g.here == nil:
-		return 0, errNoGuests
-	}
-	bytes, err := g.here.Sleep(ctx, r)
+// Sleep is Driver's.
+func (h host) Sleep(ctx context.Context, r substrate.Ref, _ string) (int64, error) {
+	bytes, err := h.Driver.Sleep(ctx, r)
 	return bytes, ended(err)
 }
 
-// Wake is Sleeper's.
-func (g guests) Wake(ctx context.Context, n substrate.Node, host string) error {
-	switch {
-	case !g.own(host):
-		if err := g.introduce(ctx, n); err != nil {
-			return err
-		}
-		return g.Hosts.Wake(ctx, n, host)
-	case g.here == nil:
-		return errNoGuests
-	}
-	return ended(g.here.Wake(ctx, n))
+// Wake is Driver's.
+func (h host) Wake(ctx context.Context, n substrate.Node, _ string) error {
+	return ended(h.Driver.Wake(ctx, n))
 }
 
 // Inspect looks at this host as one that holds guests.
-func (g guests) Inspect(context.Context, substrate.Inspection) (substrate.Inspected, error) {
-	facts, err := hardware.Host()
-	if err == nil && g.devices != nil {
-		err = markLost(facts.Devices, g.devices)
-	}
-	if err != nil {
-		return substrate.Inspected{Stuck: "inspection: " + err.Error()}, nil
-	}
-	return substrate.Inspected{Done: true, Facts: facts}, nil
+func (h host) Inspect(context.Context, substrate.Inspection) (substrate.Inspected, error) {
+	return inspected(h.config.Devices), nil
 }
 
 // Rest has nothing to do: what a hypervisor holds beside its guests is nothing.
-func (guests) Rest(context.Context, inventory.Machine) (string, error) { return "", nil }
+func (host) Rest(context.Context, inventory.Machine) (string, error) { return "", nil }
+
+// inspected is what is found of this host. moved are the devices that guests can be given; nil: there are none.
+func inspected(moved *devices.Driver) substrate.Inspected {
+	facts, err := hardware.Host()
+	if err == nil && moved != nil {
+		err = markLost(facts.Devices, moved)
+	}
+	if err != nil {
+		return substrate.Inspected{Stuck: "inspection: " + err.Error()}
+	}
+	return substrate.Inspected{Done: true, Facts: facts}
+}
+
+var errNoGuests = errors.New("this controller's host holds no guests; start it with --local-hypervisor")
+
+// Ensure is Substrate's, as are Observe, Remove and List.
+func (empty) Ensure(context.Context, substrate.Node) error { return errNoGuests }
+
+func (empty) Observe(context.Context, substrate.Ref) (substrate.Observation, error) {
+	return substrate.Observation{}, errNoGuests
+}
+func (empty) Remove(context.Context, substrate.Ref) error   { return errNoGuests }
+func (empty) List(context.Context) ([]substrate.Ref, error) { return nil, nil }
+
+// Rests is Sleeper's, as are Sleep and Wake.
+func (empty) Rests(string) bool { return false }
+
+func (empty) Sleep(context.Context, substrate.Ref, string) (int64, error) { return 0, errNoGuests }
+func (empty) Wake(context.Context, substrate.Node, string) error          { return errNoGuests }
+
+// Emulates is Emulator's.
+func (empty) Emulates() bool { return false }
+
+// Inspect is Inspector's, as is Rest.
+func (empty) Inspect(context.Context, substrate.Inspection) (substrate.Inspected, error) {
+	return inspected(nil), nil
+}
+func (empty) Rest(context.Context, inventory.Machine) (string, error) { return "", nil }

@@ -39,7 +39,7 @@ func (d *Driver) emulators(name string) ([]onhost.Process, error) {
 }
 
 // collect takes dead QEMUs off our hands, if they are our children: libvirt lets go of those that it starts, which makes
-// them children of the nearest subreaper, as the controller is one. Nobody else in this process starts a QEMU and waits for
+// them children of the nearest subreaper, as the agent of a host is one. Nobody else in this process starts a QEMU and waits for
 // how it ends. It never waits.
 func collect() {
 	lists, _ := filepath.Glob("/proc/self/task/*/children") // the pattern is sound

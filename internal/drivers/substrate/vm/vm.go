@@ -12,7 +12,7 @@
 //	guests/<cluster>.<node>/boot       the highest boot ever asked for
 //	guests/<cluster>.<node>/<boot>/    kernel, root, agent, initramfs, console.log, part.json, guest.json, memory
 //
-// QEMU outlives libvirt, and both outlive the controller. A libvirt that has died is started again by the next call and
+// QEMU outlives libvirt, and both outlive the agent of the host. A libvirt that has died is started again by the next call and
 // finds its guests; when the last guest goes, libvirt goes.
 //
 // What a guest could break out to is small: QEMU runs as a user of its own without rights, under seccomp, in a network
@@ -61,7 +61,7 @@ type Config struct {
 	// Devices moves the host's PCI devices to guests and back. nil: no guest gets any.
 	Devices *devices.Driver
 	// Ports are the clusters' networks.
-	Ports Ports
+	Ports substrate.Networks
 	// User is whom QEMU runs as while it has no guest; "": the one that libvirt's packages make.
 	User string
 	// Accel is "kvm" or "tcg"; "": KVM if it works and emulation if not.
@@ -72,14 +72,6 @@ type Config struct {
 
 // Image is an image that a machine can boot.
 type Image struct{ Kernel, Drivers, Root string } // paths
-
-// Ports are where guests are cabled to.
-type Ports interface {
-	// PlugPort moves the interface called substrate.PortName from a network namespace to the node's cluster, fenced.
-	PlugPort(ctx context.Context, n substrate.Node, from string) error
-	// DropPort takes it away, if it is there.
-	DropPort(ctx context.Context, cluster, node string) error
-}
 
 // Driver implements substrate.Substrate for nodes whose machine is a guest of this host. Its methods may be called at the same
 // time.

@@ -11,27 +11,40 @@ import (
 	"muster/internal/hostd/calls"
 )
 
+// here is how the one substrate is called that a test has.
+const here = "here"
+
 // From is a host as one calls it who is elsewhere. It is gone after the test.
-func From(t testing.TB, h calls.Host) *calls.Client { return agent(t, h).Host(substrate) }
+func From(t testing.TB, h calls.Host) *calls.Client {
+	t.Helper()
+	return Agent(t, map[string]calls.Nodes{here: h}).Host(here)
+}
 
-// substrate is how what is here is called.
-const substrate = "here"
+// Guests is the same of a host with guests.
+func Guests(t testing.TB, g calls.Guests) *calls.GuestsClient {
+	t.Helper()
+	c, err := Agent(t, map[string]calls.Nodes{here: g}).Guests(t.Context(), here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
 
-// agent has one substrate.
-func agent(t testing.TB, n calls.Nodes) *calls.Agent {
+// Agent has such substrates.
+func Agent(t testing.TB, opened map[string]calls.Nodes) *calls.Agent {
 	t.Helper()
 	at := filepath.Join(t.TempDir(), "host.sock")
 	listener, err := net.Listen("unix", at)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: calls.Handler(map[string]calls.Nodes{substrate: n}, calls.NewNotices())}
+	server := &http.Server{Handler: calls.Handler(opened, calls.NewNotices())}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
 		_ = server.Serve(listener) // until it is closed
 	}()
-	a := calls.NewAgent("here", func(ctx context.Context) (net.Conn, error) {
+	a := calls.NewAgent(here, func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", at)
 	})
 	t.Cleanup(func() {
