@@ -14,7 +14,7 @@ export GORACE := atexit_sleep_ms=100
 export MUSTER_TEST_IMAGES := $(CURDIR)/build/images
 export MUSTER_TEST_IMAGE  := $(CURDIR)/build/images/$(IMAGE)/latest/root.squashfs
 
-.PHONY: help setup build image demo demo-stop test attack rack-test spark-test lint unit crash walk compare fuzz openapi clean
+.PHONY: help setup build image demo demo-stop test test-all attack spark-test lint unit crash walk compare fuzz openapi clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 24
@@ -47,24 +47,32 @@ lint: ## gofmt, go vet, staticcheck, modules' checksums, known vulnerabilities, 
 	@for f in $$(git ls-files --cached --others --exclude-standard '*.sh'); do bash -n "$$f" || exit 1; done
 	@echo "lint: clean"
 
-unit: ## the fast tests: no root, no image
-	@MUSTER_TEST_IMAGE= MUSTER_TEST_IMAGES=/nonexistent $(GO) tool gotestsum --format pkgname-and-test-fails -- $(RACE) -short ./...
+unit: ## the tests of `make test` that need no image
+	@MUSTER_TEST_IMAGE= MUSTER_TEST_IMAGES=/nonexistent $(GO) tool gotestsum --format pkgname-and-test-fails -- -short ./...
 
-# lint has vetted: the tests do not do so again.
-test: ## everything: lint, and all tests with the race detector on both databases (root)
+# tests runs the tests by scripts/test.sh, built with $(1), with $(2). First it compiles them: the runs of packages would do that twice,
+# as they begin together. `make lint` has vetted.
+define tests
+	@$(GO) list -export -test -deps $(1) ./... >/dev/null
+	@set -o pipefail; GO=$(GO) $(GO) tool gotestsum --format pkgname-and-test-fails --jsonfile build/test.json \
+		--raw-command -- scripts/test.sh $(1) $(2) -vet=off | scripts/left.sh build/test.json
+endef
+
+# As the binary is built, so that nothing is compiled for them alone.
+test: export CGO_ENABLED := 0
+test: export GOFLAGS := -trimpath
+test: ## the gate of every change: lint, and all tests but those that take long, within ten minutes (root)
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory build
 	@$(MAKE) --no-print-directory -j2 image lint
-	@$(GO) list -export -test -deps $(RACE) ./... >/dev/null # compiles: the runs of tests would do it twice, as they begin together
-	@rm -f build/repeated; set -o pipefail; GO=$(GO) $(GO) tool gotestsum --format pkgname-and-test-fails --jsonfile build/test.json \
-		--rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race \
-		--rerun-fails-report build/repeated --raw-command -- scripts/test.sh $(RACE) -vet=off -timeout 25m | scripts/verdict.sh build/test.json build/repeated
+	$(call tests,,-short -timeout 10m)
 
-rack-test: IMAGES += $(if $(filter x86_64,$(shell uname -m)),debian12-hypervisor)
-rack-test: image ## all tests of whole machines: every firmware, every fault, on a virtual rack (root, minutes)
+test-all: IMAGES += $(if $(filter x86_64,$(shell uname -m)),debian12-hypervisor)
+test-all: ## every test, with the race detector, on both databases, with emulated machines: about an hour (root)
 	@scripts/setup.sh test
-	@MUSTER_RACK_TEST=1 $(GO) tool gotestsum --format pkgname-and-test-fails -- -timeout 2h -p 1 -count 1 ./test/metal ./internal/boot/... ./internal/noded/... ./internal/inventory/hardware ./internal/drivers/substrate/vm/... ./internal/rack
-	@MUSTER_RACK_TEST=1 $(GO) tool gotestsum --format pkgname-and-test-fails -- -timeout 30m -run HasSlept -count 1 ./test/e2e
+	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory -j2 image lint IMAGES="$(IMAGES)"
+	$(call tests,$(RACE),-timeout 90m)
 
 attack: image ## the attacks that docs/security.md lists, on a real site in namespaces (root)
 	@scripts/setup.sh test
@@ -78,9 +86,8 @@ crash: image ## the long crash run: kill -9 at random moments for MUSTER_CRASH_K
 	@scripts/setup.sh test
 	@MUSTER_CRASH_KILLS=$${MUSTER_CRASH_KILLS:-300} $(GO) tool gotestsum --format standard-verbose -- -timeout 3h -run Crash -count 1 ./test/crash
 
-walk: image ## all lives on both databases, and the long random walks: MUSTER_OPERATIONS operations (200) on fake and on real nodes, both databases; MUSTER_SEED repeats one
+walk: image ## the long random walks: MUSTER_OPERATIONS operations (200) on fake and on real nodes, both databases; MUSTER_SEED repeats one
 	@scripts/setup.sh test
-	@MUSTER_TEST_DATABASES=both $(GO) tool gotestsum --format pkgname-and-test-fails -- -timeout 1h -count 1 ./internal/kinds
 	@MUSTER_OPERATIONS=$${MUSTER_OPERATIONS:-200} $(GO) tool gotestsum --format standard-verbose -- -timeout 2h -run RandomOperations -count 1 -p 1 ./internal/kinds ./test/crash
 
 compare: image ## our figures beside those of the bare programs, in one run

@@ -2,21 +2,16 @@
 # All tests as one stream of JSON, for gotestsum. As many runs of `go test` go on at a time as there are cores, and more while those
 # leave cores idle; those that take longest first. What each says comes out in one piece when it has ended. Runs of packages that
 # make networks, mounts and machines have a lane each: a network and mounts of their own. Arguments go to `go test`.
-#
-# If the last two arguments are -test.run=… and a package, this test alone is run: so gotestsum repeats one that failed.
-#
-# Ends with 1 if tests failed and nothing else is wrong: only then may they be repeated. A data race, a panic, a package that did
-# not build, or ended before its tests had, ends with 2.
 set -u
 cd "$(dirname "$0")/.."
 GO=${GO:-go}
 lane='^muster/(internal/(kit/netns|rack|noded|hostd|boot|drivers/(power|switch|substrate))|test)(/|$)'
 # Without goroutines there is nothing for the race detector to watch, and it makes searches ten times longer.
-pure='^muster/internal/(door/access|drivers/scheduler/gpus|inventory|kinds/meter/usage|kit/printable|place(/.*)?|spec)$'
+pure='^muster/(internal/(door/access|drivers/scheduler/gpus|inventory|kinds/meter/usage|kit/printable|place(/.*)?|spec)|test/house)$'
 # The longest, in this order. The others take seconds each, and are one run of each kind, which takes minutes.
-long=(noded boot/firststage kinds drivers/substrate/vm api rack serve core drivers/substrate/local boot/netboot)
-long=("${long[@]/#/muster/internal/}")
-long=(muster/test/{e2e,metal,bootattack,crash,fabric,attack} "${long[@]}")
+long=(test/{e2e,metal} internal/{kinds,noded,drivers/substrate/{vm,local}} test/{bootattack,crash,fabric,attack,compare})
+long+=(internal/{boot/firststage,api,core,rack,boot/netboot})
+long=("${long[@]/#/muster/}")
 
 # queue prints the packages of one run on a line. The small ones come after the first few: a core that were left with them alone at
 # the end would have minutes to do.
@@ -26,9 +21,10 @@ queue() {
 	printf '%s\n' "${long[@]:0:first}" | grep -xFf <(echo "$packages") # a package may have moved
 	printf '%s\n' "${long[@]:first}" | grep -xFf <(echo "$packages") >"$outputs/later"
 	packages=$(grep -vxFf <(printf '%s\n' "${long[@]}") <<<"$packages")
-	grep -Ev "$lane|$pure" <<<"$packages" | paste -sd ' '
-	grep -E "$lane" <<<"$packages" | paste -sd ' '
 	grep -E "$pure" <<<"$packages" | paste -sd ' '
+	packages=$(grep -Ev "$pure" <<<"$packages")
+	grep -Ev "$lane" <<<"$packages" | paste -sd ' '
+	grep -E "$lane" <<<"$packages" | paste -sd ' '
 	cat "$outputs/later"
 }
 
@@ -37,34 +33,21 @@ run() {
 	local packages=() within=() out
 	while [[ $1 != -- ]]; do packages+=("$1") && shift; done
 	shift
-	if [[ $packages =~ $lane ]]; then
-		within=(unshare --mount --net bash -c 'mkdir -p /run/netns && mount -t tmpfs tmpfs /run/netns && ip link set lo up && exec "$@"' lane)
-	elif [[ $packages =~ $pure ]]; then
+	if [[ $packages =~ $pure ]]; then
 		set -- "${@/#-race*/-race=false}"
+	elif [[ $packages =~ $lane ]]; then
+		within=(unshare --mount --net bash -c 'mkdir -p /run/netns && mount -t tmpfs tmpfs /run/netns && ip link set lo up && exec "$@"' lane)
 	fi
 	out=$(mktemp "$outputs/XXXXXX")
 	"${within[@]}" "$GO" test -json -p 1 "$@" "${packages[@]}" >"$out"
 	local status=$?
-	((status)) && { onlyFailures "$out" && status=1 || status=2; }
 	flock "$outputs" cat "$out"
 	rm "$out"
 	return "$status"
 }
 
-# onlyFailures says that tests failed, that all tests came to their end, and that there was neither a data race nor a panic.
-onlyFailures() {
-	local ended='"Action":"(pass|fail|skip)",.*"Test":"'
-	grep -qE '"Action":"fail",.*"Test":"' "$1" && ! grep -qE '"Output":"(WARNING: DATA RACE|panic: |fatal error: )' "$1" &&
-		(($(grep -c '"Action":"run",' "$1") == $(grep -cE "$ended" "$1")))
-}
-
 outputs=$(mktemp -d)
 trap 'rm -rf "$outputs"' EXIT
-if [[ ${*: -2:1} == -test.run=* ]]; then
-	[[ ${*: -2:1} != '-test.run=^$' ]] || exit 2 # a package has failed, and none of its tests
-	run "${@: -1}" -- "${@:1:$#-1}"
-	exit
-fi
 
 # idle sets left to the percentage of the cores' time that nobody has used since it was called before.
 idle() {

@@ -231,7 +231,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 						answers[i] == '?' && !unknown:
 						t.Errorf("%s of %s in %s: %d %s", who, "aero", project, got.status, got.text)
 					}
-					if answers[i] == '?' && strings.Contains(got.text, "sam") {
+					if answers[i] == '?' && names(got.text, "sam") {
 						t.Errorf("%s is told of another project's things: %s", who, got.text)
 					}
 				}

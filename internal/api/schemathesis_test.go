@@ -6,20 +6,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"muster/internal/kit/testall"
 )
 
 // Schemathesis reads the served OpenAPI document and calls every operation with data that fits it and data that does
 // not. The API must never fail with 5xx, answer only as documented, refuse what is wrong and take what is right.
 func TestTheAPIKeepsWhatItsDocumentPromises(t *testing.T) {
+	testall.Only(t)
 	program, err := filepath.Abs("../../build/venv/bin/schemathesis")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(program); err != nil {
-		t.Skip("the API is not tried by schemathesis: it is not installed; `make test` does that")
-	}
-	if testing.Short() {
-		t.Skip("the API is not tried by schemathesis in a short run")
+		t.Skip("the API is not tried by schemathesis: it is not installed; `make test-all` does that")
 	}
 	s, _ := server(t, 6)
 	examples := "8"

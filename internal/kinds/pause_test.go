@@ -19,6 +19,7 @@ import (
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
+	"muster/internal/kit/testall"
 	"muster/internal/noded/protocol"
 	"muster/internal/spec"
 )
@@ -249,6 +250,7 @@ func TestAPauseWhoseHeadIsDeadDoesNotWaitForIt(t *testing.T) {
 }
 
 func TestControllersThatComeAndGoFinishAPauseAndAResume(t *testing.T) {
+	testall.Only(t)
 	kindstest.Either(t, func(t *testing.T, url string) {
 		s := newFixture(t, url, 5)
 		engines := 1

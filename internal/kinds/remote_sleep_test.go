@@ -17,6 +17,7 @@ import (
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
+	"muster/internal/kit/testall"
 )
 
 // remoteSleepers put guests of machines of the rack to sleep and wake them, as their agents do: while the caller looks away.
@@ -100,6 +101,7 @@ func (s *fixture) untilAwake(id string, before []node.Node) {
 }
 
 func TestAClusterOnHypervisorsOfTheRackSleepsAndGoesOnWhereItWas(t *testing.T) {
+	testall.Only(t)
 	kindstest.Either(t, func(t *testing.T, url string) {
 		s, _ := newRemoteSleepingFixture(t, url, nil)
 		s.run(2)

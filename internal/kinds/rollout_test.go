@@ -16,6 +16,7 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/node"
+	"muster/internal/kit/testall"
 	"muster/internal/noded/protocol"
 	"muster/internal/spec"
 )
@@ -297,6 +298,7 @@ func TestNodesThatDieDuringARolloutComeBackWithTheNewImageAndCountAsDown(t *test
 }
 
 func TestControllersThatComeAndGoDuringARolloutLoseNothing(t *testing.T) {
+	testall.Only(t)
 	kindstest.Either(t, func(t *testing.T, url string) {
 		s := newRolloutFixture(t, url, 6)
 		engines := 1

@@ -7,11 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"muster/internal/kit/testall"
 	"muster/internal/noded/protocol"
 )
 
 // TestNodesWithCPUsOfTheirOwnBindTasks has a node that is said to have CPUs of its own and one that shares them, in one cluster.
 func TestNodesWithCPUsOfTheirOwnBindTasks(t *testing.T) {
+	testall.Only(t)
 	r := newRack(t)
 	f := r.controller
 	head, n1, n2 := testPeer("head", 0, protocol.Head), testPeer("n1", 1, protocol.Compute), testPeer("n2", 2, protocol.Compute)

@@ -11,6 +11,7 @@ import (
 
 	"muster/internal/inventory"
 	"muster/internal/inventory/shapes"
+	"muster/internal/kit/testall"
 	"muster/internal/noded/protocol"
 )
 
@@ -48,6 +49,7 @@ func (r *rack) pretend(t *testing.T, p protocol.Peer) {
 
 // TestSlurmGivesGPUsToJobs boots two nodes to which the kernel shows two GPUs each, and one without.
 func TestSlurmGivesGPUsToJobs(t *testing.T) {
+	testall.Only(t)
 	r := newRack(t)
 	f := r.controller
 	head, n1, n2, n3 := testPeer("head", 0, protocol.Head), testPeer("n1", 1, protocol.Compute),

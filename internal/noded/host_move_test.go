@@ -19,6 +19,7 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/hostd"
 	"muster/internal/kit/netns"
+	"muster/internal/kit/testall"
 	"muster/internal/noded/protocol"
 )
 
@@ -288,6 +289,7 @@ func (s *site) clears(name string) {
 // TestAGuestMovesBetweenHypervisorsAndCountsOn is a move with real guests, between two agents that have nothing in common but a
 // network: as the controller leads it, step by step. On its way both agents are killed once, between two steps.
 func TestAGuestMovesBetweenHypervisorsAndCountsOn(t *testing.T) {
+	testall.Only(t)
 	s := newSite(t, "muster/internal/drivers/substrate/vm/testdata/counter", false)
 	from, to := s.host(1), s.host(2)
 	name := fmt.Sprintf("move%d", os.Getpid())
@@ -326,9 +328,7 @@ func TestAGuestMovesBetweenHypervisorsAndCountsOn(t *testing.T) {
 // connection that
 // it has to its cluster's gateway, which is at neither host, goes on.
 func TestAGuestsConnectionsMoveWithIt(t *testing.T) {
-	if os.Getenv("MUSTER_RACK_TEST") == "" {
-		t.Skip("boots a guest's image under emulation: set MUSTER_RACK_TEST=1")
-	}
+	testall.Only(t)
 	s := newSite(t, "muster/internal/noded/testdata/caller", true)
 	from, to := s.host(1), s.host(2)
 	name := fmt.Sprintf("call%d", os.Getpid())

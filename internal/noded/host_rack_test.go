@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"muster/internal/boot/initramfs"
+	"muster/internal/kit/testall"
 	"muster/internal/noded/protocol"
 )
 
@@ -21,13 +22,11 @@ import (
 // that
 // machines boot; under emulation, and in it a guest under emulation again.
 func TestAMachineBootsAsAHypervisorAndHoldsAGuest(t *testing.T) {
-	if os.Getenv("MUSTER_RACK_TEST") == "" {
-		t.Skip("takes minutes of emulation in emulation; `make rack-test` runs it")
-	}
+	testall.Only(t)
 	inspector := needsGuests(t)
 	image := filepath.Join(filepath.Dir(filepath.Dir(inspector)), "debian12-hypervisor/latest")
 	if _, err := os.Stat(filepath.Join(image, "vmlinuz")); err != nil {
-		t.Skip("skipped: image debian12-hypervisor is not there; `make rack-test` builds it")
+		t.Skip("skipped: image debian12-hypervisor is not there; `make test-all` builds it")
 	}
 	dir, blobs, f := t.TempDir(), map[string]string{}, newFakeController(t)
 	f.tokens["m1"] = "secret"

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"muster/internal/kit/testall"
 	"muster/internal/noded/protocol"
 )
 
@@ -59,6 +60,7 @@ func (h *siteHost) killLibvirt() {
 // and while
 // it falls asleep; so is libvirt.
 func TestAGuestOfAHypervisorSleepsAndCountsOn(t *testing.T) {
+	testall.Only(t)
 	s := newSite(t, "muster/internal/drivers/substrate/vm/testdata/counter", false)
 	name := fmt.Sprintf("sleep%d", os.Getpid())
 	d := &dreamer{s.host(1), guestOf(t, name)}

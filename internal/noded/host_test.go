@@ -27,6 +27,7 @@ import (
 	"muster/internal/hostd"
 	"muster/internal/inventory/hardware"
 	"muster/internal/kit/netns"
+	"muster/internal/kit/testall"
 	"muster/internal/noded/protocol"
 	"muster/internal/place"
 )
@@ -193,6 +194,7 @@ func pidOf(words ...string) int {
 // TestAHypervisorsGuestsOutliveTheProcessThatHoldsThem is the life of a hypervisor with real guests: one boots, the process that
 // holds it is killed, then its emulator; at last it is not wanted any more, and neither is the hypervisor.
 func TestAHypervisorsGuestsOutliveTheProcessThatHoldsThem(t *testing.T) {
+	testall.Only(t)
 	image := needsGuests(t)
 	f, sockets, dir := newFakeController(t), t.TempDir(), t.TempDir()
 	f.tokens["m1"] = "secret"

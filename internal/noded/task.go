@@ -23,6 +23,9 @@ const (
 	taskFast  = 100 * time.Millisecond // it was news lately
 	taskSlow  = time.Second
 	taskSpell = 5 * time.Second // how long after news taskFast lasts
+	// taskOrphaned is how long the script of a job that the scheduler does not know is waited for. A scheduler that died seconds
+	// after a job began has not saved it; when its nodes register again it ends what it does not know there.
+	taskOrphaned = time.Minute
 )
 
 // taskRecords is where a head notes what it has begun. Its cluster keeps them, as it does the scheduler's queue.
@@ -281,7 +284,7 @@ func (r *taskRun) work() scheduler.Work {
 // follow watches the job until it has ended and all its output was delivered.
 func (r *taskRun) follow(ctx context.Context) {
 	r.state.Job = r.record.Job
-	news := time.Now()
+	news, known := time.Now(), time.Now()
 	for {
 		job, err := r.runner.Follow(ctx, r.record.Job)
 		if ctx.Err() != nil {
@@ -292,7 +295,10 @@ func (r *taskRun) follow(ctx context.Context) {
 		} else if r.see(job) {
 			news = time.Now()
 		}
-		if err == nil && (job.Forgotten || job.Stage == protocol.TaskEnded) {
+		if !job.Forgotten {
+			known = time.Now()
+		}
+		if err == nil && (job.Stage == protocol.TaskEnded || job.Forgotten && r.silent(known)) {
 			r.conclude(ctx, job)
 			return
 		}
@@ -318,6 +324,13 @@ func (r *taskRun) follow(ctx context.Context) {
 		}
 		timer.Stop()
 	}
+}
+
+// silent says that nothing more is to be heard of a job that the scheduler knew last at known: its script has left its exit
+// status, or cannot be running any more. What the head itself started ended with it.
+func (r *taskRun) silent(known time.Time) bool {
+	_, left := r.files.exit()
+	return left || r.record.Stop != "" || r.runner == r.duty.here || time.Since(known) > taskOrphaned
 }
 
 // see takes over how far the job is, and says whether that is news.

@@ -11,11 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/kit/testall"
 	"muster/internal/noded/protocol"
 )
 
 // TestTasksRunOnARealCluster has a head of the real image run tasks by Slurm, in all the ways that they end.
 func TestTasksRunOnARealCluster(t *testing.T) {
+	testall.Only(t)
 	r := newRack(t)
 	f := r.controller
 	queues := []protocol.Queue{{Name: "cpu", Default: true}}

@@ -20,9 +20,6 @@ type lab struct {
 
 func newLab(t *testing.T, shape Shape) lab {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("skipped: machines take seconds to start")
-	}
 	if os.Getuid() != 0 {
 		t.Skip("skipped: a rack needs root")
 	}

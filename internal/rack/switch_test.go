@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/kit/netns"
+	"muster/internal/kit/testall"
 )
 
 func TestMachinesAreSwitchedByRealClients(t *testing.T) {
@@ -173,6 +174,7 @@ func (l lab) gofish(name string) {
 }
 
 func TestMachinesFailAsTheyAreTold(t *testing.T) {
+	testall.Only(t)
 	l := newLab(t, small(3))
 	t.Run("no-power", func(t *testing.T) {
 		l := l.in(t)

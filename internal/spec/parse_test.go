@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"muster/internal/kit/testall"
 )
 
 func TestPositionFindsWhatWasWrittenOrItsNearestParent(t *testing.T) {
@@ -102,6 +104,7 @@ func TestDiagnosticPrintsWhatIsKnown(t *testing.T) {
 }
 
 func TestLargeFilesAreRefusedSoon(t *testing.T) {
+	testall.Only(t)
 	for name, src := range map[string]string{
 		"bytes":        "name: " + strings.Repeat("x", maxBytes),
 		"lines":        strings.Repeat("\n", maxLines) + "name: cfd",

@@ -19,12 +19,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/kit/netns"
+	"muster/internal/kit/testall"
 	"muster/test/nfsclient"
 )
 
 // A cluster with a guest has a head that serves /home by NFS. Its user asks that server for a neighbour's files, as anybody
 // can and as root of the guest could.
 func TestTheServerOfHomeUnderAttack(t *testing.T) {
+	testall.Only(t)
 	for _, program := range []string{"libvirtd", "qemu-system-x86_64"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("the server of /home is not attacked: there is no %s; `make setup` installs it", program)

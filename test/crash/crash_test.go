@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"muster/internal/kinds/kindstest"
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
@@ -163,6 +164,7 @@ func TestCrashAnotherControllerTakesOver(t *testing.T) {
 
 // A controller that is stopped in the middle of its steps loses them to another, and finds out when it goes on.
 func TestCrashAStoppedControllerIsFenced(t *testing.T) {
+	testall.Only(t)
 	r := rig.New(t, kindstest.EmptyPostgres(t))
 	file := r.File("hello.yaml", "name: hello\nnodes: 4\n")
 	fenced := false

@@ -16,6 +16,7 @@ import (
 	"muster/internal/kinds"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/meter"
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
@@ -61,6 +62,7 @@ type owned struct {
 // TestCrashRandomOperationsOnRealNodes repeats a walk with MUSTER_SEED. MUSTER_OPERATIONS makes it longer, and lets it be made
 // on both databases.
 func TestCrashRandomOperationsOnRealNodes(t *testing.T) {
+	testall.Only(t)
 	number := func(name string, otherwise uint64) uint64 {
 		if n, err := strconv.ParseUint(os.Getenv(name), 10, 64); err == nil {
 			return n

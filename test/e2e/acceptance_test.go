@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
@@ -24,6 +25,7 @@ classes:
 `
 
 func TestASlowNodeIsReplacedLikeADeadOne(t *testing.T) {
+	testall.Only(t)
 	r := rig.New(t, "")
 	r.Site = r.File("site.yaml", judging)
 	r.Start()

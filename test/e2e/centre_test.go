@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"muster/internal/apiv1"
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
@@ -66,6 +67,7 @@ func newLoginHost(r *rig.Rig, cluster string) loginHost {
 }
 
 func TestACentresOwnBatchSystemIsBehindTheSameDoor(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	r := rig.New(t, "")
 	r.Flags = []string{"--ssh", "127.0.0.1:0"}

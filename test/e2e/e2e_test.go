@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
@@ -278,10 +279,8 @@ func TestEveryBadFileIsRefusedWithItsPlaceAndMakesNothing(t *testing.T) {
 }
 
 func TestFiftyNodesOnThisHost(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("50 nodes are not started in a short run")
-	}
 	r := rig.New(t, "")
 	c := r.Start()
 	r.Run("machines", "add", "--local", "51", "--wait")

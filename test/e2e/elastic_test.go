@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
@@ -23,6 +24,7 @@ classes:
 const jobWithin = 15 * time.Second
 
 func TestAQueueGrowsForItsJobsAndShrinksWhenTheyAreDone(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	r := rig.New(t, "")
 	r.Site = r.File("site.yaml", growthSite)
@@ -137,6 +139,7 @@ func phases(events []event, start time.Time, took time.Duration) string {
 }
 
 func TestLeasesBeginAndEndByThemselves(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	r := rig.New(t, "")
 	controller := r.Start()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
@@ -37,6 +38,7 @@ type fault struct {
 // TestANodeThatIsLostIsReplacedUnderItsName is case 2 of the paper, once for each way to be lost. Meanwhile a job runs on
 // other nodes and must not notice. Then come faults that look like it and are not the nodes', and at last the head is lost.
 func TestANodeThatIsLostIsReplacedUnderItsName(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	r := rig.New(t, "")
 	r.Site = r.File("site.yaml", hushed)

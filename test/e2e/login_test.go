@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
@@ -89,6 +90,7 @@ var (
 )
 
 func TestPeopleLogInAtTheSitesProvider(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	p := rig.NewProvider(t, "alice", "bob", "eve")
 	r := rig.New(t, "")

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
@@ -30,6 +31,7 @@ func scan(r *rig.Rig, name string) string {
 }
 
 func TestAClusterIsPausedWhileAnotherUsesItsMachinesAndComesBack(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	r := rig.New(t, "")
 	controller := r.Start()

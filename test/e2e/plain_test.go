@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
@@ -30,6 +31,7 @@ int main(int c, char **v) {
 // TestAPlainClusterHasAllThatItsUserWouldOtherwiseSetUp goes through docs/user-built-clusters.md: the rows of its first
 // table are the names of the subtests.
 func TestAPlainClusterHasAllThatItsUserWouldOtherwiseSetUp(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	r := rig.New(t, "")
 	c := r.Start()

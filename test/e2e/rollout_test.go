@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
@@ -52,6 +53,7 @@ func job(r *rig.Rig, node, name string) (standing func() string) {
 }
 
 func TestAnotherImageIsRolledOutUnderRunningJobs(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	r := rig.New(t, "")
 	controller := r.Start()
@@ -122,10 +124,8 @@ func TestAnotherImageIsRolledOutUnderRunningJobs(t *testing.T) {
 }
 
 func TestARolloutOfAnImageWithoutSlurmStopsAndGoesBack(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("a rollout is not seen to fail in a short run: it takes as long as a node may take to join")
-	}
 	r := rig.New(t, "")
 	controller := r.Start()
 	if out := r.Run("images", "list"); !strings.Contains(out, "inspector") {
@@ -165,6 +165,7 @@ func TestARolloutOfAnImageWithoutSlurmStopsAndGoesBack(t *testing.T) {
 }
 
 func TestAQueueThatGoesLetsItsJobsEnd(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	r := rig.New(t, "")
 	controller := r.Start()

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
@@ -35,6 +36,7 @@ func rotating(r *rig.Rig) (names, waits string) {
 // TestEverySecretIsRotatedUnderARunningJob: while a job runs, somebody is logged in, one node hangs and one is new; then
 // once more, and the controller dies in the middle.
 func TestEverySecretIsRotatedUnderARunningJob(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	r := rig.New(t, "")
 	r.Flags = []string{"--ssh", "127.0.0.1:0"}

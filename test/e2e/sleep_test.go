@@ -9,14 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
 // A cluster of virtual machines sleeps for longer than Slurm would wait for its nodes, and a job on both of them goes on.
 func TestAJobGoesOnAfterItsClusterHasSlept(t *testing.T) {
-	if os.Getenv("MUSTER_RACK_TEST") == "" {
-		t.Skip("boots virtual machines, which takes minutes: set MUSTER_RACK_TEST=1")
-	}
+	testall.Only(t)
 	r := rig.New(t, "")
 	r.Flags = []string{"--local-hypervisor"}
 	r.Start()

@@ -19,6 +19,7 @@ import (
 	"muster/internal/core/sealing"
 	"muster/internal/door/identity"
 	"muster/internal/inventory"
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
@@ -36,6 +37,7 @@ classes:
 // TestTheMeterIsExactAndWhatIsObservedHoldsNoSecret leads a cluster through a node's death, a pause and the controller's
 // own death with all that can be said of it switched on, and then reads the bill, the log, the traces and the metrics.
 func TestTheMeterIsExactAndWhatIsObservedHoldsNoSecret(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	r := rig.New(t, "")
 	r.Site = r.File("site.yaml", priced)

@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"muster/internal/kit/netns"
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
 // Two virtual machines of this host and a head beside them: Slurm and MPI across the machines, then nothing is left.
 func TestAClusterOfVirtualMachines(t *testing.T) {
+	testall.Only(t)
 	for _, program := range []string{"libvirtd", "qemu-system-x86_64"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("virtual machines are not tested: there is no %s; `make setup` installs it", program)

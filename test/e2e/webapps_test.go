@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
@@ -153,6 +154,7 @@ func webSocket(r *rig.Rig, b *http.Client, trust *tls.Config, app *url.URL, orig
 }
 
 func TestAWebAppIsOpenedByItsTenantAloneAndClosedWithinSeconds(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	r := rig.New(t, "")
 	r.Flags = []string{"--web", "127.0.0.1:0"}

@@ -17,6 +17,7 @@ import (
 	"muster/internal/drivers/fabric/opensm/opensmtest"
 	"muster/internal/fabric"
 	"muster/internal/fabric/fabrictest"
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
@@ -69,6 +70,7 @@ func TestAFabricIsKeptFromTheCommandLine(t *testing.T) {
 // of its own in its ports' tables; a tenant who writes another's key into his own port loses his node; and no table holds a
 // key of a cluster that has been deleted.
 func TestClustersHaveKeysOfTheirOwn(t *testing.T) {
+	testall.Only(t)
 	r, simulator := withFabric(t)
 	const machines = 5
 	r.Run("machines", "add", "--local", fmt.Sprint(machines), "--wait")

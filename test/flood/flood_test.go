@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/kit/testall"
 	"muster/internal/noded/protocol"
 	"muster/test/rig"
 )
@@ -115,9 +116,6 @@ type site struct {
 
 func begin(t *testing.T) *site {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("floods are not tested: they take a minute or two")
-	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -198,6 +196,7 @@ func (s *site) metric(name string) float64 {
 }
 
 func TestTwentyThousandConnectionsBesideAUserAreNotNoticed(t *testing.T) {
+	testall.Only(t)
 	s := begin(t)
 	before := s.latencies(200)
 	floods(t, s.address(), 10_000, 10_000)
@@ -240,6 +239,7 @@ func TestTwentyThousandConnectionsBesideAUserAreNotNoticed(t *testing.T) {
 }
 
 func TestTheStreamsOfOneTokenAreCounted(t *testing.T) {
+	testall.Only(t)
 	s := begin(t)
 	counts := map[int]int{}
 	var open []io.Closer
@@ -295,8 +295,9 @@ func TestTheStreamsOfOneTokenAreCounted(t *testing.T) {
 }
 
 func TestAgentsDoorsEndWhatNeverEnds(t *testing.T) {
-	if testing.Short() || os.Geteuid() != 0 {
-		t.Skip("agents' doors are not tested: this takes a minute, and root")
+	testall.Only(t)
+	if os.Geteuid() != 0 {
+		t.Skip("agents' doors are not tested: this needs root")
 	}
 	const port, address = "muster-flood", "10.93.0.1"
 	ip := func(args ...string) {

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"muster/internal/kit/testall"
 )
 
 // judging is a site that judges machines of a rack, too, although they are virtual. Bounds are wide: their CPUs are shared.
@@ -14,7 +16,7 @@ acceptance: {judge: all, passes: 3, deviations: 1, slow_below: 5%, network_slow_
 // TestAMachineOnASlowCableIsReplaced has a machine that boots as it should and whose cable then carries 256 kbit/s, as one
 // that has come loose would: what it is to measure with its head takes too long.
 func TestAMachineOnASlowCableIsReplaced(t *testing.T) {
-	slow(t)
+	testall.Only(t)
 	y := testbedOf(t, judging, 5, "--power", "mixed", "--memory", "2GiB")
 	y.inspected(5)
 	y.Run("create", "-f", y.File("fast.yaml", "name: fast\nisolation: metal\nnodes: 3\n"), "--wait", "--timeout", "6m")

@@ -5,12 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"muster/internal/kit/testall"
 )
 
 // TestTasksOnAMachineAreBoundToItsCores runs jobs on a machine of the rack with two cores: Slurm knows how they lie, srun binds
 // each task to one, and no job takes another's. What it measures, bound and unbound, is told: emulated cores prove little.
 func TestTasksOnAMachineAreBoundToItsCores(t *testing.T) {
-	slow(t)
+	testall.Only(t)
 	y := testbedOf(t, strings.Replace(site, "60s", "300s", 1), 1, "--cpus", "2", "--memory", "2GiB")
 	y.inspected(1)
 	y.Run("create", "-f", y.File("bound.yaml", "name: bound\nisolation: metal\nnodes: 1\n"), "--wait", "--timeout", "10m")

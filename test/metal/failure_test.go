@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"muster/internal/kit/testall"
 )
 
 // node is one of a cluster's, by name; the zero value while there is none.
@@ -23,7 +25,7 @@ func (y *testbed) node(in, name string) (id, phase, machine string) {
 // next one: each is seen off before another machine has its name. Jobs on the other node go on, those of the lost one are
 // queued again. At last the power fails, after which the node boots again where it was.
 func TestAMachineThatFallsSilentIsSwitchedOffAndReplaced(t *testing.T) {
-	slow(t)
+	testall.Only(t)
 	y := newTestbed(t, 3, "--power", "ipmi")
 	y.inspected(3)
 	y.Run("create", "-f", y.File("lost.yaml", "name: lost\nisolation: metal\nnodes: 2\n"), "--wait", "--timeout", "5m")

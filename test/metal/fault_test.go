@@ -2,25 +2,18 @@ package metal_test
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
-)
 
-// slow skips what takes minutes of emulation, unless it is asked for.
-func slow(t *testing.T) {
-	t.Helper()
-	if os.Getenv("MUSTER_RACK_TEST") == "" {
-		t.Skip("takes minutes of emulated machines; `make rack-test` runs it")
-	}
-}
+	"muster/internal/kit/testall"
+)
 
 // TestMachinesThatFailAreReplacedWhileSparesLast breaks four of seven machines for good, each in another way, and hangs a
 // fifth on its way, which a power cycle cures; five nodes are asked for.
 func TestMachinesThatFailAreReplacedWhileSparesLast(t *testing.T) {
-	slow(t)
+	testall.Only(t)
 	y := newTestbed(t, 7, "--power", "mixed", "--memory", "2GiB")
 	y.inspected(7)
 	faults := map[string]string{"rack-1": "no-power", "rack-2": "no-dhcp", "rack-3": "slow", "rack-4": "corrupt"}
@@ -75,7 +68,7 @@ func TestMachinesThatFailAreReplacedWhileSparesLast(t *testing.T) {
 
 // TestAMachineThatLosesItsPowerOnItsWayIsSwitchedOnAgain cuts the power under a kernel that starts.
 func TestAMachineThatLosesItsPowerOnItsWayIsSwitchedOnAgain(t *testing.T) {
-	slow(t)
+	testall.Only(t)
 	y := newTestbed(t, 1, "--power", "ipmi")
 	y.inspected(1)
 	y.Run("create", "-f", y.File("cut.yaml", "name: cut\nisolation: metal\nnodes: 1\n"))
@@ -111,7 +104,7 @@ func (y *testbed) allOff(machines int) {
 
 // TestADiskThatCannotBeErasedKeepsItsMachineOut is the promise that no tenant's data is given away.
 func TestADiskThatCannotBeErasedKeepsItsMachineOut(t *testing.T) {
-	slow(t)
+	testall.Only(t)
 	y := newTestbed(t, 1, "--power", "ipmi")
 	y.inspected(1)
 	y.Run("create", "-f", y.File("one.yaml", "name: one\nisolation: metal\nnodes: 1\n"), "--wait", "--timeout", "5m")
@@ -130,7 +123,7 @@ func TestADiskThatCannotBeErasedKeepsItsMachineOut(t *testing.T) {
 
 // TestAControllerKilledInEveryStateStrandsNoMachine kills it as soon as a machine, or its node, is in each state.
 func TestAControllerKilledInEveryStateStrandsNoMachine(t *testing.T) {
-	slow(t)
+	testall.Only(t)
 	y := newTestbed(t, 1, "--power", "redfish")
 	state := func() string {
 		m := y.machine("rack-1")
@@ -181,7 +174,7 @@ func TestAControllerKilledInEveryStateStrandsNoMachine(t *testing.T) {
 
 // TestAnUnknownMachineIsOfferedAndEnrolled powers one on by hand.
 func TestAnUnknownMachineIsOfferedAndEnrolled(t *testing.T) {
-	slow(t)
+	testall.Only(t)
 	y := newTestbed(t, 2, "--power", "wol")
 	y.Run("machines", "remove", "rack-2")
 	y.Eventually(2*time.Minute, "rack-2 has left", func() bool { return y.Muster("machines", "get", "rack-2").Code != 0 })
@@ -207,7 +200,7 @@ func TestAnUnknownMachineIsOfferedAndEnrolled(t *testing.T) {
 
 // TestARootOnDiskOutlivesAPowerCut has a node whose machine loses its power and comes back as the same node.
 func TestARootOnDiskOutlivesAPowerCut(t *testing.T) {
-	slow(t)
+	testall.Only(t)
 	y := newTestbed(t, 1, "--power", "redfish", "--firmware", "uefi")
 	y.inspected(1)
 	y.Run("create", "-f", y.File("disk.yaml", "name: disk\nisolation: metal\nboot: disk\nnodes: 1\n"), "--wait", "--timeout",

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
@@ -24,10 +25,9 @@ classes:
 // hypervisors is a testbed of inspected machines that can hold a guest or two each, and what tells the time since they are there.
 func hypervisors(t *testing.T, site string, machines int) (y *testbed, tell func(what string)) {
 	t.Helper()
-	slow(t)
 	image, err := filepath.EvalSymlinks(filepath.Join(filepath.Dir(filepath.Dir(rig.Image(t))), "debian12-hypervisor/latest"))
 	if err != nil {
-		t.Skip("hypervisors are not tested: image debian12-hypervisor is not there; `make rack-test` builds it")
+		t.Skip("hypervisors are not tested: image debian12-hypervisor is not there; `make test-all` builds it")
 	}
 	y = testbedWith(t, func(r *rig.Rig) {
 		r.Site = r.File("site.yaml", site)
@@ -42,6 +42,7 @@ func hypervisors(t *testing.T, site string, machines int) (y *testbed, tell func
 // is
 // heard over the cluster's network, and takes it away again.
 func TestAMachineOfTheRackTurnsIntoAHypervisorAndBack(t *testing.T) {
+	testall.Only(t)
 	y, tell := hypervisors(t, onePool, 1)
 	y.Run("machines", "add", "--local", "1", "--wait") // the place of another head
 

@@ -5,13 +5,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"muster/internal/kit/testall"
 )
 
 // TestAClusterOfMachinesGrowsRollsPausesAndResumes leads whole machines through what the tests of test/e2e do with nodes on
 // one host: they are switched on when a job waits, go when they are idle, boot one after the other for another kind of root,
 // are given back by a pause, and come again.
 func TestAClusterOfMachinesGrowsRollsPausesAndResumes(t *testing.T) {
-	slow(t)
+	testall.Only(t)
 	y := newTestbed(t, 3, "--power", "mixed")
 	y.inspected(3)
 	file := func(rest string) string {

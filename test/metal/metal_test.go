@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
@@ -167,6 +168,7 @@ int main(int c, char **v) {
 // TestMachinesOfARackBecomeAClusterAndComeBackClean is the session of the manual: mixed firmware, mixed power, BIOS and
 // UEFI, Wake-on-LAN, IPMI and Redfish.
 func TestMachinesOfARackBecomeAClusterAndComeBackClean(t *testing.T) {
+	testall.Only(t)
 	y := newTestbed(t, 3, "--firmware", "mixed", "--power", "mixed")
 	y.robbed(t, "rack-1")
 	y.inspected(3)

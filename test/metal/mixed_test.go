@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
@@ -23,7 +24,7 @@ func allocation(t *testing.T) {
 // TestAClusterOfAGuestAndAMachine has a virtual machine of this host and a whole machine of the rack in one cluster. What they
 // say to each other crosses the cluster's bridge and the rack's.
 func TestAClusterOfAGuestAndAMachine(t *testing.T) {
-	slow(t)
+	testall.Only(t)
 	allocation(t)
 	y := testbedWith(t, func(r *rig.Rig) { r.Flags = []string{"--local-hypervisor"} }, 1, "--power", "ipmi")
 	y.inspected(1)

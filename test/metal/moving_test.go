@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"muster/internal/kit/testall"
 )
 
 // twoHosts has machines that hold one guest each: two do not fit, since the host keeps 512 MiB of its 3 GiB. An idle hypervisor
@@ -64,6 +66,7 @@ type guest struct {
 // counts.
 // The host is drained, and its guest goes to the other, which is another machine with another kernel, while the job counts on.
 func TestADrainedMachinesGuestMovesAndItsJobGoesOn(t *testing.T) {
+	testall.Only(t)
 	y, tell := hypervisors(t, twoHosts, 2)
 	slurm := func(command string) string { return y.Run("ssh", "moving", "--", command) }
 	// Who looks all the time takes from the machines what they compute with.

@@ -20,6 +20,7 @@ import (
 	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
 	"muster/internal/kit/netns"
+	"muster/internal/kit/testall"
 )
 
 // capture hears what comes out of the switch's ports towards the machines.
@@ -159,7 +160,7 @@ func (y *testbed) possess(port string) *os.File {
 // TestClustersOfMachinesExchangeNoFrame hears at every port of the rack's switch, from before two clusters are made until after
 // they are gone, and in between sends from a machine's port all that root on it could.
 func TestClustersOfMachinesExchangeNoFrame(t *testing.T) {
-	slow(t)
+	testall.Only(t)
 	y := newTestbed(t, 4, "--power", "ipmi")
 	y.Run("machines", "add", "--local", "1", "--wait") // the place of another head
 	macs, ports := map[string]string{}, []string{}     // MAC → port

@@ -4,12 +4,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"muster/internal/kit/testall"
 )
 
 // TestAGuestOfAMachineOfTheRackSleepsAndItsJobGoesOn pauses a cluster whose node is a guest of a machine of the rack. Its
 // memory goes to that machine's disk, the machine stays a hypervisor for longer than an idle one does, and the job counts on
 // when the cluster is back.
 func TestAGuestOfAMachineOfTheRackSleepsAndItsJobGoesOn(t *testing.T) {
+	testall.Only(t)
 	y, tell := hypervisors(t, strings.Replace(twoHosts, "hypervisor_idle: 2h", "hypervisor_idle: 10s", 1), 1)
 	slurm := func(command string) string { return y.Run("ssh", "sleeping", "--", command) }
 	counted := func() (string, int) { return y.counted("sleeping") }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -342,4 +343,9 @@ func (r *Rig) Eventually(limit time.Duration, what string, ok func() bool) {
 		}
 	}
 	r.Fatalf("not within %s: %s", limit, what)
+}
+
+// Names says that a text has a name, and not as a part of an ID, which is made at random.
+func Names(text, name string) bool {
+	return regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`).MatchString(text)
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"muster/internal/boot/initramfs"
+	"muster/internal/kit/testall"
 	"muster/internal/noded/protocol"
 )
 
@@ -269,9 +270,6 @@ func (m *machine) stepNames() string {
 }
 
 func TestAMachineBootsIntoTheAgent(t *testing.T) {
-	if testing.Short() {
-		t.Skip("boots a machine, which takes seconds")
-	}
 	m := newMachine(t, image(t, "inspector"))
 	m.plan.Root = m.smallRoot()
 	v := m.view(m.boot("muster.address=10.0.2.15/24 muster.token=secret"))
@@ -312,9 +310,7 @@ func TestAMachineBootsIntoTheAgent(t *testing.T) {
 }
 
 func TestAMachineWithADamagedImageSaysSoAndSwitchesOff(t *testing.T) {
-	if testing.Short() {
-		t.Skip("boots a machine, which takes seconds")
-	}
+	testall.Only(t)
 	m := newMachine(t, image(t, "inspector"))
 	m.plan.Root = m.smallRoot()
 	m.damage(m.files[m.plan.Root.Digest], m.plan.Root.Size/2)
@@ -337,9 +333,7 @@ func TestAMachineWithADamagedImageSaysSoAndSwitchesOff(t *testing.T) {
 }
 
 func TestTheShippedImagesBoot(t *testing.T) {
-	if os.Getenv("MUSTER_RACK_TEST") != "1" {
-		t.Skip("boots a machine with each image: set MUSTER_RACK_TEST=1")
-	}
+	testall.Only(t)
 	for _, name := range []string{"inspector", "debian12-hpc"} {
 		t.Run(name, func(t *testing.T) {
 			folder := image(t, name)
@@ -356,9 +350,7 @@ func TestTheShippedImagesBoot(t *testing.T) {
 }
 
 func TestARootOnDiskStays(t *testing.T) {
-	if os.Getenv("MUSTER_RACK_TEST") != "1" {
-		t.Skip("boots a machine with a disk four times: set MUSTER_RACK_TEST=1")
-	}
+	testall.Only(t)
 	folder := image(t, "debian12-hpc")
 	m := newMachine(t, folder)
 	disk := filepath.Join(m.dir, "disk")

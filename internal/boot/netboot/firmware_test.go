@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/testall"
 	"muster/internal/noded/protocol"
 )
 
@@ -73,7 +74,7 @@ var byHTTP = []string{"-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=n
 
 // Every other kind of firmware that there is, with our own addresses and with those of the site's server.
 func TestEveryFirmwareBootsItsKernel(t *testing.T) {
-	needsRackTest(t)
+	testall.Only(t)
 	for _, m := range []machine{
 		{name: "BIOS e1000", device: "e1000"},
 		{name: "BIOS e1000e", device: "e1000e"},
@@ -96,7 +97,7 @@ func TestEveryFirmwareBootsItsKernel(t *testing.T) {
 
 // Where the site's own server names everything, it may name the script without a MAC.
 func TestTheSitesServerNamesTheScript(t *testing.T) {
-	needsRackTest(t)
+	testall.Only(t)
 	for _, m := range []machine{{name: "BIOS", device: "virtio-net-pci"}, {name: "UEFI", uefi: true, device: "virtio-net-pci"}} {
 		t.Run(m.name, func(t *testing.T) {
 			s := newSegment(t)
@@ -109,7 +110,7 @@ func TestTheSitesServerNamesTheScript(t *testing.T) {
 // undionly.kpxe is what a BIOS loads that has no iPXE. The only PXE card there is for QEMU has, so the site's server sends it
 // to undionly.kpxe first, and on to its script afterwards.
 func TestABIOSLoadsIPXEByTFTP(t *testing.T) {
-	needsRackTest(t)
+	testall.Only(t)
 	s := newSegment(t)
 	options := fileOf(t, "option:bootfile-name,tftp://10.78.0.1/undionly.kpxe\n")
 	server := s.siteServer(options)
@@ -125,13 +126,6 @@ func TestABIOSLoadsIPXEByTFTP(t *testing.T) {
 	s.bootsKernel(machine{device: "virtio-net-pci"}, inventory.ModeOff, newController(bootMAC))
 	if strings.Count(server.said(), "DHCPACK(eth0)") < 2 {
 		t.Error("iPXE did not ask for its address a second time, from undionly.kpxe")
-	}
-}
-
-func needsRackTest(t *testing.T) {
-	t.Helper()
-	if os.Getenv("MUSTER_RACK_TEST") == "" {
-		t.Skip("takes minutes: `make rack-test` boots every kind of firmware")
 	}
 }
 
@@ -191,7 +185,7 @@ func TestAMachineWithNothingToBootGoesOnToItsDisk(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.uefi {
-				needsRackTest(t)
+				testall.Only(t)
 			}
 			s, controller := newSegment(t), newController(bootMAC)
 			controller.known[bootMAC] = false

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/testall"
 )
 
 // TestMain is the first process of the QEMU machine too.
@@ -45,9 +46,7 @@ func inside() {
 // TestAKernelsOwnTreeIsUnderstood boots a machine with two sockets, three NUMA nodes, an IOMMU, a disk with virtual
 // functions, and a PCIe switch without ACS, so that its ports share the groups of what is below them.
 func TestAKernelsOwnTreeIsUnderstood(t *testing.T) {
-	if os.Getenv("MUSTER_RACK_TEST") != "1" {
-		t.Skip("boots a QEMU machine with a kernel package from Debian: set MUSTER_RACK_TEST=1")
-	}
+	testall.Only(t)
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

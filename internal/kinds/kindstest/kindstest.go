@@ -4,7 +4,6 @@ package kindstest
 
 import (
 	"hash/fnv"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,14 +25,14 @@ func Each(t *testing.T, test func(t *testing.T, url string)) {
 	})
 }
 
-// Either runs a test on one of the two, beside other tests; on which does not matter to it: on the same each time, and about half
-// of the tests on each. With MUSTER_TEST_DATABASES=both it is Each.
+// Either runs a test to which the database does not matter, beside other tests. A short run, as `make test` is, has it on one of
+// the two: on the same each time, and about half of the tests on each. Otherwise it is Each.
 func Either(t *testing.T, test func(t *testing.T, url string)) {
 	t.Parallel()
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(t.Name()))
 	switch {
-	case os.Getenv("MUSTER_TEST_DATABASES") == "both":
+	case !testing.Short():
 		Each(t, test)
 	case sum.Sum32()%2 == 0:
 		t.Run("sqlite", func(t *testing.T) { test(t, filepath.Join(t.TempDir(), "muster.db")) })

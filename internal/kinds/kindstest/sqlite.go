@@ -7,20 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"muster/internal/kinds"
 )
 
 // buildDir is the tree's folder for what is built: empty databases are kept there, since to copy one is less work than to
-// make it.
+// make it. Tests run in their package's folder, below it.
 func buildDir() string {
-	_, here, _, _ := runtime.Caller(0)
-	if filepath.IsAbs(here) {
-		return filepath.Join(filepath.Dir(here), "../../../build")
-	}
-	// Built with -trimpath: tests run in their package's folder.
 	dir, err := os.Getwd()
 	for ; err == nil && dir != "/"; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {

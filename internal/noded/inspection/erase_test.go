@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"muster/internal/kit/testall"
 	"muster/internal/noded/protocol"
 )
 
@@ -194,6 +195,7 @@ func TestAnErasureEndsWithItsContext(t *testing.T) {
 
 // A region that a method left out is seen for sure if it is longer than two of the parts that have a marker each.
 func TestAHoleIsFoundWhereverItIs(t *testing.T) {
+	testall.Only(t)
 	rapid.Check(t, func(t *rapid.T) {
 		blocks := rapid.Int64Range(256, 1024).Draw(t, "blocks")
 		size := blocks*blockSize + 512*rapid.Int64Range(0, 7).Draw(t, "sectors")
@@ -279,6 +281,7 @@ func loop(t *testing.T, size int64) (path, file string) {
 }
 
 func TestABlockDeviceIsErased(t *testing.T) {
+	testall.Only(t)
 	for _, c := range []struct {
 		name     string
 		size     int64

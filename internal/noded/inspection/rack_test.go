@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/testall"
 	"muster/internal/noded/protocol"
 )
 
@@ -68,9 +69,7 @@ func (programs) Run(ctx context.Context, argv ...string) ([]byte, error) {
 // TestAQEMUMachineIsErasedAndTested boots a real kernel on a machine with disks of three kinds, which hold a tenant's
 // data, and one that can't be read at 20 MiB, and looks at their files afterwards.
 func TestAQEMUMachineIsErasedAndTested(t *testing.T) {
-	if os.Getenv("MUSTER_RACK_TEST") != "1" {
-		t.Skip("boots a QEMU machine with a kernel package from Debian: set MUSTER_RACK_TEST=1")
-	}
+	testall.Only(t)
 	dir := t.TempDir()
 	kernel := kernelPackage(t, dir)
 	initramfs := initramfs(t, dir, kernel)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/substrate"
+	"muster/internal/kit/testall"
 	"muster/internal/place"
 )
 
@@ -167,9 +168,7 @@ func (r *road) killQEMU(w fixture, n substrate.Node) {
 }
 
 func TestAGuestMovesAndCountsOn(t *testing.T) {
-	if os.Getenv("MUSTER_RACK_TEST") == "" {
-		t.Skip("boots a guest between two libvirts: set MUSTER_RACK_TEST=1; what a move decides is tested without")
-	}
+	testall.Only(t)
 	r, n := newRoad(t)
 	r.from.countsOn(t, n.Ref, 5)
 	var number string
@@ -213,9 +212,7 @@ func TestAGuestMovesAndCountsOn(t *testing.T) {
 
 // Whoever dies in the middle of a move, there is one guest that runs, and it is the one that counts.
 func TestAccidentsOnTheWay(t *testing.T) {
-	if os.Getenv("MUSTER_RACK_TEST") == "" {
-		t.Skip("moves a guest seven times: set MUSTER_RACK_TEST=1")
-	}
+	testall.Only(t)
 	r, n := newRoad(t)
 	number, last := r.from.countsOn(t, n.Ref, 5)
 	stays := func(t *testing.T, err error) {

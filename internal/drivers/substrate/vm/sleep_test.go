@@ -9,10 +9,12 @@ import (
 	"testing"
 
 	"muster/internal/drivers/substrate"
+	"muster/internal/kit/testall"
 	"muster/internal/place"
 )
 
 func TestAGuestSleepsAndCountsOn(t *testing.T) {
+	testall.Only(t)
 	needs(t)
 	i, counter := counts(t)
 	w := open(t, i, counter, counter)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/substrate/local/tree"
+	"muster/internal/kit/testall"
 )
 
 func check(t testing.TB, err error) {
@@ -182,6 +183,7 @@ func most() func() int {
 }
 
 func TestATreeOf25000LevelsTakesFewDescriptors(t *testing.T) {
+	testall.Only(t)
 	long := strings.Repeat("n", 254)
 	for what, name := range map[string]func(int) string{
 		"short":    func(int) string { return "d" },
@@ -222,6 +224,7 @@ func TestATreeOf25000LevelsTakesFewDescriptors(t *testing.T) {
 
 // TestDepthCostsTimeInProportion compares the CPU time of trees of which one is eight times as deep, in memory.
 func TestDepthCostsTimeInProportion(t *testing.T) {
+	testall.Only(t)
 	memory := inMemory(t)
 	spent := func() time.Duration {
 		var used unix.Rusage

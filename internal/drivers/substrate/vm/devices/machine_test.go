@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"muster/internal/kit/testall"
 )
 
 // insideMark tells the test program that it is the first process of a QEMU machine; see inside_test.go.
@@ -28,9 +30,7 @@ const secret = "a tenant's secret "
 // TestAQEMUHypervisorDividesGivesAndTakesBack boots a machine with an IOMMU and an NVMe controller with SR-IOV, and moves
 // its functions by the driver that the product has, on a real kernel.
 func TestAQEMUHypervisorDividesGivesAndTakesBack(t *testing.T) {
-	if testing.Short() {
-		t.Skip("boots a machine, which takes seconds")
-	}
+	testall.Only(t)
 	m := newMachine(t)
 	for _, name := range []string{"one", "two", "whole"} {
 		m.disk(name)

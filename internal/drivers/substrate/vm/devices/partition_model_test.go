@@ -13,6 +13,7 @@ import (
 	"muster/internal/drivers/substrate/vm/devices/fake"
 	"muster/internal/fabric"
 	"muster/internal/inventory"
+	"muster/internal/kit/testall"
 )
 
 // sharing is a host whose guests share one port's table: the subnet manager writes it, the controller says in which order things
@@ -292,6 +293,7 @@ func (m *sharing) settle(t *rapid.T) {
 }
 
 func TestNoGuestThatRunsSeesAnothersPartitionWhateverFails(t *testing.T) {
+	testall.Only(t)
 	ran := 0
 	rapid.Check(t, func(t *rapid.T) {
 		m := newSharing(t)
