@@ -2,15 +2,19 @@ package noded
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"muster/internal/drivers/scheduler"
 	"muster/internal/kit/testall"
 	"muster/internal/noded/protocol"
 )
@@ -125,6 +129,11 @@ func TestTasksRunOnARealCluster(t *testing.T) {
 	early := task("early", "echo early >>~/early")
 	give(on)
 	f.until(t, "a task that runs", func() bool { return f.task("on").Stage == protocol.TaskRuns })
+	began := f.task("on").Began
+	f.until(t, "Slurm has saved that it runs, which takes some seconds", func() bool {
+		saved, err := os.Stat(filepath.Join(r.dir, "head/root", protocol.StateDir, "slurmctld/job_state"))
+		return err == nil && saved.ModTime().After(began)
+	})
 	r.reboot(t, head, 2)
 	give(on, early)
 	if s := ends("early"); s.Outcome != protocol.TaskLost || s.Exit != nil {
@@ -157,6 +166,44 @@ func TestTasksRunOnARealCluster(t *testing.T) {
 		roots, err3 := filepath.Glob(filepath.Join(r.dir, "head", protocol.RunDir, "tasks/*"))
 		return errors.Join(err, err2, err3) == nil && len(left)+len(records)+len(roots) == 0
 	})
+}
+
+// A scheduler that died seconds after a job began knows nothing of it, but its script may run until its node registers again.
+func TestAScriptThatStillRunsIsNotLost(t *testing.T) {
+	for name, c := range map[string]struct {
+		exit    time.Duration // when the script leaves its exit status; 0: never
+		outcome protocol.TaskOutcome
+		takes   time.Duration
+	}{
+		"it ends":                   {20 * time.Second, protocol.TaskFailed, 21 * time.Second},
+		"it was ended with its job": {0, protocol.TaskLost, taskOrphaned + 2*time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &taskDuty{disk: disk{root: t.TempDir()}, console: &console{out: io.Discard}, reporter: newReporter(1, nil)}
+				files := taskFiles{disk: d.disk, id: "t1"}.of(protocol.User{Name: "alice", UID: os.Getuid()})
+				must(t, os.MkdirAll(d.disk.path(files.dir()), 0o700))
+				r := &taskRun{duty: d, files: files, runner: forgetful{}, record: taskRecord{Job: "9"},
+					task: protocol.Task{ID: "t1", Limit: time.Hour}}
+				if c.exit > 0 {
+					time.AfterFunc(c.exit, func() { must(t, os.WriteFile(d.disk.path(files.path("exit")), []byte("4\n"), 0o600)) })
+				}
+				asked := time.Now()
+				r.follow(t.Context())
+				if took := time.Since(asked); r.state.Outcome != c.outcome || took < c.exit || took > c.takes ||
+					(r.state.Exit != nil) != (c.exit > 0) {
+					t.Errorf("after %v: %+v", took, r.state)
+				}
+			})
+		})
+	}
+}
+
+// forgetful is a scheduler that knows no job.
+type forgetful struct{ scheduler.Runner }
+
+func (forgetful) Follow(context.Context, string) (scheduler.JobState, error) {
+	return scheduler.JobState{Forgotten: true}, nil
 }
 
 // hooksRun has a head run its image's program, as root: what it is, and what users see of it.
