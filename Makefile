@@ -51,11 +51,11 @@ unit: ## the tests of `make test` that need no image
 	@MUSTER_TEST_IMAGE= MUSTER_TEST_IMAGES=/nonexistent $(GO) tool gotestsum --format pkgname-and-test-fails -- -short ./...
 
 # tests runs the tests by scripts/test.sh, built with $(1), with $(2). First it compiles them: the runs of packages would do that twice,
-# as they begin together. `make lint` has vetted.
+# as they begin together. `make lint` has vetted. Results are not cached: tests depend on programs and images, of which Go knows nothing.
 define tests
 	@$(GO) list -export -test -deps $(1) ./... >/dev/null
 	@set -o pipefail; GO=$(GO) $(GO) tool gotestsum --format pkgname-and-test-fails --jsonfile build/test.json \
-		--raw-command -- scripts/test.sh $(1) $(2) -vet=off | scripts/left.sh build/test.json
+		--raw-command -- scripts/test.sh $(1) $(2) -count 1 -vet=off | scripts/left.sh build/test.json
 endef
 
 # As the binary is built, so that nothing is compiled for them alone.

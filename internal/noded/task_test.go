@@ -186,7 +186,8 @@ func TestAScriptThatStillRunsIsNotLost(t *testing.T) {
 				r := &taskRun{duty: d, files: files, runner: forgetful{}, record: taskRecord{Job: "9"},
 					task: protocol.Task{ID: "t1", Limit: time.Hour}}
 				if c.exit > 0 {
-					time.AfterFunc(c.exit, func() { must(t, os.WriteFile(d.disk.path(files.path("exit")), []byte("4\n"), 0o600)) })
+					left := d.disk.path(files.path("exit"))
+					time.AfterFunc(c.exit, func() { must(t, os.WriteFile(left, []byte("4\n"), 0o600)) })
 				}
 				asked := time.Now()
 				r.follow(t.Context())
