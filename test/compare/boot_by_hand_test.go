@@ -2,16 +2,16 @@ package compare_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,38 +31,35 @@ type byHand struct {
 	qemu    []string // the rack's own command
 }
 
-// learn boots the machine once as a node, to do by hand exactly the same.
-func (y testbed) learn(t *testing.T, file string) *byHand {
+// learn boots the machine once as a node, to do by hand exactly the same. The controller tells a machine's plan to the machine
+// alone, so it is read from the frames that go out of the switch at the machine's port. It returns how many seconds ours took.
+func (y testbed) learn(t *testing.T, file string) (*byHand, float64) {
 	t.Helper()
 	dir := y.Data + "-rack"
-	planned := make(chan protocol.Plan, 1)
-	h := &byHand{bench: newBench(t), mac: rack.Shape{Machines: 1, NICs: 1}.Plan()[0].MACs[0]}
-	go func() { planned <- awaitPlan(t.Context(), rack.Network(dir, "rack").Namespace, h.mac) }()
-	y.create(file)
+	machine := rack.Shape{Machines: 1, NICs: 1}.Plan()[0]
+	h := &byHand{bench: newBench(t), mac: machine.MACs[0]}
+	const answers = "tcp src port 8069 and tcp[(tcp[12] & 0xf0) >> 2 : 4] = 0x48545450" // frames that begin with HTTP
+	port := command(t, "nsenter", "--net="+rack.Network(dir, "rack").Namespace, "tcpdump", "-lAi", machine.Ports[0], answers)
+	var heard, said bytes.Buffer
+	port.Stdout, port.Stderr = &heard, &said
+	if err := port.Start(); err != nil {
+		t.Fatal(err)
+	}
+	took := y.create(file)
+	if err := errors.Join(port.Process.Signal(syscall.SIGTERM), port.Wait()); err != nil {
+		t.Fatalf("tcpdump: %v\n%s", err, said.String())
+	}
+	const begins = `{"root":`
+	_, text, _ := strings.Cut(heard.String(), begins)
+	var plan protocol.Plan
+	if err := json.NewDecoder(strings.NewReader(begins + text)).Decode(&plan); err != nil {
+		t.Fatalf("the machine was sent no plan in one frame: %v\n%.2000s", err, heard.String())
+	}
 	line := y.Run("ssh", "boot", "--", "srun", "-w", "n1", "cat", "/proc/cmdline")
 	h.qemu = h.takeCommand(dir)
-	h.lay(y, <-planned, strings.TrimSpace(line))
+	h.lay(y, plan, strings.TrimSpace(line))
 	y.Run("delete", "boot", "--wait", "--timeout", "5m")
-	return h
-}
-
-// awaitPlan asks for a machine's plan as its first stage does, until there is one.
-func awaitPlan(ctx context.Context, namespace, mac string) (plan protocol.Plan) {
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return netns.Dial(ctx, namespace, network, address)
-		}}}
-	for plan.Root.Digest == "" && ctx.Err() == nil {
-		response, err := client.Get("http://10.78.0.1:8069" + protocol.PlanPath + "?mac=" + mac)
-		if err == nil {
-			if response.StatusCode == http.StatusOK {
-				_ = json.NewDecoder(response.Body).Decode(&plan)
-			}
-			response.Body.Close()
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
-	return plan
+	return h, took
 }
 
 // takeCommand is the command line of the rack's machine that runs, with files of our own: its console, its disk, its tap.

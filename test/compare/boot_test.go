@@ -2,38 +2,30 @@ package compare_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
 // TestCompareBoot measures how long a machine that is off takes to become a node: with us from the command to its agent's
 // arrival, by hand from the start of the same QEMU machine, with the same files, to the agent's first word.
 func TestCompareBoot(t *testing.T) {
-	if os.Getenv("MUSTER_COMPARE") == "" {
-		t.Skip("nothing is compared: `make compare` does, on a quiet machine")
-	}
-	const runs = 3
-	results, r := &table{}, newTestbed(t)
+	testall.Only(t)
+	r := newTestbed(t)
 	file := r.File("boot.yaml", "name: boot\nisolation: metal\nnodes: 1\n")
-	hand := r.learn(t, file)
-	var ours, theirs samples
-	for range runs {
-		ours = append(ours, r.create(file).Seconds())
+	hand, took := r.learn(t, file)
+	ours, theirs := samples{took}, samples{hand.boot()}
+	for len(ours) < size.boots {
+		ours = append(ours, r.create(file))
 		r.Run("delete", "boot", "--wait", "--timeout", "5m")
 		theirs = append(theirs, hand.boot())
 		fmt.Printf("create to agent %.2f s, by hand %.2f s\n", ours[len(ours)-1], theirs[len(theirs)-1])
 	}
-	results.add(row{what: "boot overhead, create to agent", unit: "s", peer: "by hand", ours: ours, theirs: theirs,
+	results.add(t, row{what: "boot overhead, create to agent", unit: "s", peer: "by hand", ours: ours, theirs: theirs,
 		bound: "at most 1.15"})
-	path := filepath.Join(rig.Root(t), "build", "compare-boot.md")
-	if err := os.WriteFile(path, []byte(results.markdown()), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	fmt.Printf("the table is in %s\n", path)
 }
 
 const bootSite = `
@@ -67,8 +59,8 @@ func newTestbed(t *testing.T) testbed {
 	return testbed{r, image}
 }
 
-// create makes the cluster and says how long its machine took.
-func (y testbed) create(file string) time.Duration {
+// create makes the cluster and says how many seconds its machine took.
+func (y testbed) create(file string) float64 {
 	y.Helper()
 	begin := time.Now()
 	y.Run("create", "-f", file, "--wait", "--timeout", "5m")
@@ -86,7 +78,7 @@ func (y testbed) create(file string) time.Duration {
 		took := e.At.Sub(begin)
 		y.Logf("%6.2f s  %s", took.Seconds(), e.Text) // where the time goes
 		if e.Text == "its agent is here" {
-			return took
+			return took.Seconds()
 		}
 	}
 	y.Fatal("no event says that the agent has come")

@@ -1,13 +1,13 @@
 // Package compare_test puts Muster's figures beside those of the bare programs on the same work, in one run: `make
-// compare`. Figures are medians with their range; what counts is the ratio.
+// compare`. Figures are medians with their range; what counts is the ratio. Elsewhere each comparison runs at its smallest.
 package compare_test
 
 import (
 	"bufio"
 	"errors"
 	"fmt"
+	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
@@ -26,7 +27,7 @@ func (s samples) median() float64 {
 	sorted := slices.Sorted(slices.Values(s))
 	n := len(sorted)
 	if n == 0 {
-		return 0
+		return math.NaN()
 	}
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
@@ -44,7 +45,22 @@ type row struct {
 
 type table struct{ rows []row }
 
-func (t *table) add(r row) {
+// results are the rows of all comparisons.
+var results table
+
+// add takes a row. One that has no value on either side has measured nothing, and is a failure.
+func (t *table) add(tb testing.TB, r row) {
+	tb.Helper()
+	none := func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) || v <= 0 }
+	for _, side := range []struct {
+		who string
+		samples
+	}{{"muster", r.ours}, {r.peer, r.theirs}} {
+		if len(side.samples) == 0 || slices.ContainsFunc(side.samples, none) {
+			tb.Errorf("%s: a figure of %s is no value: %v", r.what, side.who, []float64(side.samples))
+			return
+		}
+	}
 	t.rows = append(t.rows, r)
 	fmt.Printf("%-34s %8s   muster %-24s %s %-24s ratio %.3f   %s\n", r.what, r.unit, r.ours, r.peer, r.theirs,
 		r.ours.median()/r.theirs.median(), r.bound)
@@ -77,7 +93,7 @@ func number(t *testing.T, name, output string) float64 {
 // script runs one of the baseline's scripts on the same image.
 func script(t *testing.T, image, work, name string, args ...string) string {
 	t.Helper()
-	c := exec.Command(filepath.Join(rig.Root(t), "test/baseline", name), args...)
+	c := command(t, append([]string{filepath.Join(rig.Root(t), "test/baseline", name)}, args...)...)
 	// Nothing of this environment may reach the programs, as nothing of it reaches a node: a variable like
 	// OPENBLAS_CORETYPE makes another program of the same file.
 	c.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/"}, "IMAGE="+filepath.Join(image, "root.squashfs"), "WORK="+work)
@@ -89,29 +105,25 @@ func script(t *testing.T, image, work, name string, args ...string) string {
 }
 
 func TestCompare(t *testing.T) {
-	if os.Getenv("MUSTER_COMPARE") == "" {
-		t.Skip("nothing is compared: `make compare` does, on a quiet machine")
-	}
-	image, results := rig.Image(t), &table{}
+	testall.Only(t)
+	image := rig.Image(t)
 	r := rig.New(t, "")
 	watch := rig.WatchPrograms(t)
 	controller := r.Start()
-	r.Run("machines", "add", "--local", "51", "--wait")
-	for _, c := range []struct{ nodes, runs int }{{3, 7}, {50, 3}} {
-		start(t, r, controller, watch, results, image, c.nodes, c.runs)
+	most := 0
+	for _, s := range size.starts {
+		most = max(most, s.nodes)
 	}
-	overhead(t, r, results, image)
-
-	path := filepath.Join(rig.Root(t), "build", "compare.md")
-	if err := os.WriteFile(path, []byte(results.markdown()), 0o644); err != nil {
-		t.Fatal(err)
+	r.Run("machines", "add", "--local", strconv.Itoa(most+1), "--wait")
+	for _, s := range size.starts {
+		start(t, r, controller, watch, image, s.nodes, s.runs)
 	}
-	fmt.Printf("the table is in %s\n", path)
+	overhead(t, r, image)
 }
 
 // start measures from the command to all nodes idle in Slurm, ours and by hand in turn: how long it takes, the time of
 // processors, and programs started.
-func start(t *testing.T, r *rig.Rig, c *rig.Controller, watch *rig.Programs, results *table, image string, nodes, runs int) {
+func start(t *testing.T, r *rig.Rig, c *rig.Controller, watch *rig.Programs, image string, nodes, runs int) {
 	file := r.File("start.yaml", fmt.Sprintf("name: start\nnodes: %d\n", nodes))
 	var ours, theirs cost
 	for range runs {
@@ -129,9 +141,11 @@ func start(t *testing.T, r *rig.Rig, c *rig.Controller, watch *rig.Programs, res
 		r.Run("delete", "start", "--wait")
 	}
 	what := fmt.Sprintf("cluster start, 1 + %d", nodes)
-	results.add(row{what: what, unit: "s", peer: "by hand", ours: ours.seconds, theirs: theirs.seconds, bound: "at most 1.3"})
-	results.add(row{what: what + ", CPU", unit: "s", peer: "by hand", ours: ours.cpu, theirs: theirs.cpu, bound: "at most 1.3"})
-	results.add(row{what: what + ", programs", unit: "", peer: "by hand", ours: ours.programs, theirs: theirs.programs})
+	results.add(t, row{what: what, unit: "s", peer: "by hand", ours: ours.seconds, theirs: theirs.seconds,
+		bound: "at most 1.3"})
+	results.add(t, row{what: what + ", CPU", unit: "s", peer: "by hand", ours: ours.cpu, theirs: theirs.cpu,
+		bound: "at most 1.3"})
+	results.add(t, row{what: what + ", programs", unit: "", peer: "by hand", ours: ours.programs, theirs: theirs.programs})
 	fmt.Printf("programs of the last start: muster %v\n                            by hand %v\n", ours.last, theirs.last)
 }
 
@@ -153,7 +167,7 @@ func (c *cost) add(seconds, cpu float64, programs map[string]int) {
 // startByHand is one start by hand, measured when its nodes are idle.
 func startByHand(t *testing.T, watch *rig.Programs, image string, nodes int) (seconds, cpu float64, programs map[string]int) {
 	t.Helper()
-	c := exec.Command(filepath.Join(rig.Root(t), "test/baseline/by-hand.sh"), strconv.Itoa(nodes))
+	c := command(t, filepath.Join(rig.Root(t), "test/baseline/by-hand.sh"), strconv.Itoa(nodes))
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "HOLD=1", "IMAGE=" + filepath.Join(image, "root.squashfs"),
 		"WORK=" + t.TempDir()}
 	c.Stderr = os.Stderr
@@ -185,18 +199,18 @@ func startByHand(t *testing.T, watch *rig.Programs, image string, nodes int) (se
 }
 
 // overhead measures a program on a node and on the bare host in turn: the same file of the same image.
-func overhead(t *testing.T, r *rig.Rig, results *table, image string) {
+func overhead(t *testing.T, r *rig.Rig, image string) {
 	r.Run("create", "-f", r.File("native.yaml", "name: native\nnodes: 1\n"), "--wait")
 	for _, c := range []struct{ what, unit, name, command string }{
 		{"native overhead, HPL N=3000", "GFLOP/s", "hpl_gflops", "hpl 3000"},
 		{"native overhead, STREAM triad", "GB/s", "triad_gbs", "stream-triad"},
 	} {
 		var ours, theirs samples
-		for range 9 {
+		for range size.programs {
 			theirs = append(theirs, number(t, c.name, script(t, image, t.TempDir(), "native.sh", strings.Fields(c.command)...)))
 			ours = append(ours, number(t, c.name, r.Run("ssh", "native", "--", "srun", "-N1", "-n1", c.command)))
 		}
-		results.add(row{what: c.what, unit: c.unit, peer: "host", ours: ours, theirs: theirs, bound: "at least 0.97"})
+		results.add(t, row{what: c.what, unit: c.unit, peer: "host", ours: ours, theirs: theirs, bound: "at least 0.97"})
 	}
 	r.Run("delete", "native", "--wait")
 }

@@ -7,22 +7,20 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"muster/internal/kit/netns"
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
-// What is carried: one large file, and a tree of many small ones, as large as those of the table that this is to beat.
+// What is carried beside one large file: a tree of many small ones, as large as those of the table that this is to beat.
 const (
-	bulkBytes  = 442 << 20
-	treeFiles  = 5000
-	treeBytes  = 41 << 20
-	treeFolder = 50 // files in each
+	treeBytes  = 41 << 20 / 5000 // of each file
+	treeFolder = 50              // files in each
 )
 
 // The addresses of a cluster's head and first node, inside its own network.
@@ -81,9 +79,7 @@ type roads struct {
 // newRoads makes a cluster and all ways to its head. For the ways beside ours the client runs in the cluster's own
 // network, which no user's does.
 func newRoads(t *testing.T) roads {
-	if os.Getenv("MUSTER_COMPARE") == "" {
-		t.Skip("nothing is compared: `make compare` does, on a quiet machine")
-	}
+	t.Helper()
 	r := rig.New(t, "")
 	r.Flags = []string{"--ssh", "127.0.0.1:0"}
 	r.Start()
@@ -107,7 +103,7 @@ func (r roads) run(w way, argv ...string) time.Duration {
 	r.t.Helper()
 	argv = append(append([]string{}, w.prefix...), argv...)
 	begin := time.Now()
-	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+	if out, err := command(r.t, argv...).CombinedOutput(); err != nil {
 		r.t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
 	}
 	return time.Since(begin)
@@ -134,56 +130,42 @@ func inTurns(runs int, each func(w way) float64, ways ...way) map[string]samples
 
 // TestCompareGatewayBulk sends one large file, and enters to do nothing.
 func TestCompareGatewayBulk(t *testing.T) {
-	r, results := newRoads(t), &table{}
-	bulk := bulkFile(t)
+	testall.Only(t)
+	r, bulk := newRoads(t), bulkFile(t)
 	for _, c := range carriers() {
 		carry := r.carry(c, bulk)
-		large := inTurns(5, func(w way) float64 { return bulkBytes / 1e6 / carry(w) }, r.gateway, r.proxyJump, r.straight)
-		results.add(row{what: "gateway, one file of 442 MB, " + c.name, unit: "MB/s", peer: "ProxyJump", ours: large["gateway"],
-			theirs: large["ProxyJump"], bound: "at least 0.9"})
-		results.add(row{what: "the same", unit: "MB/s", peer: "straight", ours: large["gateway"], theirs: large["straight"],
-			bound: ""})
+		large := inTurns(size.bulks, func(w way) float64 { return float64(size.bulk) / 1e6 / carry(w) }, r.gateway, r.proxyJump,
+			r.straight)
+		results.add(t, row{what: fmt.Sprintf("gateway, one file of %d MiB, %s", size.bulk>>20, c.name), unit: "MB/s",
+			peer: "ProxyJump", ours: large["gateway"], theirs: large["ProxyJump"], bound: "at least 0.9"})
+		results.add(t, row{what: "the same", unit: "MB/s", peer: "straight", ours: large["gateway"], theirs: large["straight"]})
 	}
-	login := inTurns(15, func(w way) float64 {
+	login := inTurns(size.logins, func(w way) float64 {
 		argv := []string{"ssh", "-F", r.config, w.host, "true"}
 		if w.jump != "" {
 			argv = []string{"ssh", "-F", r.config, "-J", w.jump, w.host, "true"}
 		}
 		return float64(r.run(w, argv...).Milliseconds())
 	}, r.gateway, r.straight, r.proxyJump)
-	results.add(row{what: "gateway, ssh … true", unit: "ms", peer: "straight", ours: login["gateway"], theirs: login["straight"],
-		bound: ""})
-	results.add(row{what: "the same", unit: "ms", peer: "ProxyJump", ours: login["gateway"], theirs: login["ProxyJump"],
-		bound: ""})
-	keep(t, results, "compare-gateway-bulk.md")
+	results.add(t, row{what: "gateway, ssh … true", unit: "ms", peer: "straight", ours: login["gateway"],
+		theirs: login["straight"]})
+	results.add(t, row{what: "the same", unit: "ms", peer: "ProxyJump", ours: login["gateway"], theirs: login["ProxyJump"]})
 }
 
 // TestCompareGatewayTree sends many small files. Each waits for answers, so what counts is the time of a message there and
 // back. What a relay costs at the least is seen on one that only hands bytes on, without looking at them.
 func TestCompareGatewayTree(t *testing.T) {
-	r, results := newRoads(t), &table{}
-	tree := treeOf(t)
+	testall.Only(t)
+	r, tree := newRoads(t), treeOf(t)
 	for _, c := range carriers() {
-		small := inTurns(7, r.carry(c, tree), r.gateway, r.straight, r.plainRelay)
-		results.add(row{what: "gateway, 5,000 files, " + c.name, unit: "s", peer: "straight", ours: small["gateway"],
-			theirs: small["straight"], bound: "at most 1.10"})
-		results.add(row{what: "the same", unit: "s", peer: "a plain relay", ours: small["gateway"], theirs: small["plain relay"],
-			bound: ""})
+		small := inTurns(size.trees, r.carry(c, tree), r.gateway, r.straight, r.plainRelay)
+		results.add(t, row{what: fmt.Sprintf("gateway, %d files, %s", size.treeFiles, c.name), unit: "s", peer: "straight",
+			ours: small["gateway"], theirs: small["straight"], bound: "at most 1.10"})
+		results.add(t, row{what: "the same", unit: "s", peer: "a plain relay", ours: small["gateway"],
+			theirs: small["plain relay"]})
 		far := inTurns(1, r.carry(c, tree), r.proxyJump)
-		results.add(row{what: "the same", unit: "s", peer: "ProxyJump", ours: small["gateway"], theirs: far["ProxyJump"],
-			bound: ""})
+		results.add(t, row{what: "the same", unit: "s", peer: "ProxyJump", ours: small["gateway"], theirs: far["ProxyJump"]})
 	}
-	keep(t, results, "compare-gateway-tree.md")
-}
-
-// keep writes a table beside what is built.
-func keep(t *testing.T, results *table, name string) {
-	t.Helper()
-	path := filepath.Join(rig.Root(t), "build", name)
-	if err := os.WriteFile(path, []byte(results.markdown()), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	fmt.Printf("the table is in %s\n", path)
 }
 
 // plainRelay hands bytes on to the head's sshd; it returns where. It dials as the gateway does: in the cluster's network.
@@ -244,7 +226,7 @@ func randomBytes(n int) []byte {
 func bulkFile(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "bulk")
-	if err := os.WriteFile(path, randomBytes(bulkBytes), 0o600); err != nil {
+	if err := os.WriteFile(path, randomBytes(size.bulk), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -253,14 +235,13 @@ func bulkFile(t *testing.T) string {
 // treeOf is many small files in folders.
 func treeOf(t *testing.T) string {
 	t.Helper()
-	tree, content := filepath.Join(t.TempDir(), "tree"), randomBytes(treeBytes)
-	for i := range treeFiles {
+	tree := filepath.Join(t.TempDir(), "tree")
+	for i := range size.treeFiles {
 		folder := filepath.Join(tree, fmt.Sprintf("d%03d", i/treeFolder))
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		const size = treeBytes / treeFiles
-		if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("f%04d", i)), content[i*size:(i+1)*size], 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("f%04d", i)), randomBytes(treeBytes), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -273,7 +254,7 @@ func clientConfig(r *rig.Rig, relayHost, relayPort string) string {
 	r.Helper()
 	dir := r.TempDir()
 	key := filepath.Join(dir, "id")
-	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
+	if out, err := command(r, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
 		r.Fatalf("ssh-keygen: %v %s", err, out)
 	}
 	r.Run("keys", "add", key+".pub")
@@ -289,7 +270,7 @@ func clientConfig(r *rig.Rig, relayHost, relayPort string) string {
 		r.Fatal(err)
 	}
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) { // until the nodes know the key
-		out, err := exec.Command("ssh", "-F", config, "-J", "gw", "head.cfd", "true").CombinedOutput()
+		out, err := command(r, "ssh", "-F", config, "-J", "gw", "head.cfd", "true").CombinedOutput()
 		if err == nil {
 			return config
 		}

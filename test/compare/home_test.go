@@ -18,18 +18,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/kit/netns"
+	"muster/internal/kit/testall"
 	"muster/test/nfsclient"
 	"muster/test/rig"
 )
 
-// What is done to files, here and there: one large one in records of a mebibyte, as IOR does it, and many small ones, as
-// compilers do.
-const (
-	homeRecord  = 1 << 20
-	homeRecords = 256
-	homeFiles   = 2000
-	homeRounds  = 7
-)
+// homeRecord is in how large pieces one large file is written and read, as IOR does it; beside it there are many small ones, as
+// compilers make them.
+const homeRecord = 1 << 20
 
 // homeWork is what one round of work took: MB/s of the large file, operations a second of the small ones.
 type homeWork struct{ write, read, create, look, remove float64 }
@@ -38,22 +34,23 @@ var homeRows = []struct {
 	what, unit string
 	of         func(homeWork) float64
 }{
-	{"write 256 MiB, with fsync", "MB/s", func(w homeWork) float64 { return w.write }},
+	{fmt.Sprintf("write %d MiB, with fsync", size.records), "MB/s", func(w homeWork) float64 { return w.write }},
 	{"read them", "MB/s", func(w homeWork) float64 { return w.read }},
-	{"make 2000 files", "1/s", func(w homeWork) float64 { return w.create }},
+	{fmt.Sprintf("make %d files", size.files), "1/s", func(w homeWork) float64 { return w.create }},
 	{"look at them", "1/s", func(w homeWork) float64 { return w.look }},
 	{"remove them", "1/s", func(w homeWork) float64 { return w.remove }},
 }
 
 // timeHome times the steps of a round.
 func timeHome(write, read, create, look, remove func() error) (w homeWork, err error) {
+	large, small := float64(homeRecord*size.records)/1e6, float64(size.files)
 	for _, step := range []struct {
 		amount float64
 		into   *float64
 		do     func() error
 	}{
-		{homeRecord * homeRecords / 1e6, &w.write, write}, {homeRecord * homeRecords / 1e6, &w.read, read},
-		{homeFiles, &w.create, create}, {homeFiles, &w.look, look}, {homeFiles, &w.remove, remove},
+		{large, &w.write, write}, {large, &w.read, read},
+		{small, &w.create, create}, {small, &w.look, look}, {small, &w.remove, remove},
 	} {
 		begin := time.Now()
 		if err := step.do(); err != nil {
@@ -71,7 +68,7 @@ func workInFolder(dir string) (homeWork, error) {
 	name := func(i int) string { return filepath.Join(dir, fmt.Sprintf("small%d", i)) }
 	each := func(do func(string) error) func() error {
 		return func() (err error) {
-			for i := range homeFiles {
+			for i := range size.files {
 				err = errors.Join(err, do(name(i)))
 			}
 			return err
@@ -80,7 +77,7 @@ func workInFolder(dir string) (homeWork, error) {
 	return timeHome(
 		func() error {
 			f, err := os.Create(large)
-			for i := 0; i < homeRecords && err == nil; i++ {
+			for i := 0; i < size.records && err == nil; i++ {
 				_, err = f.Write(record)
 			}
 			if err == nil {
@@ -110,7 +107,7 @@ func workOverNFS(c *nfsclient.Client, dir nfsclient.Handle) (homeWork, error) {
 	record := bytes.Repeat([]byte("muster"), homeRecord/6+1)[:homeRecord]
 	each := func(do func(string) error) func() error {
 		return func() (err error) {
-			for i := range homeFiles {
+			for i := range size.files {
 				err = errors.Join(err, do(fmt.Sprintf("small%d", i)))
 			}
 			return err
@@ -122,13 +119,13 @@ func workOverNFS(c *nfsclient.Client, dir nfsclient.Handle) (homeWork, error) {
 	}
 	w, err := timeHome(
 		func() (err error) {
-			for i := 0; i < homeRecords && err == nil; i++ {
+			for i := 0; i < size.records && err == nil; i++ {
 				err = c.Stream(h, state, uint64(i*homeRecord), record)
 			}
 			return errors.Join(err, c.Commit(h))
 		},
 		func() (err error) {
-			for i := 0; i < homeRecords && err == nil; i++ {
+			for i := 0; i < size.records && err == nil; i++ {
 				_, err = c.ReadOpen(h, state, uint64(i*homeRecord), homeRecord)
 			}
 			return err
@@ -149,27 +146,20 @@ func workOverNFS(c *nfsclient.Client, dir nfsclient.Handle) (homeWork, error) {
 // TestCompareHome puts /home beside a plain folder of the same disk: on a node of this host by itself, and for machines and
 // guests as the head serves it, beside nfs-ganesha as it comes, which serves that folder to everybody.
 func TestCompareHome(t *testing.T) {
-	if os.Getenv("MUSTER_COMPARE") == "" {
-		t.Skip("nothing is compared: `make compare` does, on a quiet machine")
-	}
-	r, results := rig.New(t, ""), &table{}
+	testall.Only(t)
+	r := rig.New(t, "")
 	r.Flags = []string{"--local-hypervisor"}
 	r.Start()
 	r.Run("machines", "add", "--local", "3", "--memory", "8GiB", "--wait")
 	plain := t.TempDir()
-	compareHomeHere(r, results, plain)
-	compareHomeServed(r, results, plain)
-	path := filepath.Join(rig.Root(t), "build", "compare-home.md")
-	if err := os.WriteFile(path, []byte(results.markdown()), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	fmt.Printf("the table is in %s\n", path)
+	compareHomeHere(r, plain)
+	compareHomeServed(r, plain)
 }
 
 // compareHome runs rounds of ours and theirs in turn.
-func (t *table) compareHome(r *rig.Rig, where, peer string, ours, theirs func() (homeWork, error)) {
+func compareHome(r *rig.Rig, where, peer string, ours, theirs func() (homeWork, error)) {
 	var here, there []homeWork
-	for range homeRounds {
+	for range size.rounds {
 		for _, side := range []struct {
 			do   func() (homeWork, error)
 			into *[]homeWork
@@ -186,12 +176,12 @@ func (t *table) compareHome(r *rig.Rig, where, peer string, ours, theirs func() 
 		for i := range here {
 			a, b = append(a, c.of(here[i])), append(b, c.of(there[i]))
 		}
-		t.add(row{what: where + ": " + c.what, unit: c.unit, peer: peer, ours: a, theirs: b, bound: "at least 0.97"})
+		results.add(r, row{what: where + ": " + c.what, unit: c.unit, peer: peer, ours: a, theirs: b, bound: "at least 0.97"})
 	}
 }
 
 // compareHomeHere works in /home of a node by a program that runs there, and by the same program on the host.
-func compareHomeHere(r *rig.Rig, results *table, plain string) {
+func compareHomeHere(r *rig.Rig, plain string) {
 	r.Run("create", "-f", r.File("home.yaml", "name: home\nnodes: 1\n"), "--wait")
 	program, err := os.Executable()
 	if err != nil {
@@ -213,13 +203,14 @@ func compareHomeHere(r *rig.Rig, results *table, plain string) {
 		_, err = fmt.Sscanln(out, &w.write, &w.read, &w.create, &w.look, &w.remove)
 		return w, err
 	}
-	results.compareHome(r, "/home of a node here", "folder",
+	compareHome(r, "/home of a node here", "folder",
 		func() (homeWork, error) {
-			return work(r.Run("ssh", "home", "--", "env", homeVariable+"=.", "/home/work"))
+			return work(r.Run("ssh", "home", "--", "env", wholeVariable+"="+os.Getenv(wholeVariable), homeVariable+"=.",
+				"/home/work"))
 		},
 		func() (homeWork, error) {
-			c := exec.Command(put)
-			c.Env = []string{homeVariable + "=" + plain}
+			c := command(r, put)
+			c.Env = []string{wholeVariable + "=" + os.Getenv(wholeVariable), homeVariable + "=" + plain}
 			out, err := c.Output()
 			if err != nil {
 				return homeWork{}, err
@@ -233,7 +224,7 @@ func compareHomeHere(r *rig.Rig, results *table, plain string) {
 const homeVariable = "MUSTER_COMPARE_WORK"
 
 // compareHomeServed asks the head of a cluster with a guest, with the guest's address, and a server as Debian brings it.
-func compareHomeServed(r *rig.Rig, results *table, plain string) {
+func compareHomeServed(r *rig.Rig, plain string) {
 	r.Run("create", "-f", r.File("served.yaml", "name: served\nisolation: vm\nnodes: 1\n"))
 	var c struct {
 		ID    string
@@ -245,7 +236,7 @@ func compareHomeServed(r *rig.Rig, results *table, plain string) {
 			return n.Name == "head" && n.Phase == "ready"
 		})
 	})
-	r.Eventually(10*time.Minute, "the guest is idle", func() bool {
+	r.Eventually(5*time.Minute, "the guest is idle", func() bool {
 		r.Get(&c, "get", "served")
 		return !slices.ContainsFunc(c.Nodes, func(n struct{ Name, Phase, Address string }) bool { return n.Phase != "ready" })
 	})
@@ -306,17 +297,19 @@ func compareHomeServed(r *rig.Rig, results *table, plain string) {
 		}
 		return func() (homeWork, error) { return workOverNFS(client, dir) }
 	}
-	results.compareHome(r, "/home by NFS", "ganesha", round(ours), round(bare))
+	compareHome(r, "/home by NFS", "ganesha", round(ours), round(bare))
 	r.Run("delete", "served", "--wait")
 }
 
 // bareServer runs the image's nfs-ganesha in the head's network, for a folder.
 func bareServer(r *rig.Rig, server netip.AddrPort, folder string) {
 	dir, head := r.TempDir(), r.Node("served", "head")
-	config := fmt.Sprintf(`NFS_CORE_PARAM { Protocols = 4; NFS_Port = %d; Bind_addr = %s; Enable_NLM = false; Enable_RQUOTA = false; }
+	config := fmt.Sprintf(`NFS_CORE_PARAM { Protocols = 4; NFS_Port = %d; Bind_addr = %s;
+	Enable_NLM = false; Enable_RQUOTA = false; }
 NFS_KRB5 { Active_krb5 = false; }
 NFSV4 { Minor_Versions = 0, 1, 2; Graceless = true; RecoveryBackend = fs; Only_Numeric_Owners = true; }
-EXPORT { Export_Id = 1; Path = /home; Pseudo = /home; Protocols = 4; Transports = TCP; Access_Type = RW; Squash = Root_Squash; SecType = sys; FSAL { Name = VFS; } }
+EXPORT { Export_Id = 1; Path = /home; Pseudo = /home; Protocols = 4; Transports = TCP;
+	Access_Type = RW; Squash = Root_Squash; SecType = sys; FSAL { Name = VFS; } }
 LOG { Default_Log_Level = WARN; }
 `, server.Port(), server.Addr())
 	if err := os.WriteFile(filepath.Join(dir, "bare.conf"), []byte(config), 0o644); err != nil {
@@ -324,7 +317,8 @@ LOG { Default_Log_Level = WARN; }
 	}
 	script := fmt.Sprintf(`set -e; cd %s; mkdir image up work root; mount -o loop,ro %s/root.squashfs image
 mount -t tmpfs layers up; mkdir up/up up/work; mount -t overlay -o lowerdir=image,upperdir=up/up,workdir=up/work overlay root
-mount --bind %s root/home; mount -t proc proc root/proc; mkdir -p root/run root/var/lib/nfs/ganesha; cp bare.conf root/run/; ln -sf /proc/self/mounts root/etc/mtab
+mount --bind %s root/home; mount -t proc proc root/proc; mkdir -p root/run root/var/lib/nfs/ganesha
+cp bare.conf root/run/; ln -sf /proc/self/mounts root/etc/mtab
 exec chroot root /usr/bin/ganesha.nfsd -F -L STDERR -f /run/bare.conf -p /run/pid`, dir, rig.Image(r), folder)
 	bare := exec.Command("nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", head.PID), "unshare", "--mount", "sh", "-c", script)
 	var out bytes.Buffer
@@ -344,7 +338,7 @@ exec chroot root /usr/bin/ganesha.nfsd -F -L STDERR -f /run/bare.conf -p /run/pi
 
 func sh(r *rig.Rig, format string, args ...any) string {
 	r.Helper()
-	out, err := exec.Command("bash", "-c", fmt.Sprintf(format, args...)).CombinedOutput()
+	out, err := command(r, "bash", "-c", fmt.Sprintf(format, args...)).CombinedOutput()
 	if err != nil {
 		r.Fatalf("%s: %v: %s", fmt.Sprintf(format, args...), err, out)
 	}
