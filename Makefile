@@ -90,8 +90,9 @@ walk: image ## the long random walks: MUSTER_OPERATIONS operations (200) on fake
 	@scripts/setup.sh test
 	@MUSTER_OPERATIONS=$${MUSTER_OPERATIONS:-200} $(GO) tool gotestsum --format standard-verbose -- -timeout 2h -run RandomOperations -count 1 -p 1 ./internal/kinds ./test/crash
 
-compare: image ## our figures beside those of the bare programs, in one run
-	@MUSTER_COMPARE=1 $(GO) test ./test/compare -run TestCompare -count 1 -timeout 60m -v
+compare: image ## our figures beside those of the bare programs, in one run, on a quiet machine: half an hour (root)
+	@scripts/setup.sh test
+	@MUSTER_COMPARE=1 $(GO) test ./test/compare -run TestCompare -count 1 -timeout 30m -v
 
 fuzz: ## every fuzz target for a minute
 	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 60s $$p || exit 1; done; done

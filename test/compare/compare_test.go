@@ -202,7 +202,7 @@ func startByHand(t *testing.T, watch *rig.Programs, image string, nodes int) (se
 func overhead(t *testing.T, r *rig.Rig, image string) {
 	r.Run("create", "-f", r.File("native.yaml", "name: native\nnodes: 1\n"), "--wait")
 	for _, c := range []struct{ what, unit, name, command string }{
-		{"native overhead, HPL N=3000", "GFLOP/s", "hpl_gflops", "hpl 3000"},
+		{fmt.Sprintf("native overhead, HPL N=%d", size.order), "GFLOP/s", "hpl_gflops", fmt.Sprintf("hpl %d", size.order)},
 		{"native overhead, STREAM triad", "GB/s", "triad_gbs", "stream-triad"},
 	} {
 		var ours, theirs samples

@@ -16,7 +16,7 @@ const wholeVariable = "MUSTER_COMPARE"
 // scale is how much is compared.
 type scale struct {
 	starts                  []clusterStarts
-	programs                int // runs of each program on a node
+	programs, order         int // runs of each program on a node, and the order of HPL
 	boots                   int // of a machine
 	services                int // runs of each boot service
 	readers, blob           int // by HTTP, and bytes that each reads
@@ -34,13 +34,13 @@ type clusterStarts struct{ nodes, runs int }
 // size is the whole for `make compare`; elsewhere it is the least that gives every row a value, so that no comparison rots.
 var size = map[bool]scale{
 	true: {
-		starts: []clusterStarts{{3, 7}, {50, 3}}, programs: 9, boots: 3,
+		starts: []clusterStarts{{3, 7}, {50, 3}}, programs: 7, order: 3000, boots: 3,
 		services: 5, readers: 64, blob: 300 << 20, rate: 20000, seconds: 5, machines: 5000, boot: 16 << 20,
-		bulk: 442 << 20, bulks: 5, logins: 15, treeFiles: 5000, trees: 7, sessions: 500,
+		bulk: 442 << 20, bulks: 5, logins: 15, treeFiles: 5000, trees: 5, sessions: 500,
 		records: 256, files: 2000, rounds: 7,
 	},
 	false: {
-		starts: []clusterStarts{{1, 1}}, programs: 1, boots: 1,
+		starts: []clusterStarts{{1, 1}}, programs: 1, order: 500, boots: 1,
 		services: 1, readers: 4, blob: 8 << 20, rate: 500, seconds: 1, machines: 50, boot: 1 << 20,
 		bulk: 8 << 20, bulks: 1, logins: 1, treeFiles: 100, trees: 1, sessions: 50,
 		records: 8, files: 50, rounds: 1,
