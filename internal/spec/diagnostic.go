@@ -67,6 +67,24 @@ func (ds Diagnostics) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// mostFound is how many mistakes of a file are listed. Anybody may send one, and a hint for each of thousands would cost seconds of the
+// controller's time and megabytes of answer.
+const mostFound = 100
+
+// add appends d. In the place of the first one too many it says that there are more.
+func (ds *Diagnostics) add(d Diagnostic) {
+	if len(*ds) == mostFound {
+		d = Diagnostic{Code: CodeTooLarge, Line: d.Line, Col: d.Col,
+			Text: "more than " + strconv.Itoa(mostFound) + " mistakes; the others are not listed", Hint: "correct these first"}
+	}
+	if !ds.full() {
+		*ds = append(*ds, d)
+	}
+}
+
+// full says that nothing more is listed, so that nothing more need be looked for.
+func (ds Diagnostics) full() bool { return len(ds) > mostFound }
+
 // sort orders by position; what stands at one place keeps its order.
 func (ds Diagnostics) sort() {
 	slices.SortStableFunc(ds, func(a, b Diagnostic) int {

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -125,6 +126,29 @@ func TestLargeFilesAreRefusedSoon(t *testing.T) {
 		}
 		if took := spent(t) - start; took > 5*time.Second {
 			t.Errorf("%s: took %v", name, took)
+		}
+	}
+}
+
+func TestAFileFullOfMistakesIsToldTheFirstHundred(t *testing.T) {
+	var fields, anchors strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&fields, "node%d: 1\n", i)
+		fmt.Fprintf(&anchors, "a%d: &a%d 1\n", i, i)
+	}
+	for src, last := range map[string]string{
+		"name: cfd\nnodes: 1\n" + fields.String():                                                  "cluster.yaml:103:1: ",
+		"name: cfd\nqueues:\n- {" + strings.ReplaceAll(fields.String(), "\n", ", ") + "name: cpu}": "cluster.yaml:3:1",
+		anchors.String(): "cluster.yaml:101:7: ",
+	} {
+		_, err := Parse("cluster.yaml", []byte(src))
+		var ds Diagnostics
+		if !errors.As(err, &ds) || len(ds) != mostFound+1 {
+			t.Fatalf("%d mistakes are listed: %.300v", len(ds), err)
+		}
+		got := ds[mostFound].Error()
+		if !strings.HasPrefix(got, last) || !strings.Contains(got, ": more than 100 mistakes; the others are not listed (") {
+			t.Errorf("the last is %q, at %s", got, last)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (r *reader) refused(path string) bool {
 }
 
 func (r *reader) report(code, path string, at position, text, hint string) {
-	r.found = append(r.found, Diagnostic{Code: code, Path: path, Line: at.line, Col: at.col, Text: text, Hint: hint})
+	r.found.add(Diagnostic{Code: code, Path: path, Line: at.line, Col: at.col, Text: text, Hint: hint})
 }
 
 // value reads one value. What is wrong is reported and left out; the result then still has the shape that its field needs.
@@ -90,7 +90,7 @@ func (n *node) absence(optional string) string {
 func (r *reader) mapping(n *node, path string, m ast.MapNode) any {
 	values := map[string]any{}
 	first := map[string]position{}
-	for i := m.MapRange(); i.Next(); {
+	for i := m.MapRange(); i.Next() && !r.found.full(); {
 		key := keyText(i.Key())
 		at := r.at(i.Key().GetToken())
 		below := join(path, key)

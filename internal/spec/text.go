@@ -138,9 +138,9 @@ var unneeded = map[token.Type]struct{ what, hint string }{
 
 func (t text) refused(tokens token.Tokens) (ds Diagnostics) {
 	for _, tk := range tokens {
-		if u, bad := unneeded[tk.Type]; bad {
+		if u, bad := unneeded[tk.Type]; bad && !ds.full() {
 			at := t.at(tk)
-			ds = append(ds, Diagnostic{Code: CodeYAMLFeature, Line: at.line, Col: at.col,
+			ds.add(Diagnostic{Code: CodeYAMLFeature, Line: at.line, Col: at.col,
 				Text: u.what + " has no meaning in a cluster file", Hint: u.hint})
 		}
 	}
