@@ -160,20 +160,44 @@ func TestTheAppGetsTheRequestAsItWasLessWhatIsOurs(t *testing.T) {
 func TestAnAppKeepsToItsOwnHost(t *testing.T) {
 	s := newSite(t)
 	s.serves("caero", func(w http.ResponseWriter, _ *http.Request) {
-		for _, line := range []string{"a=1; Domain=apps.test; Path=/", "b=2; path=/x; DOMAIN=.apps.test; HttpOnly",
-			cookieName + "=evil; Secure; Path=/", "=" + cookieName + "=evil", " __host-MUSTER =evil"} {
-			w.Header().Add("Set-Cookie", line)
+		says := func(prefix string) {
+			for _, line := range []string{"a=1; Domain=apps.test; Path=/", "b=2; path=/x; DOMAIN=.apps.test; HttpOnly",
+				cookieName + "=evil; Secure; Path=/", "=" + cookieName + "=evil", " __host-MUSTER =evil"} {
+				w.Header().Add(prefix+"Set-Cookie", line)
+			}
+			w.Header().Set(prefix+"Clear-Site-Data", `"cookies"`)
+			w.Header().Set(prefix+"Alt-Svc", `h3="evil.example:443"`)
+			w.Header().Set(prefix+"X-Kept", "yes")
 		}
-		w.Header().Set("Clear-Site-Data", `"cookies"`)
-		w.Header().Set("Alt-Svc", `h3="evil.example:443"`)
-		w.Header().Set("X-Kept", "yes")
+		says("")
+		w.WriteHeader(http.StatusEarlyHints)
+		_, _ = io.WriteString(w, "the app")
+		_ = http.NewResponseController(w).Flush() // the length is not known: trailers may follow
+		says(http.TrailerPrefix)
 	})
-	got := s.ask("GET", aero, "/", "Cookie", s.signIn("alice", "caero", aero))
-	if set := strings.Join(got.header.Values("Set-Cookie"), " | "); set != "a=1; Path=/ | b=2; path=/x; HttpOnly" {
-		t.Error(set)
+	c := s.raw(aero)
+	_, err := fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\nCookie: %s\r\n\r\n", aero, s.signIn("alice", "caero", aero))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got.header.Get("Clear-Site-Data")+got.header.Get("Alt-Svc") != "" || got.header.Get("X-Kept") != "yes" {
-		t.Error(got.header)
+	reader, said := bufio.NewReader(c), map[string]http.Header{}
+	for _, what := range []string{"hints", "answer"} {
+		response, err := http.ReadResponse(reader, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(response.Body); err != nil || what == "answer" && string(text) != "the app" {
+			t.Errorf("%q, %v", text, err)
+		}
+		said[what], said["trailers"] = response.Header, response.Trailer
+	}
+	for what, h := range said {
+		if set := strings.Join(h.Values("Set-Cookie"), " | "); set != "a=1; Path=/ | b=2; path=/x; HttpOnly" {
+			t.Errorf("%s: cookies %q", what, set)
+		}
+		if h.Get("Clear-Site-Data")+h.Get("Alt-Svc") != "" || h.Get("X-Kept") != "yes" {
+			t.Errorf("%s: %v", what, h)
+		}
 	}
 }
 
@@ -348,6 +372,13 @@ func TestWhoSpeaksHTTPIsSentToHTTPSAndWhoSaysNothingHoldsNobodyUp(t *testing.T) 
 	if got := plain("GET /a%2f?b HTTP/1.1\r\nHost: " + aero + "\r\n\r\n"); got.StatusCode != http.StatusPermanentRedirect ||
 		got.Header.Get("Location") != "https://"+aero+"/a%2f?b" {
 		t.Error(got.Status, got.Header)
+	}
+	for target, path := range map[string]string{"x:@evil.example/a": "/", "http://" + aero + "/a?b": "/a?b", "http://" + aero: "/",
+		"//evil.example/a": "//evil.example/a", "x:.evil.example": "/"} {
+		got := plain("GET " + target + " HTTP/1.1\r\nHost: " + aero + "\r\n\r\n").Header.Get("Location")
+		if want := "https://" + aero + path; got != want {
+			t.Errorf("%s leads to %s, want %s", target, got, want)
+		}
 	}
 	if got := plain("POST / HTTP/1.1\r\nHost: " + aero +
 		"\r\nContent-Length: 0\r\n\r\n"); got.StatusCode != http.StatusForbidden {

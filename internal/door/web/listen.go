@@ -52,7 +52,12 @@ func (d *Door) redirect(w http.ResponseWriter, r *http.Request) {
 			hint: "Send it to " + d.Place.origin(asked.host) + "."}.write(w, r)
 	default:
 		w.Header().Set("Connection", "close")
-		http.Redirect(w, r, d.Place.origin(asked.host)+r.URL.RequestURI(), http.StatusPermanentRedirect)
+		// The slash is ours: a target like x:@evil.example would go on with the host's name.
+		to := d.Place.origin(asked.host) + "/" + strings.TrimPrefix(r.URL.EscapedPath(), "/")
+		if r.URL.RawQuery != "" {
+			to += "?" + r.URL.RawQuery
+		}
+		http.Redirect(w, r, to, http.StatusPermanentRedirect)
 	}
 }
 

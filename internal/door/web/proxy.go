@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"net/netip"
+	"net/textproto"
 	"os"
 	"strconv"
 	"strings"
@@ -27,16 +30,49 @@ const (
 
 func (d *Door) newProxy() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
-		Rewrite:        rewrite,
-		ModifyResponse: func(r *http.Response) error { cleanAnswer(r.Header); return nil },
-		ErrorHandler:   d.failed,
-		ErrorLog:       slog.NewLogLogger(d.Log.Handler(), slog.LevelDebug), // apps and browsers that go away in the middle
-		Transport: &http.Transport{
+		Rewrite:      rewrite,
+		ErrorHandler: d.failed,
+		ErrorLog:     slog.NewLogLogger(d.Log.Handler(), slog.LevelDebug), // apps and browsers that go away in the middle
+		Transport: cleaning{&http.Transport{
 			DialContext: d.dial, DisableCompression: true, MaxIdleConnsPerHost: 16, IdleConnTimeout: 30 * time.Second,
 			ResponseHeaderTimeout: answerWithin, MaxResponseHeaderBytes: mostHeaders, WriteBufferSize: 64 << 10,
 			ReadBufferSize: 64 << 10,
-		},
+		}},
 	}
+}
+
+// cleaning cleans all headers of an app's answer: those of informational answers before it (103), its own, and its trailers.
+type cleaning struct{ apps http.RoundTripper }
+
+func (c cleaning) RoundTrip(r *http.Request) (*http.Response, error) {
+	// This hook is called before the proxy's, which passes the same header on.
+	trace := &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+		cleanAnswer(http.Header(h))
+		return nil
+	}}
+	answer, err := c.apps.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+	if err != nil {
+		return nil, err
+	}
+	cleanAnswer(answer.Header)
+	if answer.StatusCode != http.StatusSwitchingProtocols { // whose body is the connection
+		answer.Body = trailed{answer.Body, answer}
+	}
+	return answer, nil
+}
+
+// trailed is a body that is followed by trailers, which the transport has read when the body ends.
+type trailed struct {
+	io.ReadCloser
+	answer *http.Response
+}
+
+func (t trailed) Read(p []byte) (int, error) {
+	n, err := t.ReadCloser.Read(p)
+	if err == io.EOF {
+		cleanAnswer(t.answer.Trailer)
+	}
+	return n, err
 }
 
 // rewrite makes the request that the app gets. Path and query are the browser's, to the byte.
