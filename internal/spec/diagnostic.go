@@ -67,8 +67,8 @@ func (ds Diagnostics) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// mostFound is how many mistakes of a file are listed. Anybody may send one, and a hint for each of thousands would cost seconds of the
-// controller's time and megabytes of answer.
+// mostFound is how many mistakes of a file are listed. Anybody may send one, and a hint for each of thousands would cost the
+// controller seconds of time and megabytes of answer.
 const mostFound = 100
 
 // add appends d. In the place of the first one too many it says that there are more.

@@ -373,8 +373,10 @@ func TestWhoSpeaksHTTPIsSentToHTTPSAndWhoSaysNothingHoldsNobodyUp(t *testing.T) 
 		got.Header.Get("Location") != "https://"+aero+"/a%2f?b" {
 		t.Error(got.Status, got.Header)
 	}
-	for target, path := range map[string]string{"x:@evil.example/a": "/", "http://" + aero + "/a?b": "/a?b", "http://" + aero: "/",
-		"//evil.example/a": "//evil.example/a", "x:.evil.example": "/"} {
+	for target, path := range map[string]string{
+		"x:@evil.example/a": "/", "x:.evil.example": "/", "//evil.example/a": "//evil.example/a",
+		"http://" + aero + "/a?b": "/a?b", "http://" + aero: "/",
+	} {
 		got := plain("GET " + target + " HTTP/1.1\r\nHost: " + aero + "\r\n\r\n").Header.Get("Location")
 		if want := "https://" + aero + path; got != want {
 			t.Errorf("%s leads to %s, want %s", target, got, want)
