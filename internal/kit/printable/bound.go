@@ -1,9 +1,13 @@
 package printable
 
-import "reflect"
+import (
+	"reflect"
+	"strconv"
+)
 
 // Bound cuts every text below value, which is a pointer, to at most so many bytes, however deep it is: in fields, lists and
-// maps, in the latter's keys too. Bytes, and what has a form of its own, stay.
+// maps, in the latter's keys too. A list or map of a field with the tag `most:"64"` keeps that many entries: the first of a list,
+// any of a map. Bytes, and what has a form of its own, stay.
 func Bound(value any, most int) { bound(reflect.ValueOf(value), most) }
 
 func bound(v reflect.Value, most int) {
@@ -18,7 +22,10 @@ func bound(v reflect.Value, most int) {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
+			if field := v.Type().Field(i); field.IsExported() {
+				if entries, err := strconv.Atoi(field.Tag.Get("most")); err == nil {
+					shorten(v.Field(i), entries)
+				}
 				bound(v.Field(i), most)
 			}
 		}
@@ -41,5 +48,19 @@ func bound(v reflect.Value, most int) {
 			}
 			v.SetMapIndex(key, value)
 		}
+	}
+}
+
+// shorten takes away what a list or map has above so many entries.
+func shorten(v reflect.Value, entries int) {
+	if v.Len() <= entries {
+		return
+	}
+	if v.Kind() == reflect.Slice {
+		v.SetLen(entries)
+		return
+	}
+	for _, key := range v.MapKeys()[entries:] {
+		v.SetMapIndex(key, reflect.Value{})
 	}
 }

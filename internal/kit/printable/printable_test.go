@@ -96,3 +96,15 @@ func TestEveryTextIsBound(t *testing.T) {
 	}
 	Bound(nil, 4)
 }
+
+func TestListsThatSaySoAreShortened(t *testing.T) {
+	value := struct {
+		First []string          `most:"2"`
+		Any   map[string]string `most:"1"`
+		All   []string
+	}{[]string{"a", "b", "c"}, map[string]string{"a": "long", "b": "long"}, []string{"a", "b", "c"}}
+	Bound(&value, 4)
+	if len(value.First) != 2 || value.First[1] != "b" || len(value.Any) != 1 || len(value.All) != 3 {
+		t.Errorf("%+v", value)
+	}
+}

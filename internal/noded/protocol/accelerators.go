@@ -39,6 +39,6 @@ type Port struct {
 	Link   string   `json:"link"`  // of the cable: LinkUp, Polling, Disabled …
 	Rate   string   `json:"rate,omitempty"`
 	LID    int      `json:"lid,omitempty"`
-	GUID   string   `json:"guid,omitempty"`  // the port's
-	PKeys  []string `json:"pkeys,omitempty"` // "0xffff"
+	GUID   string   `json:"guid,omitempty"`             // the port's
+	PKeys  []string `json:"pkeys,omitempty" most:"128"` // "0xffff"
 }

@@ -18,7 +18,7 @@ type Test struct {
 type TestResult struct {
 	Number   int64         `json:"number"` // of the Test
 	Took     time.Duration `json:"took"`
-	Measures []Measure     `json:"measures"`
+	Measures []Measure     `json:"measures" most:"64"`
 }
 
 // Quantity names what is measured. Its unit belongs to it.

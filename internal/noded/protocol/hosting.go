@@ -140,16 +140,16 @@ type HostReport struct {
 	Emulates bool  `json:"emulates,omitempty"` // it has no KVM
 	// Guests are all that are present, in whatever state and whoever made them, and those of the Hosting that are not
 	// present and were tried, or are being made.
-	Guests []HostedState `json:"guests"`
+	Guests []HostedState `json:"guests" most:"4096"`
 	// Moves are the steps of moves in the Hosting that have ended.
-	Moves []HostedMoved `json:"moves,omitempty"`
+	Moves []HostedMoved `json:"moves,omitempty" most:"4096"`
 	// Networks are the clusters, by ID, whose networks are there.
-	Networks []string `json:"networks"`
+	Networks []string `json:"networks" most:"4096"`
 	// Lost are devices that did not come back from a guest: PCI address → why.
-	Lost map[string]string `json:"lost,omitempty"`
+	Lost map[string]string `json:"lost,omitempty" most:"1024"`
 	// Partitions are virtual functions that saw, a moment ago, another InfiniBand partition than their guest's, or whose own is
 	// gone: PCI address → what. What they saw wrongly they see no longer.
-	Partitions map[string]string `json:"partitions,omitempty"`
+	Partitions map[string]string `json:"partitions,omitempty" most:"4096"`
 	// Trouble is why the host can hold no guest at all, in words: its libvirt does not start. "": it can.
 	Trouble string `json:"trouble,omitempty"`
 }

@@ -14,9 +14,9 @@ type Inspection struct {
 type Findings struct {
 	Done   bool     `json:"done"`
 	Doing  string   `json:"doing,omitempty"`
-	Facts  []byte   `json:"facts,omitempty"`  // JSON of inventory.Facts, whose types the agent fills in
-	Checks []Check  `json:"checks,omitempty"` // health checks: memory, disks, nics, cpu, bandwidth
-	Erased []Erased `json:"erased,omitempty"` // one a disk, if erasing was asked for
+	Facts  []byte   `json:"facts,omitempty"`             // JSON of inventory.Facts, whose types the agent fills in
+	Checks []Check  `json:"checks,omitempty" most:"64"`  // health checks: memory, disks, nics, cpu, bandwidth
+	Erased []Erased `json:"erased,omitempty" most:"256"` // one a disk, if erasing was asked for
 }
 
 // Erased is the receipt of one disk.
@@ -27,8 +27,8 @@ type Erased struct {
 	Bytes  int64  `json:"bytes"`
 	// "nvme sanitize: block erase", "nvme format: user data", "ata secure erase", "discard and zero", "overwrite"
 	Method   string        `json:"method"`
-	Tried    []string      `json:"tried,omitempty"` // better methods that did not work, each with the reason
-	Verified string        `json:"verified"`        // how it was read back: "512 samples of 1 MiB read as zero"
+	Tried    []string      `json:"tried,omitempty" most:"64"` // better methods that did not work, each with the reason
+	Verified string        `json:"verified"`                  // how it was read back: "512 samples of 1 MiB read as zero"
 	OK       bool          `json:"ok"`
 	Error    string        `json:"error,omitempty"`
 	Took     time.Duration `json:"took"`

@@ -228,15 +228,15 @@ type SSH struct {
 // Report is what a node sees of itself, and the head of its scheduler.
 type Report struct {
 	Boot     int64     `json:"boot"`
-	Revision int64     `json:"revision"` // of the Config last applied in full
-	Facts    NodeFacts `json:"facts"`    // as found at the boot
-	Checks   []Check   `json:"checks"`   // every check of this role, passed or not, in a fixed order
+	Revision int64     `json:"revision"`         // of the Config last applied in full
+	Facts    NodeFacts `json:"facts"`            // as found at the boot
+	Checks   []Check   `json:"checks" most:"64"` // every check of this role, passed or not, in a fixed order
 	// Test is the result of the newest Test that was asked for and is done; nil when none is asked for.
 	Test *TestResult `json:"test,omitempty"`
 	// Scheduler is what a head's scheduler says; nil from other nodes, or while it does not answer.
 	Scheduler *Scheduler `json:"scheduler,omitempty"`
 	// Tasks are those of the Config, as far as the head has taken them up.
-	Tasks []TaskState `json:"tasks,omitempty"`
+	Tasks []TaskState `json:"tasks,omitempty" most:"64"`
 	Earlier
 }
 
@@ -248,8 +248,8 @@ type NodeFacts struct {
 	MemoryMiB int    `json:"memory_mib,omitempty"` // that the kernel shows; a limit may be lower
 	Virtual   bool   `json:"virtual,omitempty"`    // a hypervisor is below: who else is on its host is not known
 
-	GPUs  []GPUFacts `json:"gpus,omitempty"`  // by their PCI addresses, at most MostGPUs
-	Ports []Port     `json:"ports,omitempty"` // of adapters that do RDMA, at most MostPorts
+	GPUs  []GPUFacts `json:"gpus,omitempty" most:"64"`  // by their PCI addresses, at most MostGPUs
+	Ports []Port     `json:"ports,omitempty" most:"64"` // of adapters that do RDMA, at most MostPorts
 }
 
 // Check is one health check's latest result.

@@ -2,7 +2,7 @@ package protocol
 
 // Scheduler is what a cluster's scheduler tells of its nodes and of the jobs that wait.
 type Scheduler struct {
-	Nodes []NodeState `json:"nodes"`
+	Nodes []NodeState `json:"nodes" most:"10000"`
 	Waiting
 }
 
