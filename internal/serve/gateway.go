@@ -11,6 +11,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/door/gateway"
 	"muster/internal/kinds/cluster"
+	"muster/internal/kit/space"
 )
 
 // gateway is the SSH door of this controller.
@@ -24,8 +25,15 @@ func (k *controller) gateway() *gateway.Gateway {
 		Name: k.owner, Hosts: hosts, DB: k.db, Authority: k.authority,
 		Sources: []gateway.Source{gateway.Clusters{Authority: k.authority, Dialer: k.shared},
 			gateway.Centres{Authority: k.authority}},
-		Resume: k.resume, Recordings: k.dir.recordings(), Log: k.Log, Telemetry: k.telemetry, Limits: gateway.UsualLimits(),
+		Resume: k.resume, Recordings: k.dir.recordings(), Room: k.roomLeft,
+		Log: k.Log, Telemetry: k.telemetry, Limits: gateway.UsualLimits(),
 	}
+}
+
+// roomLeft is how many bytes the data directory's disk takes before its reserve.
+func (k *controller) roomLeft() (int64, error) {
+	disk, err := space.On(k.dir.path(""), k.admission.Catalogue.Reserve)
+	return disk.Left(), err
 }
 
 // sshAddress is host:port by which people reach the gateway; "" if there is none.

@@ -33,12 +33,13 @@ type Limits struct {
 	Channels  int           // sessions and forwarded connections of one connection
 	KeepAlive time.Duration // between two questions whether the peer is there
 	Look      time.Duration // between two looks at who may still be here
+	Recorded  Recorded
 }
 
 // UsualLimits are those of a gateway that nobody has told otherwise.
 func UsualLimits() Limits {
 	return Limits{Knocking: 256, Handshake: 20 * time.Second, PerPerson: 100, Channels: 100, KeepAlive: 30 * time.Second,
-		Look: time.Second}
+		Look: time.Second, Recorded: Recorded{Terminal: 256 << 20, Person: 1 << 30, Project: 4 << 30, All: 16 << 30}}
 }
 
 // Gateway lets people in. Fill the fields, then Serve.
@@ -51,13 +52,16 @@ type Gateway struct {
 	// Resume brings a paused cluster back for a person. A *Refusal says why it cannot.
 	Resume     func(ctx context.Context, cluster, person string) error
 	Recordings string // directory of what terminals showed, where a project keeps that
-	Log        *slog.Logger
-	Telemetry  *telemetry.Telemetry // nil: nobody counts
-	Limits     Limits
+	// Room is how many bytes the disk of Recordings takes before its reserve; nil: nobody asks.
+	Room      func() (int64, error)
+	Log       *slog.Logger
+	Telemetry *telemetry.Telemetry // nil: nobody counts
+	Limits    Limits
 
 	keys         hostKeys
 	preauthLimit preauthLimit
 	visitors     visitors
+	shelf        shelf
 }
 
 // Serve lets people in until ctx ends; then it ends their sessions.
@@ -67,6 +71,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 		return err
 	}
 	g.preauthLimit.limit, g.visitors.limit = g.Limits.Knocking, g.Limits.PerPerson
+	g.shelf.dir, g.shelf.limits, g.shelf.room = g.Recordings, g.Limits.Recorded, g.Room
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { g.watch(ctx); return nil })
 	group.Go(func() error { g.housekeep(ctx); return nil })

@@ -44,6 +44,7 @@ type recording struct {
 	mu    sync.Mutex
 	now   size
 	file  *os.File // nil: does not run
+	claim func(n int64) error
 	began time.Time
 	rest  []byte // the beginning of a character of which the end has not come yet
 }
@@ -58,26 +59,30 @@ func (t *recording) resize(s size) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.now = s
-	t.write("r", fmt.Sprintf("%dx%d", s.Columns, s.Rows))
+	_ = t.write("r", fmt.Sprintf("%dx%d", s.Columns, s.Rows)) // if there is no room, the next output ends the session
 }
 
-// write adds an event. What the disk does not take is lost: the session goes on, its row says that it was recorded.
-func (t *recording) write(kind, text string) {
+// write adds an event.
+func (t *recording) write(kind, text string) error {
 	if t.file == nil {
-		return
+		return nil
 	}
 	line, err := json.Marshal([]any{time.Since(t.began).Seconds(), kind, text})
 	if err == nil {
-		_, _ = t.file.Write(append(line, '\n'))
+		err = t.claim(int64(len(line) + 1))
 	}
+	if err == nil {
+		_, err = t.file.Write(append(line, '\n'))
+	}
+	return err
 }
 
-// output adds what was shown, in whole characters.
-func (t *recording) output(p []byte) {
+// output adds what is going to be shown, in whole characters. What is not kept must not be shown.
+func (t *recording) output(p []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.file == nil {
-		return
+		return nil
 	}
 	text := append(t.rest, p...)
 	whole := len(text)
@@ -90,17 +95,18 @@ func (t *recording) output(p []byte) {
 		}
 	}
 	t.rest = append([]byte(nil), text[whole:]...)
-	t.write("o", string(text[:whole]))
+	return t.write("o", string(text[:whole]))
 }
 
-func (t *recording) start(path string) error {
+// start begins the file. claim is asked before each of its lines whether there is room.
+func (t *recording) start(path string, claim func(n int64) error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	t.file, t.began = file, time.Now()
+	t.file, t.began, t.claim = file, time.Now(), claim
 	header, err := json.Marshal(map[string]any{"version": 2, "width": t.now.Columns, "height": t.now.Rows,
 		"timestamp": t.began.Unix()})
 	if err == nil {
@@ -118,15 +124,15 @@ func (t *recording) close() {
 	}
 }
 
-// taped writes to a terminal and its tape.
-type taped struct {
-	io.Writer
-	recording *recording
-}
+// taped writes to a terminal and its tape. It ends the session when the tape takes no more.
+type taped struct{ s *relayed }
 
 func (w taped) Write(p []byte) (int, error) {
-	w.recording.output(p)
-	return w.Writer.Write(p)
+	if err := w.s.recording.output(p); err != nil {
+		w.s.breakOff("this session ends: " + w.s.unrecorded(err).Error())
+		return 0, err
+	}
+	return w.s.outside.Write(p)
 }
 
 // maxTapes bounds the terminals of one session that are kept.
@@ -134,20 +140,35 @@ const maxTapes = 1000
 
 // record begins to keep what the terminal shows, and tells the person so before anything is shown.
 func (s *relayed) record(ctx context.Context) error {
-	err := os.MkdirAll(s.v.g.Recordings, 0o700)
-	if err == nil {
-		err = fs.ErrExist
+	shelf, row, kept := &s.v.g.shelf, s.e.row, int64(0)
+	claim := func(n int64) error {
+		if kept += n; kept > shelf.limits.Terminal {
+			return &Refusal{Text: fmt.Sprintf("its recording has reached the limit of %d MiB", shelf.limits.Terminal>>20),
+				Hint: "log in again; large outputs belong into files"}
+		}
+		return shelf.take(row.Project, row.Person, n)
 	}
-	for n := 1; errors.Is(err, fs.ErrExist) && n <= maxTapes; n++ {
-		err = s.recording.start(filepath.Join(s.v.g.Recordings, fmt.Sprintf("%s-%d.cast", s.e.row.ID, n)))
+	folder, err := shelf.folder(row.Project, row.Person)
+	if err == nil {
+		err = shelf.take(row.Project, row.Person, leastRecording)
+	}
+	for n, again := 1, err == nil; again && n <= maxTapes; n++ {
+		err = s.recording.start(filepath.Join(folder, fmt.Sprintf("%s-%d.cast", row.ID, n)), claim)
+		again = errors.Is(err, fs.ErrExist)
 	}
 	if err != nil {
-		s.v.g.Log.ErrorContext(ctx, "cannot record a session", "session", s.e.row.ID, "error", err)
-		return &Refusal{Text: "project " + s.e.row.Project + " keeps what terminals show, and the gateway cannot write it",
-			Hint: "an operator finds the reason in its log"}
+		s.v.g.Log.ErrorContext(ctx, "cannot record a session", "session", row.ID, "error", err)
+		return s.unrecorded(err)
 	}
-	say(s.outside, true, "project "+s.e.row.Project+" keeps what terminals show: this session is recorded as "+s.e.row.ID)
+	say(s.outside, true, "project "+row.Project+" keeps what terminals show: this session is recorded as "+row.ID)
 	return nil
+}
+
+// unrecorded is why a terminal shows nothing more, as the person may read it.
+func (s *relayed) unrecorded(err error) *Refusal {
+	why := &Refusal{Text: "the gateway cannot write it", Hint: "an operator finds the reason in its log"}
+	errors.As(err, &why)
+	return &Refusal{Text: "project " + s.e.row.Project + " keeps what terminals show, and " + why.Text, Hint: why.Hint}
 }
 
 // screen is where the place's output goes.
@@ -155,5 +176,5 @@ func (s *relayed) screen() io.Writer {
 	if !s.e.row.Recorded {
 		return s.outside
 	}
-	return taped{s.outside, &s.recording}
+	return taped{s}
 }

@@ -84,6 +84,9 @@ type relayed struct {
 	passing   sync.Mutex     // held while a request of the client's is carried and answered
 	terminal  bool
 	recording recording
+
+	ending sync.Mutex // held while the client is told an exit status
+	broken bool       // by the gateway: what the place says of its end does not count
 }
 
 // hold takes requests until the one that starts something; only then does the client read.
@@ -129,13 +132,18 @@ func (s *relayed) forget() {
 	delete(s.v.mouths, s.outside)
 }
 
-// refuse says why nothing comes of it. 255 is what ssh itself ends with when it does not get there.
+// refuse says why nothing comes of it.
 func (s *relayed) refuse(err error) {
 	go ssh.DiscardRequests(s.requests)
 	_ = s.start.Reply(true, nil)
 	say(s.outside, false, err.Error()+map[bool]string{true: "\r"}[s.terminal])
-	_, _ = s.outside.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{255}))
+	s.fails()
 	_ = s.outside.Close()
+}
+
+// fails tells the client the exit status that ssh itself ends with when it does not get there.
+func (s *relayed) fails() {
+	_, _ = s.outside.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{255}))
 }
 
 // run carries everything both ways until the place has closed its side. Requests and data of one direction keep no order
@@ -182,10 +190,7 @@ func (s *relayed) run(ctx context.Context) {
 		if r.Type == "exit-status" {
 			whole.Store(true)
 		}
-		ok, err := s.outside.SendRequest(r.Type, r.WantReply, r.Payload)
-		if r.WantReply {
-			_ = r.Reply(ok && err == nil, nil)
-		}
+		s.answer(r)
 		if r.Type == "exit-status" || r.Type == "exit-signal" {
 			exit()
 		}
@@ -197,6 +202,29 @@ func (s *relayed) run(ctx context.Context) {
 	s.passing.Unlock()
 	all.Wait()
 	s.recording.close()
+}
+
+// answer hands a request of the place's on.
+func (s *relayed) answer(r *ssh.Request) {
+	s.ending.Lock()
+	defer s.ending.Unlock()
+	if s.broken {
+		return
+	}
+	ok, err := s.outside.SendRequest(r.Type, r.WantReply, r.Payload)
+	if r.WantReply {
+		_ = r.Reply(ok && err == nil, nil)
+	}
+}
+
+// breakOff ends a terminal, and tells its client why and that it failed.
+func (s *relayed) breakOff(why string) {
+	s.ending.Lock()
+	defer s.ending.Unlock()
+	s.broken = true
+	say(s.outside, true, why)
+	s.fails()
+	_ = s.inside.Close()
 }
 
 // silence is how long a command that has closed its output may go on before the client is told of that.
@@ -233,8 +261,7 @@ func (s *relayed) pass(ctx context.Context, r *ssh.Request) {
 		if s.terminal && s.e.row.Recorded {
 			if err := s.record(ctx); err != nil {
 				_ = r.Reply(true, nil)
-				say(s.outside, s.terminal, err.Error())
-				_ = s.inside.Close()
+				s.breakOff(err.Error())
 				return
 			}
 		}

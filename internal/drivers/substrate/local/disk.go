@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/kit/space"
 )
 
 // Volumes may promise more than the disk under them has. So that a tenant who takes what he was promised can fill neither
@@ -20,23 +22,20 @@ import (
 
 // Disk is the file system of the driver's directory, in bytes.
 type Disk struct {
-	Size, Free int64
-	Promised   int64 // of Free, what is written to volumes and not on disk yet, or asked for by programs in advance
-	Reserve    int64 // what volumes leave
+	space.Disk
+	Promised int64 // of Free, what is written to volumes and not on disk yet, or asked for by programs in advance
 }
 
 // Left is what volumes may still take; below 0: it has been taken from the reserve.
-func (d Disk) Left() int64 { return d.Free - d.Promised - d.Reserve }
+func (d Disk) Left() int64 { return d.Disk.Left() - d.Promised }
 
 // Short says that volumes may take no more.
 func (d Disk) Short() bool { return d.Left() <= 0 }
 
 const (
-	setAside     = 56 << 10 // bytes of each allocation group that XFS counts as taken on an empty file system
-	usualPool    = 32 << 20 // bytes that XFS keeps to itself for deleting files on a full file system
-	leastReserve = 1 << 30
-	mostReserve  = 20 << 30
-	slack        = 16 << 20 // smaller changes of a pool are not worth the call
+	setAside  = 56 << 10 // bytes of each allocation group that XFS counts as taken on an empty file system
+	usualPool = 32 << 20 // bytes that XFS keeps to itself for deleting files on a full file system
+	slack     = 16 << 20 // smaller changes of a pool are not worth the call
 
 	looksNear = 20 * time.Millisecond
 	looksFull = 200 * time.Millisecond // when nothing is left to be taken
@@ -131,13 +130,10 @@ type roomOf struct {
 
 // measure looks at the disk and at all volumes that are mounted.
 func (d *Driver) measure() (Disk, []roomOf, error) {
-	var now unix.Statfs_t
-	if err := unix.Statfs(d.config.Dir, &now); err != nil {
-		return Disk{}, nil, &os.PathError{Op: "statfs", Path: d.config.Dir, Err: err}
-	}
-	disk := Disk{Size: int64(now.Blocks) * now.Bsize, Free: int64(now.Bavail) * now.Bsize, Reserve: d.config.Reserve}
-	if disk.Reserve == 0 {
-		disk.Reserve = min(max(disk.Size/20, leastReserve), mostReserve)
+	now, err := space.On(d.config.Dir, d.config.Reserve)
+	disk := Disk{Disk: now}
+	if err != nil {
+		return disk, nil, err
 	}
 	clusters, err := os.ReadDir(filepath.Join(d.config.Dir, "clusters"))
 	if err != nil {
