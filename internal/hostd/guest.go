@@ -135,10 +135,11 @@ func (h *host) make(within, ctx context.Context, g *guest, want protocol.HostedG
 	if err := h.remember(g.id, over); err != nil {
 		h.say("%v", err)
 	}
+	// Looked at first: a try that is said to be over, of a guest that was last seen when it did not run yet, has failed.
+	h.observe(ctx, g)
 	h.mu.Lock()
 	g.over = over
 	h.mu.Unlock()
-	h.observe(ctx, g)
 }
 
 // done is what has become of a guest when a try has succeeded.

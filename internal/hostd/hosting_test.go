@@ -125,6 +125,7 @@ type machine struct {
 	unseen map[string]error // guests that cannot be looked at, and why
 	moves  *travellers      // nil: guests do not move
 	sleeps *dreamers        // nil: guests do not sleep
+	looks  func(node string)
 	keys   Keys
 }
 
@@ -152,6 +153,9 @@ func (m *machine) Ensure(ctx context.Context, n substrate.Node) error {
 }
 
 func (m *machine) Observe(ctx context.Context, r substrate.Ref) (substrate.Observation, error) {
+	if m.looks != nil {
+		m.looks(r.Node)
+	}
 	seen, err := m.Substrate.Observe(ctx, r)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -261,6 +265,30 @@ func TestGuestsComeAndGoAsTheyAreWanted(t *testing.T) {
 			t.Fatal("images are kept that nobody needs")
 		}
 	}
+}
+
+func TestATryIsNotOverBeforeItsGuestWasLookedAt(t *testing.T) {
+	m, c := newMachine(t), newController()
+	looked, look := make(chan struct{}), make(chan struct{})
+	m.looks = func(node string) {
+		if node == "a" {
+			looked <- struct{}{}
+			<-look
+		}
+	}
+	m.run(t, c)
+	c.want(wanted("a"))
+	<-looked // it runs, and nobody has seen it
+	c.want(wanted("a"), wanted("b"))
+	if s := state(c.until(t, "another one runs", runs("b")), "a"); s.Try > 0 || s.Doing != "starts" {
+		t.Errorf("of the one that nobody has looked at it is said: %+v", s)
+	}
+	close(look)
+	go func() {
+		for range looked {
+		}
+	}()
+	c.until(t, "both run", func(r protocol.HostReport) bool { return runs("a")(r) && state(r, "a").Try == 1 && runs("b")(r) })
 }
 
 func TestAGuestThatHasEndedIsMadeAgainOnlyWhenItIsAskedFor(t *testing.T) {
