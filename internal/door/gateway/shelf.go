@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Recorded is how many bytes recordings may take on the disk of this gateway: of one terminal, of one person in one project, of one
-// project, and of all. Members choose what their terminals show, and owners whether it is kept; so all of it is bounded.
+// Recorded is how many bytes recordings may take on the disk of this gateway: of one terminal, of one person in one project, of
+// one project, and of all. Members choose what their terminals show, and owners whether it is kept; so all of it is bounded.
 type Recorded struct{ Terminal, Person, Project, All int64 }
 
 // leastRecording is what a recording counts for at least: files cost room, too.
