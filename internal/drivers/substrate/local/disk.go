@@ -23,7 +23,9 @@ import (
 // Disk is the file system of the driver's directory, in bytes.
 type Disk struct {
 	space.Disk
-	Promised int64 // of Free, what is written to volumes and not on disk yet, or asked for by programs in advance
+	// Promised is, of Free, what is written to volumes and not on disk yet or asked for by programs in advance, and what copies
+	// under way have still to write.
+	Promised int64
 }
 
 // Left is what volumes may still take; below 0: it has been taken from the reserve.
@@ -131,7 +133,7 @@ type roomOf struct {
 // measure looks at the disk and at all volumes that are mounted.
 func (d *Driver) measure() (Disk, []roomOf, error) {
 	now, err := space.On(d.config.Dir, d.config.Reserve)
-	disk := Disk{Disk: now}
+	disk := Disk{Disk: now, Promised: d.claimed.Load()}
 	if err != nil {
 		return disk, nil, err
 	}

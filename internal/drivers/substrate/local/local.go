@@ -38,6 +38,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"muster/internal/drivers/substrate"
@@ -90,6 +91,9 @@ type Driver struct {
 
 	reserve sync.Mutex // held while volumes are told what they may take
 	guarded bool       // they are told again and again: somebody keeps them from the reserve of the disk
+
+	claiming sync.Mutex   // held while a copy looks for room
+	claimed  atomic.Int64 // bytes that copies under way have still to write
 }
 
 var (

@@ -54,13 +54,13 @@ func (v volume) unmoved() (bool, error) {
 
 // move makes a volume of a folder; it may be called again, and does nothing where nothing is left to do. Nobody may use the
 // folder.
-func (v volume) move(ctx context.Context, size int64) error {
+func (d *Driver) move(ctx context.Context, v volume, size int64) error {
 	if unmoved, err := v.unmoved(); err != nil || !unmoved {
 		return err
 	}
 	exists := func(path string) bool { _, err := os.Lstat(path); return err == nil }
 	if !v.made() && !exists(v.moved()) {
-		if err := v.fill(ctx, size); err != nil {
+		if err := d.fill(ctx, v, size); err != nil {
 			return err
 		}
 	}
@@ -84,7 +84,7 @@ func (v volume) move(ctx context.Context, size int64) error {
 }
 
 // fill copies the folder to a new volume, until that is whole and on disk.
-func (v volume) fill(ctx context.Context, size int64) error {
+func (d *Driver) fill(ctx context.Context, v volume, size int64) error {
 	draft := v.draft()
 	if err := draft.abandon(ctx); err != nil {
 		return err
@@ -99,13 +99,16 @@ func (v volume) fill(ctx context.Context, size int64) error {
 	if err != nil {
 		return err
 	}
-	if err := room(v.at, held); err != nil {
+	claimed, err := d.claim(v.at, held)
+	if err != nil {
 		return err
 	}
+	defer claimed.release()
 	if err := draft.ensure(ctx, max(size, ample(held))); err != nil {
 		return err
 	}
-	report, err := (&tree.Copy{Special: true}).Tree(ctx, v.at, draft.at)
+	copying := tree.Copy{Special: true, Progress: claimed.within(func(int64) error { return nil })}
+	report, err := copying.Tree(ctx, v.at, draft.at)
 	if err == nil && report.Count > 0 {
 		err = os.WriteFile(v.partial(), []byte(report.String()), 0o600)
 	}
@@ -143,7 +146,7 @@ func (d *Driver) moves(ctx context.Context, c shared) (held bool, err error) {
 				return held, err
 			}
 		}
-		if err := each.move(ctx, each.size); err != nil {
+		if err := d.move(ctx, each.volume, each.size); err != nil {
 			return false, fmt.Errorf("move %s to a file system of its own: %w", each.at, err)
 		}
 	}

@@ -73,9 +73,11 @@ func (d *Driver) save(ctx context.Context, c shared, s snapshot, progress func(i
 	if err != nil {
 		return err
 	}
-	if err := room(s.dir, need); err != nil {
+	claimed, err := d.claim(s.dir, need)
+	if err != nil {
 		return err
 	}
+	defer claimed.release()
 	return complete(ctx, s.part(), s.dir, func(p *tree.Copy) error {
 		home, err := p.Tree(ctx, c.home(), filepath.Join(s.part(), "home"))
 		if err != nil {
@@ -87,17 +89,23 @@ func (d *Driver) save(ctx context.Context, c shared, s snapshot, progress func(i
 			err = os.WriteFile(filepath.Join(s.part(), leftOut), []byte(report.String()), 0o600)
 		}
 		return err
-	}, within(need, shares(filepath.Dir(s.dir)), progress))
+	}, claimed.within(progress))
 }
 
-// within ends a copy that has come to take much more than there was when it began: whoever writes faster than it is copied must
-// not fill the controller's disk. Where blocks are shared the count says nothing of the disk.
-func within(need int64, networkOfMachines bool, progress func(int64) error) func(int64) error {
-	most := 2*need + spare
+// within ends a copy that has come to take much more than there was when it began, or more than the disk has: whoever writes
+// faster than it is copied must not fill the controller's disk.
+func (c *claim) within(progress func(int64) error) func(int64) error {
+	if c == nil {
+		return progress
+	}
+	most := 2*c.need + spare
 	return func(copied int64) error {
-		if copied > most && !networkOfMachines {
+		if copied > most {
 			return fmt.Errorf("%w: %d MiB were there, %d MiB are copied, and there is ever more: pause the cluster first",
-				substrate.ErrNoRoom, need>>20, copied>>20)
+				substrate.ErrNoRoom, c.need>>20, copied>>20)
+		}
+		if err := c.copied(copied); err != nil {
+			return err
 		}
 		return progress(copied)
 	}
@@ -146,9 +154,11 @@ func (d *Driver) restore(ctx context.Context, s snapshot, c shared, progress fun
 	if err := clear(ctx, part.dir); err != nil {
 		return err
 	}
-	if err := room(s.dir, need); err != nil {
+	claimed, err := d.claim(s.dir, need)
+	if err != nil {
 		return err
 	}
+	defer claimed.release()
 	err = complete(ctx, part.dir, c.dir, func(p *tree.Copy) error {
 		for _, each := range []struct {
 			volume
@@ -174,7 +184,7 @@ func (d *Driver) restore(ctx context.Context, s snapshot, c shared, progress fun
 			}
 		}
 		return nil
-	}, progress)
+	}, claimed.within(progress))
 	if err != nil {
 		return err
 	}
@@ -224,24 +234,58 @@ func onDisk(path string) error {
 	return unix.Syncfs(int(dir.Fd()))
 }
 
-// spare is what a copy leaves free, for the nodes that run.
+// spare is how much a copy may grow beyond twice of what it was to be.
 const spare = 512 << 20
 
-// room says whether so many bytes fit beside path. A file system that shares blocks between copies takes any.
-func room(path string, need int64) error {
-	dir := filepath.Dir(path)
-	if shares(dir) {
+// claim is room on the disk for a copy under way: copies that begin at the same moment would each find the disk as empty as the
+// others do. nil is the claim of one that takes no room.
+type claim struct {
+	d    *Driver
+	need int64 // bytes
+	left int64 // of need, what is not copied yet
+}
+
+// claim takes room for a copy beside path, or says with numbers why there is none. A file system that shares blocks between
+// copies takes any.
+func (d *Driver) claim(path string, need int64) (*claim, error) {
+	if shares(filepath.Dir(path)) {
+		return nil, nil
+	}
+	d.claiming.Lock()
+	defer d.claiming.Unlock()
+	disk, err := d.Disk()
+	if err != nil {
+		return nil, err
+	}
+	if left := disk.Left(); left < need {
+		return nil, fmt.Errorf("%w: the copy takes %d MiB, and %d MiB are free on the controller's disk, of which %d stay free",
+			substrate.ErrNoRoom, need>>20, disk.Free>>20, (disk.Free-left)>>20)
+	}
+	d.claimed.Add(need)
+	return &claim{d, need, need}, nil
+}
+
+// copied tells how much is on the disk by now. An error says that there is no room for what has grown since the claim.
+func (c *claim) copied(bytes int64) error {
+	left := max(0, c.need-bytes)
+	c.d.claimed.Add(left - c.left)
+	if c.left = left; bytes <= c.need {
 		return nil
 	}
-	var free unix.Statfs_t
-	if err := unix.Statfs(dir, &free); err != nil {
-		return err
+	disk, err := c.d.Disk()
+	if err == nil && disk.Left() < 0 {
+		err = fmt.Errorf("%w: %d MiB were there, %d MiB are copied, and the controller's disk takes no more", substrate.ErrNoRoom,
+			c.need>>20, bytes>>20)
 	}
-	if available := int64(free.Bavail) * free.Bsize; available < need+spare {
-		return fmt.Errorf("%w: the copy takes %d MiB, and %d MiB are free on the controller's disk, of which %d stay free",
-			substrate.ErrNoRoom, need>>20, available>>20, spare>>20)
+	return err
+}
+
+// release gives back what was not used.
+func (c *claim) release() {
+	if c != nil {
+		c.d.claimed.Add(-c.left)
+		c.left = 0
 	}
-	return nil
 }
 
 // shares tries whether files below dir can be copied without copying their blocks.

@@ -13,9 +13,10 @@ import (
 )
 
 func TestACopyThatDoesNotFitIsRefusedWithNumbers(t *testing.T) {
-	dir := t.TempDir()
-	err := room(filepath.Join(dir, "s1"), math.MaxInt64/2)
-	if shares(dir) {
+	d := &Driver{config: Config{Dir: t.TempDir()}}
+	check(t, os.Mkdir(filepath.Join(d.config.Dir, "clusters"), 0o700))
+	_, err := d.claim(filepath.Join(d.config.Dir, "s1"), math.MaxInt64/2)
+	if shares(d.config.Dir) {
 		if err != nil {
 			t.Errorf("copies cost nothing here, and yet: %v", err)
 		}
@@ -24,12 +25,38 @@ func TestACopyThatDoesNotFitIsRefusedWithNumbers(t *testing.T) {
 	if !errors.Is(err, substrate.ErrNoRoom) || !strings.Contains(err.Error(), "MiB are free") {
 		t.Error(err)
 	}
-	if err := room(filepath.Join(dir, "s1"), 0); err != nil && !errors.Is(err, substrate.ErrNoRoom) {
-		t.Error(err)
-	}
-	left, err := os.ReadDir(dir)
-	if err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(filepath.Join(d.config.Dir, "probe*")); err != nil || len(left) > 0 {
 		t.Error("left: ", left, err)
+	}
+}
+
+// Fourteen snapshots that began at the same moment each found room for themselves.
+func TestCopiesAtTheSameTimeLeaveTheReserve(t *testing.T) {
+	w, _ := small(t, site(t), 2000, leastVolume)
+	before, err := w.Disk()
+	check(t, err)
+	need, claims := before.Left()*2/5, []*claim{}
+	for range 2 {
+		c, err := w.claim(filepath.Join(w.config.Dir, "snapshots/s1"), need)
+		check(t, err)
+		claims = append(claims, c)
+	}
+	if _, err := w.claim(filepath.Join(w.config.Dir, "snapshots/s3"), need); !errors.Is(err, substrate.ErrNoRoom) {
+		t.Errorf("a third one has room: %v", err)
+	}
+	if now, err := w.Disk(); err != nil || now.Left() > before.Left()-2*need+64<<20 {
+		t.Errorf("%d MiB are said to be left beside copies under way, of %d: %v", now.Left()>>20, before.Left()>>20, err)
+	}
+	check(t, claims[0].copied(need/2))
+	check(t, claims[0].copied(need+1)) // it has grown, and there is room
+	claims[0].release()
+	if _, err := w.claim(filepath.Join(w.config.Dir, "snapshots/s3"), need); err != nil {
+		t.Errorf("what is over has no room any more: %v", err)
+	}
+	w.config.Reserve = before.Free
+	if err := claims[1].copied(need + 1); !errors.Is(err, substrate.ErrNoRoom) ||
+		!strings.Contains(err.Error(), "takes no more") {
+		t.Errorf("a copy that grows goes into the reserve: %v", err)
 	}
 }
 
@@ -62,8 +89,10 @@ func TestWhatAKilledControllerLeftOfACopyIsMadeAnewOrDropped(t *testing.T) {
 }
 
 func TestACopyOfWhatGrowsFasterEnds(t *testing.T) {
+	d := &Driver{config: Config{Dir: t.TempDir(), Reserve: 1}}
+	check(t, os.Mkdir(filepath.Join(d.config.Dir, "clusters"), 0o700))
 	told := int64(0)
-	progress := within(1<<20, false, func(n int64) error { told = n; return nil })
+	progress := (&claim{d: d, need: 1 << 20}).within(func(n int64) error { told = n; return nil })
 	if err := progress(2<<20 + spare); err != nil || told != 2<<20+spare {
 		t.Error(err, told)
 	}
@@ -71,7 +100,7 @@ func TestACopyOfWhatGrowsFasterEnds(t *testing.T) {
 		!strings.Contains(err.Error(), "pause the cluster first") {
 		t.Error(err)
 	}
-	if err := within(0, true, func(int64) error { return nil })(math.MaxInt64); err != nil {
+	if err := (*claim)(nil).within(func(int64) error { return nil })(math.MaxInt64); err != nil {
 		t.Error(err)
 	}
 }

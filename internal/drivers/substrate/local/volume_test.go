@@ -406,7 +406,7 @@ func TestFoldersOfAnEarlierVersionMove(t *testing.T) {
 			check(t, unix.Setxattr(filepath.Join(c.home(), "file"), "user.colour", []byte("blue"), 0))
 			v := c.homeVolume()
 			copied := func() {
-				check(t, v.fill(t.Context(), leastVolume))
+				check(t, w.fill(t.Context(), v, leastVolume))
 			}
 			switch killed {
 			case "while it copied":
