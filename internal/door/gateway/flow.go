@@ -18,18 +18,24 @@ const (
 	largeBuffer = 128 << 10
 )
 
-func (f *flow) toPlace(to io.Writer, from io.Reader)  { f.pump(to, from, &f.received) }
-func (f *flow) toPerson(to io.Writer, from io.Reader) { f.pump(to, from, &f.sent) }
+func (v *visit) toPlace(e *entrance, to io.Writer, from io.Reader) {
+	v.pump(to, from, &e.flow.received)
+}
+func (v *visit) toPerson(e *entrance, to io.Writer, from io.Reader) { v.pump(to, from, &e.flow.sent) }
 
 // pump copies until either side ends. Why does not matter: what follows is the same.
-func (f *flow) pump(to io.Writer, from io.Reader, count *atomic.Int64) {
+func (v *visit) pump(to io.Writer, from io.Reader, count *atomic.Int64) {
+	d, leave := v.g.backlog.enter(v)
+	defer leave()
 	buffer := make([]byte, smallBuffer)
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
+			d.waits()
 			if _, failed := to.Write(buffer[:n]); failed != nil {
 				return
 			}
+			d.goesOn()
 			count.Add(int64(n))
 		}
 		if err != nil {

@@ -70,11 +70,11 @@ func (v *visit) forward(ctx context.Context, opened ssh.NewChannel) {
 	}
 	go ssh.DiscardRequests(requests)
 	e.does("forward")
-	splice(opened, e, inside)
+	v.splice(opened, e, inside)
 }
 
 // splice carries bytes between a channel of the person's and the far side, until both directions have ended.
-func splice(opened ssh.NewChannel, e *entrance, inside io.ReadWriteCloser) {
+func (v *visit) splice(opened ssh.NewChannel, e *entrance, inside io.ReadWriteCloser) {
 	defer func() { _ = inside.Close() }()
 	outside, requests, err := opened.Accept()
 	if err != nil {
@@ -89,13 +89,13 @@ func splice(opened ssh.NewChannel, e *entrance, inside io.ReadWriteCloser) {
 	}()
 	var both sync.WaitGroup
 	both.Go(func() {
-		e.flow.toPlace(inside, outside)
+		v.toPlace(e, inside, outside)
 		if half, ok := inside.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite()
 		}
 	})
 	both.Go(func() {
-		e.flow.toPerson(outside, inside)
+		v.toPerson(e, outside, inside)
 		_ = outside.CloseWrite()
 	})
 	both.Wait()
@@ -142,7 +142,7 @@ func (v *visit) jump(ctx context.Context, opened ssh.NewChannel, host string) (d
 			v.record(ctx, e, v.outcome(""))
 			return true, nil
 		}
-		splice(opened, e, inside)
+		v.splice(opened, e, inside)
 		v.leave(ctx, e, v.outcome("closed"))
 		return true, nil
 	}

@@ -34,12 +34,14 @@ type Limits struct {
 	KeepAlive time.Duration // between two questions whether the peer is there
 	Look      time.Duration // between two looks at who may still be here
 	Recorded  Recorded
+	Backlog   Backlog
 }
 
 // UsualLimits are those of a gateway that nobody has told otherwise.
 func UsualLimits() Limits {
 	return Limits{Knocking: 256, Handshake: 20 * time.Second, PerPerson: 100, Channels: 100, KeepAlive: 30 * time.Second,
-		Look: time.Second, Recorded: Recorded{Terminal: 256 << 20, Person: 1 << 30, Project: 4 << 30, All: 16 << 30}}
+		Look: time.Second, Recorded: Recorded{Terminal: 256 << 20, Person: 1 << 30, Project: 4 << 30, All: 16 << 30},
+		Backlog: Backlog{Person: 100, Crowded: 16, All: 500}}
 }
 
 // Gateway lets people in. Fill the fields, then Serve.
@@ -62,6 +64,7 @@ type Gateway struct {
 	preauthLimit preauthLimit
 	visitors     visitors
 	shelf        shelf
+	backlog      backlog
 }
 
 // Serve lets people in until ctx ends; then it ends their sessions.

@@ -89,8 +89,21 @@ type relayed struct {
 	broken bool       // by the gateway: what the place says of its end does not count
 }
 
-// hold takes requests until the one that starts something; only then does the client read.
+// mostHeld is how many bytes of requests are kept that come before the one that starts something.
+const (
+	mostHeld  = 64 << 10
+	leastHeld = 64 // that one counts for besides its payload
+)
+
+// hold takes requests until the one that starts something; only then does the client read. A client that starts nothing is not
+// waited for.
 func (s *relayed) hold() {
+	d, leave := s.v.g.backlog.enter(s.v) // nobody reads what comes meanwhile
+	d.waits()
+	defer leave()
+	late := time.AfterFunc(s.v.g.Limits.Handshake, func() { _ = s.outside.Close() })
+	defer late.Stop()
+	size := 0
 	for r := range s.requests {
 		s.see(r)
 		if _, ok := starts(r); ok {
@@ -98,7 +111,8 @@ func (s *relayed) hold() {
 			s.listen()
 			return
 		}
-		known := slices.Contains(asksFor(), r.Type)
+		size += len(r.Payload) + leastHeld
+		known := slices.Contains(asksFor(), r.Type) && size <= mostHeld
 		if r.WantReply {
 			_ = r.Reply(known, nil)
 		}
@@ -167,11 +181,11 @@ func (s *relayed) run(ctx context.Context) {
 	var whole atomic.Bool // it has an exit code: nobody broke it off
 	go func() {           // until the client's input ends, or at the first write after the place has closed
 		defer close(ended)
-		s.e.flow.toPlace(s.inside, s.outside)
+		s.v.toPlace(s.e, s.inside, s.outside)
 		_ = s.inside.CloseWrite()
 	}()
-	output.Go(func() { s.e.flow.toPerson(s.screen(), s.inside) })
-	output.Go(func() { s.e.flow.toPerson(s.outside.Stderr(), s.inside.Stderr()) })
+	output.Go(func() { s.v.toPerson(s.e, s.screen(), s.inside) })
+	output.Go(func() { s.v.toPerson(s.e, s.outside.Stderr(), s.inside.Stderr()) })
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)

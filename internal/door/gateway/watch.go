@@ -20,10 +20,11 @@ const (
 	reasonPlace = "you may no longer log in to "
 )
 
-// watch looks every moment who may still be where they are, and ends what may not be.
+// watch looks every moment who may still be where they are, and how much waits to be read, and ends what may not be.
 func (g *Gateway) watch(ctx context.Context) {
 	for clock.Sleep(ctx, g.Limits.Look) == nil {
 		g.lookNow(ctx)
+		g.clear(ctx)
 	}
 }
 
