@@ -12,6 +12,7 @@ RACE   := -race -gcflags=modernc.org/sqlite/lib=-race=false
 # A program under the race detector sleeps a second at its end, for reports of others' threads; a tenth does.
 export GORACE := atexit_sleep_ms=100
 export MUSTER_TEST_IMAGES := $(CURDIR)/build/images
+export MUSTER_TEST_KERNEL := $(CURDIR)/build/kernel
 export MUSTER_TEST_IMAGE  := $(CURDIR)/build/images/$(IMAGE)/latest/root.squashfs
 
 .PHONY: help setup build image demo demo-stop test test-all attack spark-test lint unit crash walk compare fuzz openapi clean
@@ -71,8 +72,13 @@ test-all: IMAGES += $(if $(filter x86_64,$(shell uname -m)),debian12-hypervisor)
 test-all: ## every test, with the race detector, on both databases, with emulated machines: about an hour (root)
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory build
-	@$(MAKE) --no-print-directory -j2 image lint IMAGES="$(IMAGES)"
+	@$(MAKE) --no-print-directory -j2 image build/kernel lint IMAGES="$(IMAGES)"
 	$(call tests,$(RACE),-timeout 90m)
+
+build/kernel: # Debian's kernel for virtual machines, unpacked: it has drivers that an image's does not need
+	@apt-cache show linux-image-cloud-amd64 >/dev/null 2>&1 || apt-get update -qq
+	@cd build && apt-get download -qq "$$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p')" && \
+		dpkg -x linux-image-*.deb kernel.part && rm linux-image-*.deb && mv kernel.part kernel
 
 attack: image ## the attacks that docs/security.md lists, on a real site in namespaces (root)
 	@scripts/setup.sh test

@@ -47,7 +47,10 @@ func inside() {
 // functions, and a PCIe switch without ACS, so that its ports share the groups of what is below them.
 func TestAKernelsOwnTreeIsUnderstood(t *testing.T) {
 	testall.Only(t)
-	dir := t.TempDir()
+	dir, kernel := t.TempDir(), os.Getenv("MUSTER_TEST_KERNEL")
+	if _, err := os.Stat(kernel); err != nil {
+		t.Skip("no machine is booted: MUSTER_TEST_KERNEL names no unpacked kernel package; `make test-all` fetches one")
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	run := func(script string, arguments ...string) {
@@ -55,11 +58,6 @@ func TestAKernelsOwnTreeIsUnderstood(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-	}
-	kernel := os.Getenv("MUSTER_TEST_KERNEL")
-	if kernel == "" {
-		kernel = filepath.Join(dir, "kernel")
-		run(`cd "$0"; p=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -1); apt-get download -qq "$p"; dpkg -x linux-image-*.deb kernel`, dir)
 	}
 	run(`CGO_ENABLED=0 go test -c -o "$0/root/init" .; truncate -s 16M "$0/disk"; cd "$0/root"; echo init | cpio --quiet -o -H newc >../initramfs`, dir)
 	vmlinuz, err := filepath.Glob(filepath.Join(kernel, "boot/vmlinuz-*"))
