@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// flow carries bytes and counts them.
+// flow counts the bytes that are carried in and out of a place.
 type flow struct {
 	received atomic.Int64 // from the person
 	sent     atomic.Int64
@@ -21,7 +21,10 @@ const (
 func (v *visit) toPlace(e *entrance, to io.Writer, from io.Reader) {
 	v.pump(to, from, &e.flow.received)
 }
-func (v *visit) toPerson(e *entrance, to io.Writer, from io.Reader) { v.pump(to, from, &e.flow.sent) }
+
+func (v *visit) toPerson(e *entrance, to io.Writer, from io.Reader) {
+	v.pump(to, from, &e.flow.sent)
+}
 
 // pump copies until either side ends. Why does not matter: what follows is the same.
 func (v *visit) pump(to io.Writer, from io.Reader, count *atomic.Int64) {
