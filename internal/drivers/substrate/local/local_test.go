@@ -198,17 +198,6 @@ func TestTheCPULimitIsInForceWhereItIsLess(t *testing.T) {
 	}
 }
 
-func TestANodeThatOnlyForksLeavesProcessNumbersToTheHost(t *testing.T) {
-	w := open(t, site(t))
-	if !w.cgroups.Pids {
-		t.Skip("skipped: this host cannot limit processes")
-	}
-	b := w.up(t, node("c1", 1, 1, ""))
-	if got, want := w.cgroups.Read(b.name, "pids.max"), fmt.Sprint(mostPids()); got != want {
-		t.Errorf("pids.max is %q, want %s", got, want)
-	}
-}
-
 func TestANodeComesBackAfterTheHostRebooted(t *testing.T) {
 	w := open(t, site(t))
 	n := node("c1", 1, 1, "")

@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/onhost"
@@ -255,17 +253,7 @@ func resources(c onhost.Cgroups, cpus, memoryMiB, hostCPUs int) ociResources {
 		asked.CPU = &ociCPU{Quota: int64(cpus) * period, Period: period}
 	}
 	if c.Pids {
-		asked.Pids = &ociPids{Limit: mostPids()}
+		asked.Pids = &ociPids{Limit: min(allTasks()/4, tasksAtStart)}
 	}
 	return asked
-}
-
-// mostPids keeps a node that does nothing but fork from taking every process number the host has.
-func mostPids() int64 {
-	text, _ := os.ReadFile("/proc/sys/kernel/pid_max") // no number if it cannot be read
-	all, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	if err != nil {
-		all = 32768
-	}
-	return all / 4
 }

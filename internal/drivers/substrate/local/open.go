@@ -61,8 +61,8 @@ func (h host) closeHomes(ctx context.Context) error {
 	return err
 }
 
-// Work keeps volumes from the reserve of the disk, and gives each /home that an earlier version kept in a folder a file system of
-// its own, where no node holds the folder.
+// Work keeps volumes from the reserve of the disk, and nodes from process numbers that others need. It gives each /home that an
+// earlier version kept in a folder a file system of its own, where no node holds the folder.
 func (h host) Work(ctx context.Context) {
 	moved := make(chan struct{})
 	go func() {
@@ -75,8 +75,14 @@ func (h host) Work(ctx context.Context) {
 			h.config.Log.Error("cannot move a /home to a file system of its own; tried again when its nodes start", "error", err)
 		}
 	}()
+	guarded := make(chan struct{})
+	go func() {
+		defer close(guarded)
+		h.GuardTasks(ctx)
+	}()
 	h.GuardDisk(ctx)
 	<-moved
+	<-guarded
 }
 
 // Room is how many bytes volumes may still take, below 0 if they have taken from the reserve, and why no more files fit; "": they

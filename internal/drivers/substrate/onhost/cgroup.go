@@ -230,6 +230,21 @@ func (c Cgroups) Read(name string, files ...string) string {
 	return ""
 }
 
+// LimitPids sets how many processes and threads a group may have; one that has gone is no error.
+func (c Cgroups) LimitPids(name string, most int64) error {
+	for _, dir := range c.Dirs(name) {
+		file := filepath.Join(dir, "pids.max")
+		text, err := os.ReadFile(file)
+		if value := strconv.FormatInt(most, 10); err == nil && strings.TrimSpace(string(text)) != value {
+			err = os.WriteFile(file, []byte(value), 0)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) {
+			return fmt.Errorf("limit the processes of a control group: %w", err)
+		}
+	}
+	return nil
+}
+
 // Processes lists those in the group and in groups below it.
 func (c Cgroups) Processes(name string) ([]int, error) {
 	var pids []int

@@ -1,0 +1,73 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// A head and three nodes that did nothing but fork left no process number to the host, and none to others' nodes.
+func TestANodeThatOnlyForksLeavesProcessNumbersToTheHostAndToOthers(t *testing.T) {
+	w := open(t, site(t))
+	if !w.cgroups.Pids {
+		t.Skip("skipped: this host cannot limit processes")
+	}
+	const forks = "while :; do sleep 1000 & done 2>/dev/null"
+	modest := w.up(t, node("c2", 1, 1, "until [ -e /home/go ]; do sleep 0.1; done; i=0; "+
+		"while [ $i -lt 200 ]; do sleep 1000 & i=$((i+1)); done && touch /home/forked; sleep 1000"))
+	greedy := []boot{w.up(t, node("c1", 1, 1, forks)), w.up(t, node("c1", 2, 1, forks))}
+	count := func(b boot) (n int64) {
+		n, _ = strconv.ParseInt(w.cgroups.Read(b.name, "pids.current"), 10, 64)
+		return n
+	}
+	if most := w.cgroups.Read(modest.name, "pids.max"); most != fmt.Sprint(min(allTasks()/4, tasksAtStart)) {
+		t.Errorf("a node may have %s at its start", most)
+	}
+	all, took := int64(8000), int64(0) // the host is told to be small
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		check(t, w.shareTasks(all))
+		took = count(greedy[0]) + count(greedy[1])
+	}
+	if took < tasksAtStart || took > all*3/4*3/4 {
+		t.Errorf("two nodes that fork have %d of %d", took, all)
+	}
+	c, err := w.shared("c2")
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(c.home(), "go"), nil, 0o600))
+	eventually(t, "another cluster begins 200 processes", func() bool {
+		check(t, w.shareTasks(all))
+		_, err := os.Stat(filepath.Join(c.home(), "forked"))
+		return err == nil
+	})
+}
+
+func TestWhatNodesMayHaveNeverAddsUpToWhatTheHostKeeps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := rapid.Int64Range(1000, 1<<22).Draw(t, "all")
+		host := rapid.Int64Range(50, all/2).Draw(t, "host")
+		has, had := map[string]map[string]int64{}, int64(0)
+		left := max(0, all-all/4-host)
+		for c := range rapid.IntRange(1, 6).Draw(t, "clusters") {
+			of := map[string]int64{}
+			for n := range rapid.IntRange(1, 6).Draw(t, "nodes") {
+				tasks := rapid.Int64Range(0, min(left, all/4)).Draw(t, "tasks")
+				left -= tasks
+				had += tasks
+				of[fmt.Sprintf("%d.%d", c, n)] = tasks
+			}
+			has[fmt.Sprint(c)] = of
+		}
+		may := int64(0)
+		for _, n := range allowTasks(all, host, has) {
+			may += n
+		}
+		if may > max(had, all-all/4-host) {
+			t.Fatalf("nodes that have %d may have %d, beside %d of the host, of %d", had, may, host, all)
+		}
+	})
+}
