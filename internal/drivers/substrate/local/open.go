@@ -3,11 +3,14 @@ package local
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/onhost"
 	"muster/internal/inventory"
 	"muster/internal/inventory/hardware"
 	"muster/internal/noded/protocol"
@@ -61,12 +64,12 @@ func (h host) closeHomes(ctx context.Context) error {
 	return err
 }
 
-// Work keeps volumes from the reserve of the disk, and nodes from process numbers that others need. It gives each /home that an
+// Work keeps volumes from the reserve of the disk, nodes from process numbers that others need, and what
+// nodes say from filling the disk. It gives each /home that an
 // earlier version kept in a folder a file system of its own, where no node holds the folder.
 func (h host) Work(ctx context.Context) {
-	moved := make(chan struct{})
-	go func() {
-		defer close(moved)
+	var all sync.WaitGroup
+	all.Go(func() {
 		left, err := h.MoveHomes(ctx)
 		h.notices.Homes(ctx, left, "/home is still a folder of the controller's disk, since its nodes run: nothing limits "+
 			"what it holds, and it is served to no machine "+
@@ -74,15 +77,11 @@ func (h host) Work(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			h.config.Log.Error("cannot move a /home to a file system of its own; tried again when its nodes start", "error", err)
 		}
-	}()
-	guarded := make(chan struct{})
-	go func() {
-		defer close(guarded)
-		h.GuardTasks(ctx)
-	}()
-	h.GuardDisk(ctx)
-	<-moved
-	<-guarded
+	})
+	all.Go(func() { h.GuardTasks(ctx) })
+	all.Go(func() { onhost.KeepEnds(ctx, filepath.Join(h.config.Dir, "nodes/*/*/console.log")) })
+	all.Go(func() { h.GuardDisk(ctx) })
+	all.Wait()
 }
 
 // Room is how many bytes volumes may still take, below 0 if they have taken from the reserve, and why no more files fit; "": they

@@ -4,10 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"muster/internal/drivers/substrate/onhost"
 	"muster/internal/drivers/substrate/vm/devices"
 	"muster/internal/inventory"
 	"muster/internal/kit/clock"
@@ -37,15 +40,16 @@ func (h host) divide(ctx context.Context) {
 	}
 }
 
-// Work looks after the host's devices.
+// Work looks after the host's devices, and keeps what guests and their programs say from filling the disk.
 func (h host) Work(ctx context.Context) {
-	mended := make(chan struct{})
-	go func() {
-		defer close(mended)
-		h.mend(ctx)
-	}()
-	h.guard(ctx)
-	<-mended
+	var all sync.WaitGroup
+	all.Go(func() { h.mend(ctx) })
+	all.Go(func() { h.guard(ctx) })
+	all.Go(func() {
+		onhost.KeepEnds(ctx, filepath.Join(h.guests(), "*/*", consoleFile), filepath.Join(h.folder("log"), "libvirtd.log"),
+			filepath.Join(h.folder("log"), "qemu/*.log"))
+	})
+	all.Wait()
 }
 
 // mend tries again to take back what is lost until ctx ends, and tells each reason once.
