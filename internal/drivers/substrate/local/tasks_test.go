@@ -17,7 +17,9 @@ func TestANodeThatOnlyForksLeavesProcessNumbersToTheHostAndToOthers(t *testing.T
 	if !w.cgroups.Pids {
 		t.Skip("skipped: this host cannot limit processes")
 	}
-	const forks = "while :; do sleep 1000 & done 2>/dev/null"
+	// A shell that cannot fork ends, and what it has begun goes on: another one comes.
+	const forks = "bomb() { sleep $1; while :; do sleep 1000 & done 2>/dev/null; }; for i in 0 1 2 3 4 5 6 7 8 9; do " +
+		"bomb 0.$i & bomb 1.$i & bomb 2.$i & done; exec sleep 1000"
 	modest := w.up(t, node("c2", 1, 1, "until [ -e /home/go ]; do sleep 0.1; done; i=0; "+
 		"while [ $i -lt 200 ]; do sleep 1000 & i=$((i+1)); done && touch /home/forked; sleep 1000"))
 	greedy := []boot{w.up(t, node("c1", 1, 1, forks)), w.up(t, node("c1", 2, 1, forks))}

@@ -331,6 +331,8 @@ func TestOneImageHasOneLoopDevice(t *testing.T) {
 	w.up(t, node("c1", 1, 1, "exec 3>/home/held; while :; do echo x >&3; sleep 0.2; done"))
 	c, err := w.shared("c1")
 	check(t, err)
+	held := filepath.Join(c.home(), "held")
+	eventually(t, "the node holds a file", func() bool { _, err := os.Stat(held); return err == nil })
 	for _, v := range c.volumes() {
 		check(t, unix.Unmount(v.at, unix.MNT_DETACH))
 	}
@@ -348,7 +350,7 @@ func TestOneImageHasOneLoopDevice(t *testing.T) {
 			t.Errorf("%d loop devices have %s", count, v.image)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(c.home(), "held")); err != nil {
+	if _, err := os.Stat(held); err != nil {
 		t.Error(err)
 	}
 	w.down(t)
