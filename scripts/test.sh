@@ -9,9 +9,11 @@ lane='^muster/(internal/(kit/netns|rack|noded|hostd|boot|drivers/(power|switch|s
 # Without goroutines there is nothing for the race detector to watch, and it makes searches ten times longer.
 pure='^muster/(internal/(door/access|drivers/scheduler/gpus|inventory|kinds/meter/usage|kit/printable|place(/.*)?|spec)|test/house)$'
 # The longest, in this order. The others take seconds each, and are one run of each kind, which takes minutes.
-long=(test/{e2e,metal} internal/{kinds,noded,drivers/substrate/{vm,local}} test/{bootattack,crash,fabric,attack,compare})
+long=(test/e2e internal/{kinds,noded,drivers/substrate/{vm,local}} test/{bootattack,crash,fabric,attack,compare})
 long+=(internal/{boot/firststage,api,core,rack,boot/netboot})
 long=("${long[@]/#/muster/}")
+# Racks of emulated machines, which take all cores and whose boots have limits: they come last, with nothing beside them.
+alone=muster/test/metal
 
 # queue prints the packages of one run on a line. The small ones come after the first few: a core that were left with them alone at
 # the end would have minutes to do.
@@ -20,12 +22,13 @@ queue() {
 	packages=$("$GO" list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...) || return
 	printf '%s\n' "${long[@]:0:first}" | grep -xFf <(echo "$packages") # a package may have moved
 	printf '%s\n' "${long[@]:first}" | grep -xFf <(echo "$packages") >"$outputs/later"
-	packages=$(grep -vxFf <(printf '%s\n' "${long[@]}") <<<"$packages")
+	packages=$(grep -vxFf <(printf '%s\n' "${long[@]}" "$alone") <<<"$packages")
 	grep -E "$pure" <<<"$packages" | paste -sd ' '
 	packages=$(grep -Ev "$pure" <<<"$packages")
 	grep -Ev "$lane" <<<"$packages" | paste -sd ' '
 	grep -E "$lane" <<<"$packages" | paste -sd ' '
 	cat "$outputs/later"
+	echo "$alone"
 }
 
 # run tests packages of one kind, one after the other. Arguments: the packages, --, what else goes to `go test`.
@@ -65,7 +68,9 @@ mapfile -t queued <<<"$packages"
 cores=$(nproc) most=$((3 * $(nproc))) running=0 next=0 status=0
 left=0 allBefore=0 unusedBefore=0 look=
 while ((next < ${#queued[@]} || running)); do
-	if ((next < ${#queued[@]} && (running < cores || running < most && left > 25))); then
+	room=$((running < cores || running < most && left > 25))
+	[[ ${queued[next]:-} != "$alone" ]] || room=$((running == 0))
+	if ((next < ${#queued[@]} && room)); then
 		# shellcheck disable=SC2086 # names of packages hold no spaces
 		run ${queued[next]} -- "$@" &
 		((running += 1, next += 1, left = 0))
