@@ -301,7 +301,7 @@ func (p *papers) settle() {
 
 func TestWhateverFailsOnItsWayThereIsOneGuest(t *testing.T) {
 	ends := map[string]int{}
-	rapid.Check(t, func(t *rapid.T) {
+	one := func(t *rapid.T) {
 		p := newPapers(t)
 		m := NewMover(MoverConfig{Migrations: p, Silence: time.Hour, Limit: time.Hour})
 		n := substrate.Node{Ref: substrate.Ref{Cluster: "c1", Node: "n1", Boot: 1}}
@@ -378,10 +378,10 @@ func TestWhateverFailsOnItsWayThereIsOneGuest(t *testing.T) {
 				t.Errorf("%s keeps what nobody wants: %q", h.name, h.guest)
 			}
 		}
-	})
-	for _, end := range []string{"moved", "stays", "ended", "forgotten"} {
-		if ends[end] == 0 && !testing.Short() {
-			t.Logf("none was %s this time", end)
+	}
+	for range 100 { // a guest that moves is one of thirty
+		if rapid.Check(t, one); ends["moved"] > 0 && ends["stays"] > 0 {
+			break
 		}
 	}
 	t.Logf("%v", ends)
