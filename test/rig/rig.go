@@ -45,6 +45,7 @@ func New(t testing.TB, db string) *Rig {
 		t.Fatal(err)
 	}
 	r := &Rig{TB: t, Binary: build(t), Data: data, DB: db, before: look(t, data)}
+	t.TempDir() // it goes in the reverse order: the site file is there when what a failed test has left is cleared
 	t.Cleanup(func() {
 		if t.Failed() && os.Getenv("MUSTER_KEEP") != "" {
 			t.Logf("kept: %s", data)
