@@ -63,7 +63,7 @@ type Gateway struct {
 	keys         hostKeys
 	preauthLimit preauthLimit
 	visitors     visitors
-	shelf        shelf
+	archive      archive
 	backlog      backlog
 }
 
@@ -74,7 +74,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 		return err
 	}
 	g.preauthLimit.limit, g.visitors.limit = g.Limits.Knocking, g.Limits.PerPerson
-	g.shelf.dir, g.shelf.limits, g.shelf.room = g.Recordings, g.Limits.Recorded, g.Room
+	g.archive.dir, g.archive.limits, g.archive.room = g.Recordings, g.Limits.Recorded, g.Room
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { g.watch(ctx); return nil })
 	group.Go(func() error { g.housekeep(ctx); return nil })

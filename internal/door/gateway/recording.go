@@ -140,17 +140,17 @@ const maxTapes = 1000
 
 // record begins to keep what the terminal shows, and tells the person so before anything is shown.
 func (s *relayed) record(ctx context.Context) error {
-	shelf, row, kept := &s.v.g.shelf, s.e.row, int64(0)
+	archive, row, kept := &s.v.g.archive, s.e.row, int64(0)
 	claim := func(n int64) error {
-		if kept += n; kept > shelf.limits.Terminal {
-			return &Refusal{Text: fmt.Sprintf("its recording has reached the limit of %d MiB", shelf.limits.Terminal>>20),
+		if kept += n; kept > archive.limits.Terminal {
+			return &Refusal{Text: fmt.Sprintf("its recording has reached the limit of %d MiB", archive.limits.Terminal>>20),
 				Hint: "log in again; large outputs belong into files"}
 		}
-		return shelf.take(row.Project, row.Person, n)
+		return archive.take(row.Project, row.Person, n)
 	}
-	folder, err := shelf.folder(row.Project, row.Person)
+	folder, err := archive.folder(row.Project, row.Person)
 	if err == nil {
-		err = shelf.take(row.Project, row.Person, leastRecording)
+		err = archive.take(row.Project, row.Person, leastRecording)
 	}
 	for n, again := 1, err == nil; again && n <= maxTapes; n++ {
 		err = s.recording.start(filepath.Join(folder, fmt.Sprintf("%s-%d.cast", row.ID, n)), claim)

@@ -15,18 +15,25 @@ import (
 	"muster/internal/kinds/person"
 )
 
-func TestWhatATerminalShowsIsKeptWhereTheProjectWantsIt(t *testing.T) {
-	s := newFixture(t, nil)
+// terminal opens one in a project that keeps what it shows.
+func (s fixture) terminal() *ssh.Session {
+	s.Helper()
 	s.update(s.g.DB, func(ctx context.Context, tx *core.Tx) error {
 		return person.ChangeProject(ctx, tx, person.Project{Name: "aero", Recorded: true})
 	})
 	session, err := s.client("cfd").NewSession()
 	if err != nil {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
 	if err := session.RequestPty("xterm", 40, 132, nil); err != nil {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
+	return session
+}
+
+func TestWhatATerminalShowsIsKeptWhereTheProjectWantsIt(t *testing.T) {
+	s := newFixture(t, nil)
+	session := s.terminal()
 	var errs bytes.Buffer
 	session.Stdin, session.Stderr = strings.NewReader("grüße\n"), &errs
 	if err := session.Run("echo"); err != nil {
@@ -35,8 +42,8 @@ func TestWhatATerminalShowsIsKeptWhereTheProjectWantsIt(t *testing.T) {
 	if !strings.Contains(errs.String(), "this session is recorded as s") {
 		t.Errorf("the person is told %q", errs.String())
 	}
-	var files []string
-	if files, err = filepath.Glob(filepath.Join(s.g.Recordings, "aero/alice/*.cast")); err != nil || len(files) != 1 {
+	files, err := filepath.Glob(filepath.Join(s.g.Recordings, "aero/alice/*.cast"))
+	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
 	}
 	text, err := os.ReadFile(files[0])
@@ -71,16 +78,7 @@ func TestATerminalWhoseRecordingIsFullEnds(t *testing.T) {
 				g.Limits.Recorded = c.limits
 				g.Room = func() (int64, error) { return c.room, nil }
 			})
-			s.update(s.g.DB, func(ctx context.Context, tx *core.Tx) error {
-				return person.ChangeProject(ctx, tx, person.Project{Name: "aero", Recorded: true})
-			})
-			session, err := s.client("cfd").NewSession()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := session.RequestPty("xterm", 40, 132, nil); err != nil {
-				t.Fatal(err)
-			}
+			session := s.terminal()
 			var shown, errs bytes.Buffer
 			session.Stdin, session.Stdout, session.Stderr = strings.NewReader(strings.Repeat("0123456789", 2<<17)), &shown, &errs
 			var ended *ssh.ExitError
@@ -108,7 +106,7 @@ func TestATerminalWhoseRecordingIsFullEnds(t *testing.T) {
 
 func TestRecordingsHaveSharesThatAreCountedAnew(t *testing.T) {
 	dir := t.TempDir()
-	s := &shelf{dir: dir, limits: Recorded{Person: 100 << 10, Project: 150 << 10, All: 180 << 10}}
+	s := &archive{dir: dir, limits: Recorded{Person: 100 << 10, Project: 150 << 10, All: 180 << 10}}
 	keep := func(path string, bytes int) {
 		t.Helper()
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o700); err != nil {

@@ -60,9 +60,10 @@ func (d *Driver) shareTasks(all int64) error {
 	if err != nil {
 		return err
 	}
-	var load [3]float64
-	var runnable, host int64
-	if _, err := fmt.Sscanf(string(text), "%f %f %f %d/%d", &load[0], &load[1], &load[2], &runnable, &host); err != nil {
+	_, rest, _ := strings.Cut(string(text), "/")
+	number, _, _ := strings.Cut(rest, " ")
+	host, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
 		return fmt.Errorf("read /proc/loadavg: %w", err)
 	}
 	homes, err := filepath.Glob(filepath.Join(d.config.Dir, "nodes", "*.*"))

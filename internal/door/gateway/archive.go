@@ -20,8 +20,8 @@ const leastRecording = 4 << 10
 // recounted is how often it is looked whether recordings were taken away, at most.
 const recounted = 10 * time.Second
 
-// shelf is where recordings are, PROJECT/PERSON/SESSION-N.cast below its directory, and how much they take there.
-type shelf struct {
+// archive is where recordings are, PROJECT/PERSON/SESSION-N.cast below its directory, and how much they take there.
+type archive struct {
 	dir    string
 	limits Recorded
 	room   func() (int64, error)
@@ -32,13 +32,13 @@ type shelf struct {
 }
 
 // folder is where a person's recordings of a project are. It is made.
-func (s *shelf) folder(project, person string) (string, error) {
+func (s *archive) folder(project, person string) (string, error) {
 	dir := filepath.Join(s.dir, project, person)
 	return dir, os.MkdirAll(dir, 0o700)
 }
 
 // take claims n more bytes for a recording. A *Refusal says which share is full.
-func (s *shelf) take(project, person string, n int64) error {
+func (s *archive) take(project, person string, n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.room != nil {
@@ -71,7 +71,7 @@ func (s *shelf) take(project, person string, n int64) error {
 }
 
 // count looks how much there is. Recordings of earlier versions lie in the directory itself, and count for all.
-func (s *shelf) count() error {
+func (s *archive) count() error {
 	s.taken, s.counted = map[string]int64{}, time.Now()
 	return filepath.WalkDir(s.dir, func(path string, entry fs.DirEntry, err error) error {
 		var info fs.FileInfo
