@@ -25,6 +25,7 @@ import (
 	"muster/internal/door/identity"
 	"muster/internal/door/web"
 	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/kit/space"
 )
 
 // ImageStore lists the images of a controller.
@@ -56,6 +57,9 @@ type API struct {
 	// HomeUsage is how many bytes a cluster's /home may hold and holds; 0: not known. nil: of none.
 	HomeUsage func(ctx context.Context, cluster string) (size, used int64, err error)
 
+	// Disk is the one that snapshots are on; nil: nobody knows, and projects have no shares of it.
+	Disk func() (space.Disk, error)
+
 	// CheckFabric says what the driver of a fabric finds wrong in what it is told; nil: there are no drivers.
 	CheckFabric func(fabrics.Fabric) error
 
@@ -63,6 +67,7 @@ type API struct {
 	Shares *Shares
 
 	probe probe
+	trail *trail
 }
 
 // Handler serves the API. Every path but /healthz, /readyz, /openapi.yaml and those of a login needs a token.
@@ -73,6 +78,7 @@ func (a *API) serve(table []apiv1.Endpoint, handlers []handler) (http.Handler, e
 	if a.Shares == nil {
 		a.Shares = NewShares(1000, a.Telemetry)
 	}
+	a.trail = newTrail()
 	mux := http.NewServeMux()
 	document, err := a.register(mux, table, handlers)
 	if err != nil {

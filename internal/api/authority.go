@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -65,7 +64,18 @@ func (a *API) authorise(api huma.API, operations []apiv1.Endpoint) func(huma.Con
 		defer leave()
 		asked := askedOf(ctx.Context())
 		asked.identity, asked.action, asked.summary = caller.Name, operation.Action, operation.Summary
-		if rule := access.Rules()[asked.action]; len(rule.Roles) == 0 && !caller.May(asked.action, "") {
+		rule := access.Rules()[asked.action]
+		if rule.Changes && !caller.Operator && !limit.IsReserved(ctx.Context()) {
+			if over := a.trail.changes.More(caller.Name, time.Now()); over != nil {
+				refuse(overLimit(ctx, over))
+				return
+			}
+		}
+		if p := a.settled(ctx.Context()); p != nil {
+			refuse(p)
+			return
+		}
+		if len(rule.Roles) == 0 && !caller.May(asked.action, "") {
 			refuse(forbidden(caller, asked))
 		} else {
 			next(huma.WithValue(ctx, callerKey{}, caller))
@@ -95,12 +105,13 @@ func (a *API) audit(ctx huma.Context, caller access.Caller) {
 	if strings.HasPrefix(e.Object, tokenMark) { // somebody has named a token by itself instead of by its ID
 		e.Object = "(a token)"
 	}
+	entries := []person.Entry{e}
+	if !access.Rules()[asked.action].Changes {
+		entries = a.trail.ofRead(e, time.Now())
+	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx.Context()), 5*time.Second) // also of clients that have gone
 	defer cancel()
-	err := a.DB.Quietly(limited, func(tx *core.Tx) error {
-		return errors.Join(person.Audit(limited, tx, e), person.TouchToken(limited, tx, caller.Token))
-	})
-	if err != nil {
+	if err := a.trail.write(limited, a.DB, caller.Token, entries...); err != nil {
 		a.Log.ErrorContext(limited, "cannot write to the audit log", "identity", caller.Name, "operation", e.Action, "error", err)
 	}
 }

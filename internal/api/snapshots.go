@@ -33,6 +33,9 @@ func (a *API) createSnapshot(ctx context.Context, in *apiv1.CreateSnapshotInput)
 		if err := a.savable(ctx, tx, c); err != nil {
 			return err
 		}
+		if err := a.roomForSnapshot(ctx, tx, c); err != nil {
+			return err
+		}
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -80,6 +83,58 @@ func (a *API) savable(ctx context.Context, tx *core.Tx, c cluster.Cluster) error
 			}
 			return err
 		}
+	}
+	return nil
+}
+
+// What snapshots of one project may be: so many, so many that are being made, and this part of the disk before its reserve.
+const (
+	mostSnapshots = 100
+	mostSaving    = 4
+	snapshotsPart = 4
+)
+
+// roomForSnapshot refuses one of a project that has its share. One that is being made counts as what its cluster holds now, as
+// far as that can be seen.
+func (a *API) roomForSnapshot(ctx context.Context, tx *core.Tx, c cluster.Cluster) error {
+	all, err := snapshot.List(ctx, tx, c.Project)
+	if err != nil {
+		return err
+	}
+	const hint = "`muster snapshots` shows them, `muster snapshots delete` makes room"
+	refuse := func(text, hint string, values ...any) error {
+		text = fmt.Sprintf("project %s "+text, append([]any{c.Project}, values...)...)
+		return problem(http.StatusConflict, "conflict", text, hint)
+	}
+	taken, saving := int64(0), []string{c.ID}
+	for _, s := range all {
+		if taken += s.Bytes; s.Bytes == 0 {
+			saving = append(saving, s.ClusterID)
+		}
+	}
+	switch {
+	case len(all) >= mostSnapshots:
+		return refuse("has %d snapshots, the most that one may have", hint, len(all))
+	case len(saving) > mostSaving:
+		return refuse("has %d snapshots that are being made, as many as may be at once",
+			"try again when one of them is there: `muster snapshots`", mostSaving)
+	case a.Disk == nil || a.HomeUsage == nil:
+		return nil
+	}
+	disk, err := a.Disk()
+	if err != nil {
+		return err
+	}
+	for _, id := range saving {
+		_, used, err := a.HomeUsage(ctx, id)
+		if err != nil {
+			return err
+		}
+		taken += used
+	}
+	if share := (disk.Size - disk.Reserve) / snapshotsPart; taken > share {
+		return refuse("would have %d MiB of snapshots with this one, and its share of the disk is %d MiB", hint, taken>>20,
+			share>>20)
 	}
 	return nil
 }

@@ -285,6 +285,7 @@ func (k *controller) run(ctx context.Context) error {
 		SSH:         k.sshAddress(),
 		CheckFabric: fabrics.check,
 		HomeUsage:   k.homeUsage,
+		Disk:        k.disk,
 	}
 	door, err := k.newWebDoor()
 	if err != nil {

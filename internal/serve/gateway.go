@@ -30,9 +30,14 @@ func (k *controller) gateway() *gateway.Gateway {
 	}
 }
 
-// roomLeft is how many bytes the data directory's disk takes before its reserve.
+// disk is that of the data directory.
+func (k *controller) disk() (space.Disk, error) {
+	return space.On(k.dir.path(""), k.admission.Catalogue.Reserve)
+}
+
+// roomLeft is how many bytes it takes before its reserve.
 func (k *controller) roomLeft() (int64, error) {
-	disk, err := space.On(k.dir.path(""), k.admission.Catalogue.Reserve)
+	disk, err := k.disk()
 	return disk.Left(), err
 }
 

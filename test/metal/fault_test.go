@@ -69,6 +69,7 @@ func TestMachinesThatFailAreReplacedWhileSparesLast(t *testing.T) {
 // TestAMachineThatLosesItsPowerOnItsWayIsSwitchedOnAgain cuts the power under a kernel that starts.
 func TestAMachineThatLosesItsPowerOnItsWayIsSwitchedOnAgain(t *testing.T) {
 	testall.Only(t)
+	t.Parallel()
 	y := newTestbed(t, 1, "--power", "ipmi")
 	y.inspected(1)
 	y.Run("create", "-f", y.File("cut.yaml", "name: cut\nisolation: metal\nnodes: 1\n"))
@@ -105,6 +106,7 @@ func (y *testbed) allOff(machines int) {
 // TestADiskThatCannotBeErasedKeepsItsMachineOut is the promise that no tenant's data is given away.
 func TestADiskThatCannotBeErasedKeepsItsMachineOut(t *testing.T) {
 	testall.Only(t)
+	t.Parallel()
 	y := newTestbed(t, 1, "--power", "ipmi")
 	y.inspected(1)
 	y.Run("create", "-f", y.File("one.yaml", "name: one\nisolation: metal\nnodes: 1\n"), "--wait", "--timeout", "5m")
@@ -124,6 +126,7 @@ func TestADiskThatCannotBeErasedKeepsItsMachineOut(t *testing.T) {
 // TestAControllerKilledInEveryStateStrandsNoMachine kills it as soon as a machine, or its node, is in each state.
 func TestAControllerKilledInEveryStateStrandsNoMachine(t *testing.T) {
 	testall.Only(t)
+	t.Parallel()
 	y := newTestbed(t, 1, "--power", "redfish")
 	state := func() string {
 		m := y.machine("rack-1")
@@ -175,6 +178,7 @@ func TestAControllerKilledInEveryStateStrandsNoMachine(t *testing.T) {
 // TestAnUnknownMachineIsOfferedAndEnrolled powers one on by hand.
 func TestAnUnknownMachineIsOfferedAndEnrolled(t *testing.T) {
 	testall.Only(t)
+	t.Parallel()
 	y := newTestbed(t, 2, "--power", "wol")
 	y.Run("machines", "remove", "rack-2")
 	y.Eventually(2*time.Minute, "rack-2 has left", func() bool { return y.Muster("machines", "get", "rack-2").Code != 0 })
@@ -201,6 +205,7 @@ func TestAnUnknownMachineIsOfferedAndEnrolled(t *testing.T) {
 // TestARootOnDiskOutlivesAPowerCut has a node whose machine loses its power and comes back as the same node.
 func TestARootOnDiskOutlivesAPowerCut(t *testing.T) {
 	testall.Only(t)
+	t.Parallel()
 	y := newTestbed(t, 1, "--power", "redfish", "--firmware", "uefi")
 	y.inspected(1)
 	y.Run("create", "-f", y.File("disk.yaml", "name: disk\nisolation: metal\nboot: disk\nnodes: 1\n"), "--wait", "--timeout",

@@ -43,6 +43,7 @@ func hypervisors(t *testing.T, site string, machines int) (y *testbed, tell func
 // heard over the cluster's network, and takes it away again.
 func TestAMachineOfTheRackTurnsIntoAHypervisorAndBack(t *testing.T) {
 	testall.Only(t)
+	t.Parallel()
 	y, tell := hypervisors(t, onePool, 1)
 	y.Run("machines", "add", "--local", "1", "--wait") // the place of another head
 

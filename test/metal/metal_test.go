@@ -1,5 +1,6 @@
 // Package metal_test takes whole machines from an empty inventory to an MPI job and back to off, with the real binary and
-// the virtual rack: QEMU machines that are woken, netboot, prove themselves and are erased.
+// the virtual rack: QEMU machines that are woken, netboot, prove themselves and are erased. Tests of one machine, which computes
+// on one core, run beside each other.
 package metal_test
 
 import (

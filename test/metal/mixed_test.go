@@ -25,6 +25,7 @@ func allocation(t *testing.T) {
 // say to each other crosses the cluster's bridge and the rack's.
 func TestAClusterOfAGuestAndAMachine(t *testing.T) {
 	testall.Only(t)
+	t.Parallel()
 	allocation(t)
 	y := testbedWith(t, func(r *rig.Rig) { r.Flags = []string{"--local-hypervisor"} }, 1, "--power", "ipmi")
 	y.inspected(1)

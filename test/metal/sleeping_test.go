@@ -13,6 +13,7 @@ import (
 // when the cluster is back.
 func TestAGuestOfAMachineOfTheRackSleepsAndItsJobGoesOn(t *testing.T) {
 	testall.Only(t)
+	t.Parallel()
 	y, tell := hypervisors(t, strings.Replace(twoHosts, "hypervisor_idle: 2h", "hypervisor_idle: 10s", 1), 1)
 	slurm := func(command string) string { return y.Run("ssh", "sleeping", "--", command) }
 	counted := func() (string, int) { return y.counted("sleeping") }

@@ -13,8 +13,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -33,6 +36,14 @@ type Rig struct {
 	Flags  []string // further ones of controllers
 	Token  string   // of who types the commands; "" for the administrator
 	before host
+	seen   *seen
+}
+
+// seen is what waits look at and end with; a rig in other hands or in a subtest has the same.
+type seen struct {
+	lock        sync.Mutex
+	controllers []*Controller
+	command     string // the last one, and what it printed
 }
 
 // New builds the binary and prepares a data directory with the image. Where root or the image is missing the test is
@@ -44,7 +55,7 @@ func New(t testing.TB, db string) *Rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Rig{TB: t, Binary: build(t), Data: data, DB: db, before: look(t, data)}
+	r := &Rig{TB: t, Binary: build(t), Data: data, DB: db, before: look(t, data), seen: &seen{}}
 	t.TempDir() // it goes in the reverse order: the site file is there when what a failed test has left is cleared
 	t.Cleanup(func() {
 		if t.Failed() && os.Getenv("MUSTER_KEEP") != "" {
@@ -143,10 +154,11 @@ const patience = 5 * time.Minute
 // Controller is a running `muster serve`.
 type Controller struct {
 	*exec.Cmd
-	rig  *Rig
-	URL  string
-	Log  string // path
-	done chan struct{}
+	rig   *Rig
+	URL   string
+	Log   string // path
+	done  chan struct{}
+	ended atomic.Bool // by the test
 }
 
 // Start starts a controller and waits until it answers.
@@ -167,6 +179,9 @@ func (r *Rig) Start() *Controller {
 	}
 	_ = log.Close()
 	go func() { _ = c.Cmd.Wait(); close(c.done) }()
+	r.seen.lock.Lock()
+	r.seen.controllers = append(r.seen.controllers, c)
+	r.seen.lock.Unlock()
 	r.Cleanup(func() {
 		if r.Failed() && c.runs() {
 			r.explain()
@@ -232,6 +247,7 @@ func (c *Controller) Agents() []int {
 
 // Kill ends the controller as a power cut would.
 func (c *Controller) Kill() {
+	c.ended.Store(true)
 	_ = c.Process.Signal(syscall.SIGCONT)
 	_ = c.Process.Kill()
 	<-c.done
@@ -240,6 +256,7 @@ func (c *Controller) Kill() {
 // Stop ends it politely and fails the test if it does not go within a minute.
 func (c *Controller) Stop() {
 	c.rig.Helper()
+	c.ended.Store(true)
 	_ = c.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-c.done:
@@ -269,7 +286,11 @@ func (r *Rig) Muster(args ...string) Result {
 	if err != nil && !errors.As(err, &exit) {
 		r.Fatalf("muster %s: %v", strings.Join(args, " "), err)
 	}
-	return Result{out.String(), errs.String(), c.ProcessState.ExitCode()}
+	result := Result{out.String(), errs.String(), c.ProcessState.ExitCode()}
+	r.seen.lock.Lock()
+	r.seen.command = fmt.Sprintf("muster %s: exit %d\n%s%s", strings.Join(args, " "), result.Code, result.Out, result.Err)
+	r.seen.lock.Unlock()
+	return result
 }
 
 // Run is Muster for commands that must succeed; it returns their standard output.
@@ -335,15 +356,36 @@ func (r *Rig) Until(what string, ok func() bool) {
 	r.Eventually(patience, what, ok)
 }
 
-// Eventually waits until ok is true, which is promised to take no longer than the limit.
+// Eventually waits until ok is true, which is promised to take no longer than the limit. It ends early when a controller has
+// ended that the test did not end, and says what was seen last.
 func (r *Rig) Eventually(limit time.Duration, what string, ok func() bool) {
 	r.Helper()
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if ok() {
 			return
 		}
+		if c := r.seen.crashed(); c != nil {
+			r.Fatalf("while waiting until %s the controller ended:\n%s", what, c.Tail())
+		}
 	}
-	r.Fatalf("not within %s: %s", limit, what)
+	r.Fatalf("not within %s: %s; last seen:\n%s", limit, what, r.seen.last())
+}
+
+// crashed is a controller that has ended by itself; nil if there is none.
+func (s *seen) crashed() *Controller {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	i := slices.IndexFunc(s.controllers, func(c *Controller) bool { return !c.runs() && !c.ended.Load() })
+	if i < 0 {
+		return nil
+	}
+	return s.controllers[i]
+}
+
+func (s *seen) last() string {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return s.command[max(0, len(s.command)-4000):]
 }
 
 // Names says that a text has a name, and not as a part of an ID, which is made at random.

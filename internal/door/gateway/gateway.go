@@ -23,6 +23,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/core/telemetry"
 	"muster/internal/door/identity"
+	"muster/internal/door/limit"
 )
 
 // Limits keep one from taking what others need.
@@ -31,6 +32,7 @@ type Limits struct {
 	Handshake time.Duration // how long they may take to
 	PerPerson int           // connections of one person
 	Channels  int           // sessions and forwarded connections of one connection
+	Sessions  int           // that one person may begin at once; further ones one each second
 	KeepAlive time.Duration // between two questions whether the peer is there
 	Look      time.Duration // between two looks at who may still be here
 	Recorded  Recorded
@@ -39,9 +41,10 @@ type Limits struct {
 
 // UsualLimits are those of a gateway that nobody has told otherwise.
 func UsualLimits() Limits {
-	return Limits{Knocking: 256, Handshake: 20 * time.Second, PerPerson: 100, Channels: 100, KeepAlive: 30 * time.Second,
-		Look: time.Second, Recorded: Recorded{Terminal: 256 << 20, Person: 1 << 30, Project: 4 << 30, All: 16 << 30},
-		Backlog: Backlog{Person: 100, Crowded: 16, All: 500}}
+	return Limits{Knocking: 256, Handshake: 20 * time.Second, PerPerson: 100, Channels: 100, Sessions: 3000,
+		KeepAlive: 30 * time.Second, Look: time.Second,
+		Recorded: Recorded{Terminal: 256 << 20, Person: 1 << 30, Project: 4 << 30, All: 16 << 30},
+		Backlog:  Backlog{Person: 100, Crowded: 16, All: 500}}
 }
 
 // Gateway lets people in. Fill the fields, then Serve.
@@ -65,6 +68,7 @@ type Gateway struct {
 	visitors     visitors
 	archive      archive
 	backlog      backlog
+	sessions     limit.Pace
 }
 
 // Serve lets people in until ctx ends; then it ends their sessions.
@@ -75,6 +79,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	}
 	g.preauthLimit.limit, g.visitors.limit = g.Limits.Knocking, g.Limits.PerPerson
 	g.archive.dir, g.archive.limits, g.archive.room = g.Recordings, g.Limits.Recorded, g.Room
+	g.sessions = limit.Pace{Kind: "sessions", Burst: g.Limits.Sessions, Every: time.Second}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { g.watch(ctx); return nil })
 	group.Go(func() error { g.housekeep(ctx); return nil })

@@ -420,3 +420,20 @@ func TestOnePersonMayNotTakeEverything(t *testing.T) {
 		t.Error(errs, code)
 	}
 }
+
+func TestSessionsOfOnePersonHaveAPace(t *testing.T) {
+	s := newFixture(t, func(g *Gateway) { g.Limits.Sessions = 2 })
+	for range 2 {
+		if out, _, _ := s.run(s.client("cfd"), "echo", "in"); out != "in" {
+			t.Error("does not come in")
+		}
+	}
+	refused := false
+	for range 3 { // one may have become possible again meanwhile
+		_, errs, code := s.run(s.client("cfd"), "echo", "")
+		refused = refused || code == 255 && strings.Contains(errs, "alice has made 2 sessions in a short time")
+	}
+	if !refused {
+		t.Error("a third session within the second is let in")
+	}
+}

@@ -195,6 +195,9 @@ func (v *visit) tellable(ctx context.Context, err error) error {
 
 // begin writes that somebody is let in, before anything is carried: what is in no row has not been.
 func (v *visit) begin(ctx context.Context, p Place, what string, recorded bool) (*entrance, error) {
+	if over := v.g.sessions.More(v.who.caller.Name, time.Now()); over != nil {
+		return nil, &Refusal{Text: over.Text, Hint: over.Hint}
+	}
 	e := &entrance{row: person.Session{
 		ID: newID("s"), Person: v.who.caller.Name, Credential: v.who.credential(), Gateway: v.g.Name, Kind: p.Kind, PlaceID: p.ID,
 		Place:   p.Name,

@@ -409,3 +409,23 @@ func TestDescriptorsAreEnoughForTheirParts(t *testing.T) {
 		}
 	}
 }
+
+func TestAPaceLetsABurstThroughAndThenOneEach(t *testing.T) {
+	p, now := limit.Pace{Kind: "sessions", Burst: 3, Every: time.Minute}, time.Now()
+	for range 3 {
+		if over := p.More("sam", now); over != nil {
+			t.Fatal(over)
+		}
+	}
+	over := p.More("sam", now)
+	if over == nil || !over.Own || over.After != time.Minute || over.Text != "sam has made 3 sessions in a short time, which is all that one may" {
+		t.Fatalf("%+v", over)
+	}
+	if p.More("vera", now) != nil {
+		t.Error("another waits for him")
+	}
+	if p.More("sam", now.Add(59*time.Second)) == nil || p.More("sam", now.Add(time.Minute)) != nil ||
+		p.More("sam", now.Add(61*time.Second)) == nil {
+		t.Error("who was refused may come again after a minute, once")
+	}
+}

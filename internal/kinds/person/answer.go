@@ -16,6 +16,9 @@ type Answer struct {
 	Body    string
 }
 
+// MostAnswers is how many recorded answers an identity has; the oldest go.
+const MostAnswers = 1000
+
 // SaveAnswer records an answer under an identity's key; core.ErrExists if the key was used.
 func SaveAnswer(ctx context.Context, tx *core.Tx, identity, key string, a Answer) error {
 	_, err := tx.Exec(ctx, `INSERT INTO idempotency (identity, key, request, status, answer, project, created_at) VALUES ($1,
@@ -26,6 +29,10 @@ func SaveAnswer(ctx context.Context, tx *core.Tx, identity, key string, a Answer
 	}
 	if err != nil {
 		return fmt.Errorf("record an answer: %w", err)
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE identity = $1 AND created_at < (SELECT created_at FROM idempotency
+		WHERE identity = $1 ORDER BY created_at DESC LIMIT 1 OFFSET $2)`, identity, MostAnswers-1); err != nil {
+		return fmt.Errorf("forget the oldest answers: %w", err)
 	}
 	return nil
 }
