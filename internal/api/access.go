@@ -55,6 +55,9 @@ func (a *API) addKey(ctx context.Context, in *apiv1.AddKeyInput) (*output[apiv1.
 	if why := weak(key); why != "" {
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "line: "+why, "make one with `ssh-keygen -t ed25519`")
 	}
+	if p := proven(key, identityOf(ctx), in.Body.Proof); p != nil {
+		return nil, p
+	}
 	line := strings.TrimSpace(strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))) + " " + comment)
 	out := &output[apiv1.Key]{Body: apiv1.Key{Fingerprint: ssh.FingerprintSHA256(key), Line: line}}
 	err = a.DB.Update(ctx, func(tx *core.Tx) (err error) {

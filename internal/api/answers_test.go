@@ -2,14 +2,10 @@ package api_test
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/crypto/ssh"
 
 	"muster/internal/core"
 	"muster/internal/door/access"
@@ -150,17 +146,14 @@ func TestKeysAndTokensOfAPersonAreCounted(t *testing.T) {
 		}
 		return nil
 	})
-	key := func() string {
-		public, _, err := ed25519.GenerateKey(rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return body(t, map[string]string{"line": string(ssh.MarshalAuthorizedKey(must(ssh.NewPublicKey(public))))})
+	key := func(who string) string {
+		signer, line := freshKey(t)
+		return registration(t, who, line, signer)
 	}
-	if got := call(t, s, "POST", "/v1/keys", key(), as...); got.status != 201 {
+	if got := call(t, s, "POST", "/v1/keys", key("sam"), as...); got.status != 201 {
 		t.Error("the hundredth:", got)
 	}
-	if got := call(t, s, "POST", "/v1/keys", key(), as...); got.status != 409 ||
+	if got := call(t, s, "POST", "/v1/keys", key("sam"), as...); got.status != 409 ||
 		!strings.Contains(got.text, "you have 100 SSH keys") {
 		t.Error(got)
 	}
@@ -171,7 +164,7 @@ func TestKeysAndTokensOfAPersonAreCounted(t *testing.T) {
 		!strings.Contains(got.text, "sam has 500 tokens") {
 		t.Error(got)
 	}
-	if got := call(t, s, "POST", "/v1/keys", key(), "Authorization", "Bearer olga"); got.status != 201 {
+	if got := call(t, s, "POST", "/v1/keys", key("olga"), "Authorization", "Bearer olga"); got.status != 201 {
 		t.Error("somebody else's:", got)
 	}
 }

@@ -3,7 +3,6 @@ package api_test
 import (
 	"context"
 	"crypto/ecdsa"
-	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
@@ -133,59 +132,40 @@ func TestATokenEnds(t *testing.T) {
 	wants(t, as(t, s, "member", "GET", "/v1/tokens", ""), 200, "first, made by operator")
 }
 
-func line(t *testing.T, key any, err error) string {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := ssh.NewPublicKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(public)))
-}
-
 func TestAKeyIsStrongEnoughAndOnePersons(t *testing.T) {
 	s, db := server(t, 2)
 	tenants(t, db)
-	add := func(who, key string) reply {
-		return as(t, s, who, "POST", "/v1/keys", fmt.Sprintf(`{"line": %q}`, key))
+	add := func(who, line string, key ssh.Signer) reply {
+		return as(t, s, who, "POST", "/v1/keys", registration(t, who, line, key))
 	}
 
-	public, _, err := ed25519.GenerateKey(rand.Reader)
-	mine := line(t, public, err)
-	wants(t, add("member", mine+" member@home"), 201)
-	got := add("owner", mine)
+	key, mine := freshKey(t)
+	wants(t, add("member", mine+" member@home", key), 201)
+	got := add("owner", mine, key)
 	if wants(t, got, 409); strings.Contains(got.text, "member") {
 		t.Errorf("it is told whose it is: %s", got.text)
 	}
-	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(mine))
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := "/v1/keys/" + url.PathEscape(ssh.FingerprintSHA256(key))
+	path := "/v1/keys/" + url.PathEscape(ssh.FingerprintSHA256(key.PublicKey()))
 	wants(t, as(t, s, "owner", "DELETE", path, ""), 404)
 	wants(t, as(t, s, "owner", "GET", "/v1/keys", ""), 200, `"items":[]`)
 	wants(t, as(t, s, "member", "DELETE", path, ""), 204)
-	wants(t, add("owner", mine), 201)
+	wants(t, add("owner", mine, key), 201)
 
 	for bits, status := range map[int]int{2048: 422, 3072: 201} {
 		private, err := rsa.GenerateKey(rand.Reader, bits)
-		if got := add("owner", line(t, &private.PublicKey, err)); got.status != status || status == 422 &&
+		key, line := signerOf(t, private, err)
+		if got := add("owner", line, key); got.status != status || status == 422 &&
 			!strings.Contains(got.text, "an RSA key needs 3072 bits, this one has 2048") {
 			t.Errorf("RSA of %d bits: %d %s", bits, got.status, got.text)
 		}
 	}
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	wants(t, add("owner", line(t, &private.PublicKey, err)), 201)
-	for _, onToken := range []string{ // of OpenSSH's own tests
-		"sk-ssh-ed25519@openssh.com " +
-			"AAAAGnNrLXNzaC1lZDI1NTE5QG9wZW5zc2guY29tAAAAIJDPyFXTA3NXlN2QrbOmjkK0TFYq1FMMBsZcsAEGoVRLAAAABHNzaDo=",
-	} {
-		wants(t, add("owner", onToken), 201)
-	}
+	curve, line := signerOf(t, private, err)
+	wants(t, add("owner", line, curve), 201)
+	touched := newSecurityKey(t)
+	wants(t, add("owner", lineOf(touched), touched), 201)
 	for _, wrong := range []string{"x", mine + "\n" + mine, `command="id" ` + mine} {
-		wants(t, add("owner", wrong), 422, "one line")
+		wants(t, add("owner", wrong, key), 422, "one line")
 	}
 }
 

@@ -30,8 +30,12 @@ type AddKeyInput struct {
 
 // AddKeyBody is the body of a AddKeyInput.
 type AddKeyBody struct {
-	Line string `json:"line" doc:"the content of the .pub file" maxLength:"16384"`
+	Line  string `json:"line" doc:"the content of the .pub file" maxLength:"16384"`
+	Proof string `json:"proof,omitempty" doc:"an SSH signature of your name, by the key: printf %s NAME | ssh-keygen -Y sign -n muster-key -f KEY" maxLength:"16384"`
 }
+
+// KeyProofNamespace is that of the SSH signature which shows that somebody has a key.
+const KeyProofNamespace = "muster-key"
 
 // DeleteKeyInput is what DeleteKey takes.
 type DeleteKeyInput struct {

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -48,19 +50,35 @@ func (a *app) keysAdd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add [FILE]",
 		Short: "Register an SSH public key",
-		Long: `Register a public key as yours. Without FILE it is ~/.ssh/id_ed25519.pub, or else ~/.ssh/id_rsa.pub. The private key stays
-where it is and is never read. Accepted are ed25519, ecdsa, both also on security keys (sk-…), and RSA of 3072 bits and more.`,
+		Long: `Register a public key as yours. Without FILE it is ~/.ssh/id_ed25519.pub, or else ~/.ssh/id_rsa.pub. ssh-keygen signs
+your name with the private key, or the SSH agent that has it, which shows that the key is yours: it may ask for the passphrase, or
+for a touch. For a key of another computer, sign there, and give the signature with --proof. Accepted are ed25519, ecdsa, both also on security keys (sk-…), and RSA of 3072 bits and more.`,
 		Example: `  muster keys add
-  muster keys add ~/.ssh/work.pub`,
+  muster keys add ~/.ssh/work.pub
+  muster keys add work.pub --proof work.sig`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	output := formatFlag(c)
+	proof := c.Flags().String("proof", "", "`file` with the signature of your name by the key")
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		line, err := publicKey(args)
+		path, line, err := publicKey(args)
 		if err != nil {
 			return err
 		}
-		key, raw, err := ask(ctx, a, apiv1.AddKey, apiv1.AddKeyInput{Body: apiv1.AddKeyBody{Line: line}})
+		var signature []byte
+		if *proof != "" {
+			if signature, err = os.ReadFile(*proof); err != nil {
+				return usageError{fmt.Errorf("read the proof: %w", err)}
+			}
+		} else {
+			if strings.HasPrefix(line, "sk-") {
+				a.say("touch the security key when it blinks")
+			}
+			if signature, err = a.signName(ctx, path); err != nil {
+				return err
+			}
+		}
+		key, raw, err := ask(ctx, a, apiv1.AddKey, apiv1.AddKeyInput{Body: apiv1.AddKeyBody{Line: line, Proof: string(signature)}})
 		if err != nil {
 			return err
 		}
@@ -69,13 +87,32 @@ where it is and is never read. Accepted are ed25519, ecdsa, both also on securit
 	return c
 }
 
+// signName has ssh-keygen sign the caller's name with the private half of a key, which lies beside the public one or is in an
+// SSH agent.
+func (a *app) signName(ctx context.Context, path string) ([]byte, error) {
+	site, _, err := ask(ctx, a, apiv1.GetSite, apiv1.Nothing{})
+	if err != nil {
+		return nil, err
+	}
+	c := exec.CommandContext(ctx, "ssh-keygen", "-q", "-Y", "sign", "-n", apiv1.KeyProofNamespace, "-f", path)
+	var told bytes.Buffer
+	c.Stdin, c.Stderr = strings.NewReader(site.Identity), &told
+	signature, err := c.Output()
+	if err != nil {
+		return nil, fmt.Errorf("ssh-keygen cannot sign with the private key of %s, which is to show that it is yours: %w: %s (sign where "+
+			"the key is: printf %%s %s | ssh-keygen -Y sign -n %s -f KEY > proof; and give --proof proof)", path, err,
+			strings.TrimSpace(told.String()), site.Identity, apiv1.KeyProofNamespace)
+	}
+	return signature, nil
+}
+
 // publicKey reads the file given, or the first that there is of the usual ones.
-func publicKey(args []string) (string, error) {
+func publicKey(args []string) (path, line string, err error) {
 	paths := args
 	if len(paths) == 0 {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", usage("no home directory to look for a key in: name the file")
+			return "", "", usage("no home directory to look for a key in: name the file")
 		}
 		paths = []string{filepath.Join(home, ".ssh", "id_ed25519.pub"), filepath.Join(home, ".ssh", "id_rsa.pub")}
 	}
@@ -83,14 +120,14 @@ func publicKey(args []string) (string, error) {
 		text, err := os.ReadFile(path)
 		switch {
 		case err == nil && strings.Contains(string(text), "PRIVATE KEY"):
-			return "", usage("%s is a private key, which must stay private: give the .pub file", path)
+			return "", "", usage("%s is a private key, which must stay private: give the .pub file", path)
 		case err == nil:
-			return strings.TrimSpace(string(text)), nil
+			return path, strings.TrimSpace(string(text)), nil
 		case !errors.Is(err, fs.ErrNotExist):
-			return "", usageError{fmt.Errorf("read the public key: %w", err)}
+			return "", "", usageError{fmt.Errorf("read the public key: %w", err)}
 		}
 	}
-	return "", usage("no public key at %s: make one with `ssh-keygen -t ed25519`, or name the file", strings.Join(paths, " or "))
+	return "", "", usage("no public key at %s: make one with `ssh-keygen -t ed25519`, or name the file", strings.Join(paths, " or "))
 }
 
 func (a *app) keysDelete() *cobra.Command {

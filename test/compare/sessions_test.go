@@ -2,6 +2,7 @@ package compare_test
 
 import (
 	"crypto/ed25519"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
@@ -134,7 +135,15 @@ func member(r *rig.Rig, name string) ssh.Signer {
 	r.Run("users", "add", name)
 	r.Run("projects", "grant", "default", name, "member")
 	theirs := r.As(strings.TrimSpace(r.Run("tokens", "add", "test", "--person", name)))
-	theirs.Run("keys", "add", r.File(name+".pub", string(ssh.MarshalAuthorizedKey(signer.PublicKey()))))
+	block, err := ssh.MarshalPrivateKey(private, "")
+	if err != nil {
+		r.Fatal(err)
+	}
+	key := r.File(name, string(pem.EncodeToMemory(block)))
+	if err := os.WriteFile(key+".pub", ssh.MarshalAuthorizedKey(signer.PublicKey()), 0o600); err != nil {
+		r.Fatal(err)
+	}
+	theirs.Run("keys", "add", key+".pub")
 	return signer
 }
 

@@ -165,10 +165,14 @@ type Key struct {
 	CreatedAt   time.Time
 }
 
-// AddKey registers a key; core.ErrExists if somebody has it already.
+// AddKey registers a key of which the person has shown to have the private half; core.ErrExists if somebody has it already. It is
+// taken from who registered it before that was asked for.
 func AddKey(ctx context.Context, tx *core.Tx, k Key) error {
-	_, err := tx.Exec(ctx, `INSERT INTO user_key (person, fingerprint, line, created_at) VALUES ($1, $2, $3, now_ms())`, k.Person,
-		k.Fingerprint, k.Line)
+	if _, err := tx.Exec(ctx, `DELETE FROM user_key WHERE fingerprint = $1 AND proven = 0`, k.Fingerprint); err != nil {
+		return fmt.Errorf("take a key that was registered without a proof: %w", err)
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO user_key (person, fingerprint, line, created_at, proven) VALUES ($1, $2, $3, now_ms(), 1)`,
+		k.Person, k.Fingerprint, k.Line)
 	if core.Taken(err) {
 		return fmt.Errorf("key %s: %w", k.Fingerprint, core.ErrExists)
 	}
