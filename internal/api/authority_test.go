@@ -112,6 +112,7 @@ var wanted = map[answers][]string{
 	{"?-yy-", "????-"}: {"certify", "tunnel", "open-app", "run-task"},
 	{"?----", "????-"}: {"get-task-output"}, // it is sam's
 	{"???yy", "????y"}: {"end-session"},
+	{"?????", "?????"}: {"join-project"}, // nobody is invited
 	{"?--yy", "????y"}: {"set-member", "remove-member", "change-project", "cancel-task"},
 }
 

@@ -64,6 +64,7 @@ func (a *API) handlers() []handler {
 		on(apiv1.ListMembers, a.listMembers),
 		on(apiv1.SetMember, a.setMember),
 		on(apiv1.RemoveMember, a.removeMember),
+		on(apiv1.JoinProject, a.joinProject),
 		on(apiv1.ListAudit, a.listAudit),
 
 		on(apiv1.GetSite, a.getSite),

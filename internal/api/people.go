@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"muster/internal/apiv1"
 	"muster/internal/core"
@@ -115,6 +116,18 @@ func (a *API) listProjects(ctx context.Context, in *apiv1.Page) (*output[apiv1.L
 			}
 			all = append(all, view)
 		}
+		offered, err := person.Invitations(ctx, tx, "", identityOf(ctx))
+		for _, m := range offered {
+			view := apiv1.Project{Name: m.Project, Invited: m.Role, InvitedBy: m.InvitedBy, CreatedAt: m.Since}
+			if i := slices.IndexFunc(all, func(p apiv1.Project) bool { return p.Name == m.Project }); i >= 0 { // of an operator
+				all[i].Invited, all[i].InvitedBy = m.Role, m.InvitedBy
+			} else if callerOf(ctx).Project == "" {
+				all = append(all, view)
+			}
+		}
+		if err != nil {
+			return err
+		}
 		out.Body = pageOf(*in, all, func(p apiv1.Project) string { return p.Name })
 		return nil
 	})
@@ -181,10 +194,13 @@ func (a *API) listMembers(ctx context.Context, in *apiv1.ListMembersInput) (*out
 			return err
 		}
 		members, err := person.Memberships(ctx, tx, in.Project, "")
+		if err != nil {
+			return err
+		}
+		offered, err := person.Invitations(ctx, tx, in.Project, "")
 		var all []apiv1.Member
-		for _, m := range members {
-			all = append(all, apiv1.Member{Project: m.Project, Person: m.Person, Role: m.Role, Disabled: m.Disabled,
-				Since: m.Since})
+		for _, m := range append(members, offered...) {
+			all = append(all, memberView(m))
 		}
 		out.Body = pageOf(in.Page, all, func(m apiv1.Member) string { return m.Person })
 		return err
@@ -206,24 +222,55 @@ func (a *API) setMember(ctx context.Context, in *apiv1.SetMemberInput) (*output[
 				return err
 			}
 		}
-		if err := person.SetMember(ctx, tx, person.Membership{Project: in.Project, Person: in.Person,
-			Role: in.Body.Role}); err != nil {
+		m := person.Membership{Project: in.Project, Person: in.Person, Role: in.Body.Role}
+		before, err := person.Memberships(ctx, tx, in.Project, in.Person)
+		if err != nil {
+			return err
+		}
+		text := "is"
+		if len(before) == 0 && !callerOf(ctx).Operator { // nobody is in a tenant's project who has not agreed
+			m.InvitedBy, text = identityOf(ctx), "is invited as"
+		}
+		if err := person.SetMember(ctx, tx, m); err != nil {
 			return err
 		}
 		tx.Log(core.Event{Type: "project.requested", Project: in.Project,
-			Text: fmt.Sprintf("%s is %s of project %s, by %s", in.Person, in.Body.Role, in.Project, identityOf(ctx))})
+			Text: fmt.Sprintf("%s %s %s of project %s, by %s", in.Person, text, in.Body.Role, in.Project, identityOf(ctx))})
 		members, err := person.Memberships(ctx, tx, in.Project, in.Person)
-		for _, m := range members {
-			out.Body = apiv1.Member{Project: m.Project, Person: m.Person, Role: m.Role, Disabled: m.Disabled, Since: m.Since}
+		if err != nil {
+			return err
+		}
+		offered, err := person.Invitations(ctx, tx, in.Project, in.Person)
+		for _, m := range append(members, offered...) {
+			out.Body = memberView(m)
 		}
 		return err
 	})
 	return out, err
 }
 
+func memberView(m person.Membership) apiv1.Member {
+	return apiv1.Member{Project: m.Project, Person: m.Person, Role: m.Role, Disabled: m.Disabled, InvitedBy: m.InvitedBy,
+		Since: m.Since}
+}
+
+func (a *API) joinProject(ctx context.Context, in *apiv1.ProjectRef) (*output[apiv1.Nothing], error) {
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+		askedOf(ctx).project = in.Project
+		tx.Log(core.Event{Type: "project.requested", Project: in.Project,
+			Text: fmt.Sprintf("%s has joined project %s", identityOf(ctx), in.Project)})
+		return person.AcceptInvitation(ctx, tx, in.Project, identityOf(ctx))
+	})
+	return nil, err
+}
+
 func (a *API) removeMember(ctx context.Context, in *apiv1.RemoveMemberInput) (*output[apiv1.Nothing], error) {
 	err := a.DB.Update(ctx, func(tx *core.Tx) error {
-		if _, err := a.project(ctx, tx, in.Project); err != nil {
+		leaves, err := a.leaves(ctx, tx, in)
+		if err == nil && !leaves {
+			_, err = a.project(ctx, tx, in.Project)
+		}
+		if err != nil {
 			return err
 		}
 		if err := a.ownerStays(ctx, tx, in.Project, in.Person); err != nil {
@@ -234,6 +281,20 @@ func (a *API) removeMember(ctx context.Context, in *apiv1.RemoveMemberInput) (*o
 		return person.RemoveMember(ctx, tx, in.Project, in.Person)
 	})
 	return nil, err
+}
+
+// leaves says that the caller goes, or declines to come, which takes nobody's leave.
+func (a *API) leaves(ctx context.Context, tx *core.Tx, in *apiv1.RemoveMemberInput) (bool, error) {
+	caller := callerOf(ctx)
+	if in.Person != caller.Name || !caller.May(access.Keep, "") {
+		return false, nil
+	}
+	offered, err := person.Invitations(ctx, tx, in.Project, caller.Name)
+	if _, member := caller.Roles[in.Project]; !member && len(offered) == 0 {
+		return false, err
+	}
+	askedOf(ctx).project = in.Project
+	return true, err
 }
 
 // ownerStays refuses to take its last owner from a project.

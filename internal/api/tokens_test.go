@@ -179,6 +179,8 @@ func TestAProjectKeepsAnOwner(t *testing.T) {
 		wants(t, as(t, s, who, "DELETE", "/v1/projects/lab/members/owner", ""), 409)
 	}
 	wants(t, as(t, s, "owner", "PUT", "/v1/projects/lab/members/sam", `{"role": "owner"}`), 200)
+	wants(t, as(t, s, "owner", "DELETE", "/v1/projects/lab/members/owner", ""), 409) // sam has not agreed yet
+	wants(t, as(t, s, "sam", "POST", "/v1/projects/lab/join", ""), 204)
 	wants(t, as(t, s, "owner", "DELETE", "/v1/projects/lab/members/owner", ""), 204)
 	wants(t, as(t, s, "owner", "GET", "/v1/projects/lab/members", ""), 404)
 	wants(t, as(t, s, "sam", "GET", "/v1/projects/lab/members", ""), 200, "sam")

@@ -22,7 +22,7 @@ func Operations() []Endpoint {
 		GetLogin.Endpoint, LogIn.Endpoint, ListKeys.Endpoint, AddKey.Endpoint, DeleteKey.Endpoint, ListTokens.Endpoint,
 		AddToken.Endpoint, AddPersonToken.Endpoint, DeleteToken.Endpoint, ListPeople.Endpoint, AddPerson.Endpoint,
 		ChangePerson.Endpoint, ListProjects.Endpoint, AddProject.Endpoint, ChangeProject.Endpoint, GetQuota.Endpoint,
-		ListMembers.Endpoint, SetMember.Endpoint, RemoveMember.Endpoint, ListAudit.Endpoint,
+		ListMembers.Endpoint, SetMember.Endpoint, RemoveMember.Endpoint, JoinProject.Endpoint, ListAudit.Endpoint,
 		GetSite.Endpoint, GetStatus.Endpoint, ListClasses.Endpoint, ListImages.Endpoint, GetCalendar.Endpoint,
 		GetUsage.Endpoint, ListSecrets.Endpoint, RotateSecrets.Endpoint, RekeySecrets.Endpoint,
 		ListMachines.Endpoint, AddMachines.Endpoint, GetMachine.Endpoint, InspectMachine.Endpoint,
@@ -305,14 +305,19 @@ var (
 		Commands: []string{"projects members"}}}
 	SetMember = Op[SetMemberInput, Member]{Endpoint{ID: "set-member", Method: http.MethodPut,
 		Path:    "/v1/projects/{project}/members/{person}",
-		Summary: "Give a person a role in a project",
+		Summary: "Give a person a role in a project: an owner offers it to who is not in it yet",
 		Tag:     "projects", Action: access.Govern, Errors: []int{403, 404, 409},
 		Commands: []string{"projects grant"}}}
 	RemoveMember = Op[RemoveMemberInput, Nothing]{Endpoint{ID: "remove-member", Method: http.MethodDelete,
 		Path:    "/v1/projects/{project}/members/{person}",
-		Summary: "Remove a person from a project",
+		Summary: "Remove a person from a project: yourself, to leave it or to decline an invitation",
 		Tag:     "projects", Action: access.Govern, Errors: []int{403, 404, 409},
-		Commands: []string{"projects revoke"}}}
+		Commands: []string{"projects revoke", "projects leave"}}}
+	JoinProject = Op[ProjectRef, Nothing]{Endpoint{ID: "join-project", Method: http.MethodPost,
+		Path:    "/v1/projects/{project}/join",
+		Summary: "Take the role that you are offered in a project",
+		Tag:     "projects", Action: access.Keep, Status: http.StatusNoContent, Errors: []int{403, 404},
+		Commands: []string{"projects join"}}}
 	ListAudit = Op[ListAuditInput, List[Entry]]{Endpoint{ID: "list-audit", Method: http.MethodGet, Path: "/v1/audit",
 		Summary: "List who did what, newest first: all as an operator, those of your projects as their owner, and what you " +
 			"did yourself",

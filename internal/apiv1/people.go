@@ -23,6 +23,8 @@ type Project struct {
 	Recorded  bool        `json:"recorded,omitempty" doc:"terminals in its clusters are recorded"`
 	Clusters  int         `json:"clusters"`
 	Members   int         `json:"members"`
+	Invited   access.Role `json:"invited,omitempty" doc:"the role that you are offered: join-project takes it, remove-member declines it; of the project you see no more until then"`
+	InvitedBy string      `json:"invited_by,omitempty" doc:"who offers it"`
 	CreatedAt time.Time   `json:"created_at"`
 }
 
@@ -32,7 +34,9 @@ type Member struct {
 	Person   string      `json:"person"`
 	Role     access.Role `json:"role"`
 	Disabled bool        `json:"disabled,omitempty" doc:"the person is locked out everywhere"`
-	Since    time.Time   `json:"since"`
+
+	InvitedBy string    `json:"invited_by,omitempty" doc:"who has offered the role; absent: the person has it"`
+	Since     time.Time `json:"since"`
 }
 
 // PersonRef is a person in a path.

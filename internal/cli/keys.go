@@ -78,7 +78,8 @@ for a touch. For a key of another computer, sign there, and give the signature w
 				return err
 			}
 		}
-		key, raw, err := ask(ctx, a, apiv1.AddKey, apiv1.AddKeyInput{Body: apiv1.AddKeyBody{Line: line, Proof: string(signature)}})
+		body := apiv1.AddKeyBody{Line: line, Proof: string(signature)}
+		key, raw, err := ask(ctx, a, apiv1.AddKey, apiv1.AddKeyInput{Body: body})
 		if err != nil {
 			return err
 		}

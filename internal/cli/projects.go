@@ -23,7 +23,8 @@ also manages the members. Without a verb, list your projects and your role in ea
   muster projects members aero
   muster projects grant aero bob member
   muster projects revoke aero bob`,
-	}, a.projectsList(), a.projectsAdd(), a.projectsSet(), a.projectsMembers(), a.projectsGrant(), a.projectsRevoke())
+	}, a.projectsList(), a.projectsAdd(), a.projectsSet(), a.projectsMembers(), a.projectsGrant(), a.projectsRevoke(),
+		a.projectsJoin(), a.projectsLeave())
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
 		projects, _, err := askAll(ctx, a, apiv1.ListProjects, apiv1.Page{})
 		if err != nil {
@@ -57,6 +58,10 @@ func (a *app) printProjects(projects []apiv1.Project) {
 		recorded := ""
 		if p.Recorded {
 			recorded = "yes"
+		}
+		if p.Invited != "" {
+			t.row(p.Name, fmt.Sprintf("invited as %s, by %s", p.Invited, p.InvitedBy), "", "", "", age(p.CreatedAt))
+			continue
 		}
 		t.row(p.Name, string(p.Role), strconv.Itoa(p.Members), strconv.Itoa(p.Clusters), recorded, age(p.CreatedAt))
 	}
@@ -142,8 +147,11 @@ func (a *app) projectsMembers() *cobra.Command {
 			t := newTable("PERSON", "ROLE", "FOR", "STATE")
 			for _, m := range members {
 				state := shown("")
-				if m.Disabled {
+				switch {
+				case m.Disabled:
 					state = a.paint(a.out, red, "disabled")
+				case m.InvitedBy != "":
+					state = line("invited by %s", m.InvitedBy)
 				}
 				t.row(m.Person, string(m.Role), age(m.Since), state)
 			}
@@ -165,7 +173,8 @@ func (a *app) projectsGrant() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "grant PROJECT PERSON ROLE",
 		Short: "Give a person a role in a project",
-		Long: `Make a person an owner, a member or a viewer of a project, whatever they were in it before. Owners and members get an account on the
+		Long: `Make a person an owner, a member or a viewer of a project, whatever they were in it before. Whoever is not in it yet is invited,
+and is in it once they ` + "`muster projects join`" + ` it, unless an operator of the site puts them there. Owners and members get an account on the
 project's clusters within seconds, except on those whose file names others under access.users.`,
 		Example: `  muster projects grant aero bob member
   muster projects grant aero alice owner`,
@@ -181,11 +190,17 @@ project's clusters within seconds, except on those whose file names others under
 		}
 		in := apiv1.SetMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}, PersonRef: apiv1.PersonRef{Person: args[1]},
 			Body: apiv1.SetMemberBody{Role: access.Role(args[2])}}
-		_, raw, err := ask(ctx, a, apiv1.SetMember, in)
+		m, raw, err := ask(ctx, a, apiv1.SetMember, in)
 		if err != nil {
 			return err
 		}
-		return output.print(a.out, raw, func() { a.say("%s is %s of %s", args[1], args[2], args[0]) })
+		return output.print(a.out, raw, func() {
+			if m.InvitedBy != "" {
+				a.say("%s is invited to %s as %s, and takes it with `muster projects join %s`", args[1], args[0], args[2], args[0])
+				return
+			}
+			a.say("%s is %s of %s", args[1], args[2], args[0])
+		})
 	})
 	return c
 }
@@ -204,6 +219,43 @@ clusters and files stay the project's. The only owner of a project stays: make s
 		return do(ctx, a, apiv1.RemoveMember, apiv1.RemoveMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]},
 			PersonRef: apiv1.PersonRef{Person: args[1]}}, "%s",
 			fmt.Sprintf("%s is no longer in %s; their clusters and files stay there", args[1], args[0]))
+	})
+	return c
+}
+
+func (a *app) projectsJoin() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "join PROJECT",
+		Short: "Take the role that you are offered in a project",
+		Long: `Take the role that an owner of a project offers you; ` + "`muster projects`" + ` lists what you are offered. You get an account on the
+project's clusters within seconds.`,
+		Example:           `  muster projects join aero`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.projectNames),
+	}
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		return do(ctx, a, apiv1.JoinProject, apiv1.ProjectRef{Project: args[0]}, "%s", "you are in project "+args[0])
+	})
+	return c
+}
+
+func (a *app) projectsLeave() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "leave PROJECT",
+		Short: "Leave a project, or decline an invitation",
+		Long: `Leave a project: your sessions on its clusters end, and your accounts there are locked within seconds. Clusters and files stay the
+project's. Its only owner cannot leave: make somebody else an owner first.`,
+		Example:           `  muster projects leave aero`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.projectNames),
+	}
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		site, _, err := ask(ctx, a, apiv1.GetSite, apiv1.Nothing{})
+		if err != nil {
+			return err
+		}
+		return do(ctx, a, apiv1.RemoveMember, apiv1.RemoveMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]},
+			PersonRef: apiv1.PersonRef{Person: site.Identity}}, "%s", "you are no longer in project "+args[0])
 	})
 	return c
 }

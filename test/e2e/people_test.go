@@ -73,6 +73,8 @@ func TestTwoProjectsShareASiteAndNothingElse(t *testing.T) {
 	r.Run("projects", "add", "bio", "--owner", "bert")
 	olga.Run("projects", "grant", "aero", "mia", "member")
 	bert.Run("projects", "grant", "bio", "bea", "member")
+	mia.Run("projects", "join", "aero")
+	bea.Run("projects", "join", "bio")
 	olga.Run("create", "cfd", "--nodes", "1")
 	bert.Run("create", "lab", "--nodes", "1", "--wait")
 	r.Until("cfd is ready", func() bool {
@@ -193,6 +195,7 @@ func TestTwoProjectsShareASiteAndNothingElse(t *testing.T) {
 			t.Errorf("the files are %s", out)
 		}
 		olga.Run("projects", "grant", "aero", "mia", "member")
+		mia.Run("projects", "join", "aero")
 		olga.Until("the key opens again", opens)
 		if out := mia.Run("ssh", "cfd", "--", "scancel -u mia; cat f"); out != "mine\n" {
 			t.Error(out)

@@ -154,20 +154,36 @@ type Membership struct {
 	UID      int
 	Role     access.Role
 	Disabled bool // the person
-	Since    time.Time
+
+	InvitedBy string // who has offered the role; "": it is taken
+	Since     time.Time
 }
 
-// SetMember gives a person a role in a project, whether they had one or not.
+// SetMember gives a person a role in a project, whether they had one or not; or offers it, if somebody invites them.
 func SetMember(ctx context.Context, tx *core.Tx, m Membership) error {
-	_, err := tx.Exec(ctx, `INSERT INTO member (project, person, role, created_at) VALUES ($1, $2, $3, now_ms())
-		ON CONFLICT (project, person) DO UPDATE SET role = excluded.role`, m.Project, m.Person, string(m.Role))
+	_, err := tx.Exec(ctx, `INSERT INTO member (project, person, role, invited_by, created_at) VALUES ($1, $2, $3, $4, now_ms())
+		ON CONFLICT (project, person) DO UPDATE SET role = excluded.role, invited_by = excluded.invited_by`,
+		m.Project, m.Person, string(m.Role), m.InvitedBy)
 	if err != nil {
 		return fmt.Errorf("make %s %s of project %s: %w", m.Person, m.Role, m.Project, err)
 	}
 	return AccessChanged(ctx, tx)
 }
 
-// RemoveMember ends somebody's role in a project; core.ErrNotFound if they have none.
+// AcceptInvitation takes the role that a person is offered; core.ErrNotFound if they are offered none.
+func AcceptInvitation(ctx context.Context, tx *core.Tx, project, person string) error {
+	n, err := tx.Exec(ctx, `UPDATE member SET invited_by = '', created_at = now_ms() WHERE project = $1 AND person = $2
+		AND invited_by <> ''`, project, person)
+	if err == nil && n == 0 {
+		err = core.ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("project %s: %w", project, err)
+	}
+	return AccessChanged(ctx, tx)
+}
+
+// RemoveMember ends somebody's role in a project, or the offer of one; core.ErrNotFound if there is none.
 func RemoveMember(ctx context.Context, tx *core.Tx, project, person string) error {
 	n, err := tx.Exec(ctx, `DELETE FROM member WHERE project = $1 AND person = $2`, project, person)
 	if err == nil && n == 0 {
@@ -181,15 +197,25 @@ func RemoveMember(ctx context.Context, tx *core.Tx, project, person string) erro
 
 // Memberships lists who is in a project, or in which projects a person is; "" for any. By project, then person.
 func Memberships(ctx context.Context, tx *core.Tx, project, person string) ([]Membership, error) {
+	return memberships(ctx, tx, project, person, `m.invited_by = ''`)
+}
+
+// Invitations is Memberships for roles that are offered and not taken.
+func Invitations(ctx context.Context, tx *core.Tx, project, person string) ([]Membership, error) {
+	return memberships(ctx, tx, project, person, `m.invited_by <> ''`)
+}
+
+func memberships(ctx context.Context, tx *core.Tx, project, person, which string) ([]Membership, error) {
 	scan := func(r core.Scanner) (m Membership, err error) {
 		var at int64
-		err = r.Scan(&m.Project, &m.Person, &m.UID, &m.Role, &m.Disabled, &at)
+		err = r.Scan(&m.Project, &m.Person, &m.UID, &m.Role, &m.Disabled, &m.InvitedBy, &at)
 		m.Since = core.Instant(at)
 		return m, err
 	}
-	members, err := core.List(ctx, tx, scan, `SELECT m.project, m.person, p.uid, m.role, p.disabled, m.created_at
+	members, err := core.List(ctx, tx, scan, `SELECT m.project, m.person, p.uid, m.role, p.disabled, m.invited_by, m.created_at
 		FROM member m JOIN person p ON p.name = m.person
-		WHERE ($1 = '' OR m.project = $1) AND ($2 = '' OR m.person = $2) ORDER BY m.project, m.person`, project, person)
+		WHERE ($1 = '' OR m.project = $1) AND ($2 = '' OR m.person = $2) AND `+which+` ORDER BY m.project, m.person`,
+		project, person)
 	if err != nil {
 		return nil, fmt.Errorf("list members: %w", err)
 	}
