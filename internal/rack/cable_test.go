@@ -67,7 +67,7 @@ func newBench(t *testing.T) bench {
 		})
 	}))
 	check(netns.Do(b.rack, func() error {
-		return connected(func(links *netlink.Handle) error { return plug(links, b.cable.port, "", true, usualQueue) })
+		return connected(func(links *netlink.Handle) error { return plug(links, b.cable.port, "", usualQueue) })
 	}))
 	listeners, err := tap(b.rack, listenersPort, "", usualQueue)
 	check(err)

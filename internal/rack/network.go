@@ -107,7 +107,7 @@ func makePort(links *netlink.Handle, name string) error {
 	if err := unix.IoctlSetInt(fd, unix.TUNSETPERSIST, 1); err != nil {
 		return err
 	}
-	return plug(links, name, "", true, usualQueue)
+	return plug(links, name, "", usualQueue)
 }
 
 // attach opens a tap, and makes it if there is none.
@@ -162,7 +162,8 @@ func removeNetwork(path string) error {
 
 // tap makes a network interface on the bridge whose other end is the file. The interface lasts as long as the file is
 // open, in whichever process. Frames have the header of virtio-net, so offloads work (Linux, Documentation/networking/tuntap).
-// queue is how many frames wait for the reader at most. It is where the port beside is, or on the common bridge if that is "".
+// queue is how many frames wait for the reader at most. It is where the port beside is, or isolated on the common bridge if that
+// is "".
 func tap(namespace, name, beside string, queue int) (*os.File, error) {
 	var file *os.File
 	err := netns.Do(namespace, func() error {
@@ -170,7 +171,7 @@ func tap(namespace, name, beside string, queue int) (*os.File, error) {
 		if err != nil {
 			return err
 		}
-		err = connected(func(links *netlink.Handle) error { return plug(links, name, beside, false, queue) })
+		err = connected(func(links *netlink.Handle) error { return plug(links, name, beside, queue) })
 		if err != nil {
 			unix.Close(fd)
 			return err
@@ -184,8 +185,8 @@ func tap(namespace, name, beside string, queue int) (*os.File, error) {
 	return file, nil
 }
 
-// plug makes an interface that is down a port, of the bridge and isolated or not as said, or as the port beside is.
-func plug(links *netlink.Handle, name, beside string, isolated bool, queue int) error {
+// plug makes an interface that is down a port: where and as the port beside is, or an isolated one of the bridge.
+func plug(links *netlink.Handle, name, beside string, queue int) error {
 	port, err := links.LinkByName(name)
 	if err != nil {
 		return err
@@ -194,7 +195,7 @@ func plug(links *netlink.Handle, name, beside string, isolated bool, queue int) 
 	if err != nil {
 		return err
 	}
-	at := bridge.Attrs().Index
+	at, isolated := bridge.Attrs().Index, true
 	if beside != "" {
 		link, err := links.LinkByName(beside)
 		if err != nil {

@@ -33,6 +33,8 @@ type segments struct {
 
 	lock sync.Mutex        // held while a port is put somewhere
 	said map[string]string // by machine and port: what was told of it last
+
+	strays map[string][]string // by network: the ports that the last look isolated; the watch's alone
 }
 
 // place puts a machine's ports into a segment. On a network whose switch nobody sets it does nothing.
@@ -199,13 +201,41 @@ func (s *segments) lookAt(ctx context.Context, n inventory.Network) error {
 		}
 	}
 	var placed []switches.Placed
+	var named []string
 	for _, m := range machines {
 		if m.Network == n.Name && !m.IsGuest() {
+			named = append(named, m.Ports...)
 			right, failed := s.compare(ctx, m.Machine, n, ports)
 			placed, err = append(placed, right...), errors.Join(err, failed)
 		}
 	}
-	return errors.Join(err, s.remind(ctx, n, driver, placed))
+	return errors.Join(err, s.isolate(ctx, n, driver, named), s.remind(ctx, n, driver, placed))
+}
+
+// isolate has the ports of a switch that are no machine's reach the controller alone, and tells of each. One that somebody
+// else opens again and again is told of once.
+func (s *segments) isolate(ctx context.Context, n inventory.Network, driver switches.Switch, named []string) error {
+	s.lock.Lock()
+	strays, err := driver.Isolate(ctx, named)
+	s.lock.Unlock()
+	before := s.strays[n.Name]
+	if s.strays == nil {
+		s.strays = map[string][]string{}
+	}
+	s.strays[n.Name] = strays
+	for _, p := range strays {
+		if slices.Contains(before, p) {
+			continue
+		}
+		text := fmt.Sprintf("port %s of network %s is no machine's, and was not isolated; now it reaches the controller alone "+
+			"(the alias %s leaves a port open)", p, n.Name, switches.Trusted)
+		s.log.Warn("a port of no machine was not isolated", "network", n.Name, "what", text)
+		err = errors.Join(err, s.db.Update(ctx, func(tx *core.Tx) error {
+			tx.Log(core.Event{Type: "network.port", Text: text})
+			return nil
+		}))
+	}
+	return err
 }
 
 // remind tells a switch again what it has forgotten of ports that are where they belong, as one does that was started anew.

@@ -3,8 +3,10 @@ package bootattack
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,9 +14,11 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 
 	"muster/internal/core"
+	"muster/internal/drivers"
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/network"
+	"muster/internal/kit/netns"
 	"muster/internal/noded/protocol"
 )
 
@@ -169,6 +173,58 @@ func TestNobodysPacketsTakeALease(t *testing.T) {
 	if said := s.log.String(); !strings.Contains(said, "a DHCP packet is not believed") ||
 		!strings.Contains(said, "it keeps it") {
 		t.Errorf("nobody is told:\n%s", said)
+	}
+}
+
+// TestAPortThatNobodyNamedOffersNoLease: somebody adds a NIC to the network's bridge and answers DHCP there. Once the port is
+// isolated no machine hears that, while the controller answers the machine behind it, which may be an unknown one.
+func TestAPortThatNobodyNamedOffersNoLease(t *testing.T) {
+	for _, kind := range []string{"bridge", "ovs"} {
+		t.Run("switch "+kind, func(t *testing.T) {
+			s := newSite(t, inventory.ModeOwn, kind, nil)
+			server := s.host("eth9", "52:54:00:00:77:00")
+			in(t, s.ns, "ip", "link", "set", "eth9", "master", "br0", "up")
+			in(t, s.victim, "ip", "addr", "add", victimAt+"/16", "dev", "eth0")
+			var client net.PacketConn
+			if err := netns.Do(s.victim, func() (err error) {
+				client, err = net.ListenPacket("udp4", ":68")
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			offer := dhcp(dhcpv4.MessageTypeOffer, victimMAC, dhcpv4.WithYourIP([]byte{10, 78, 1, 99}))
+			hears := func() bool {
+				if err := client.SetReadDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
+					t.Fatal(err)
+				}
+				n, _, err := client.ReadFrom(make([]byte, 1500))
+				return err == nil && n == len(offer)
+			}
+			sent := func() bool {
+				s.as(server, 0, Act{Do: "frame", Device: "eth0",
+					Data: frameTo("52:54:00:00:77:00", "10.78.1.99", 67, "255.255.255.255", 68, offer)})
+				return hears()
+			}
+			s.until("a machine hears the offer, so that silence means something", sent)
+			driver, err := drivers.Switches().Open(s.network)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, err := driver.Isolate(t.Context(), []string{"m1n0", "m2n0"})
+			if err != nil || !slices.Equal(all, []string{"eth9"}) {
+				t.Fatalf("isolated were %q: %v", all, err)
+			}
+			for hears() { // what was on its way
+			}
+			for range 3 {
+				if sent() {
+					t.Error("a machine hears the offer of a port that nobody named")
+				}
+			}
+			s.marker = server
+			s.settle() // the controller leases the machine behind the port an address
+		})
 	}
 }
 

@@ -359,8 +359,13 @@ func toUs() dhcpv4.Modifier {
 	return dhcpv4.WithOption(dhcpv4.OptServerIdentifier(net.ParseIP("10.78.0.1")))
 }
 
-// frame is a UDP packet in a frame that root makes.
+// frame is a UDP packet to a DHCP server in a frame that root makes.
 func frame(sender, from string, port uint16, to string, data []byte) []byte {
+	return frameTo(sender, from, port, to, 67, data)
+}
+
+// frameTo is one to any port.
+func frameTo(sender, from string, port uint16, to string, toPort uint16, data []byte) []byte {
 	f := append(append([]byte{255, 255, 255, 255, 255, 255}, hardware(sender)...), 8, 0)
 	header := []byte{0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0}
 	binary.BigEndian.PutUint16(header[2:], uint16(28+len(data)))
@@ -373,7 +378,7 @@ func frame(sender, from string, port uint16, to string, data []byte) []byte {
 		sum = sum>>16 + sum&0xffff
 	}
 	binary.BigEndian.PutUint16(header[10:], ^uint16(sum))
-	udp := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, port), 67)
+	udp := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, port), toPort)
 	udp = append(binary.BigEndian.AppendUint16(udp, uint16(8+len(data))), 0, 0)
 	return append(append(append(f, header...), udp...), data...)
 }

@@ -64,6 +64,10 @@ type Switch interface {
 	Put(ctx context.Context, p Port, s Segment) error
 	// Ports is where each port is, as read from the switch. The controller's own ends are not in it.
 	Ports(ctx context.Context) (map[string]Segment, error)
+	// Isolate has ports that nobody named and that are not isolated reach the controller alone, as those of the common segment
+	// do. It returns their names, in order, also beside an error. It leaves alone the controller's own ends, the named, which
+	// are machines', the Trusted, and what somebody has put into another segment. Nobody may put a port elsewhere meanwhile.
+	Isolate(ctx context.Context, named []string) (isolated []string, err error)
 	// Open makes the controller's end of a segment, and names the bridge that it is. It keeps what is there.
 	Open(ctx context.Context, s Segment) (bridge string, err error)
 	// Close takes the end of a segment away. ErrInUse: ports are in it.
@@ -71,6 +75,10 @@ type Switch interface {
 	// Opened lists the segments, but for Common, that have an end here.
 	Opened(ctx context.Context) ([]Segment, error)
 }
+
+// Trusted is the alias (ip-link(8)) of an interface whose port whoever runs the host lets speak with machines: that of the
+// site's own DHCP server, or of a router.
+const Trusted = "muster-trusted"
 
 // Placed is a port that is in a segment.
 type Placed struct {

@@ -102,6 +102,11 @@ func (b bridge) Ports(context.Context) (map[string]switches.Segment, error) {
 	return all, nil
 }
 
+// Isolate is the uplink's: whatever is a port of the common bridge is a port of the switch.
+func (b bridge) Isolate(_ context.Context, named []string) ([]string, error) {
+	return b.Uplink.Isolate(named)
+}
+
 // Open makes the segment's bridge.
 func (b bridge) Open(_ context.Context, s switches.Segment) (string, error) {
 	err := b.Do(func(links *netlink.Handle) error {

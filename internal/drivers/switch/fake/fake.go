@@ -75,6 +75,21 @@ func (f *Switch) Ports(context.Context) (map[string]switches.Segment, error) {
 	return all, err
 }
 
+// Isolate is Switch's. Ports that are in no segment are open.
+func (f *Switch) Isolate(_ context.Context, named []string) (isolated []string, err error) {
+	err = f.change("isolate", func() error {
+		for p, in := range f.ports {
+			if in == switches.Nowhere && !slices.Contains(named, p) {
+				f.ports[p] = switches.Common
+				isolated = append(isolated, p)
+			}
+		}
+		slices.Sort(isolated)
+		return nil
+	})
+	return isolated, err
+}
+
 // Open is Switch's.
 func (f *Switch) Open(_ context.Context, s switches.Segment) (string, error) {
 	return fmt.Sprintf("fake-%d", int(s)), f.change("open", func() error {

@@ -17,6 +17,7 @@ type none struct{ bridge string }
 
 func (none) Put(context.Context, switches.Port, switches.Segment) error { return nil }
 func (none) Ports(context.Context) (map[string]switches.Segment, error) { return nil, nil }
+func (none) Isolate(context.Context, []string) ([]string, error)        { return nil, nil }
 func (n none) Open(context.Context, switches.Segment) (string, error)   { return n.bridge, nil }
 func (none) Close(context.Context, switches.Segment) error              { return nil }
 func (none) Opened(context.Context) ([]switches.Segment, error)         { return nil, nil }

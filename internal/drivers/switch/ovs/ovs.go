@@ -295,6 +295,33 @@ func (o ovs) Ports(ctx context.Context) (map[string]switches.Segment, error) {
 	return all, nil
 }
 
+// Isolate puts ports into the common segment that are in none: a port of Open vSwitch is a trunk of all VLANs at first. The
+// bridge at which the common segment ends here may have ports of its own.
+func (o ovs) Isolate(ctx context.Context, named []string) ([]string, error) {
+	isolated, err := o.Uplink.Isolate(named)
+	ports, failed := o.Ports(ctx)
+	err = errors.Join(err, failed)
+	for name, in := range ports {
+		if in != switches.Nowhere || slices.Contains(named, name) {
+			continue
+		}
+		trusted, failed := o.Trusted(name)
+		if failed == nil && trusted {
+			continue
+		}
+		if failed == nil {
+			failed = o.Put(ctx, switches.Port{Name: name}, switches.Common)
+		}
+		if failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
+		isolated = append(isolated, name)
+	}
+	slices.Sort(isolated)
+	return isolated, err
+}
+
 // list is the bridge's ports but for the controller's own.
 func (o ovs) list(ctx context.Context) ([]ovsPort, error) {
 	names, err := o.tell(ctx, "list-ports", o.bridge)

@@ -40,8 +40,11 @@ func opened(t *testing.T, y *switchtest.Testbed) (s switches.Switch, database, d
 func TestItKeepsTheContract(t *testing.T) {
 	switchtest.Test(t, func(t *testing.T) switchtest.Subject {
 		y := switchtest.NewTestbed(t, switchtest.Names()...)
-		s, _, _ := opened(t, y)
-		return switchtest.Subject{Factory: ovs.Factory(), Switch: s, Testbed: y}
+		s, database, _ := opened(t, y)
+		add := func(t *testing.T, port string) {
+			check(t, exec.Command("ovs-vsctl", "--db="+database, "--timeout=20", "add-port", vswitch.Bridge, port).Run())
+		}
+		return switchtest.Subject{Factory: ovs.Factory(), Switch: s, Testbed: y, Add: add}
 	})
 }
 

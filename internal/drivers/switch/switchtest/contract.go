@@ -32,6 +32,8 @@ type Subject struct {
 	Forgetful switches.Forgetful         // found by Test
 	Testbed   *Testbed                   // of real frames; nil: Hear knows
 	Hear      func(port string) []string // the ports that hear a frame which is sent to everybody from one of them
+	// Add makes an interface a port of the switch, as somebody does who tells Muster nothing; nil: the bridge is the switch.
+	Add func(t *testing.T, port string)
 }
 
 // Test has a driver keep segments apart. Each part of it begins with a new subject.
@@ -54,6 +56,7 @@ func parts() []drivertest.Part[Subject] {
 		part("no frame passes between segments", noFramePasses, "Factory.Isolates", "Switch.Put", "Switch.Ports"),
 		part("every port reaches the controller", everyPortReachesTheController, "Switch.Put"),
 		part("the controller's answers go to whom they are for", answersGoToWhomTheyAreFor, "Switch.Put"),
+		part("a port that nobody named reaches the controller alone", isolates, "Switch.Isolate"),
 		part("no frame passes while ports move", noFramePassesWhilePortsMove, "Switch.Put", "Switch.Ports"),
 		part("ports and segments come and go", portsAndSegmentsComeAndGo, "Switch.Open", "Switch.Close", "Switch.Opened"),
 		part("what is no segment is refused", refusesWhatIsNone, "Switch.Put", "Switch.Open", "Switch.Ports"),
@@ -265,6 +268,11 @@ func everyPortReachesTheController(t *testing.T, s Subject) {
 		return // there is no controller in the fake
 	}
 	s.furnish(t)
+	s.allReachTheController(t)
+}
+
+func (s Subject) allReachTheController(t *testing.T) {
+	t.Helper()
 	// As the boot services do, it listens on the common bridge alone.
 	var listener net.Listener
 	check(t, netns.Do(s.Testbed.Namespace, func() (err error) {
@@ -332,6 +340,78 @@ func answersGoToWhomTheyAreFor(t *testing.T, s Subject) {
 		if !own {
 			t.Errorf("%s does not hear what is for it", by.name)
 		}
+	}
+}
+
+// isolates adds ports that nobody named: one of the switch, and one of the bridge at which the common segment ends. Both are
+// another machine's NIC, a router, or somebody who answers DHCP.
+func isolates(t *testing.T, s Subject) {
+	if s.Testbed == nil {
+		s.isolated(t, []string{"p-a1", "p-a2", "p-b1", "p-b2", "p-c1", "p-mover"}, "p-c2")
+		return
+	}
+	s.furnish(t)
+	s.Testbed.cable(t, "added")
+	s.Testbed.cable(t, "stray")
+	if s.Testbed.enslave(t, "p-stray"); s.Add == nil {
+		s.Testbed.enslave(t, "p-added")
+	} else {
+		s.Add(t, "p-added")
+	}
+	machines := []string{"p-a1", "p-a2", "p-b1", "p-b2", "p-c1", "p-c2", "p-mover"}
+	s.isolated(t, append(machines, "p-added", "p-stray"))
+	s.isolated(t, append(machines, "p-added"), "p-stray")
+	now, err := s.Ports(t.Context())
+	check(t, err)
+	if now["p-added"] != switches.Nowhere {
+		t.Errorf("a machine's port that was open has come into %s", now["p-added"])
+	}
+	s.isolated(t, machines, "p-added")
+	s.isolated(t, machines)
+	if now, err = s.Ports(t.Context()); err != nil || now["p-added"] != switches.Common {
+		t.Fatalf("the port that was added is in %s: %v", now["p-added"], err)
+	}
+	where := home()
+	where["added"], where["stray"] = switches.Common, switches.Common
+	if wrong := s.crossings(t, where); len(wrong) > 0 {
+		t.Errorf("%d frames went astray: %q", len(wrong), wrong[:min(len(wrong), 20)])
+	}
+	s.allReachTheController(t)
+	s.trusts(t, machines)
+}
+
+// trusts adds ports with the alias that leaves them open.
+func (s Subject) trusts(t *testing.T, machines []string) {
+	t.Helper()
+	for _, name := range []string{"server", "router"} {
+		s.Testbed.cable(t, name)
+		check(t, netns.Do(s.Testbed.Namespace, func() error {
+			return exec.Command("ip", "link", "set", "p-"+name, "alias", switches.Trusted).Run()
+		}))
+	}
+	s.Testbed.enslave(t, "p-server")
+	if s.Add != nil {
+		s.Add(t, "p-router")
+	}
+	s.isolated(t, machines)
+	server, c1 := s.Testbed.station("server"), s.Testbed.station("c1")
+	everybody := net.HardwareAddr{255, 255, 255, 255, 255, 255}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		server.send(append(ethernetFrame(everybody, server.mac, 0x88b5), mark+"server/offer."+strings.Repeat(" ", 40)...))
+		if slices.ContainsFunc(c1.take(), func(h heard) bool { return h.mark == "server/offer" }) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("a machine does not hear a port that is trusted")
+		}
+	}
+}
+
+// isolated has the switch isolate ports, and compares which those were.
+func (s Subject) isolated(t *testing.T, named []string, want ...string) {
+	t.Helper()
+	if got, err := s.Isolate(t.Context(), named); err != nil || !slices.Equal(got, want) {
+		t.Fatalf("isolated were %q, want %q: %v", got, want, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -88,37 +89,50 @@ func NewTestbed(t *testing.T, names ...string) *Testbed {
 	y.Controller = &station{name: "controller", mac: net.HardwareAddr{2, 0, 0, 0, 1, 0},
 		address: netip.MustParseAddr("10.99.0.1")}
 	y.Controller.listen(t, y.Namespace, CommonBridge)
-	for i, name := range names {
-		s := &station{name: name, port: "p-" + name, mac: net.HardwareAddr{2, 0, 0, 0, 0, byte(10 + i)},
-			address: netip.AddrFrom4([4]byte{10, 99, 0, byte(10 + i)})}
-		own := namespace(t, name)
-		s.namespace = own
-		check(t, netns.Do(own, func() error {
-			there, err := os.Open(y.Namespace)
-			if err != nil {
-				return err
-			}
-			defer there.Close()
-			nic := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth0", HardwareAddr: s.mac}, PeerName: s.port,
-				PeerNamespace: netlink.NsFd(there.Fd())}
-			if err := netlink.LinkAdd(nic); err != nil {
-				return err
-			}
-			address, err := netlink.ParseAddr(s.address.String() + "/24")
-			// a cable is no hardware
-			return errors.Join(err, netlink.AddrAdd(nic, address), netlink.LinkSetUp(nic), uplink.Checksums("eth0"))
-		}))
-		check(t, netns.Do(y.Namespace, func() error {
-			link, err := netlink.LinkByName(s.port)
-			if err != nil {
-				return err
-			}
-			return netlink.LinkSetUp(link)
-		}))
-		s.listen(t, own, "eth0")
-		y.Stations = append(y.Stations, s)
+	for _, name := range names {
+		y.cable(t, name)
 	}
 	return y
+}
+
+// cable adds a station whose port is not yet a port of anything.
+func (y *Testbed) cable(t *testing.T, name string) {
+	t.Helper()
+	number := byte(10 + len(y.Stations))
+	s := &station{name: name, port: "p-" + name, mac: net.HardwareAddr{2, 0, 0, 0, 0, number},
+		address: netip.AddrFrom4([4]byte{10, 99, 0, number}), namespace: namespace(t, name)}
+	check(t, netns.Do(s.namespace, func() error {
+		there, err := os.Open(y.Namespace)
+		if err != nil {
+			return err
+		}
+		defer there.Close()
+		nic := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth0", HardwareAddr: s.mac}, PeerName: s.port,
+			PeerNamespace: netlink.NsFd(there.Fd())}
+		if err := netlink.LinkAdd(nic); err != nil {
+			return err
+		}
+		address, err := netlink.ParseAddr(s.address.String() + "/24")
+		// a cable is no hardware
+		return errors.Join(err, netlink.AddrAdd(nic, address), netlink.LinkSetUp(nic), uplink.Checksums("eth0"))
+	}))
+	check(t, netns.Do(y.Namespace, func() error {
+		link, err := netlink.LinkByName(s.port)
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetUp(link)
+	}))
+	s.listen(t, s.namespace, "eth0")
+	y.Stations = append(y.Stations, s)
+}
+
+// enslave makes a port one of the common bridge, as the host's own tools do: not isolated.
+func (y *Testbed) enslave(t *testing.T, port string) {
+	t.Helper()
+	check(t, netns.Do(y.Namespace, func() error {
+		return exec.Command("ip", "link", "set", port, "master", CommonBridge).Run()
+	}))
 }
 
 // Ports are the stations' ports.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/vishvananda/netlink"
@@ -231,6 +232,55 @@ func setIsolated(link netlink.Link, on bool) error {
 	request.AddData(settings)
 	_, err := request.Execute(unix.NETLINK_ROUTE, 0)
 	return err
+}
+
+// Isolate isolates the ports of the common bridge that are not, but for the cables of segments, the named and the trusted, and
+// returns their names. It takes none of them down: what a port says to the controller goes on.
+func (l Uplink) Isolate(named []string) ([]string, error) {
+	var isolated []string
+	far, inner := l.Own(KindFar), l.Own(KindInner)
+	err := l.Do(func(links *netlink.Handle) error {
+		bridge, err := Find(links, l.Common)
+		if err != nil || bridge == nil || bridge.Type() != "bridge" { // without it there is nothing to be a port of
+			return err
+		}
+		list, err := links.LinkList()
+		for _, link := range list {
+			name := link.Attrs().Name
+			if link.Attrs().MasterIndex != bridge.Attrs().Index || far.MatchString(name) || inner.MatchString(name) ||
+				slices.Contains(named, name) || link.Attrs().Alias == switches.Trusted {
+				continue
+			}
+			info, failed := links.LinkGetProtinfo(link)
+			if failed == nil && info.Isolated {
+				continue
+			}
+			if failed == nil {
+				failed = setIsolated(link, true)
+			}
+			if failed != nil {
+				err = errors.Join(err, fmt.Errorf("port %s: %w", name, failed))
+				continue
+			}
+			isolated = append(isolated, name)
+		}
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("isolate the other ports of %s: %w", l.Common, err)
+	}
+	slices.Sort(isolated)
+	return isolated, err
+}
+
+// Trusted says that an interface of this name is there and has the alias that makes its port trusted.
+func (l Uplink) Trusted(name string) (is bool, err error) {
+	err = l.Do(func(links *netlink.Handle) error {
+		link, err := Find(links, name)
+		is = link != nil && link.Attrs().Alias == switches.Trusted
+		return err
+	})
+	return is, err
 }
 
 // Pin has a port's bridge send what is for these MACs by that port, whatever anybody says as whom (bridge(8), "sticky").
