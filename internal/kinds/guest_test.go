@@ -319,3 +319,37 @@ func TestAHostLeavesServiceWhenItsGuestsHaveGone(t *testing.T) {
 	s.until(id, "deleted", func(c cluster.Cluster, _ []node.Node) bool { return c.Phase == core.Deleted })
 	s.awaitMachine("hv1", "out of service", func(m machine.Machine) bool { return m.Phase == machine.Maintenance })
 }
+
+// TestHeadsOfLocalClustersServeNobodyElsewhere: on a site with hypervisors, the head of a cluster whose nodes are all on its own
+// host needs no rights of the host.
+func TestHeadsOfLocalClustersServeNobodyElsewhere(t *testing.T) {
+	kindstest.Either(t, func(t *testing.T, url string) {
+		s, _ := newGuestFixture(t, url, 4, 1)
+		local := s.deps.Providers["local"]
+		noted := &guestProvider{Substrate: s.substrate, asked: map[string]substrate.Node{}}
+		local.Substrate = noted
+		s.deps.Providers["local"] = local
+		s.run(1)
+		s.untilFree(4)
+		for isolation, serves := range map[string]bool{spec.IsolationLocal: false, "auto": true} {
+			var id string
+			s.update(func(ctx context.Context, tx *core.Tx) error {
+				plan, err := s.admission.Create(ctx, tx, spec.Cluster{Name: "of-" + isolation, Isolation: isolation, Nodes: 1})
+				if err != nil {
+					return err
+				}
+				c, err := s.admission.CarryOut(ctx, tx, plan, "admin", 0)
+				id = c.ID
+				return err
+			})
+			s.untilReady(id, 1)
+			noted.mu.Lock()
+			for _, n := range noted.asked {
+				if n.Cluster == id && n.KeepsState && n.ServesHome != serves {
+					t.Errorf("with isolation %s the head serves /home elsewhere: %t", isolation, n.ServesHome)
+				}
+			}
+			noted.mu.Unlock()
+		}
+	})
+}

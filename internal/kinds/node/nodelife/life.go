@@ -138,8 +138,11 @@ func (w Handlers) loadNode(ctx context.Context, tx *core.Tx, id string) (nodeVie
 	if n.networks, err = network.Of(ctx, tx, n.Cluster); err != nil {
 		return n, core.Subject{}, err
 	}
-	if n.beyond, err = host.Beyond(ctx, tx); err != nil {
-		return n, core.Subject{}, err
+	// An isolation never changes: one that is of nodes on this host has no others.
+	if kind, known := w.Admission.Substrates.Find(n.cluster.Spec.Isolation); !known || !kind.Caps.OnHost {
+		if n.beyond, err = host.Beyond(ctx, tx); err != nil {
+			return n, core.Subject{}, err
+		}
 	}
 	if n.machine.BootsFromNetwork() {
 		boot, err := machine.BootOf(ctx, tx, id)
