@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"syscall"
 	"time"
 
@@ -187,8 +189,9 @@ func (n *node) follow(ctx context.Context) error {
 // elsewhereLimit is how long an image's own directory of users may take to say whose names are taken.
 const elsewhereLimit = 5 * time.Second
 
-// users makes the accounts, and has what those who left have running ended.
-func (n *node) users(ctx context.Context, users []protocol.User) {
+// users makes the accounts. New jobs of those who left are refused, and what they have running is ended. After an error it is
+// to be called again.
+func (n *node) users(ctx context.Context, users []protocol.User) error {
 	var others accountFiles
 	fresh, err := n.system.fresh(users)
 	if len(fresh) > 0 {
@@ -203,9 +206,15 @@ func (n *node) users(ctx context.Context, users []protocol.User) {
 	if err := errors.Join(err, failed, told); err != nil {
 		n.console.printf("%v", err)
 	}
-	if failed == nil {
-		n.leavers.want(left)
+	if failed != nil {
+		return nil
 	}
+	var refused error
+	if n.head != nil {
+		refused = n.head.scheduler.Refuse(slices.Sorted(maps.Keys(left)))
+	}
+	n.leavers.want(left)
+	return refused
 }
 
 // apply makes the node be as the configuration says. An error means that it is to be applied again; what only one user
@@ -220,10 +229,10 @@ func (n *node) apply(ctx context.Context, config *protocol.Config) error {
 			return fmt.Errorf("configuration %d: %w", config.Revision, err)
 		}
 	}
-	n.users(ctx, config.Users)
+	err0 := n.users(ctx, config.Users)
 	sshdChanged, err1 := n.system.apply(config, n.listenOn(config.Self))
 	restart, err2 := n.driver.Apply(config)
-	if err := errors.Join(err1, err2); err != nil {
+	if err := errors.Join(err0, err1, err2); err != nil {
 		return fmt.Errorf("configuration %d: %w", config.Revision, err)
 	}
 	n.renewFor(config.Stamp)

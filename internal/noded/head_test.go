@@ -120,6 +120,8 @@ func (f *fakeScheduler) End(_ context.Context, job int) error {
 	return nil
 }
 
+func (f *fakeScheduler) Refuse([]int) error { return nil }
+
 func TestTheHeadBringsTheSchedulerToWhatIsWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeScheduler{

@@ -50,8 +50,9 @@ type rack struct {
 	binary          string
 	key             ssh.Signer // alice's
 	pretends        map[string]pretence
-	cpusets         string // a hierarchy of CPU sets for nodes with CPUs of their own; "": they have none
-	closed          bool   // nodes may not make user namespaces
+	cpusets         string          // a hierarchy of CPU sets for nodes with CPUs of their own; "": they have none
+	closed          bool            // nodes may not make user namespaces
+	others          []protocol.User // beside alice
 }
 
 // pretence is hardware that the kernel seems to show to a node.
@@ -285,8 +286,8 @@ func (r *rack) configure(revision int64, queues []protocol.Queue, peers ...proto
 		r.controller.set(p.Name, protocol.Config{
 			Revision: revision, Cluster: "test", Self: p, Peers: peers, ExportHome: p.Role == protocol.Head,
 			Credential: []byte(strings.Repeat("0123456789abcdef", 8)), Queues: queues,
-			Users: []protocol.User{{Name: "alice", UID: 5000,
-				Keys: []string{strings.TrimSpace(string(ssh.MarshalAuthorizedKey(r.key.PublicKey())))}}},
+			Users: append([]protocol.User{{Name: "alice", UID: 5000,
+				Keys: []string{strings.TrimSpace(string(ssh.MarshalAuthorizedKey(r.key.PublicKey())))}}}, r.others...),
 			SSH: protocol.SSH{UserCA: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(r.key.PublicKey()))),
 				HostCA: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(r.controller.hostCA.PublicKey())))},
 		})

@@ -68,7 +68,8 @@ func TestSlurmKeepsTheContractsOfRunnersAndControls(t *testing.T) {
 		return out, err
 	}
 	must(t, os.Mkdir(filepath.Join(r.dir, "home/contract"), 0o755))
-	host := schedulertest.Host(schedulertest.NewFiles(t))
+	// the head has its /run there
+	host := schedulertest.Host(schedulertest.Files{Root: filepath.Join(r.dir, "head"), Owners: map[string]string{}})
 	host.Run = func(ctx context.Context, argv ...string) ([]byte, error) {
 		return inside(ctx, 0, append([]string{"env"}, argv...)...)
 	}

@@ -167,6 +167,9 @@ type Control interface {
 	Remove(ctx context.Context, node string) error
 	// End takes the job off its nodes: back into the queue, or cancelled if it may not be queued again.
 	End(ctx context.Context, job int) error
+	// Refuse makes the scheduler refuse new jobs of these users, by number, and of nobody else. Their jobs that run or wait go
+	// on. It is first called before the daemons start.
+	Refuse(users []int) error
 }
 
 // Suspender is a Control whose jobs would run out of time while their nodes sleep.

@@ -152,7 +152,7 @@ func parts() []drivertest.Part[subject] {
 		part("what earlier agents report is read, or refused", readsEarlier, "Factory.Earlier"),
 		part("it runs users' programs", runs, "Runner.Submit", "Runner.Find", "Runner.Follow", "Runner.Cancel", "Runner.Launch"),
 		part("it controls nodes", controls, "Control.Observe", "Control.Drain", "Control.Resume", "Control.Remove",
-			"Control.End"),
+			"Control.End", "Control.Refuse"),
 		part("it lets jobs sleep", controls, "Suspender.Suspend", "Suspender.Awake"),
 	}
 }

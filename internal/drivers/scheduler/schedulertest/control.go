@@ -2,6 +2,7 @@ package schedulertest
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,7 @@ func ControlContract(t *testing.T, driver scheduler.Driver, rig Rig) {
 	c := controlling{driver.(scheduler.Control), running{driver.(scheduler.Runner), rig.Users}, rig, map[protocol.State]bool{}}
 	t.Run("a node with jobs is busy, and is drained when they have ended", c.drains)
 	t.Run("a job is taken off its nodes", c.endsJobs)
+	t.Run("of a user who is refused no new jobs are taken, and those in the queue go on", c.refuses)
 	if rig.Down != nil {
 		t.Run("a node that somebody takes out of service is down", c.goesDown)
 	}
@@ -147,6 +149,27 @@ func (c controlling) endsJobs(t *testing.T) {
 		t.Errorf("a job that was taken off its nodes: %+v, %v", s, err)
 	}
 	twice(t, func() error { return c.End(t.Context(), 999999) }) // there is none
+}
+
+func (c controlling) refuses(t *testing.T) {
+	twice(t, func() error { return c.Drain(t.Context(), c.rig.Node, scheduler.Ours+" drain") })
+	waits := c.submit(t, c.work(t, "alice", "waits", "true"))
+	twice(t, func() error { return c.Refuse([]int{numbers()["alice"], 1}) })
+	if job, err := c.Submit(t.Context(), c.work(t, "alice", "new", "true")); !errors.Is(err, scheduler.ErrRefusedJob) {
+		t.Errorf("a new job of who is refused: %q, %v", job, err)
+	}
+	theirs := c.submit(t, c.work(t, "mallory", "new", "true"))
+	twice(t, func() error { return c.Resume(t.Context(), c.rig.Node) })
+	for _, job := range []string{waits, theirs} {
+		if s := c.reaches(t, job, protocol.TaskEnded); s.Exit != 0 || s.Cancelled || s.Forgotten {
+			t.Errorf("job %s: %+v", job, s)
+		}
+	}
+	twice(t, func() error { return c.Refuse(nil) })
+	if s := c.ends(t, c.work(t, "alice", "back", "true")); s.Exit != 0 {
+		t.Errorf("a job of who is back: %+v", s)
+	}
+	c.becomes(t, protocol.NodeFree)
 }
 
 func (c controlling) goesDown(t *testing.T) {

@@ -35,6 +35,7 @@ type Cluster struct {
 	Local       string // the file that RenderLocal is for, on each node and on the head
 	Queues      []protocol.Queue
 	Memory      map[string]int // MemoryShares; a queue that is not in it has leastShare
+	Asks        bool           // a script about each new job: see submitFile
 }
 
 // settings are the lines that are the same in every cluster.
@@ -97,6 +98,9 @@ func Render(c Cluster) string {
 	fmt.Fprintf(&b, "StateSaveLocation=%s\n", c.StateDir)
 	fmt.Fprintf(&b, "SlurmdSpoolDir=%s\n", c.SpoolDir)
 	fmt.Fprintf(&b, settings, leastShare)
+	if c.Asks {
+		b.WriteString("# Who has left the cluster submits no new jobs.\nJobSubmitPlugins=lua\n")
+	}
 	b.WriteString("\n# A queue is a partition of all nodes that name it as their feature, now or later.\n")
 	for _, q := range c.Queues {
 		fmt.Fprintf(&b, "NodeSet=%s Feature=%s\n", nodeSet(q.Name), q.Name)

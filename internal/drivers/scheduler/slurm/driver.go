@@ -132,7 +132,9 @@ func (d *driver) Apply(config *protocol.Config) (restart []string, failed error)
 		put(topologyFile, text, 0o644, "")
 	}
 	gres := put(gresFile, Gres(), 0o644, "")
+	put(submitFile, submitScript, 0o644, "")
 	cluster := clusterOf(config)
+	cluster.Asks = d.asks()
 	cluster.Memory = MemoryShares(config.Queues, config.Peers, d.shares)
 	maps.Copy(d.shares, cluster.Memory)
 	if put(confFile, Render(cluster), 0o644, "") || cgroup || gres {

@@ -25,6 +25,7 @@ func TestSlurmConfIsTheGoldenOne(t *testing.T) {
 		Name: "cfd", Head: "cfd", HeadAddress: "10.77.0.1", StateDir: "/home/.muster/slurmctld", SpoolDir: "/var/spool/slurmd",
 		Local:  "/run/muster/addresses.conf",
 		Queues: []protocol.Queue{{Name: "cpu", Default: true}, {Name: "gpu"}}, Memory: map[string]int{"cpu": 1920},
+		Asks: true,
 	})
 	golden := filepath.Join("testdata", "slurm.conf")
 	if *update {
