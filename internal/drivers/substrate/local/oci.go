@@ -198,7 +198,8 @@ func (d *Driver) mounts(b boot, c shared, n substrate.Node) []ociMount {
 		{"/proc", "proc", "proc", []string{"nosuid", "noexec", "nodev", "hidepid=2", "gid=0"}},
 		{"/sys", "sysfs", "sysfs", []string{"nosuid", "noexec", "nodev", "ro"}},
 		{"/dev", "tmpfs", "tmpfs", []string{"nosuid", "strictatime", "mode=755", "size=64k"}},
-		{"/dev/pts", "devpts", "devpts", []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
+		{"/dev/pts", "devpts", "devpts", []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5",
+			fmt.Sprintf("max=%d", mostTerminals)}},
 		{"/dev/mqueue", "mqueue", "mqueue", []string{"nosuid", "noexec", "nodev"}},
 		// MPI ranks of one node talk through files here: the usual half of the memory, not a container's usual 64 MiB.
 		{"/dev/shm", "tmpfs", "shm", []string{"nosuid", "nodev", "mode=1777", shmSize(n.MemoryMiB)}},

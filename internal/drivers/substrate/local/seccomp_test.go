@@ -98,14 +98,7 @@ func (w fixture) called(t testing.TB, number int, user string, serves bool) map[
 	n.ServesHome = serves
 	check(t, w.EnsureShared(t.Context(), n.Cluster, alone))
 	c, _ := w.shared(n.Cluster)
-	at := filepath.Join(c.home(), "caller")
-	if _, err := os.Stat(at); err != nil {
-		build := exec.Command("go", "build", "-trimpath", "-o", at, "./testdata/caller")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if output, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("build: %v: %s", err, output)
-		}
-	}
+	build(t, "caller", c.home())
 	check(t, os.Chmod(c.home(), 0o755))
 	w.up(t, n)
 	defer func() {
@@ -129,6 +122,20 @@ func (w fixture) called(t testing.TB, number int, user string, serves bool) map[
 		t.Fatalf("the caller did not come to its end:\n%s", text)
 	}
 	return results
+}
+
+// build makes a program of testdata in a folder that nodes see, unless it is there.
+func build(t testing.TB, program, folder string) {
+	t.Helper()
+	at := filepath.Join(folder, program)
+	if _, err := os.Stat(at); err == nil {
+		return
+	}
+	c := exec.Command("go", "build", "-trimpath", "-o", at, "./testdata/"+program)
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v: %s", err, output)
+	}
 }
 
 func TestEachCallOfTheKernelHasBeenThoughtOf(t *testing.T) {

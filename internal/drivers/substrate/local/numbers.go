@@ -1,0 +1,42 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Some numbers that all nodes of a host share with it are few by tradition, and what they count costs memory that is the node's:
+// the kernel lets a host have many, and each node has a bound of its own where there is one.
+
+// mostTerminals is how many pseudoterminals one node may have: enough for its logins, tmux and ssh.
+const mostTerminals = 256
+
+// fewNumbers are settings of the kernel, and what they are at least. Of asynchronous I/O (io_setup) the bound of a node is its
+// memory, in which each request has its place.
+func fewNumbers() map[string]int64 {
+	return map[string]int64{
+		"/proc/sys/kernel/pty/max": 1 << 16,
+		"/proc/sys/fs/aio-max-nr":  1 << 40,
+	}
+}
+
+// widen has the host have as many of these as all its nodes may take. A setting that is higher stays.
+func widen(numbers map[string]int64) (err error) {
+	for path, least := range numbers {
+		text, failed := os.ReadFile(path)
+		if errors.Is(failed, os.ErrNotExist) { // a kernel without it
+			continue
+		}
+		now, failed2 := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		if failed = errors.Join(failed, failed2); failed == nil && now < least {
+			failed = os.WriteFile(path, []byte(strconv.FormatInt(least, 10)), 0o644)
+		}
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("raise %s: %w", path, failed))
+		}
+	}
+	return err
+}

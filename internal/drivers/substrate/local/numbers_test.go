@@ -1,0 +1,59 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A node that opened terminals, or began asynchronous I/O, until it could not left none to anybody else.
+func TestANodeLeavesTerminalsAndAsynchronousIOToOthers(t *testing.T) {
+	w := open(t, site(t))
+	check(t, widen(fewNumbers()))
+	n := node("c1", 1, 1, "/home/hoarder")
+	check(t, w.EnsureShared(t.Context(), n.Cluster, alone))
+	c, err := w.shared(n.Cluster)
+	check(t, err)
+	build(t, "hoarder", c.home())
+	w.up(t, n)
+	var text []byte
+	eventually(t, "it has all that it can have", func() bool {
+		text, err = os.ReadFile(filepath.Join(c.home(), "has"))
+		return err == nil
+	})
+	if got := strings.TrimSpace(string(text)); got != fmt.Sprint(mostTerminals, " ", 64) {
+		t.Errorf("a node has %q terminals and contexts of 2000 requests", got)
+	}
+	f, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Error("no terminal is left: ", err)
+	}
+	_ = f.Close()
+	var context uint64
+	if _, _, errno := unix.Syscall(unix.SYS_IO_SETUP, 2000, uintptr(unsafe.Pointer(&context)), 0); errno != 0 {
+		t.Error("no asynchronous I/O is left: ", errno)
+	}
+	unix.Syscall(unix.SYS_IO_DESTROY, uintptr(context), 0, 0)
+}
+
+func TestSettingsAreRaisedAndNeverLowered(t *testing.T) {
+	dir := t.TempDir()
+	low, high := filepath.Join(dir, "low"), filepath.Join(dir, "high")
+	check(t, os.WriteFile(low, []byte("4096\n"), 0o600))
+	check(t, os.WriteFile(high, []byte("1000000\n"), 0o600))
+	check(t, widen(map[string]int64{low: 65536, high: 65536, filepath.Join(dir, "none"): 1}))
+	for path, want := range map[string]string{low: "65536", high: "1000000\n"} {
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Errorf("%s is %q: %v", path, got, err)
+		}
+	}
+	check(t, os.WriteFile(low, []byte("odd"), 0o600))
+	if err := widen(map[string]int64{low: 1}); err == nil || !strings.Contains(err.Error(), low) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,39 @@
+// Hoarder opens terminals and begins asynchronous I/O until it may not, says in /home/has how much it has, and keeps it.
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+func main() {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
+		limit.Cur = limit.Max
+		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
+	}
+	var terminals []int
+	for len(terminals) < 5000 {
+		fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY, 0)
+		if err != nil {
+			break
+		}
+		terminals = append(terminals, fd)
+	}
+	contexts := 0
+	for ; contexts < 64; contexts++ {
+		var context uint64
+		if _, _, errno := unix.Syscall(unix.SYS_IO_SETUP, 2000, uintptr(unsafe.Pointer(&context)), 0); errno != 0 {
+			break
+		}
+	}
+	text := fmt.Sprint(len(terminals), " ", contexts)
+	if os.WriteFile("/home/part", []byte(text), 0o644) == nil {
+		_ = os.Rename("/home/part", "/home/has")
+	}
+	time.Sleep(time.Hour)
+}
