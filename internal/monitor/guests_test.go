@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
@@ -97,11 +98,15 @@ func TestAGuestJoinsOnlyFromItsOwnPlaceInItsOwnCluster(t *testing.T) {
 	}
 	m := monitor.New(db, authority, "test", slog.New(slog.DiscardHandler))
 	m.Schedulers, m.Substrates = drivers.Schedulers(), drivers.Substrates()
+	certificates := map[string]*tls.ConnectionState{}
 	join := func(h http.Handler, node, from string) int {
 		request := httptest.NewRequest(http.MethodPost, "/agent/v1/join", bytes.NewReader(joining(t, authority, node)))
 		request.RemoteAddr = from
 		answer := httptest.NewRecorder()
 		h.ServeHTTP(answer, request)
+		if answer.Code == http.StatusOK {
+			certificates[node] = shows(t, authority, answer.Body.Bytes())
+		}
 		return answer.Code
 	}
 	const own, socket = "10.77.0.3:40000", "@"
@@ -123,4 +128,48 @@ func TestAGuestJoinsOnlyFromItsOwnPlaceInItsOwnCluster(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", c.what, got, c.want)
 		}
 	}
+
+	// With what it has got then it is known there, and whoever has copied it is known nowhere else.
+	for _, c := range []struct {
+		what       string
+		handler    http.Handler
+		node, from string
+		known      bool
+	}{
+		{"a guest's, from its own place", m.HandlerWithin("c1"), "guest", own, true},
+		{"a guest's, by a socket of the host", m.Handler(), "guest", socket, false},
+		{"a guest's, within another cluster", m.HandlerWithin("c2"), "guest", own, false},
+		{"a guest's, from another node", m.HandlerWithin("c1"), "guest", "10.77.0.4:40000", false},
+		{"a guest's, from its own place again", m.HandlerWithin("c1"), "guest", "10.77.0.3:40001", true},
+		{"a node's of the host, from within a cluster", m.HandlerWithin("c1"), "local", "10.77.0.4:40000", false},
+		{"a node's of the host, over a network", m.HandlerOn("rack"), "local", "10.78.0.4:40000", false},
+		{"a node's of the host, by its socket", m.Handler(), "local", socket, true},
+	} {
+		request := httptest.NewRequest(http.MethodGet, "/agent/v1/config?after=-1", nil)
+		request.RemoteAddr, request.TLS = c.from, certificates[c.node]
+		answer := httptest.NewRecorder()
+		c.handler.ServeHTTP(answer, request)
+		if known := answer.Code != http.StatusUnauthorized; known != c.known {
+			t.Errorf("%s: status %d: %s", c.what, answer.Code, answer.Body)
+		}
+	}
+}
+
+// shows is a connection of an agent that shows the certificate which it has been given.
+func shows(t *testing.T, a *identity.Authority, reply []byte) *tls.ConnectionState {
+	t.Helper()
+	var joined protocol.JoinReply
+	if err := json.Unmarshal(reply, &joined); err != nil {
+		t.Fatal(err)
+	}
+	var chain []*x509.Certificate
+	for _, text := range []string{joined.Certificate, a.AgentsPEM()} {
+		block, _ := pem.Decode([]byte(text))
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chain = append(chain, certificate)
+	}
+	return &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{chain}}
 }

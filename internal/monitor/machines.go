@@ -59,6 +59,10 @@ func fromNode(ctx context.Context, tx *core.Tx, n node.Node, r *http.Request) er
 	if !n.IsGuest() {
 		return from(ctx, tx, n.MachineID, r)
 	}
+	return atGuest(n, r)
+}
+
+func atGuest(n node.Node, r *http.Request) error {
 	at, remote := callerAddress(r)
 	if !remote || within(r) != n.Cluster || at != substrate.Address(n.Slot).Addr() {
 		return fmt.Errorf("%w: it came from the wrong place", errRefused)
@@ -69,27 +73,9 @@ func fromNode(ctx context.Context, tx *core.Tx, n node.Node, r *http.Request) er
 // from checks that a call for a machine comes from that machine, over its own network: from its address there, and by
 // frames of its own.
 func from(ctx context.Context, tx *core.Tx, machineID string, r *http.Request) error {
-	m, err := machine.Get(ctx, tx, machineID)
-	if err != nil {
+	m, network, err := at(ctx, tx, machineID, r)
+	if err != nil || !m.BootsFromNetwork() {
 		return err
-	}
-	at, remote := callerAddress(r)
-	if remote != m.BootsFromNetwork() || within(r) != "" || remote && on(r) != m.Network {
-		return fmt.Errorf("%w: it came from the wrong place", errRefused)
-	}
-	if !remote {
-		return nil
-	}
-	network, err := network.Get(ctx, tx, m.Network)
-	if err != nil {
-		return err
-	}
-	lease, err := leaseAt(ctx, tx, network, at)
-	if err != nil {
-		return err
-	}
-	if !slices.Contains(m.MACs, lease.MAC) {
-		return fmt.Errorf("%w: it came from %s, which is not the machine's address", errRefused, at)
 	}
 	who := onlink.CallerIn(r.Context())
 	hold, err := admitMachine(ctx, tx, network, m, who)
@@ -100,6 +86,28 @@ func from(ctx context.Context, tx *core.Tx, machineID string, r *http.Request) e
 		err = who.Hold(hold) // its certificates are for it alone
 	}
 	return err
+}
+
+// at is the first half of from: a call comes over a machine's network, from its address there.
+func at(ctx context.Context, tx *core.Tx, machineID string, r *http.Request) (m machine.Machine, over inventory.Network, err error) {
+	if m, err = machine.Get(ctx, tx, machineID); err != nil {
+		return m, over, err
+	}
+	address, remote := callerAddress(r)
+	if remote != m.BootsFromNetwork() || within(r) != "" || remote && on(r) != m.Network {
+		return m, over, fmt.Errorf("%w: it came from the wrong place", errRefused)
+	}
+	if !remote {
+		return m, over, nil
+	}
+	if over, err = network.Get(ctx, tx, m.Network); err != nil {
+		return m, over, err
+	}
+	lease, err := leaseAt(ctx, tx, over, address)
+	if err == nil && !slices.Contains(m.MACs, lease.MAC) {
+		err = fmt.Errorf("%w: it came from %s, which is not the machine's address", errRefused, address)
+	}
+	return m, over, err
 }
 
 // admitInspection lets the agent of a machine's own boot in, for an inspection or as a hypervisor: once by the boot's token,

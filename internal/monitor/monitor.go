@@ -49,6 +49,7 @@ type Monitor struct {
 	board     *board
 	calls     limit.Share // of agents
 	lines     limit.Lines // of callers who are not authenticated
+	origins   origins     // of agents
 
 	Telemetry *telemetry.Telemetry // nil: nobody counts
 	Images    Images               // that guests elsewhere boot
@@ -235,6 +236,14 @@ func (m *Monitor) known(f func(http.ResponseWriter, *http.Request, identity.Agen
 		who, err := m.caller(r)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusUnauthorized)
+			return
+		}
+		if err := m.there(r, who); errors.Is(err, errRefused) {
+			m.refused(r, who.Node, who.Boot, err.Error())
+			http.Error(w, err.Error(), http.StatusUnauthorized) // not to end whom it was stolen from
+			return
+		} else if err != nil {
+			m.answer(w, r, nil, err)
 			return
 		}
 		limit.Known(r.Context())

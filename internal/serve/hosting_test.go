@@ -343,7 +343,10 @@ func TestOnlyAHypervisorsAgentIsToldOfGuests(t *testing.T) {
 // A guest's agent, however it came by its controller's address, is a node's and no hypervisor's.
 func TestAGuestDoesNotSpeakAsAHypervisor(t *testing.T) {
 	s := newFixture(t)
-	for _, who := range []identity.Agent{{Node: "c1-node-1", Boot: 1}, {Node: "id-c1-node-1", Boot: 1}, {Node: "hv", Boot: 2}} {
+	for who, want := range map[identity.Agent]int{
+		{Node: "c1-node-1", Boot: 1}: http.StatusUnauthorized, {Node: "id-c1-node-1", Boot: 1}: http.StatusUnauthorized,
+		{Node: "hv", Boot: 2}: http.StatusGone, // it calls from where it is
+	} {
 		h, err := newFakeHost(s.server.URL, s.boot(), nil, func(_ *fakeHost, csr, _ string) (string, error) {
 			certificate, _, err := s.authority.CertifyAgent(csr, who, time.Now())
 			return certificate, err
@@ -356,7 +359,7 @@ func TestAGuestDoesNotSpeakAsAHypervisor(t *testing.T) {
 			"was heard": h.call(t.Context(), http.MethodPost, protocol.HostedPath, protocol.HostReport{Boot: 1},
 				&protocol.ReportReply{}),
 		} {
-			if refused := (*refusal)(nil); !errors.As(err, &refused) || refused.status != http.StatusGone {
+			if refused := (*refusal)(nil); !errors.As(err, &refused) || refused.status != want {
 				t.Errorf("%s %s: %v", who.Node, what, err)
 			}
 		}

@@ -24,6 +24,7 @@ import (
 	"muster/internal/inventory"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
+	"muster/internal/kinds/network"
 	"muster/internal/noded/protocol"
 	"muster/internal/place"
 )
@@ -241,6 +242,7 @@ func newMigration(t *testing.T, seed uint64) *migration {
 	s.update(func(ctx context.Context, tx *core.Tx) error {
 		err := errors.Join(machine.Add(ctx, tx, inventory.Machine{ID: "hv2", Name: "hv2", Substrate: "metal", Network: "rack",
 			MACs: []string{"52:54:00:00:00:02"}}),
+			network.LearnLease(ctx, tx, "rack", "52:54:00:00:00:02", netip.MustParseAddr("127.0.0.2")),
 			machine.StartInspection(ctx, tx, "hv2", false))
 		if err == nil { // somebody's else, by which it is a hypervisor
 			err = host.AddGuest(ctx, tx, host.Guest{
@@ -269,6 +271,8 @@ func newMigration(t *testing.T, seed uint64) *migration {
 		if err != nil {
 			t.Fatal(err)
 		}
+		h.client.Transport.(*http.Transport).DialContext = (&net.Dialer{
+			LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(i+1))}}).DialContext
 		config := h.client.Transport.(*http.Transport).TLSClientConfig
 		own, err := config.GetClientCertificate(nil)
 		if err != nil {

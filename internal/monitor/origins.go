@@ -1,0 +1,78 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"sync"
+
+	"muster/internal/core"
+	"muster/internal/door/identity"
+	"muster/internal/kinds/node"
+)
+
+// origin is where a call comes from: at this host's sockets, an address of a network of machines, or one of a cluster's network.
+type origin struct {
+	network, cluster string
+	address          netip.Addr
+}
+
+// origins remembers from where agents called whose machine was there, so that the database is asked once for each.
+type origins struct {
+	mu sync.Mutex
+	of map[identity.Agent]origin
+}
+
+// mostOrigins bounds what is remembered; beyond it all is asked for anew.
+const mostOrigins = 1 << 17
+
+func (p *origins) has(who identity.Agent, at origin) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known, is := p.of[who]
+	return is && known == at
+}
+
+func (p *origins) add(who identity.Agent, at origin) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of == nil || len(p.of) >= mostOrigins {
+		p.of = map[identity.Agent]origin{}
+	}
+	p.of[who] = at
+}
+
+// there refuses a call that does not come from where its agent's machine is: whoever has copied a certificate and its key can do
+// nothing with them elsewhere. What is no more is left to whoever answers the call.
+func (m *Monitor) there(r *http.Request, who identity.Agent) error {
+	address, _ := callerAddress(r)
+	here := origin{on(r), within(r), address}
+	if m.origins.has(who, here) {
+		return nil
+	}
+	err := m.db.View(r.Context(), func(tx *core.Tx) error { return atAgent(r.Context(), tx, who, r) })
+	switch {
+	case errors.Is(err, core.ErrNotFound):
+		return nil
+	case err == nil:
+		m.origins.add(who, here)
+	}
+	return err
+}
+
+// atAgent checks where the agent of a node, or of a machine that has none, calls from.
+func atAgent(ctx context.Context, tx *core.Tx, who identity.Agent, r *http.Request) error {
+	n, err := node.Get(ctx, tx, who.Node)
+	machineID := who.Node
+	switch {
+	case err == nil && n.IsGuest():
+		return atGuest(n, r)
+	case err == nil:
+		machineID = n.MachineID
+	case !errors.Is(err, core.ErrNotFound):
+		return err
+	}
+	_, _, err = at(ctx, tx, machineID, r)
+	return err
+}
