@@ -155,6 +155,47 @@ func TestAGuestJoinsOnlyFromItsOwnPlaceInItsOwnCluster(t *testing.T) {
 	}
 }
 
+func TestAnAgentReportsNoFasterThanAgentsDo(t *testing.T) {
+	db := kindstest.Open(t, t.TempDir()+"/db")
+	authority, err := identity.Open(identity.NewRoot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := monitor.New(db, authority, "test", slog.New(slog.DiscardHandler))
+	handler, statuses := m.Handler(), map[int]int{}
+	for _, node := range []string{"greedy", "modest"} {
+		_, private, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, private)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr}))
+		certificate, _, err := authority.CertifyAgent(request, identity.Agent{Node: node, Boot: 1}, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply, err := json.Marshal(protocol.JoinReply{Certificate: certificate})
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := shows(t, authority, reply)
+		clear(statuses)
+		for range map[string]int{"greedy": 200, "modest": 20}[node] {
+			request := httptest.NewRequest(http.MethodPost, "/agent/v1/report", bytes.NewReader([]byte("{}")))
+			request.RemoteAddr, request.TLS = "@", shown
+			answer := httptest.NewRecorder()
+			handler.ServeHTTP(answer, request)
+			statuses[answer.Code]++
+		}
+		if refused := statuses[http.StatusTooManyRequests]; node == "greedy" && refused < 50 || node == "modest" && refused > 0 {
+			t.Errorf("of what %s reports is answered %v", node, statuses)
+		}
+	}
+}
+
 // shows is a connection of an agent that shows the certificate which it has been given.
 func shows(t *testing.T, a *identity.Authority, reply []byte) *tls.ConnectionState {
 	t.Helper()

@@ -89,7 +89,8 @@ func from(ctx context.Context, tx *core.Tx, machineID string, r *http.Request) e
 }
 
 // at is the first half of from: a call comes over a machine's network, from its address there.
-func at(ctx context.Context, tx *core.Tx, machineID string, r *http.Request) (m machine.Machine, over inventory.Network, err error) {
+func at(ctx context.Context, tx *core.Tx, machineID string, r *http.Request) (m machine.Machine, over inventory.Network,
+	err error) {
 	if m, err = machine.Get(ctx, tx, machineID); err != nil {
 		return m, over, err
 	}

@@ -38,6 +38,13 @@ const (
 // eachCalls is how many calls of one agent may be under way: more than it makes, and than are left of one that started anew.
 const eachCalls = 16
 
+// How often one agent may report, each of which is a transaction: so many times at once, and then this often. Agents with news
+// report four times a second at most.
+const (
+	reportsAtOnce = 120
+	reportsEvery  = 250 * time.Millisecond
+)
+
 const joinPath = "/agent/v1/join"
 
 // Monitor serves agents.
@@ -49,6 +56,7 @@ type Monitor struct {
 	board     *board
 	calls     limit.Share // of agents
 	lines     limit.Lines // of callers who are not authenticated
+	reports   limit.Pace  // of agents
 	origins   origins     // of agents
 
 	Telemetry *telemetry.Telemetry // nil: nobody counts
@@ -67,7 +75,8 @@ func New(db *core.Store, a *identity.Authority, owner string, log *slog.Logger) 
 	return &Monitor{db: db, authority: a, owner: owner, log: log, board: newBoard(db),
 		calls: limit.Share{Kind: "calls", Each: eachCalls, Total: math.MaxInt, Door: "agents",
 			Hint: "an agent makes four at a time"},
-		lines: limit.LinesOfUnknown()}
+		reports: limit.Pace{Kind: "reports", Burst: reportsAtOnce, Every: reportsEvery},
+		lines:   limit.LinesOfUnknown()}
 }
 
 // Run watches for news until ctx ends.
@@ -78,12 +87,12 @@ func (m *Monitor) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+joinPath, m.join)
 	mux.HandleFunc("GET /agent/v1/config", m.known(m.config))
-	mux.HandleFunc("POST /agent/v1/report", m.known(m.report))
+	mux.HandleFunc("POST /agent/v1/report", m.paced(m.report))
 	mux.HandleFunc("POST "+protocol.TaskPath, m.known(m.taskOutput))
 	mux.HandleFunc("GET /agent/v1/inspection", m.known(m.inspection))
-	mux.HandleFunc("POST /agent/v1/findings", m.known(m.findings))
+	mux.HandleFunc("POST /agent/v1/findings", m.paced(m.findings))
 	mux.HandleFunc("GET "+protocol.HostingPath, m.known(m.hosting))
-	mux.HandleFunc("POST "+protocol.HostedPath, m.known(m.hosted))
+	mux.HandleFunc("POST "+protocol.HostedPath, m.paced(m.hosted))
 	return m.counted(mux)
 }
 
@@ -249,13 +258,28 @@ func (m *Monitor) known(f func(http.ResponseWriter, *http.Request, identity.Agen
 		limit.Known(r.Context())
 		leave, over := m.calls.Enter(who.Node, false)
 		if over != nil {
-			w.Header().Set("Retry-After", strconv.Itoa(int(over.After.Seconds())))
-			http.Error(w, over.Error(), http.StatusTooManyRequests)
+			tooMuch(w, over)
 			return
 		}
 		defer leave()
 		f(w, r, who)
 	}
+}
+
+// paced lets an agent report no faster than agents do.
+func (m *Monitor) paced(f func(http.ResponseWriter, *http.Request, identity.Agent)) http.HandlerFunc {
+	return m.known(func(w http.ResponseWriter, r *http.Request, who identity.Agent) {
+		if over := m.reports.More(who.Node, time.Now()); over != nil {
+			tooMuch(w, over)
+			return
+		}
+		f(w, r, who)
+	})
+}
+
+func tooMuch(w http.ResponseWriter, over *limit.Over) {
+	w.Header().Set("Retry-After", strconv.Itoa(int(over.After.Seconds())))
+	http.Error(w, over.Error(), http.StatusTooManyRequests)
 }
 
 // answer writes a reply, or the error as the agent must take it: it has to end when its join gets 403, or anything else
