@@ -90,7 +90,7 @@ func (l Uplink) ground(links *netlink.Handle) (netlink.Link, error) {
 			return nil, err
 		}
 	}
-	return link, nil
+	return link, boundLearning(link)
 }
 
 // Sysctl sets what the current namespace does on an interface; a host without that family has nothing to set.
@@ -145,7 +145,7 @@ func makeBridge(links *netlink.Handle, name string) (netlink.Link, error) {
 			return nil, err
 		}
 	}
-	if err := Mute(links, link); err != nil {
+	if err := errors.Join(Mute(links, link), boundLearning(link)); err != nil {
 		return nil, err
 	}
 	return link, links.LinkSetUp(link)
