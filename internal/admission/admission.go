@@ -198,6 +198,9 @@ func (a *Admission) Create(ctx context.Context, tx *core.Tx, c spec.Cluster) (*P
 	} else if !errors.Is(err, core.ErrNotFound) {
 		return nil, err
 	}
+	if err := a.oneMore(ctx, tx, resolved.Project); err != nil {
+		return nil, err
+	}
 	if a.Short != nil {
 		if why := a.Short(ctx); why != "" {
 			return nil, refuse(NoCapacity, "disk-full", "", why,

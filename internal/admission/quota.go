@@ -144,6 +144,17 @@ func (a *Admission) promisable(ctx context.Context, tx *core.Tx, plan *Plan) err
 		"reserved nodes count from now on; `muster quota` shows what is left")
 }
 
+// oneMore refuses a cluster of a project that has all that it may have.
+func (a *Admission) oneMore(ctx context.Context, tx *core.Tx, project string) error {
+	has, err := cluster.Count(ctx, tx, project)
+	most := a.Catalogue.Projects[project].Quota.MostClusters()
+	if err != nil || has < most {
+		return err
+	}
+	return refuse(OverQuota, "over-quota", "", fmt.Sprintf("project %s has %s, of %d that it may have", project,
+		words.Count(has, "cluster"), most), "delete one, also of those that are paused or reserved; an operator can raise the quota")
+}
+
 // above says that a total, to which something was added, is above a limit. A limit that was lowered under what is in use
 // takes nothing away.
 func above(limit *int, total, added int) bool { return limit != nil && added > 0 && total > *limit }

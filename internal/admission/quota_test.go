@@ -311,3 +311,20 @@ func TestAPlanSaysWhatItsPriceComesTo(t *testing.T) {
 		t.Error(plan.Price)
 	}
 }
+
+func TestAProjectHasABoundedNumberOfClusters(t *testing.T) {
+	d := newFixtureAt(t, t.TempDir()+"/db", strings.Replace(limited, "quota: {", "quota: {clusters: 3, ", 1), farm(24, 0)...)
+	file := func(i int) string {
+		return fmt.Sprintf("name: c%d\nnodes: 1\nlease: {start: +%dh, for: 1h, on_end: delete}\n", i, 2*i+1)
+	}
+	for i := range 3 {
+		if _, err := d.request(t.Context(), file(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := d.request(t.Context(), file(3))
+	refusal(t, err, admission.OverQuota, "project default has 3 clusters, of 3 that it may have", "paused or reserved")
+	if most := (inventory.Quota{}).MostClusters(); most != 100 {
+		t.Errorf("a project without a quota may have %d", most)
+	}
+}

@@ -276,8 +276,21 @@ func TestAWatchGoesOnWhereTheLastEventWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	lines := bufio.NewScanner(response.Body)
-	next := func() (id, text string) {
+	next := eventsIn(t, response.Body)
+	if id, text := next(); id != "2" || text != "two" {
+		t.Fatal(id, text)
+	}
+	log("three")
+	if id, text := next(); id != "3" || text != "three" {
+		t.Fatal(id, text)
+	}
+}
+
+// eventsIn reads the events of a stream, one after the other.
+func eventsIn(t *testing.T, stream io.Reader) (next func() (id, text string)) {
+	lines := bufio.NewScanner(stream)
+	return func() (id, text string) {
+		t.Helper()
 		for lines.Scan() {
 			if rest, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
 				id = rest
@@ -293,12 +306,47 @@ func TestAWatchGoesOnWhereTheLastEventWas(t *testing.T) {
 		t.Fatal("the stream ended")
 		return "", ""
 	}
-	if id, text := next(); id != "2" || text != "two" {
-		t.Fatal(id, text)
+}
+
+// A watch of what is rare does not read what it has passed over again whenever somebody writes.
+func TestAWatchGoesOnFromTheNewestEvent(t *testing.T) {
+	s, db := server(t, 4)
+	tenants(t, db)
+	log := func(project, text string) {
+		change(t, db, func(_ context.Context, tx *core.Tx) error {
+			tx.Log(core.Event{Type: "test", Project: project, Text: text})
+			return nil
+		})
 	}
-	log("three")
-	if id, text := next(); id != "3" || text != "three" {
-		t.Fatal(id, text)
+	for range 5 {
+		log("bio", "of another project")
+	}
+	r, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+"/v1/events?watch=true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer member")
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	next := eventsIn(t, response.Body)
+	log("aero", "one")
+	for {
+		if _, text := next(); text == "one" {
+			break
+		}
+	}
+	log("bio", "of another project")
+	time.Sleep(time.Second)                                      // it has looked
+	change(t, db, func(ctx context.Context, tx *core.Tx) error { // where it has looked already
+		_, err := tx.Exec(ctx, `UPDATE event SET project = 'aero', text = 'passed over' WHERE seq = (SELECT MAX(seq) FROM event)`)
+		return err
+	})
+	log("aero", "two")
+	if _, text := next(); text != "two" {
+		t.Errorf("after one comes %q", text)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"muster/internal/admission"
 	"muster/internal/apiv1"
 	"muster/internal/core"
+	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/meter"
 	"muster/internal/kinds/meter/usage"
 	"muster/internal/kinds/person"
@@ -114,9 +115,14 @@ func (a *API) quota(ctx context.Context, in *apiv1.GetQuotaInput) (*output[apiv1
 			return err
 		}
 		limits, err := a.Admission.ProjectLimits(ctx, tx, in.Project)
+		if err != nil {
+			return err
+		}
+		clusters, err := cluster.Count(ctx, tx, in.Project)
 		granted := a.Admission.Catalogue.Projects[in.Project].Quota
 		out.Body = apiv1.Quota{
-			Project: in.Project, Nodes: apiv1.Share{Used: use.Nodes, Limit: granted.Nodes},
+			Project: in.Project, Clusters: apiv1.Share{Used: clusters, Limit: new(granted.MostClusters())},
+			Nodes: apiv1.Share{Used: use.Nodes, Limit: granted.Nodes},
 			Cores: apiv1.Share{Used: use.Cores, Limit: granted.Cores}, GPUs: apiv1.Share{Used: use.GPUs, Limit: granted.GPUs},
 			Limits: limitViews(limits),
 		}

@@ -110,8 +110,11 @@ func (a *API) watch(hctx huma.Context, of core.EventsOf, still func(access.Calle
 	for ctx.Err() == nil {
 		changed := a.DB.Changed()
 		var events []core.Event
+		var newest int64 // when those of interest were looked for: what is not among them up to here never is
 		err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
-			events, err = tx.Events(ctx, of)
+			if newest, err = tx.LastEvent(ctx); err == nil {
+				events, err = tx.Events(ctx, of)
+			}
 			return err
 		})
 		if err != nil {
@@ -140,6 +143,7 @@ func (a *API) watch(hctx huma.Context, of core.EventsOf, still func(access.Calle
 		if len(events) == batch {
 			continue
 		}
+		of.After = max(of.After, newest)
 		select {
 		case <-changed:
 			select {

@@ -62,7 +62,8 @@ func (a *API) observed(ctx huma.Context, next func(huma.Context)) {
 	if !a.Log.Enabled(within, level) {
 		return
 	}
-	if r.identity == "" && level > slog.LevelDebug { // nobody that we know writes much into the log
+	// nobody that we know writes much into the log, and who is told to wait writes no more
+	if (r.identity == "" || status == http.StatusTooManyRequests) && level > slog.LevelDebug {
 		if yes, _ := a.Shares.lines.Say(ctx.RemoteAddr(), time.Now()); !yes {
 			return
 		}

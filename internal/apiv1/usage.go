@@ -67,11 +67,12 @@ type Share struct {
 
 // Quota is what a project may hold, and what it holds.
 type Quota struct {
-	Project string  `json:"project"`
-	Nodes   Share   `json:"nodes" doc:"nodes, including heads, nodes that are starting, and missing nodes below a queue's min"`
-	Cores   Share   `json:"cores"`
-	GPUs    Share   `json:"gpus"`
-	Limits  []Limit `json:"limits" doc:"of the running month, in UTC: budget, node-hours"`
+	Project  string  `json:"project"`
+	Clusters Share   `json:"clusters" doc:"also paused and reserved ones"`
+	Nodes    Share   `json:"nodes" doc:"nodes, including heads, nodes that are starting, and missing nodes below a queue's min"`
+	Cores    Share   `json:"cores"`
+	GPUs     Share   `json:"gpus"`
+	Limits   []Limit `json:"limits" doc:"of the running month, in UTC: budget, node-hours"`
 }
 
 // By says how much goes into one line.

@@ -73,6 +73,7 @@ func (a *app) printQuota(q apiv1.Quota) {
 		}
 		t.row(what, strconv.Itoa(s.Used), strconv.Itoa(*s.Limit), strconv.Itoa(max(0, *s.Limit-s.Used)))
 	}
+	share("clusters", q.Clusters)
 	share("nodes", q.Nodes)
 	share("cores", q.Cores)
 	share("GPUs", q.GPUs)

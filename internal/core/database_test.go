@@ -564,3 +564,31 @@ func TestAClusterRemembersTheNodesThatItHad(t *testing.T) {
 		}
 	})
 }
+
+func TestOldEventsAreForgotten(t *testing.T) {
+	kindstest.Each(t, func(t *testing.T, url string) {
+		s := kindstest.Open(t, url)
+		kindstest.Update(t, s, func(_ context.Context, tx *core.Tx) error {
+			for i := range 3 {
+				tx.Log(core.Event{Type: "x", Text: fmt.Sprint(i), At: time.Now().Add(-48 * time.Hour)})
+			}
+			tx.Log(core.Event{Type: "x", Text: "new"})
+			return nil
+		})
+		for _, c := range []struct {
+			age  time.Duration
+			left int
+		}{{72 * time.Hour, 4}, {24 * time.Hour, 1}} {
+			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
+				if err := tx.ForgetEvents(ctx, c.age); err != nil {
+					return err
+				}
+				all, err := tx.Events(ctx, core.EventsOf{Limit: 10})
+				if len(all) != c.left || all[len(all)-1].Text != "new" {
+					t.Errorf("of events older than %s are left %+v", c.age, all)
+				}
+				return err
+			})
+		}
+	})
+}

@@ -25,12 +25,25 @@ type Project struct {
 }
 
 // Quota limits what a project may hold at a time, and how many hours its nodes may run in a calendar month. nil: without
-// limit.
+// limit, but for clusters.
 type Quota struct {
-	Nodes     *int `yaml:"nodes"` // heads are nodes too
+	Clusters  *int `yaml:"clusters"` // also paused and reserved ones; nil: UsualClusters
+	Nodes     *int `yaml:"nodes"`    // heads are nodes too
 	Cores     *int `yaml:"cores"`
 	GPUs      *int `yaml:"gpus"`
 	NodeHours *int `yaml:"node_hours"` // charged ones, a calendar month
+}
+
+// UsualClusters is how many clusters a project has whose quota does not say: each takes a network, mounts and places in queues of
+// the controller, whether it runs or not.
+const UsualClusters = 100
+
+// MostClusters is how many clusters the project may have.
+func (q Quota) MostClusters() int {
+	if q.Clusters == nil {
+		return UsualClusters
+	}
+	return *q.Clusters
 }
 
 // Budget limits what a project may spend in a calendar month.
@@ -99,7 +112,8 @@ func (f projectFile) read(name string) (Project, error) {
 	for _, q := range []struct {
 		field string
 		limit *int
-	}{{"nodes", p.Quota.Nodes}, {"cores", p.Quota.Cores}, {"gpus", p.Quota.GPUs}, {"node_hours", p.Quota.NodeHours}} {
+	}{{"clusters", p.Quota.Clusters}, {"nodes", p.Quota.Nodes}, {"cores", p.Quota.Cores}, {"gpus", p.Quota.GPUs},
+		{"node_hours", p.Quota.NodeHours}} {
 		if q.limit != nil && *q.limit < 0 {
 			return p, fmt.Errorf("projects.%s.quota.%s: %d is less than nothing; leave the line out for no limit", name, q.field,
 				*q.limit)

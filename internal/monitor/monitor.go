@@ -56,7 +56,9 @@ type Monitor struct {
 	board     *board
 	calls     limit.Share // of agents
 	lines     limit.Lines // of callers who are not authenticated
-	reports   limit.Pace  // of agents
+	reports   limit.Pace  // of agents, and what else is a transaction each
+	outputs   limit.Pace  // of tasks, in pieces
+	joins     limit.Pace  // of agents that are known, for another certificate
 	origins   origins     // of agents
 
 	Telemetry *telemetry.Telemetry // nil: nobody counts
@@ -76,6 +78,8 @@ func New(db *core.Store, a *identity.Authority, owner string, log *slog.Logger) 
 		calls: limit.Share{Kind: "calls", Each: eachCalls, Total: math.MaxInt, Door: "agents",
 			Hint: "an agent makes four at a time"},
 		reports: limit.Pace{Kind: "reports", Burst: reportsAtOnce, Every: reportsEvery},
+		outputs: limit.Pace{Kind: "pieces of output", Burst: 2000, Every: 20 * time.Millisecond},
+		joins:   limit.Pace{Kind: "joins", Burst: 30, Every: time.Minute},
 		lines:   limit.LinesOfUnknown()}
 }
 
@@ -86,13 +90,13 @@ func (m *Monitor) Run(ctx context.Context) error { return m.board.run(ctx, m.log
 func (m *Monitor) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+joinPath, m.join)
-	mux.HandleFunc("GET /agent/v1/config", m.known(m.config))
-	mux.HandleFunc("POST /agent/v1/report", m.paced(m.report))
-	mux.HandleFunc("POST "+protocol.TaskPath, m.known(m.taskOutput))
+	mux.HandleFunc("GET /agent/v1/config", m.paced(&m.reports, m.config))
+	mux.HandleFunc("POST /agent/v1/report", m.paced(&m.reports, m.report))
+	mux.HandleFunc("POST "+protocol.TaskPath, m.paced(&m.outputs, m.taskOutput))
 	mux.HandleFunc("GET /agent/v1/inspection", m.known(m.inspection))
-	mux.HandleFunc("POST /agent/v1/findings", m.paced(m.findings))
-	mux.HandleFunc("GET "+protocol.HostingPath, m.known(m.hosting))
-	mux.HandleFunc("POST "+protocol.HostedPath, m.paced(m.hosted))
+	mux.HandleFunc("POST /agent/v1/findings", m.paced(&m.reports, m.findings))
+	mux.HandleFunc("GET "+protocol.HostingPath, m.paced(&m.reports, m.hosting))
+	mux.HandleFunc("POST "+protocol.HostedPath, m.paced(&m.reports, m.hosted))
 	return m.counted(mux)
 }
 
@@ -133,6 +137,10 @@ func (m *Monitor) join(w http.ResponseWriter, r *http.Request) {
 	if !renewal && !m.authority.CheckToken(request.Node, request.Boot, request.Token) {
 		m.refused(r, request.Node, request.Boot, "wrong token")
 		http.Error(w, errRefused.Error(), http.StatusForbidden)
+		return
+	}
+	if over := m.joins.More(who.Node, time.Now()); over != nil {
+		tooMuch(w, over)
 		return
 	}
 	reply, err := m.admit(r, request, who, renewal)
@@ -266,10 +274,10 @@ func (m *Monitor) known(f func(http.ResponseWriter, *http.Request, identity.Agen
 	}
 }
 
-// paced lets an agent report no faster than agents do.
-func (m *Monitor) paced(f func(http.ResponseWriter, *http.Request, identity.Agent)) http.HandlerFunc {
+// paced lets an agent call no faster than agents do. Calls of different kinds do not wait for each other.
+func (m *Monitor) paced(p *limit.Pace, f func(http.ResponseWriter, *http.Request, identity.Agent)) http.HandlerFunc {
 	return m.known(func(w http.ResponseWriter, r *http.Request, who identity.Agent) {
-		if over := m.reports.More(who.Node, time.Now()); over != nil {
+		if over := p.More(who.Node+r.URL.Path, time.Now()); over != nil {
 			tooMuch(w, over)
 			return
 		}

@@ -362,7 +362,8 @@ func (k *controller) housekeep(ctx context.Context) error {
 	for {
 		err := k.db.Update(ctx, func(tx *core.Tx) error {
 			return errors.Join(person.ForgetAnswers(ctx, tx, 24*time.Hour), person.ForgetTokens(ctx, tx, 24*time.Hour),
-				authority.ForgetTrust(ctx, tx), person.ForgetEntries(ctx, tx, k.admission.Catalogue.AuditKeep))
+				authority.ForgetTrust(ctx, tx), person.ForgetEntries(ctx, tx, k.admission.Catalogue.AuditKeep),
+				tx.ForgetEvents(ctx, k.admission.Catalogue.AuditKeep))
 		})
 		if err != nil && ctx.Err() == nil {
 			k.Log.Error("cannot delete old rows", "error", err)

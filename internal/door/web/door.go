@@ -163,11 +163,21 @@ func (d *Door) signIn(w http.ResponseWriter, r *http.Request, a asked) {
 		refusal{status: http.StatusMethodNotAllowed, title: "Signing in takes GET"}.write(w, r)
 		return
 	}
-	cookie := NewCode()
+	cookie, code := NewCode(), person.HashToken(r.URL.Query().Get("code"))
+	err := d.DB.View(r.Context(), func(tx *core.Tx) error { // strangers make no one wait who writes
+		is, err := person.IsWebCode(r.Context(), tx, code)
+		if err == nil && !is {
+			err = deadCode(a)
+		}
+		return err
+	})
+	if err != nil {
+		d.refuse(w, r, err)
+		return
+	}
 	var v *visit
-	err := d.DB.Update(r.Context(), func(tx *core.Tx) error {
-		err := person.UseWebCode(r.Context(), tx, person.HashToken(r.URL.Query().Get("code")), person.HashToken(cookie),
-			cookieLife)
+	err = d.DB.Update(r.Context(), func(tx *core.Tx) error {
+		err := person.UseWebCode(r.Context(), tx, code, person.HashToken(cookie), cookieLife)
 		if errors.Is(err, core.ErrNotFound) {
 			return deadCode(a)
 		}

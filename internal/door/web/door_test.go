@@ -394,3 +394,21 @@ func TestWhoSpeaksHTTPIsSentToHTTPSAndWhoSaysNothingHoldsNobodyUp(t *testing.T) 
 		t.Error(got)
 	}
 }
+
+// Whoever writes holds up all who write, so strangers do not: a code that was made up is refused meanwhile.
+func TestAMadeUpCodeMakesNobodyWait(t *testing.T) {
+	s := newSite(t)
+	s.update(func(context.Context, *core.Tx) error { // it lasts until the code is refused
+		answered := make(chan answer, 1)
+		go func() { answered <- s.ask(http.MethodGet, aero, signInPath+"?code=made-up") }()
+		select {
+		case got := <-answered:
+			if got.status != http.StatusUnauthorized {
+				t.Error(got)
+			}
+		case <-time.After(20 * time.Second):
+			t.Error("a code that was made up waits for who writes")
+		}
+		return nil
+	})
+}

@@ -175,6 +175,14 @@ func List(ctx context.Context, tx *core.Tx, project string) ([]Cluster, error) {
 	return clusters, nil
 }
 
+// Count is how many clusters a project has that are not deleted.
+func Count(ctx context.Context, tx *core.Tx, project string) (n int, err error) {
+	if err := tx.Row(ctx, `SELECT COUNT(*) FROM cluster WHERE project = $1 AND phase <> 'deleted'`, project).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count clusters: %w", err)
+	}
+	return n, nil
+}
+
 // Get finds a cluster by ID, deleted or not.
 func Get(ctx context.Context, tx *core.Tx, id string) (Cluster, error) {
 	c, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM cluster WHERE id = $1`, id)

@@ -30,6 +30,15 @@ func AddWebLogin(ctx context.Context, tx *core.Tx, hash string, l WebLogin, life
 	return nil
 }
 
+// IsWebCode says that a code can be exchanged now.
+func IsWebCode(ctx context.Context, tx *core.Tx, code string) (is bool, err error) {
+	if err := tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM web_login WHERE hash = $1 AND cookie = 0 AND expires_at > now_ms())`,
+		code).Scan(&is); err != nil {
+		return false, fmt.Errorf("look for a code: %w", err)
+	}
+	return is, nil
+}
+
 // UseWebCode exchanges a code for a cookie that is good for life, or until its token ends; core.ErrNotFound if the code was
 // used or has ended.
 func UseWebCode(ctx context.Context, tx *core.Tx, code, cookie string, life time.Duration) error {

@@ -14,12 +14,16 @@ import (
 // mostTerminals is how many pseudoterminals one node may have: enough for its logins, tmux and ssh.
 const mostTerminals = 256
 
-// fewNumbers are settings of the kernel, and what they are at least. Of asynchronous I/O (io_setup) the bound of a node is its
-// memory, in which each request has its place.
+// fewNumbers are settings of the kernel, and what they are at least. But for terminals the bound of a node is its memory, in
+// which each request of asynchronous I/O (io_setup), each open file and each watch of inotify has its place.
 func fewNumbers() map[string]int64 {
 	return map[string]int64{
 		"/proc/sys/kernel/pty/max": 1 << 16,
 		"/proc/sys/fs/aio-max-nr":  1 << 40,
+		"/proc/sys/fs/file-max":    1 << 40,
+
+		"/proc/sys/fs/inotify/max_user_instances": 1 << 20,
+		"/proc/sys/fs/inotify/max_user_watches":   1 << 30,
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A node that opened terminals, or began asynchronous I/O, until it could not left none to anybody else.
-func TestANodeLeavesTerminalsAndAsynchronousIOToOthers(t *testing.T) {
+// A node that opened terminals, began asynchronous I/O or watched files until it could not left none to anybody else.
+func TestANodeLeavesToOthersWhatAHostHasFewOf(t *testing.T) {
 	w := open(t, site(t))
 	check(t, widen(fewNumbers()))
 	n := node("c1", 1, 1, "/home/hoarder")
@@ -26,14 +26,19 @@ func TestANodeLeavesTerminalsAndAsynchronousIOToOthers(t *testing.T) {
 		text, err = os.ReadFile(filepath.Join(c.home(), "has"))
 		return err == nil
 	})
-	if got := strings.TrimSpace(string(text)); got != fmt.Sprint(mostTerminals, " ", 64) {
-		t.Errorf("a node has %q terminals and contexts of 2000 requests", got)
+	if got := strings.TrimSpace(string(text)); got != fmt.Sprint(mostTerminals, " ", 64, " ", 1000) {
+		t.Errorf("a node has %q terminals, contexts of 2000 requests and instances of inotify", got)
 	}
 	f, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
 		t.Error("no terminal is left: ", err)
 	}
 	_ = f.Close()
+	if watch, err := unix.InotifyInit1(unix.IN_CLOEXEC); err != nil {
+		t.Error("no inotify is left: ", err)
+	} else {
+		_ = unix.Close(watch)
+	}
 	var context uint64
 	if _, _, errno := unix.Syscall(unix.SYS_IO_SETUP, 2000, uintptr(unsafe.Pointer(&context)), 0); errno != 0 {
 		t.Error("no asynchronous I/O is left: ", errno)

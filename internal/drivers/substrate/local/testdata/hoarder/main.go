@@ -1,4 +1,5 @@
-// Hoarder opens terminals and begins asynchronous I/O until it may not, says in /home/has how much it has, and keeps it.
+// Hoarder opens terminals, begins asynchronous I/O and watches with inotify until it may not, says in
+// /home/has how much it has, and keeps it.
 package main
 
 import (
@@ -31,7 +32,13 @@ func main() {
 			break
 		}
 	}
-	text := fmt.Sprint(len(terminals), " ", contexts)
+	instances := 0
+	for ; instances < 1000; instances++ {
+		if _, err := unix.InotifyInit1(unix.IN_CLOEXEC); err != nil {
+			break
+		}
+	}
+	text := fmt.Sprint(len(terminals), " ", contexts, " ", instances)
 	if os.WriteFile("/home/part", []byte(text), 0o644) == nil {
 		_ = os.Rename("/home/part", "/home/has")
 	}

@@ -1,0 +1,1 @@
+UPDATE event SET text = text; -- an index alone
