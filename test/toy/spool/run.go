@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -16,8 +17,9 @@ import (
 type jobs struct {
 	free func() (node string) // "": none may be used
 
-	mu  sync.Mutex
-	all []*job // by their numbers
+	mu      sync.Mutex
+	all     []*job // by their numbers
+	refused []int  // users whose new jobs are not taken
 }
 
 type job struct {
@@ -34,10 +36,22 @@ func (j *jobs) Submit(_ context.Context, w scheduler.Work) (string, error) {
 	who := &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}
 	one.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: who}
 	j.mu.Lock()
+	if slices.Contains(j.refused, user) {
+		j.mu.Unlock()
+		return "", scheduler.ErrRefusedJob
+	}
 	j.all = append(j.all, one)
 	number := strconv.Itoa(len(j.all) - 1)
 	j.mu.Unlock()
 	return number, j.start()
+}
+
+// Refuse takes no new jobs of these users.
+func (j *jobs) Refuse(users []int) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.refused = slices.Clone(users)
+	return nil
 }
 
 // start starts those that wait, if a node may be used now.
