@@ -15,6 +15,9 @@ import (
 // NewEngine makes the engine of one controller, with the lives of all kinds; owner names the controller among its replicas.
 func NewEngine(owner string, d life.Deps, log *slog.Logger) *core.Engine {
 	d = d.Watched()
+	if d.Turns == nil {
+		d.Turns = &life.Turns{}
+	}
 	var tables []core.Table
 	for _, k := range list() {
 		if k.life == nil {

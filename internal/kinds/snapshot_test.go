@@ -3,11 +3,14 @@ package kinds_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"muster/internal/admission"
 	"muster/internal/core"
+	"muster/internal/drivers/substrate/fake"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/node"
@@ -156,4 +159,58 @@ func TestWhatNobodyWantsOfSnapshotsIsSweptAway(t *testing.T) {
 	if !s.eventually(func() bool { left, _ := s.substrate.Snapshots(t.Context()); return len(left) == 0 }) {
 		t.Error("it is still there")
 	}
+}
+
+// slowCopies are snapshots whose files take until they are let go, and count who copies.
+type slowCopies struct {
+	*fake.Substrate
+	mu        sync.Mutex
+	now, most int
+	let       chan struct{}
+}
+
+func (c *slowCopies) Restore(ctx context.Context, id, cluster string, progress func(int64) error) error {
+	c.mu.Lock()
+	c.now++
+	c.most = max(c.most, c.now)
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.now--
+	}()
+	select {
+	case <-c.let:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return c.Substrate.Restore(ctx, id, cluster, progress)
+}
+
+// TestCopiesLeaveTheEngineToOthers: each copy holds a worker of the engine, which has 128.
+func TestCopiesLeaveTheEngineToOthers(t *testing.T) {
+	kindstest.Either(t, func(t *testing.T, url string) {
+		s := newFixture(t, url, 14)
+		slow := &slowCopies{Substrate: s.substrate, let: make(chan struct{})}
+		s.deps.Snapshots = slow
+		s.run(1)
+		s.untilFree(14)
+		first := s.create("first", 1)
+		s.untilReady(first, 1)
+		shot := s.save(first, "shot")
+		s.untilSnapshot(shot, snapshot.Saved)
+		var copies []string
+		for i := range 5 {
+			copies = append(copies, s.createFrom(fmt.Sprint("copy", i), shot))
+		}
+		other := s.create("other", 1)
+		s.untilReady(other, 1)
+		close(slow.let)
+		for _, id := range copies {
+			s.untilReady(id, 1)
+		}
+		if slow.most != 2 {
+			t.Errorf("%d copies of one project went on at the same time", slow.most)
+		}
+	})
 }

@@ -77,6 +77,7 @@ type Deps struct {
 	Power      power.Registry       // what the ways to switch machines can do
 	Fabrics    Fabrics              // nil: none is looked after here
 	Pace       FabricPace           // of fabrics; zero values are the usual ones
+	Turns      *Turns               // of copies; nil: the engine's own
 }
 
 // Fabrics opens what tells a fabric's subnet manager.

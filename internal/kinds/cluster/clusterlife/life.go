@@ -305,6 +305,11 @@ func (w Handlers) restored(ctx context.Context, c clusterView) (core.Outcome, bo
 	if c.Snapshot == "" {
 		return core.Outcome{}, true
 	}
+	leave, turn := w.Turns.Take(c.Project)
+	if !turn {
+		return core.WaitFor(life.TurnAgain, "waits to get its files: others get theirs"), false
+	}
+	defer leave()
 	err := w.Snapshots.Restore(ctx, c.Snapshot, c.ID, w.Copies(ctx, func(ctx context.Context, tx *core.Tx, copied int64) error {
 		now, err := cluster.Get(ctx, tx, c.ID)
 		if err == nil && now.Desired == core.ToDelete {

@@ -49,6 +49,11 @@ func (w Handlers) snapshotSave(ctx context.Context, s snapshot.Snapshot) core.Ou
 		}
 		return nil
 	}
+	leave, turn := w.Turns.Take(s.Project)
+	if !turn {
+		return core.WaitFor(life.TurnAgain, "snapshot %s waits: others are being made", s.Name)
+	}
+	defer leave()
 	// Once before, and once behind: what is deleted meanwhile may have been copied in part.
 	err := w.DB.View(ctx, func(tx *core.Tx) error { return look(ctx, tx) })
 	var saved substrate.Saved
