@@ -327,6 +327,15 @@ func TellHead(ctx context.Context, tx *core.Tx, id string) error {
 	return nil
 }
 
+// InformProject is Inform for the living clusters of a project.
+func InformProject(ctx context.Context, tx *core.Tx, project string) error {
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET revision = revision + 1 WHERE phase <> 'deleted' AND project = $1`,
+		project); err != nil {
+		return fmt.Errorf("inform clusters of project %s: %w", project, err)
+	}
+	return nil
+}
+
 // InformAll is Inform for every living cluster.
 func InformAll(ctx context.Context, tx *core.Tx) error {
 	if _, err := tx.Exec(ctx, `UPDATE cluster SET revision = revision + 1 WHERE phase <> 'deleted'`); err != nil {

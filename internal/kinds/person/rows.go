@@ -6,6 +6,7 @@ package person
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -167,7 +168,10 @@ func SetMember(ctx context.Context, tx *core.Tx, m Membership) error {
 	if err != nil {
 		return fmt.Errorf("make %s %s of project %s: %w", m.Person, m.Role, m.Project, err)
 	}
-	return AccessChanged(ctx, tx)
+	if m.InvitedBy != "" { // which gives no right
+		return nil
+	}
+	return projectChanged(ctx, tx, m.Project)
 }
 
 // AcceptInvitation takes the role that a person is offered; core.ErrNotFound if they are offered none.
@@ -180,7 +184,7 @@ func AcceptInvitation(ctx context.Context, tx *core.Tx, project, person string) 
 	if err != nil {
 		return fmt.Errorf("project %s: %w", project, err)
 	}
-	return AccessChanged(ctx, tx)
+	return projectChanged(ctx, tx, project)
 }
 
 // RemoveMember ends somebody's role in a project, or the offer of one; core.ErrNotFound if there is none.
@@ -192,7 +196,7 @@ func RemoveMember(ctx context.Context, tx *core.Tx, project, person string) erro
 	if err != nil {
 		return fmt.Errorf("remove %s from project %s: %w", person, project, err)
 	}
-	return AccessChanged(ctx, tx)
+	return projectChanged(ctx, tx, project)
 }
 
 // Memberships lists who is in a project, or in which projects a person is; "" for any. By project, then person.
@@ -224,10 +228,31 @@ func memberships(ctx context.Context, tx *core.Tx, project, person, which string
 
 // AccessChanged tells every door, and every node, that somebody may do more or less than before.
 func AccessChanged(ctx context.Context, tx *core.Tx) error {
+	return errors.Join(doorsChanged(ctx, tx), cluster.InformAll(ctx, tx))
+}
+
+// projectChanged is AccessChanged for what concerns one project: the nodes of others are not told, who would all read anew what
+// they know.
+func projectChanged(ctx context.Context, tx *core.Tx, project string) error {
+	return errors.Join(doorsChanged(ctx, tx), cluster.InformProject(ctx, tx, project))
+}
+
+// personChanged is AccessChanged for what concerns the accounts of one person.
+func personChanged(ctx context.Context, tx *core.Tx, person string) error {
+	err := doorsChanged(ctx, tx)
+	members, failed := Memberships(ctx, tx, "", person)
+	for _, m := range members {
+		err = errors.Join(err, cluster.InformProject(ctx, tx, m.Project))
+	}
+	return errors.Join(err, failed)
+}
+
+// doorsChanged is AccessChanged for what no node knows of.
+func doorsChanged(ctx context.Context, tx *core.Tx) error {
 	if _, err := tx.Exec(ctx, `UPDATE access_head SET revision = revision + 1 WHERE one = 1`); err != nil {
 		return fmt.Errorf("tell that access has changed: %w", err)
 	}
-	return cluster.InformAll(ctx, tx)
+	return nil
 }
 
 // AccessRevision grows whenever it changes who may do what.

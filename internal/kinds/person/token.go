@@ -97,7 +97,7 @@ func RemoveToken(ctx context.Context, tx *core.Tx, person, id string) error {
 	if err != nil {
 		return fmt.Errorf("revoke token %s: %w", id, err)
 	}
-	return AccessChanged(ctx, tx)
+	return doorsChanged(ctx, tx)
 }
 
 // TouchToken notes that a token was used, once a minute at most.
@@ -168,10 +168,11 @@ type Key struct {
 // AddKey registers a key of which the person has shown to have the private half; core.ErrExists if somebody has it already. It is
 // taken from who registered it before that was asked for.
 func AddKey(ctx context.Context, tx *core.Tx, k Key) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM user_key WHERE fingerprint = $1 AND proven = 0`, k.Fingerprint); err != nil {
+	taken, err := tx.Exec(ctx, `DELETE FROM user_key WHERE fingerprint = $1 AND proven = 0`, k.Fingerprint)
+	if err != nil {
 		return fmt.Errorf("take a key that was registered without a proof: %w", err)
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO user_key (person, fingerprint, line, created_at, proven) VALUES ($1, $2, $3, now_ms(), 1)`,
+	_, err = tx.Exec(ctx, `INSERT INTO user_key (person, fingerprint, line, created_at, proven) VALUES ($1, $2, $3, now_ms(), 1)`,
 		k.Person, k.Fingerprint, k.Line)
 	if core.Taken(err) {
 		return fmt.Errorf("key %s: %w", k.Fingerprint, core.ErrExists)
@@ -179,7 +180,10 @@ func AddKey(ctx context.Context, tx *core.Tx, k Key) error {
 	if err != nil {
 		return fmt.Errorf("add key: %w", err)
 	}
-	return AccessChanged(ctx, tx)
+	if taken > 0 {
+		return AccessChanged(ctx, tx) // somebody else had it
+	}
+	return personChanged(ctx, tx, k.Person)
 }
 
 // RemoveKey forgets a key; core.ErrNotFound if the person has none of that fingerprint.
@@ -191,7 +195,7 @@ func RemoveKey(ctx context.Context, tx *core.Tx, person, fingerprint string) err
 	if err != nil {
 		return fmt.Errorf("remove key %s: %w", fingerprint, err)
 	}
-	return AccessChanged(ctx, tx)
+	return personChanged(ctx, tx, person)
 }
 
 func scanKey(r core.Scanner) (k Key, err error) {
