@@ -57,6 +57,7 @@ type Monitor struct {
 	calls     limit.Share // of agents
 	lines     limit.Lines // of callers who are not authenticated
 	reports   limit.Pace  // of agents, and what else is a transaction each
+	configs   limit.Pace  // read by agents: while many nodes of a cluster start there is news many times a second
 	outputs   limit.Pace  // of tasks, in pieces
 	joins     limit.Pace  // of agents that are known, for another certificate
 	origins   origins     // of agents
@@ -78,6 +79,7 @@ func New(db *core.Store, a *identity.Authority, owner string, log *slog.Logger) 
 		calls: limit.Share{Kind: "calls", Each: eachCalls, Total: math.MaxInt, Door: "agents",
 			Hint: "an agent makes four at a time"},
 		reports: limit.Pace{Kind: "reports", Burst: reportsAtOnce, Every: reportsEvery},
+		configs: limit.Pace{Kind: "requests for a configuration", Burst: 1000, Every: 50 * time.Millisecond},
 		outputs: limit.Pace{Kind: "pieces of output", Burst: 2000, Every: 20 * time.Millisecond},
 		joins:   limit.Pace{Kind: "joins", Burst: 30, Every: time.Minute},
 		lines:   limit.LinesOfUnknown()}
@@ -90,7 +92,7 @@ func (m *Monitor) Run(ctx context.Context) error { return m.board.run(ctx, m.log
 func (m *Monitor) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+joinPath, m.join)
-	mux.HandleFunc("GET /agent/v1/config", m.paced(&m.reports, m.config))
+	mux.HandleFunc("GET /agent/v1/config", m.paced(&m.configs, m.config))
 	mux.HandleFunc("POST /agent/v1/report", m.paced(&m.reports, m.report))
 	mux.HandleFunc("POST "+protocol.TaskPath, m.paced(&m.outputs, m.taskOutput))
 	mux.HandleFunc("GET /agent/v1/inspection", m.known(m.inspection))

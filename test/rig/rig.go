@@ -341,7 +341,7 @@ func (r *Rig) clear() {
 		}
 		r.Get(&list, "list")
 		for _, item := range list.Items {
-			r.Muster("delete", item.Name, "--wait")
+			r.Muster("delete", item.Name, "--wait", "--timeout", "1m") // machines that it had may be gone
 		}
 		c.Stop()
 	}
