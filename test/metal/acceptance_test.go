@@ -17,7 +17,7 @@ acceptance: {judge: all, passes: 3, deviations: 1, slow_below: 5%, network_slow_
 // that has come loose would: what it is to measure with its head takes too long.
 func TestAMachineOnASlowCableIsReplaced(t *testing.T) {
 	testall.Only(t)
-	y := testbedOf(t, judging, 5, "--power", "mixed", "--memory", "2GiB")
+	y := testbedOf(t, judging, 5, "--power", "ipmi", "--memory", "2GiB")
 	y.inspected(5)
 	y.Run("create", "-f", y.File("fast.yaml", "name: fast\nisolation: metal\nnodes: 3\n"), "--wait", "--timeout", "6m")
 	health := y.Run("machines", "health")

@@ -11,10 +11,11 @@ import (
 )
 
 // TestMachinesThatFailAreReplacedWhileSparesLast breaks four of seven machines for good, each in another way, and hangs a
-// fifth on its way, which a power cycle cures; five nodes are asked for.
+// fifth on its way, which a power cycle cures; five nodes are asked for. All have BMCs: nobody can switch off a machine whose
+// firmware has given up and that is woken by packets alone.
 func TestMachinesThatFailAreReplacedWhileSparesLast(t *testing.T) {
 	testall.Only(t)
-	y := newTestbed(t, 7, "--power", "mixed", "--memory", "2GiB")
+	y := newTestbed(t, 7, "--power", "ipmi", "--memory", "2GiB")
 	y.inspected(7)
 	faults := map[string]string{"rack-1": "no-power", "rack-2": "no-dhcp", "rack-3": "slow", "rack-4": "corrupt"}
 	for machine, fault := range faults {
