@@ -247,7 +247,7 @@ func personChanged(ctx context.Context, tx *core.Tx, person string) error {
 	return errors.Join(err, failed)
 }
 
-// doorsChanged is AccessChanged for what no node knows of.
+// doorsChanged tells the doors alone. The web door looks at clusters too: whatever takes rights away tells those.
 func doorsChanged(ctx context.Context, tx *core.Tx) error {
 	if _, err := tx.Exec(ctx, `UPDATE access_head SET revision = revision + 1 WHERE one = 1`); err != nil {
 		return fmt.Errorf("tell that access has changed: %w", err)

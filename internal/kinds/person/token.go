@@ -97,7 +97,7 @@ func RemoveToken(ctx context.Context, tx *core.Tx, person, id string) error {
 	if err != nil {
 		return fmt.Errorf("revoke token %s: %w", id, err)
 	}
-	return doorsChanged(ctx, tx)
+	return personChanged(ctx, tx, person)
 }
 
 // TouchToken notes that a token was used, once a minute at most.
