@@ -117,6 +117,9 @@ func (a *API) listProjects(ctx context.Context, in *apiv1.Page) (*output[apiv1.L
 			all = append(all, view)
 		}
 		offered, err := person.Invitations(ctx, tx, "", identityOf(ctx))
+		if err != nil {
+			return err
+		}
 		for _, m := range offered {
 			view := apiv1.Project{Name: m.Project, Invited: m.Role, InvitedBy: m.InvitedBy, CreatedAt: m.Since}
 			if i := slices.IndexFunc(all, func(p apiv1.Project) bool { return p.Name == m.Project }); i >= 0 { // of an operator
@@ -124,9 +127,6 @@ func (a *API) listProjects(ctx context.Context, in *apiv1.Page) (*output[apiv1.L
 			} else if callerOf(ctx).Project == "" {
 				all = append(all, view)
 			}
-		}
-		if err != nil {
-			return err
 		}
 		out.Body = pageOf(*in, all, func(p apiv1.Project) string { return p.Name })
 		return nil
@@ -193,15 +193,7 @@ func (a *API) listMembers(ctx context.Context, in *apiv1.ListMembersInput) (*out
 		if _, err := a.project(ctx, tx, in.Project); err != nil {
 			return err
 		}
-		members, err := person.Memberships(ctx, tx, in.Project, "")
-		if err != nil {
-			return err
-		}
-		offered, err := person.Invitations(ctx, tx, in.Project, "")
-		var all []apiv1.Member
-		for _, m := range append(members, offered...) {
-			all = append(all, memberView(m))
-		}
+		all, err := memberViews(ctx, tx, in.Project, "")
 		out.Body = pageOf(in.Page, all, func(m apiv1.Member) string { return m.Person })
 		return err
 	})
@@ -236,22 +228,28 @@ func (a *API) setMember(ctx context.Context, in *apiv1.SetMemberInput) (*output[
 		}
 		tx.Log(core.Event{Type: "project.requested", Project: in.Project,
 			Text: fmt.Sprintf("%s %s %s of project %s, by %s", in.Person, text, in.Body.Role, in.Project, identityOf(ctx))})
-		members, err := person.Memberships(ctx, tx, in.Project, in.Person)
-		if err != nil {
-			return err
-		}
-		offered, err := person.Invitations(ctx, tx, in.Project, in.Person)
-		for _, m := range append(members, offered...) {
-			out.Body = memberView(m)
+		views, err := memberViews(ctx, tx, in.Project, in.Person)
+		if err == nil {
+			out.Body = views[0]
 		}
 		return err
 	})
 	return out, err
 }
 
-func memberView(m person.Membership) apiv1.Member {
-	return apiv1.Member{Project: m.Project, Person: m.Person, Role: m.Role, Disabled: m.Disabled, InvitedBy: m.InvitedBy,
-		Since: m.Since}
+// memberViews are those of a project, and then those who are invited; of one person, if it is named.
+func memberViews(ctx context.Context, tx *core.Tx, project, name string) ([]apiv1.Member, error) {
+	members, err := person.Memberships(ctx, tx, project, name)
+	if err != nil {
+		return nil, err
+	}
+	offered, err := person.Invitations(ctx, tx, project, name)
+	var views []apiv1.Member
+	for _, m := range append(members, offered...) {
+		views = append(views, apiv1.Member{Project: m.Project, Person: m.Person, Role: m.Role, Disabled: m.Disabled,
+			InvitedBy: m.InvitedBy, Since: m.Since})
+	}
+	return views, err
 }
 
 func (a *API) joinProject(ctx context.Context, in *apiv1.ProjectRef) (*output[apiv1.Nothing], error) {

@@ -52,7 +52,8 @@ func (a *app) keysAdd() *cobra.Command {
 		Short: "Register an SSH public key",
 		Long: `Register a public key as yours. Without FILE it is ~/.ssh/id_ed25519.pub, or else ~/.ssh/id_rsa.pub. ssh-keygen signs
 your name with the private key, or the SSH agent that has it, which shows that the key is yours: it may ask for the passphrase, or
-for a touch. For a key of another computer, sign there, and give the signature with --proof. Accepted are ed25519, ecdsa, both also on security keys (sk-…), and RSA of 3072 bits and more.`,
+for a touch. For a key of another computer, sign there, and give the signature with --proof. Accepted are ed25519,
+ecdsa, both also on security keys (sk-…), and RSA of 3072 bits and more.`,
 		Example: `  muster keys add
   muster keys add ~/.ssh/work.pub
   muster keys add work.pub --proof work.sig`,

@@ -174,7 +174,8 @@ func (a *app) projectsGrant() *cobra.Command {
 		Use:   "grant PROJECT PERSON ROLE",
 		Short: "Give a person a role in a project",
 		Long: `Make a person an owner, a member or a viewer of a project, whatever they were in it before. Whoever is not in it yet is invited,
-and is in it once they ` + "`muster projects join`" + ` it, unless an operator of the site puts them there. Owners and members get an account on the
+and is in it once they ` + "`muster projects join`" + ` it, unless an operator of the site puts them there. Owners
+and members get an account on the
 project's clusters within seconds, except on those whose file names others under access.users.`,
 		Example: `  muster projects grant aero bob member
   muster projects grant aero alice owner`,

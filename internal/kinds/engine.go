@@ -16,7 +16,7 @@ import (
 func NewEngine(owner string, d life.Deps, log *slog.Logger) *core.Engine {
 	d = d.Watched()
 	if d.Turns == nil {
-		d.Turns = &life.Turns{}
+		d.Turns = life.Copying()
 	}
 	var tables []core.Table
 	for _, k := range list() {

@@ -27,20 +27,20 @@ type origins struct {
 // mostOrigins bounds what is remembered; beyond it all is asked for anew.
 const mostOrigins = 1 << 17
 
-func (p *origins) has(who identity.Agent, at origin) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	known, is := p.of[who]
+func (o *origins) has(who identity.Agent, at origin) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	known, is := o.of[who]
 	return is && known == at
 }
 
-func (p *origins) add(who identity.Agent, at origin) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.of == nil || len(p.of) >= mostOrigins {
-		p.of = map[identity.Agent]origin{}
+func (o *origins) add(who identity.Agent, at origin) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.of == nil || len(o.of) >= mostOrigins {
+		o.of = map[identity.Agent]origin{}
 	}
-	p.of[who] = at
+	o.of[who] = at
 }
 
 // there refuses a call that does not come from where its agent's machine is: whoever has copied a certificate and its key can do

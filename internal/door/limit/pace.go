@@ -22,11 +22,11 @@ type Pace struct {
 func (p *Pace) More(who string, now time.Time) *Over {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.rest == nil || len(p.rest) >= mostAddresses {
+	if len(p.rest) >= mostAddresses {
 		maps.DeleteFunc(p.rest, func(_ string, rest time.Time) bool { return !rest.After(now) })
-		if len(p.rest) >= mostAddresses || p.rest == nil {
-			p.rest = map[string]time.Time{}
-		}
+	}
+	if p.rest == nil || len(p.rest) >= mostAddresses {
+		p.rest = map[string]time.Time{}
 	}
 	rest := p.rest[who]
 	if rest.Before(now) {

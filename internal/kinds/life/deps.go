@@ -15,6 +15,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/core/telemetry"
 	"muster/internal/door/identity"
+	"muster/internal/door/limit"
 	"muster/internal/drivers/power"
 	"muster/internal/drivers/substrate"
 	"muster/internal/fabric"
@@ -77,8 +78,15 @@ type Deps struct {
 	Power      power.Registry       // what the ways to switch machines can do
 	Fabrics    Fabrics              // nil: none is looked after here
 	Pace       FabricPace           // of fabrics; zero values are the usual ones
-	Turns      *Turns               // of copies; nil: the engine's own
+	Turns      *limit.Share         // of copies of files, by project; nil: Copying's
 }
+
+// Copying is how many copies of clusters' files may go on at the same time: each holds one of the engine's workers, for hours
+// perhaps.
+func Copying() *limit.Share { return &limit.Share{Kind: "copies of files", Each: 2, Total: 16} }
+
+// TurnAgain is how long a copy that has no turn waits until it asks again.
+const TurnAgain = time.Second
 
 // Fabrics opens what tells a fabric's subnet manager.
 type Fabrics interface {

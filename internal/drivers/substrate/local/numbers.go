@@ -34,8 +34,11 @@ func widen(numbers map[string]int64) (err error) {
 		if errors.Is(failed, os.ErrNotExist) { // a kernel without it
 			continue
 		}
-		now, failed2 := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-		if failed = errors.Join(failed, failed2); failed == nil && now < least {
+		now := int64(0)
+		if failed == nil {
+			now, failed = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		}
+		if failed == nil && now < least {
 			failed = os.WriteFile(path, []byte(strconv.FormatInt(least, 10)), 0o644)
 		}
 		if failed != nil {

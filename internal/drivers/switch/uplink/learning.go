@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostLearned is how many addresses a bridge learns from frames: a machine that sends in ever new names fills the host's memory
-// else, at some hundred bytes a frame. Those of machines are pinned, and do not count. Frames for what is not learned go to all
-// ports of their segment.
+// mostLearned is how many addresses a bridge learns from frames. Without a bound, a machine that sends in ever new names fills
+// the host's memory, at some hundred bytes a frame. Machines' own are pinned, and do not count. Frames for what is not learned go
+// to all ports of their segment.
 const mostLearned = 16384
 
 // fdbMaxLearned is IFLA_BR_FDB_MAX_LEARNED of linux/if_link.h, from Linux 6.8 on.

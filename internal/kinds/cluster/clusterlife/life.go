@@ -305,8 +305,8 @@ func (w Handlers) restored(ctx context.Context, c clusterView) (core.Outcome, bo
 	if c.Snapshot == "" {
 		return core.Outcome{}, true
 	}
-	leave, turn := w.Turns.Take(c.Project)
-	if !turn {
+	leave, over := w.Turns.Enter(c.Project, false)
+	if over != nil {
 		return core.WaitFor(life.TurnAgain, "waits to get its files: others get theirs"), false
 	}
 	defer leave()

@@ -49,8 +49,8 @@ func (w Handlers) snapshotSave(ctx context.Context, s snapshot.Snapshot) core.Ou
 		}
 		return nil
 	}
-	leave, turn := w.Turns.Take(s.Project)
-	if !turn {
+	leave, over := w.Turns.Enter(s.Project, false)
+	if over != nil {
 		return core.WaitFor(life.TurnAgain, "snapshot %s waits: others are being made", s.Name)
 	}
 	defer leave()
