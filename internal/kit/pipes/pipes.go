@@ -10,12 +10,12 @@ import (
 
 // Join copies both ways until both directions have ended, or ctx has; then it closes both connections and returns what went
 // wrong. When one side has said all, the other is told so by CloseWrite and may still answer; a connection that cannot be closed
-// in
-// one direction is closed. An error in one direction ends both.
+// in one direction is closed. An error in one direction ends both.
 func Join(ctx context.Context, a, b io.ReadWriteCloser) error {
 	ctx, over := context.WithCancel(ctx)
-	shut := func() { a.Close(); b.Close() } // the only news would be that they are closed
-	stop := context.AfterFunc(ctx, shut)
+	defer over()
+	shut := sync.OnceFunc(func() { a.Close(); b.Close() }) // the only news would be that they are closed
+	context.AfterFunc(ctx, shut)
 	var (
 		both   sync.WaitGroup
 		mu     sync.Mutex
@@ -39,10 +39,7 @@ func Join(ctx context.Context, a, b io.ReadWriteCloser) error {
 	both.Go(func() { carry(a, b) })
 	both.Go(func() { carry(b, a) })
 	both.Wait()
-	over()
-	if stop() {
-		shut()
-	}
+	shut()
 	return failed
 }
 
