@@ -103,6 +103,8 @@ type Network struct {
 	Away bool
 	// Home is how many bytes /home may hold; 0: as much as the site grants. It grows while it is used and never shrinks.
 	Home int64
+	// Owner is whose the cluster is: where a disk gets full, all clusters of an owner are held to one share. "": to none.
+	Owner string
 	// Tunnel is how the network crosses to other hosts that are joined to the site; nil: it does not.
 	Tunnel *Tunnel
 	// MTU is the largest packet of the network, in bytes, from when it is first made on; 0: 1500.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -18,7 +19,7 @@ import (
 // Volumes may promise more than the disk under them has. So that a tenant who takes what he was promised can fill neither
 // the disk of the database nor what others have written already, each volume is told, several times a second, how much of
 // the disk is left: XFS keeps so many of its own free blocks to itself that no more can be taken than that. Its users then
-// see a full disk, before the host does.
+// see a full disk, before the host does. An owner who has taken more than an equal part sees it earlier than the others.
 
 // Disk is the file system of the driver's directory, in bytes.
 type Disk struct {
@@ -44,6 +45,8 @@ const (
 	looksFar  = time.Second
 	fastest   = 4 << 30 // bytes that one writes in a second, at most
 	trims     = 10 * time.Minute
+
+	lastPart = 10 // one in so many bytes of the disk is left to owners who have no more than an equal part of it
 )
 
 // Disk looks how much of the disk is left.
@@ -64,18 +67,18 @@ func (d *Driver) GuardDisk(ctx context.Context) {
 	defer guard(false)
 	told, trimmed := false, time.Now()
 	for ctx.Err() == nil {
-		disk, volumes, err := d.tell()
+		volumes, again, err := d.tell()
 		if err != nil && !told {
 			d.config.Log.Error("cannot keep the reserve of the disk free", "error", err)
 		}
 		told = err != nil
-		if since := time.Since(trimmed); since > trims || disk.Left() < 0 && since > trims/20 {
+		if since := time.Since(trimmed); since > trims || slices.ContainsFunc(volumes, roomOf.full) && since > trims/20 {
 			trim(volumes)
 			trimmed = time.Now()
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(disk.look(len(volumes))):
+		case <-time.After(again):
 		}
 	}
 }
@@ -93,27 +96,61 @@ func (d *Driver) keepReserve() error {
 	return err
 }
 
-// tell has each volume that is mounted keep what it may not take now.
-func (d *Driver) tell() (Disk, []roomOf, error) {
+// tell has each volume that is mounted keep what it may not take now. The time is when to look again: before a fast writer has
+// taken what he may.
+func (d *Driver) tell() ([]roomOf, time.Duration, error) {
 	d.reserve.Lock() // what is measured later is told later
 	defer d.reserve.Unlock()
 	disk, volumes, err := d.measure()
-	if err == nil {
-		err = hold(disk.allow(len(volumes)), volumes)
+	if err != nil {
+		return volumes, looksFull, err
 	}
-	return disk, volumes, err
+	again := disk.share(volumes)
+	return volumes, again, hold(volumes)
 }
 
-// allow is what each of n volumes may take until the next look: never more than is left, and all of them together no more
-// than that and half of the reserve, however fast they write.
-func (d Disk) allow(n int) int64 {
-	left := max(0, d.Left())
+// share sets what each volume may take until the next look, and says when that is.
+func (d Disk) share(volumes []roomOf) time.Duration {
+	greedy := d.greedy(volumes)
+	usual, less := d.allow(len(volumes), 0), d.allow(len(volumes), d.last())
+	again := look(usual)
+	for i := range volumes {
+		r := &volumes[i]
+		if r.allowed = usual; greedy[r.owner] {
+			r.allowed = less
+			again = min(again, look(less))
+		}
+	}
+	return again
+}
+
+// last is what is left to those who are not greedy.
+func (d Disk) last() int64 { return max(0, d.Size-d.Reserve) / lastPart }
+
+// greedy are the owners who have more than an equal part of the disk, were there one more.
+func (d Disk) greedy(volumes []roomOf) map[string]bool {
+	taken := map[string]int64{}
+	for _, r := range volumes {
+		if r.owner != "" {
+			taken[r.owner] += r.onDisk + r.unwritten()
+		}
+	}
+	greedy := map[string]bool{}
+	for owner, bytes := range taken {
+		greedy[owner] = bytes > (d.Size-d.Reserve)/int64(len(taken)+1)
+	}
+	return greedy
+}
+
+// allow is what each of n volumes may take until the next look: never more than is left beside what is kept from them, and all
+// of them together no more than that and half of the reserve, however fast they write.
+func (d Disk) allow(n int, kept int64) int64 {
+	left := max(0, d.Left()-kept)
 	return min(left, (left+d.Reserve/2)/int64(max(n, 1)))
 }
 
-// look is when to look again: before a fast writer has taken what he may.
-func (d Disk) look(n int) time.Duration {
-	allowed := d.allow(n)
+// look is when to look again at volumes that may take so much.
+func look(allowed int64) time.Duration {
 	if allowed == 0 {
 		return looksFull
 	}
@@ -128,7 +165,15 @@ type roomOf struct {
 	onDisk      int64 // of the host's disk that its file takes
 	fixed       int64 // taken when it is empty
 	block       int64
+	owner       string // "": not known
+	allowed     int64  // to its users, until the next look
 }
+
+// unwritten is what has been written to it, or asked for in advance, and is not on disk yet.
+func (r roomOf) unwritten() int64 { return max(0, r.size-r.free-r.pool-r.onDisk) }
+
+// full says that its users may take nothing.
+func (r roomOf) full() bool { return r.allowed == 0 }
 
 // measure looks at the disk and at all volumes that are mounted.
 func (d *Driver) measure() (Disk, []roomOf, error) {
@@ -143,7 +188,9 @@ func (d *Driver) measure() (Disk, []roomOf, error) {
 	}
 	var volumes []roomOf
 	for _, entry := range clusters {
-		for _, v := range (shared{dir: filepath.Join(d.config.Dir, "clusters", entry.Name())}).volumes() {
+		c := shared{dir: filepath.Join(d.config.Dir, "clusters", entry.Name())}
+		owner := c.owner()
+		for _, v := range c.volumes() {
 			r, err := v.look()
 			// not mounted, or on its way out
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EIO) {
@@ -152,8 +199,9 @@ func (d *Driver) measure() (Disk, []roomOf, error) {
 			if err != nil {
 				return disk, nil, err
 			}
+			r.owner = owner
 			volumes = append(volumes, r)
-			disk.Promised += max(0, r.size-r.free-r.pool-r.onDisk)
+			disk.Promised += r.unwritten()
 		}
 	}
 	return disk, volumes, nil
@@ -208,14 +256,14 @@ func (v volume) look() (roomOf, error) {
 }
 
 // hold lets no volume take more than it is allowed.
-func hold(allowed int64, volumes []roomOf) error {
+func hold(volumes []roomOf) error {
 	for _, r := range volumes {
 		want := min(usualPool, r.size/20)
-		if all := r.free + r.pool; all > allowed+want {
-			want = all - allowed
+		if all := r.free + r.pool; all > r.allowed+want {
+			want = all - r.allowed
 		}
-		if difference := want - r.asked; max(difference, -difference) < min(slack, allowed/8+1) &&
-			(allowed > 0 || difference <= 0) {
+		if difference := want - r.asked; max(difference, -difference) < min(slack, r.allowed/8+1) &&
+			(r.allowed > 0 || difference <= 0) {
 			continue
 		}
 		root, err := os.Open(r.at)

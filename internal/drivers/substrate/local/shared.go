@@ -16,6 +16,7 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/local/tree"
 	"muster/internal/drivers/substrate/onhost"
+	"muster/internal/kit/files"
 	"muster/internal/kit/netns"
 )
 
@@ -28,6 +29,8 @@ type shared struct {
 func (c shared) netns() string { return filepath.Join(c.dir, "netns") }
 func (c shared) home() string  { return filepath.Join(c.dir, "home") }
 func (c shared) state() string { return filepath.Join(c.dir, "state") }
+
+func (c shared) ownerFile() string { return filepath.Join(c.dir, "owner") }
 
 // layer is where the overlay of a boot keeps what is written in the node.
 func (c shared) layer(b boot) string { return filepath.Join(c.layerVolume().at, b.name) }
@@ -56,6 +59,9 @@ func (d *Driver) EnsureShared(ctx context.Context, cluster string, n substrate.N
 		return err
 	}
 	defer held.Release()
+	if err := c.belong(n.Owner); err != nil {
+		return fmt.Errorf("owner of cluster %s: %w", cluster, err)
+	}
 	if err := d.ensureVolumes(ctx, c, n.Home); err != nil {
 		return err
 	}
@@ -75,10 +81,30 @@ func (d *Driver) hasShared(ctx context.Context, c shared, n substrate.Network) (
 		return false, err
 	}
 	defer unlock()
-	if !c.ready() || !c.hasUplinks(n.Uplinks) {
+	if !c.ready() || !c.hasUplinks(n.Uplinks) || n.Owner != "" && c.owner() != n.Owner {
 		return false, nil
 	}
 	return d.hasVolumes(c, n.Home)
+}
+
+// owner is whose the cluster is; "": nobody has said it yet.
+func (c shared) owner() string {
+	name, err := os.ReadFile(c.ownerFile())
+	if err != nil {
+		return ""
+	}
+	return string(name)
+}
+
+// belong notes whose the cluster is.
+func (c shared) belong(owner string) error {
+	if owner == "" || c.owner() == owner {
+		return nil
+	}
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return err
+	}
+	return files.Write(c.ownerFile(), []byte(owner), 0o600)
 }
 
 // ready says whether everything was made: the bridge goes up last.

@@ -33,13 +33,13 @@ func sharedForever(site string) {
 	os.Exit(1)
 }
 
-// killed runs such a controller for a moment, counted from when it has opened the driver.
-func killed(t *testing.T, site string, after time.Duration) {
+// killed runs a controller for a moment, counted from when it has opened the driver.
+func killed(t *testing.T, env, site string, after time.Duration) {
 	t.Helper()
 	self, err := os.Executable()
 	check(t, err)
 	controller := exec.Command(self)
-	controller.Env = append(os.Environ(), crashSharedEnv+"="+site)
+	controller.Env = append(os.Environ(), env+"="+site)
 	output := &strings.Builder{}
 	controller.Stderr = output
 	controller.WaitDelay = time.Second
@@ -71,7 +71,7 @@ func TestAKilledControllerLeavesNoFileSystemBehind(t *testing.T) {
 	site, w := besideKilled(t)
 	defer w.down(t)
 	for range 12 {
-		killed(t, site, 30*time.Millisecond+rand.N(200*time.Millisecond))
+		killed(t, crashSharedEnv, site, 30*time.Millisecond+rand.N(200*time.Millisecond))
 		if rand.N(2) == 0 {
 			check(t, w.EnsureShared(t.Context(), "c1", alone))
 			w.write(t, "c1", "written")
@@ -93,7 +93,7 @@ func TestAMoveThatIsKilledAgainAndAgainLosesNothing(t *testing.T) {
 	}
 	w.write(t, "c2", "from before")
 	for range 8 {
-		killed(t, site, 50*time.Millisecond+rand.N(400*time.Millisecond))
+		killed(t, crashSharedEnv, site, 50*time.Millisecond+rand.N(400*time.Millisecond))
 	}
 	check(t, w.EnsureShared(t.Context(), "c2", alone))
 	for n := range 3000 {

@@ -271,7 +271,7 @@ func (w Handlers) nodeAttach(ctx context.Context, n nodeView) core.Outcome {
 
 // network is its cluster's.
 func (n nodeView) network() substrate.Network {
-	network := substrate.Network{Segment: n.cluster.Segment, Home: life.HomeOf(n.cluster.Spec)}
+	network := substrate.Network{Segment: n.cluster.Segment, Home: life.HomeOf(n.cluster.Spec), Owner: n.cluster.Project}
 	for _, on := range n.networks {
 		network.Uplinks = append(network.Uplinks, substrate.Uplink{Namespace: on.Namespace, Interface: on.Interface})
 	}
