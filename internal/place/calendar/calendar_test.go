@@ -352,6 +352,20 @@ func TestALeaseMayGoOnForAsLongAsItHurtsNobody(t *testing.T) {
 	})
 }
 
+// Each time that is tried costs as much as there are bookings. Who has many of them is told of no time, which is a hint only.
+func TestALookForTheFirstTimeIsBounded(t *testing.T) {
+	for bookings, found := range map[int]bool{100: true, 2000: false} {
+		c := calendar.Calendar{Now: start, Machines: []calendar.Machine{machine(1, 1, "", 0)}}
+		for i := range bookings {
+			c.Bookings = append(c.Bookings, booking(fmt.Sprint(i), i, i+1, 1, class(t, 1)))
+		}
+		first, ok := c.First(booking("new", 0, 1, 1, class(t, 1)))
+		if ok != found || ok && !first.Equal(at(bookings)) {
+			t.Errorf("beside %d bookings, it fits first at %s (%v)", bookings, first, ok)
+		}
+	}
+}
+
 func large(b *testing.B) (calendar.Calendar, calendar.Booking) {
 	classes := []inventory.Class{class(b, 1), class(b, 2), class(b, 3), exactly(b, 4)}
 	c := calendar.Calendar{Now: start}

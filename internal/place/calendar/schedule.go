@@ -22,7 +22,7 @@ func (b *board) run(all []*request) *schedule {
 	for g := range b.groups {
 		free[g] = len(b.groups[g].free)
 	}
-	held := b.held
+	held, pressures := b.held, b.pressures(all)
 	var due []release // of bookings
 	for i, r := range all {
 		for len(held) > 0 && held[0].at <= r.from {
@@ -35,7 +35,7 @@ func (b *board) run(all []*request) *schedule {
 			}
 			return d.at <= r.from
 		})
-		deal := newDeal(r.wants, free, b.preference(r, all[i+1:]))
+		deal := newDeal(r.wants, free, b.preference(all, i, pressures))
 		s.lacks[r.booking] = deal.lacks
 		s.given[r.booking] = deal.given()
 		for g, n := range s.given[r.booking] {
@@ -48,32 +48,40 @@ func (b *board) run(all []*request) *schedule {
 	return s
 }
 
-// preference orders the groups: first those that the bookings which come while r lasts need least.
-func (b *board) preference(r *request, later []*request) []int {
+// preference orders the groups: first those that the bookings which come while the one at this place lasts need least.
+func (b *board) preference(all []*request, at int, pressures [][]int64) []int {
 	order := make([]int, len(b.groups))
 	for g := range order {
 		order[g] = g
 	}
+	r := all[at]
 	if !slices.ContainsFunc(r.wants, func(w want) bool { return len(w.groups) > 1 }) {
 		return order
 	}
-	pressure := make([]float64, len(b.groups))
-	for _, other := range later {
-		if other.from >= r.until {
-			break
-		}
-		for _, w := range other.wants {
+	end, _ := slices.BinarySearchFunc(all, r.until, func(x *request, until int64) int { return cmp.Compare(x.from, until) })
+	before, later := pressures[at+1], pressures[max(at+1, end)]
+	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(later[x]-before[x], later[y]-before[y]) })
+	return order
+}
+
+// pressures are, for each place in a list of bookings, how much those before it want of each group: of one machine in so many,
+// so many parts of a million.
+func (b *board) pressures(all []*request) [][]int64 {
+	sums := make([][]int64, len(all)+1)
+	sums[0] = make([]int64, len(b.groups))
+	for i, r := range all {
+		sums[i+1] = slices.Clone(sums[i])
+		for _, w := range r.wants {
 			size := 0
 			for _, g := range w.groups {
 				size += b.groups[g].size
 			}
 			for _, g := range w.groups {
-				pressure[g] += float64(w.nodes) / float64(size)
+				sums[i+1][g] += int64(w.nodes) * 1_000_000 / int64(size)
 			}
 		}
 	}
-	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(pressure[x], pressure[y]) })
-	return order
+	return sums
 }
 
 // deal shares out free machines among the wants of one booking.
