@@ -104,6 +104,9 @@ func (a *API) prove(ctx context.Context, b apiv1.ProofGiven) (who login.Identity
 	return who, nil
 }
 
+// mostLogins is how many logins of one person last at a time: of each device and script. The oldest ends.
+const mostLogins = 100
+
 // letIn makes a token for who has proved to be somebody, and a certificate for their key.
 func (a *API) letIn(ctx context.Context, tx *core.Tx, who login.Identity, site login.Site,
 	b apiv1.ProofGiven) (made apiv1.LoggedIn, err error) {
@@ -129,6 +132,9 @@ func (a *API) letIn(ctx context.Context, tx *core.Tx, who login.Identity, site l
 		t.Name += " from " + b.Name
 	}
 	if err := person.AddToken(ctx, tx, person.HashToken(text), t, site.For); err != nil {
+		return made, err
+	}
+	if err := person.EndLogins(ctx, tx, p.Name, mostLogins); err != nil {
 		return made, err
 	}
 	caller, err := person.Login(ctx, tx, t.ID)

@@ -15,6 +15,7 @@ import (
 
 	"muster/internal/api"
 	"muster/internal/core"
+	"muster/internal/door/access"
 	"muster/internal/door/login"
 	"muster/internal/door/login/logintest"
 	"muster/internal/inventory"
@@ -283,6 +284,44 @@ func TestAProofIsSpentOnce(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAPersonHasABoundedNumberOfLogins(t *testing.T) {
+	s, db, issuer, _ := loginServer(t, true)
+	logIn := func(id string) []string {
+		t.Helper()
+		got := call(t, s, "POST", "/v1/login", body(t, map[string]string{
+			"id_token": issuer.Token(issuer.Claims(map[string]any{"jti": id}))}), nobody...)
+		if got.status != 201 || got.body["person"] != "alice" {
+			t.Fatal(got)
+		}
+		return []string{"Authorization", "Bearer " + got.body["token"].(string)}
+	}
+	first := logIn("first")
+	made := call(t, s, "POST", "/v1/tokens", `{"name":"a script's"}`, first...)
+	change(t, db, func(ctx context.Context, tx *core.Tx) error {
+		for i := range 99 {
+			token := person.Token{ID: fmt.Sprint("t-login-", i), Person: "alice", Kind: person.LoginToken, Scope: access.Whole}
+			if err := person.AddToken(ctx, tx, person.HashToken(token.ID), token, time.Hour); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if got := call(t, s, "GET", "/v1/site", "", first...); got.status != 200 {
+		t.Fatal("the oldest of a hundred:", got)
+	}
+	last := logIn("last")
+	for _, c := range []struct {
+		what string
+		as   []string
+		want int
+	}{{"the oldest of a hundred and one", first, 401}, {"the last", last, 200},
+		{"a token that was made", []string{"Authorization", "Bearer " + made.body["token"].(string)}, 200}} {
+		if got := call(t, s, "GET", "/v1/site", "", c.as...); got.status != c.want {
+			t.Errorf("%s: %v, want %d", c.what, got, c.want)
+		}
 	}
 }
 

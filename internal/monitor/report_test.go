@@ -1,9 +1,12 @@
 package monitor
 
 import (
+	"encoding/json"
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"muster/internal/kit/printable"
 	"muster/internal/noded/protocol"
@@ -42,5 +45,43 @@ func TestEveryListThatAgentsReportIsBounded(t *testing.T) {
 	report := protocol.Report{Checks: make([]protocol.Check, 3800)}
 	if printable.Bound(&report, mostSaid); len(report.Checks) != 64 {
 		t.Errorf("%d checks are kept", len(report.Checks))
+	}
+}
+
+// What is kept of a report is read again whenever its node or its cluster is: an agent in wrong hands may fill every text of it.
+func TestWhatIsKeptOfAReportHasABoundedNumberOfBytes(t *testing.T) {
+	text := strings.Repeat("x", 2*mostSaid)
+	var fill func(v reflect.Value)
+	fill = func(v reflect.Value) {
+		switch v.Kind() {
+		case reflect.String:
+			v.SetString(text)
+		case reflect.Pointer:
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(v.Elem())
+		case reflect.Struct:
+			for i := range v.NumField() {
+				if field := v.Type().Field(i); field.IsExported() && field.Type != reflect.TypeFor[time.Time]() {
+					fill(v.Field(i))
+				}
+			}
+		case reflect.Slice:
+			if v.Type().Elem().Kind() != reflect.Uint8 {
+				v.Set(reflect.MakeSlice(v.Type(), 400, 400))
+				for i := range v.Len() {
+					fill(v.Index(i))
+				}
+			}
+		}
+	}
+	var report protocol.Report
+	fill(reflect.ValueOf(&report).Elem())
+	printable.Bound(&report, mostSaid)
+	kept := map[string]any{"checks": report.Checks, "facts": report.Facts, "test": report.Test, "a task": report.Tasks[0],
+		"waiting": report.Scheduler.Waiting, "the scheduler's word for a node": report.Scheduler.Nodes[0]}
+	for what, value := range kept {
+		if text, err := json.Marshal(value); err != nil || len(text) > 128<<10 {
+			t.Errorf("%s: %d bytes would be kept, %v", what, len(text), err)
+		}
 	}
 }

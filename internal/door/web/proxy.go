@@ -34,9 +34,9 @@ func (d *Door) newProxy() *httputil.ReverseProxy {
 		ErrorHandler: d.failed,
 		ErrorLog:     slog.NewLogLogger(d.Log.Handler(), slog.LevelDebug), // apps and browsers that go away in the middle
 		Transport: cleaning{&http.Transport{
-			DialContext: d.dial, DisableCompression: true, MaxIdleConnsPerHost: 16, IdleConnTimeout: 30 * time.Second,
-			ResponseHeaderTimeout: answerWithin, MaxResponseHeaderBytes: mostHeaders, WriteBufferSize: 64 << 10,
-			ReadBufferSize: 64 << 10,
+			DialContext: d.dial, DisableCompression: true, MaxIdleConns: 512, MaxIdleConnsPerHost: 16,
+			IdleConnTimeout: 30 * time.Second, ResponseHeaderTimeout: answerWithin, MaxResponseHeaderBytes: mostHeaders,
+			WriteBufferSize: 64 << 10, ReadBufferSize: 64 << 10,
 		}},
 	}
 }

@@ -16,8 +16,11 @@ type Answer struct {
 	Body    string
 }
 
-// MostAnswers is how many recorded answers an identity has; the oldest go.
-const MostAnswers = 1000
+// MostAnswers is how many recorded answers an identity has, and mostAnswered how many bytes they have together; the oldest go.
+const (
+	MostAnswers  = 1000
+	mostAnswered = 16 << 20
+)
 
 // SaveAnswer records an answer under an identity's key; core.ErrExists if the key was used.
 func SaveAnswer(ctx context.Context, tx *core.Tx, identity, key string, a Answer) error {
@@ -30,8 +33,10 @@ func SaveAnswer(ctx context.Context, tx *core.Tx, identity, key string, a Answer
 	if err != nil {
 		return fmt.Errorf("record an answer: %w", err)
 	}
-	if _, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE identity = $1 AND created_at < (SELECT created_at FROM idempotency
-		WHERE identity = $1 ORDER BY created_at DESC LIMIT 1 OFFSET $2)`, identity, MostAnswers-1); err != nil {
+	if _, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE identity = $1 AND key IN (SELECT key FROM (
+			SELECT key, row_number() OVER newest AS place, sum(octet_length(answer)) OVER newest AS bytes
+			FROM idempotency WHERE identity = $1 WINDOW newest AS (ORDER BY created_at DESC, key <> $4, key)) AS answers
+		WHERE place > $2 OR place > 1 AND bytes > $3)`, identity, MostAnswers, mostAnswered, key); err != nil {
 		return fmt.Errorf("forget the oldest answers: %w", err)
 	}
 	return nil

@@ -100,6 +100,21 @@ func RemoveToken(ctx context.Context, tx *core.Tx, person, id string) error {
 	return personChanged(ctx, tx, person)
 }
 
+// EndLogins ends the oldest logins of a person who has more than so many.
+func EndLogins(ctx context.Context, tx *core.Tx, person string, most int) error {
+	n, err := tx.Exec(ctx, `DELETE FROM token WHERE id IN (
+		SELECT id FROM (SELECT id, row_number() OVER (ORDER BY created_at DESC, id DESC) AS place FROM token
+			WHERE person = $1 AND kind = 'login' AND expires_at > now_ms()) AS logins
+		WHERE place > $2)`, person, most)
+	if err != nil {
+		return fmt.Errorf("end old logins of %s: %w", person, err)
+	}
+	if n == 0 {
+		return nil
+	}
+	return personChanged(ctx, tx, person)
+}
+
 // TouchToken notes that a token was used, once a minute at most.
 func TouchToken(ctx context.Context, tx *core.Tx, id string) error {
 	if _, err := tx.Exec(ctx, `UPDATE token SET used_at = now_ms() WHERE id = $1 AND used_at < now_ms() - 60000`,

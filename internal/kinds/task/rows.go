@@ -73,11 +73,12 @@ type Said struct {
 	Samples []protocol.TaskSample `json:"samples,omitempty"`
 }
 
-// mostTasksKept and mostOutputKept bound what a cluster keeps of tasks of one origin that have ended: rows, and bytes of their
-// output.
+// What a cluster keeps of tasks of one origin that have ended: rows, bytes of their output, and bytes of what they ran and of
+// what was said of them.
 const (
 	mostTasksKept  = 1000
 	mostOutputKept = 64 << 20
+	mostTextKept   = 16 << 20
 )
 
 const columns = `id, cluster_id, origin, account, work, cancel, boot, said, outcome, kept, created_at, ` + core.LifeColumns
@@ -119,31 +120,21 @@ func Add(ctx context.Context, tx *core.Tx, t Task) error {
 	return trim(ctx, tx, t.Cluster)
 }
 
+// trim forgets the oldest that have ended: first their output, at last all of them.
 func trim(ctx context.Context, tx *core.Tx, cluster string) error {
-	tasks, err := List(ctx, tx, cluster)
-	if err != nil {
-		return err
-	}
-	count, bytes := map[Origin]int{}, map[Origin]int64{}
-	for _, t := range tasks {
-		if t.Phase != Ended {
-			continue
-		}
-		count[t.Origin]++
-		bytes[t.Origin] += t.Kept
-		if bytes[t.Origin] > mostOutputKept || count[t.Origin] > mostTasksKept {
-			if _, err := tx.Exec(ctx, `DELETE FROM task_output WHERE task_id = $1`, t.ID); err != nil {
-				return fmt.Errorf("forget the output of task %s: %w", t.ID, err)
-			}
-			if _, err := tx.Exec(ctx, `UPDATE task SET kept = 0 WHERE id = $1`, t.ID); err != nil {
-				return fmt.Errorf("forget the output of task %s: %w", t.ID, err)
-			}
-			bytes[t.Origin] -= t.Kept
-		}
-		if count[t.Origin] > mostTasksKept {
-			if _, err := tx.Exec(ctx, `DELETE FROM task WHERE id = $1`, t.ID); err != nil {
-				return fmt.Errorf("forget task %s: %w", t.ID, err)
-			}
+	const ended = `(SELECT id, row_number() OVER newest AS place, sum(kept) OVER newest AS output,
+			sum(octet_length(work) + octet_length(said)) OVER newest AS texts
+		FROM task WHERE cluster_id = $1 AND phase = 'ended'
+		WINDOW newest AS (PARTITION BY origin ORDER BY created_at DESC, id DESC)) AS ended`
+	tooMany := fmt.Sprintf(`place > %d OR texts > %d`, mostTasksKept, mostTextKept)
+	for _, step := range []string{
+		`UPDATE task SET kept = 0 WHERE kept > 0 AND id IN (SELECT id FROM ` + ended + ` WHERE ` + tooMany +
+			fmt.Sprintf(` OR output > %d)`, mostOutputKept),
+		`DELETE FROM task_output WHERE task_id IN (SELECT id FROM task WHERE cluster_id = $1 AND phase = 'ended' AND kept = 0)`,
+		`DELETE FROM task WHERE id IN (SELECT id FROM ` + ended + ` WHERE ` + tooMany + `)`,
+	} {
+		if _, err := tx.Exec(ctx, step, cluster); err != nil {
+			return fmt.Errorf("forget old tasks of cluster %s: %w", cluster, err)
 		}
 	}
 	return nil

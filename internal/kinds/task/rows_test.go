@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,30 +112,7 @@ func TestAClusterKeepsSoMuchOfItsTasks(t *testing.T) {
 	kindstest.AddCluster(t, db, "c1", "one")
 	piece := make([]byte, each)
 	for i := range count {
-		id := fmt.Sprintf("t%02d", i)
-		err := db.Update(ctx, func(tx *core.Tx) error {
-			return task.Add(ctx, tx, task.Task{ID: id, Cluster: "c1", Account: "ada", Work: task.Work{Script: "x"}})
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		claim := claimTask(ctx, t, db)
-		err = db.Update(ctx, func(tx *core.Tx) error {
-			return tx.Settle(ctx, claim, core.Settlement{Phase: task.Running, Never: true})
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = db.Update(ctx, func(tx *core.Tx) error {
-			if _, err := task.KeepOutput(ctx, tx, "c1", id, 0, piece); err != nil {
-				return err
-			}
-			return task.End(ctx, tx, task.Task{ID: id, Cluster: "c1"},
-				task.Said{Stage: protocol.TaskEnded, Outcome: protocol.TaskOK})
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ranTask(ctx, t, db, fmt.Sprintf("t%02d", i), "x", piece)
 	}
 	err := db.Update(ctx, func(tx *core.Tx) error {
 		return task.Add(ctx, tx, task.Task{ID: "t99", Cluster: "c1", Account: "ada", Work: task.Work{Script: "x"}})
@@ -173,6 +151,67 @@ func TestAClusterKeepsSoMuchOfItsTasks(t *testing.T) {
 		return err
 	}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAClusterKeepsSoManyBytesOfWhatItsTasksRan has tasks with long scripts and long stories: 16 MiB are kept of each origin.
+func TestAClusterKeepsSoManyBytesOfWhatItsTasksRan(t *testing.T) {
+	kindstest.Each(t, func(t *testing.T, url string) {
+		ctx, db := t.Context(), kindstest.Open(t, url)
+		kindstest.AddCluster(t, db, "c1", "one")
+		kindstest.AddCluster(t, db, "c2", "two")
+		err := db.Update(ctx, func(tx *core.Tx) error {
+			return task.Add(ctx, tx, task.Task{ID: "other", Cluster: "c2", Account: "ada"})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		claimTask(ctx, t, db)
+		for i := range 20 {
+			ranTask(ctx, t, db, fmt.Sprintf("t%02d", i), strings.Repeat("x", 1<<20), []byte("output"))
+		}
+		for i, kept := range map[int]bool{0: false, 3: false, 4: true, 19: true} {
+			id := fmt.Sprintf("t%02d", i)
+			err := db.View(ctx, func(tx *core.Tx) error {
+				_, err := task.Get(ctx, tx, id)
+				output, err2 := task.Output(ctx, tx, id, 0)
+				if (err == nil) != kept || (len(output) > 0) != kept {
+					t.Errorf("task %s: %v, %d bytes of output; kept: %t is wanted", id, err, len(output), kept)
+				}
+				return err2
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		onlyTask(ctx, t, db, "other")
+	})
+}
+
+// ranTask adds a task that has run and ended.
+func ranTask(ctx context.Context, t *testing.T, db *core.Store, id, script string, output []byte) {
+	t.Helper()
+	err := db.Update(ctx, func(tx *core.Tx) error {
+		return task.Add(ctx, tx, task.Task{ID: id, Cluster: "c1", Account: "ada", Work: task.Work{Script: script}})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := claimTask(ctx, t, db)
+	err = db.Update(ctx, func(tx *core.Tx) error {
+		return tx.Settle(ctx, claim, core.Settlement{Phase: task.Running, Never: true})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(ctx, func(tx *core.Tx) error {
+		if _, err := task.KeepOutput(ctx, tx, "c1", id, 0, output); err != nil {
+			return err
+		}
+		return task.End(ctx, tx, task.Task{ID: id, Cluster: "c1"}, task.Said{Stage: protocol.TaskEnded, Outcome: protocol.TaskOK})
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

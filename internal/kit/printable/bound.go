@@ -1,24 +1,31 @@
 package printable
 
 import (
+	"math"
 	"reflect"
 	"strconv"
 )
 
 // Bound cuts every text below value, which is a pointer, to at most so many bytes, however deep it is: in fields, lists and
 // maps, in the latter's keys too. A list or map of a field with the tag `most:"64"` keeps that many entries: the first of a list,
-// any of a map. Bytes, and what has a form of its own, stay.
-func Bound(value any, most int) { bound(reflect.ValueOf(value), most) }
+// any of a map. All texts below a field with the tag `bytes:"4096"` have that many bytes together: those that come after are
+// empty. Bytes, and what has a form of its own, stay.
+func Bound(value any, most int) {
+	left := math.MaxInt
+	bound(reflect.ValueOf(value), most, &left)
+}
 
-func bound(v reflect.Value, most int) {
+// bound leaves in left how many bytes of texts may follow.
+func bound(v reflect.Value, most int, left *int) {
 	switch v.Kind() {
 	case reflect.String:
-		if v.CanSet() && v.Len() > most {
-			v.SetString(Cut(v.String(), most))
+		if room := min(most, *left); v.CanSet() && v.Len() > room {
+			v.SetString(Cut(v.String(), room))
 		}
+		*left -= min(v.Len(), *left)
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
-			bound(v.Elem(), most)
+			bound(v.Elem(), most, left)
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
@@ -26,7 +33,13 @@ func bound(v reflect.Value, most int) {
 				if entries, err := strconv.Atoi(field.Tag.Get("most")); err == nil {
 					shorten(v.Field(i), entries)
 				}
-				bound(v.Field(i), most)
+				room := *left
+				if bytes, err := strconv.Atoi(field.Tag.Get("bytes")); err == nil {
+					room = min(room, bytes)
+				}
+				before := room
+				bound(v.Field(i), most, &room)
+				*left -= before - room
 			}
 		}
 	case reflect.Slice, reflect.Array:
@@ -34,19 +47,17 @@ func bound(v reflect.Value, most int) {
 			return
 		}
 		for i := range v.Len() {
-			bound(v.Index(i), most)
+			bound(v.Index(i), most, left)
 		}
 	case reflect.Map:
 		for _, key := range v.MapKeys() {
-			oldKey, value := key, reflect.New(v.Type().Elem()).Elem()
+			short, value := reflect.New(key.Type()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			short.Set(key)
 			value.Set(v.MapIndex(key))
-			bound(value, most)
-			if key.Kind() == reflect.String && key.Len() > most {
-				key = reflect.New(key.Type()).Elem()
-				key.SetString(Cut(oldKey.String(), most))
-				v.SetMapIndex(oldKey, reflect.Value{})
-			}
-			v.SetMapIndex(key, value)
+			bound(short, most, left)
+			bound(value, most, left)
+			v.SetMapIndex(key, reflect.Value{})
+			v.SetMapIndex(short, value)
 		}
 	}
 }

@@ -35,7 +35,10 @@ func Cut(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	end := max(most-len(mark), 0)
+	if most < len(mark) {
+		return ""
+	}
+	end := most - len(mark)
 	for end > 0 && !utf8.RuneStart(text[end]) {
 		end--
 	}

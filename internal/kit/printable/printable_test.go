@@ -1,6 +1,7 @@
 package printable
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -106,5 +107,32 @@ func TestListsThatSaySoAreShortened(t *testing.T) {
 	Bound(&value, 4)
 	if len(value.First) != 2 || value.First[1] != "b" || len(value.Any) != 1 || len(value.All) != 3 {
 		t.Errorf("%+v", value)
+	}
+}
+
+func TestTextsOfAFieldShareItsBytes(t *testing.T) {
+	type inner struct{ A, B string }
+	value := struct {
+		Before string
+		List   []inner           `bytes:"10"`
+		Names  map[string]string `bytes:"6"`
+		After  inner             `bytes:"8"`
+	}{"12345678", []inner{{"1234", "1234"}, {"1234", "1234"}}, map[string]string{"a": "long", "b": "long"}, inner{"1234", "1234"}}
+	Bound(&value, 8)
+	if !slices.Equal(value.List, []inner{{"1234", "1234"}, {"", ""}}) || value.Before != "12345678" ||
+		value.After != (inner{"1234", "1234"}) {
+		t.Errorf("%+v", value)
+	}
+	bytes := 0
+	for key, text := range value.Names {
+		bytes += len(key) + len(text)
+	}
+	if bytes > 6 || len(value.Names) != 2 {
+		t.Errorf("%+v has %d bytes", value.Names, bytes)
+	}
+	for most, want := range map[int]string{0: "", 2: "", 3: "…", 4: "…", 5: "…", 6: "€…"} {
+		if got := Cut("€€€", most); got != want {
+			t.Errorf("of %d bytes: %q, want %q", most, got, want)
+		}
 	}
 }

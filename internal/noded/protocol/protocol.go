@@ -228,11 +228,11 @@ type SSH struct {
 // Report is what a node sees of itself, and the head of its scheduler.
 type Report struct {
 	Boot     int64     `json:"boot"`
-	Revision int64     `json:"revision"`         // of the Config last applied in full
-	Facts    NodeFacts `json:"facts"`            // as found at the boot
-	Checks   []Check   `json:"checks" most:"64"` // every check of this role, passed or not, in a fixed order
+	Revision int64     `json:"revision"`                       // of the Config last applied in full
+	Facts    NodeFacts `json:"facts" bytes:"65536"`            // as found at the boot
+	Checks   []Check   `json:"checks" most:"64" bytes:"16384"` // every check of this role, passed or not, in a fixed order
 	// Test is the result of the newest Test that was asked for and is done; nil when none is asked for.
-	Test *TestResult `json:"test,omitempty"`
+	Test *TestResult `json:"test,omitempty" bytes:"8192"`
 	// Scheduler is what a head's scheduler says; nil from other nodes, or while it does not answer.
 	Scheduler *Scheduler `json:"scheduler,omitempty"`
 	// Tasks are those of the Config, as far as the head has taken them up.

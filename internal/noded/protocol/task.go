@@ -61,15 +61,15 @@ const (
 type TaskState struct {
 	ID      string       `json:"id"`
 	Stage   TaskStage    `json:"stage"`
-	Outcome TaskOutcome  `json:"outcome,omitempty"`           // once ended
-	Exit    *int         `json:"exit,omitempty"`              // its exit status, 128 + N for signal N; nil: it had none
-	Text    string       `json:"text,omitempty"`              // why, in words
-	Job     string       `json:"job,omitempty"`               // the scheduler's number
-	Nodes   []string     `json:"nodes,omitempty" most:"4096"` // that it runs or ran on
-	Began   time.Time    `json:"began,omitzero"`              // by the head's clock, as Ended
+	Outcome TaskOutcome  `json:"outcome,omitempty"`                         // once ended
+	Exit    *int         `json:"exit,omitempty"`                            // status, 128 + N for signal N; nil: it had none
+	Text    string       `json:"text,omitempty"`                            // why, in words
+	Job     string       `json:"job,omitempty"`                             // the scheduler's number
+	Nodes   []string     `json:"nodes,omitempty" most:"4096" bytes:"65536"` // that it runs or ran on
+	Began   time.Time    `json:"began,omitzero"`                            // by the head's clock, as Ended
 	Ended   time.Time    `json:"ended,omitzero"`
-	Bytes   int64        `json:"bytes,omitempty"`              // that it wrote, kept or not
-	Samples []TaskSample `json:"samples,omitempty" most:"200"` // once ended
+	Bytes   int64        `json:"bytes,omitempty"`                            // that it wrote, kept or not
+	Samples []TaskSample `json:"samples,omitempty" most:"200" bytes:"16384"` // once ended
 }
 
 // TaskSample is a number that a task's program has told.

@@ -8,7 +8,7 @@ const MostWaiting = 200
 // Waiting are the jobs that wait in the scheduler's queues.
 type Waiting struct {
 	// Jobs are at most MostWaiting: those first that more nodes would help, then by priority.
-	Jobs  []WaitingJob `json:"waiting,omitempty" most:"200"`
+	Jobs  []WaitingJob `json:"waiting,omitempty" most:"200" bytes:"65536"`
 	Total int          `json:"waits,omitempty"` // jobs that wait, told or not; every task of a job array is one
 }
 
