@@ -73,7 +73,7 @@ test-all: ## every test, with the race detector, on both databases, with emulate
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory build
 	@$(MAKE) --no-print-directory -j2 image build/kernel lint IMAGES="$(IMAGES)"
-	$(call tests,$(RACE),-timeout 90m)
+	$(call tests,$(RACE),-timeout 2h)
 
 build/kernel: # Debian's kernel for virtual machines, unpacked: it has drivers that an image's does not need
 	@apt-cache show linux-image-cloud-amd64 >/dev/null 2>&1 || apt-get update -qq

@@ -85,3 +85,16 @@ func TestWhatIsKeptOfAReportHasABoundedNumberOfBytes(t *testing.T) {
 		}
 	}
 }
+
+// A guest that moves is described by its host to the next one: libvirt's description of one with many devices is long.
+func TestTheDescriptionOfAGuestThatMovesIsKeptWhole(t *testing.T) {
+	description := strings.Repeat("<hostdev mode='subsystem' type='pci'/>\n", 1000)
+	report := protocol.HostReport{Moves: []protocol.HostedMoved{{Description: description, Failed: strings.Repeat("x", 5000)},
+		{Description: strings.Repeat("x", 1<<20)}}}
+	printable.Bound(&report, mostSaid)
+	if moves := report.Moves; moves[0].Description != description || len(moves[0].Failed) > mostSaid ||
+		len(moves[1].Description) > 1<<17 {
+		t.Errorf("descriptions of %d and %d bytes are kept, and why one failed by %d", len(moves[0].Description),
+			len(moves[1].Description), len(moves[0].Failed))
+	}
+}

@@ -9,7 +9,7 @@ import (
 // Bound cuts every text below value, which is a pointer, to at most so many bytes, however deep it is: in fields, lists and
 // maps, in the latter's keys too. A list or map of a field with the tag `most:"64"` keeps that many entries: the first of a list,
 // any of a map. All texts below a field with the tag `bytes:"4096"` have that many bytes together: those that come after are
-// empty. Bytes, and what has a form of its own, stay.
+// empty; and one that is such a field may be that long itself. Bytes, and what has a form of its own, stay.
 func Bound(value any, most int) {
 	left := math.MaxInt
 	bound(reflect.ValueOf(value), most, &left)
@@ -33,12 +33,14 @@ func bound(v reflect.Value, most int, left *int) {
 				if entries, err := strconv.Atoi(field.Tag.Get("most")); err == nil {
 					shorten(v.Field(i), entries)
 				}
-				room := *left
+				room, each := *left, most
 				if bytes, err := strconv.Atoi(field.Tag.Get("bytes")); err == nil {
-					room = min(room, bytes)
+					if room = min(room, bytes); v.Field(i).Kind() == reflect.String {
+						each = bytes
+					}
 				}
 				before := room
-				bound(v.Field(i), most, &room)
+				bound(v.Field(i), each, &room)
 				*left -= before - room
 			}
 		}

@@ -117,10 +117,12 @@ func TestTextsOfAFieldShareItsBytes(t *testing.T) {
 		List   []inner           `bytes:"10"`
 		Names  map[string]string `bytes:"6"`
 		After  inner             `bytes:"8"`
-	}{"12345678", []inner{{"1234", "1234"}, {"1234", "1234"}}, map[string]string{"a": "long", "b": "long"}, inner{"1234", "1234"}}
+		Long   string            `bytes:"12"`
+	}{"12345678", []inner{{"1234", "1234"}, {"1234", "1234"}}, map[string]string{"a": "long", "b": "long"},
+		inner{"1234", "1234"}, "123456789 and more"}
 	Bound(&value, 8)
 	if !slices.Equal(value.List, []inner{{"1234", "1234"}, {"", ""}}) || value.Before != "12345678" ||
-		value.After != (inner{"1234", "1234"}) {
+		value.After != (inner{"1234", "1234"}) || value.Long != "123456789…" {
 		t.Errorf("%+v", value)
 	}
 	bytes := 0

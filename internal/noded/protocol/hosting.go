@@ -125,7 +125,7 @@ type HostedMoved struct {
 	Number int64  `json:"number"`
 	Step   int64  `json:"step"`
 	// Description answers MoveLeave and MoveReceive, Address MoveListen.
-	Description string `json:"description,omitempty"`
+	Description string `json:"description,omitempty" bytes:"131072"`
 	Address     string `json:"address,omitempty"`
 	// Gone says that the guest does not run on this host and cannot be made to, and why; Failed is why the step came to nothing.
 	Gone   string `json:"gone,omitempty"`
