@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"crypto/rsa"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -23,6 +24,7 @@ import (
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/person"
 	"muster/internal/kit/pipes"
+	"muster/internal/kit/publickey"
 	"muster/internal/noded/protocol"
 )
 
@@ -47,10 +49,9 @@ func (a *API) listKeys(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[
 }
 
 func (a *API) addKey(ctx context.Context, in *apiv1.AddKeyInput) (*output[apiv1.Key], error) {
-	key, comment, options, rest, err := ssh.ParseAuthorizedKey([]byte(in.Body.Line))
-	if err != nil || len(options) > 0 || strings.TrimSpace(string(rest)) != "" {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "line: this is no SSH public key in one line",
-			"give the content of a .pub file, such as ~/.ssh/id_ed25519.pub")
+	key, comment, err := publickey.Parse(in.Body.Line)
+	if mistake := (*publickey.Mistake)(nil); errors.As(err, &mistake) {
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "line: "+mistake.Text, mistake.Hint)
 	}
 	if why := weak(key); why != "" {
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "line: "+why, "make one with `ssh-keygen -t ed25519`")

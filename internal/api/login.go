@@ -167,9 +167,9 @@ func (a *API) personOf(ctx context.Context, tx *core.Tx, who login.Identity, sit
 		return p, false, refused("nobody here has this identity, and a login makes no new people at this site",
 			"muster users add NAME")
 	}
-	if !canBeAccount(who.Name) {
-		return p, false, refused(fmt.Sprintf("the provider calls you %q, which cannot be an account", who.Name),
-			"muster users add NAME")
+	if why := noAccount(who.Name); why != "" {
+		return p, false, refused(fmt.Sprintf("the provider calls you %q, which cannot be an account: %s", who.Name, why),
+			"muster users add "+accountLike(who.Name))
 	}
 	switch _, err := person.Get(ctx, tx, who.Name); {
 	case err == nil:

@@ -34,10 +34,9 @@ func (a *API) listPeople(ctx context.Context, in *apiv1.Page) (*output[apiv1.Lis
 
 func (a *API) addPerson(ctx context.Context, in *apiv1.AddPersonInput) (*output[apiv1.Person], error) {
 	b := in.Body
-	if !canBeAccount(b.Name) {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("name: %q cannot be an account", b.Name),
-			"a letter, then letters, digits, - and _, 32 in all; and no name of a system's user or group, as root, sudo "+
-				"or docker")
+	if why := noAccount(b.Name); why != "" {
+		return nil, problem(http.StatusUnprocessableEntity, "invalid",
+			fmt.Sprintf("name: %q cannot be an account on nodes: %s", b.Name, why), "`muster users add "+accountLike(b.Name)+"`")
 	}
 	out := &output[apiv1.Person]{}
 	err := a.DB.Update(ctx, func(tx *core.Tx) error {

@@ -164,8 +164,9 @@ func TestAKeyIsStrongEnoughAndOnePersons(t *testing.T) {
 	wants(t, add("owner", line, curve), 201)
 	touched := newSecurityKey(t)
 	wants(t, add("owner", lineOf(touched), touched), 201)
-	for _, wrong := range []string{"x", mine + "\n" + mine, `command="id" ` + mine} {
-		wants(t, add("owner", wrong, key), 422, "one line")
+	for wrong, says := range map[string]string{"x": "no SSH public key", mine + "\n" + mine: "2 lines",
+		`command="id" ` + mine: "has options"} {
+		wants(t, add("owner", wrong, key), 422, says)
 	}
 }
 

@@ -56,7 +56,7 @@ type AddPersonInput struct {
 
 // AddPersonBody is the body of a AddPersonInput.
 type AddPersonBody struct {
-	Name     string `json:"name" doc:"also the account on nodes: a letter, then letters, digits, - and _" maxLength:"64"`
+	Name     string `json:"name" doc:"also the account on nodes: a small letter, then small letters, digits, - and _" maxLength:"64"`
 	FullName string `json:"full_name,omitempty" maxLength:"200"`
 	Operator bool   `json:"operator,omitempty"`
 	Subject  string `json:"subject,omitempty" doc:"issuer and subject of the OIDC identity, separated by a space" maxLength:"600"`

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/apiv1"
+	"muster/internal/kit/publickey"
 )
 
 func (a *app) keys() *cobra.Command {
@@ -121,9 +122,10 @@ func publicKey(args []string) (path, line string, err error) {
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		switch {
-		case err == nil && strings.Contains(string(text), "PRIVATE KEY"):
-			return "", "", usage("%s is a private key, which must stay private: give the .pub file", path)
 		case err == nil:
+			if _, _, err := publickey.Parse(string(text)); err != nil { // before anything is signed, or sent
+				return "", "", usage("%s: %w", path, err)
+			}
 			return path, strings.TrimSpace(string(text)), nil
 		case !errors.Is(err, fs.ErrNotExist):
 			return "", "", usageError{fmt.Errorf("read the public key: %w", err)}

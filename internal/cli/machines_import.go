@@ -1,15 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/csv"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,9 +11,6 @@ import (
 	"muster/internal/drivers"
 	"muster/internal/spec"
 )
-
-// columns of a list of machines; the first three must be there.
-var columns = []string{"name", "macs", "power", "network", "credentials", "ports"}
 
 func (a *app) machinesImport() *cobra.Command {
 	c := &cobra.Command{
@@ -35,7 +26,7 @@ wrong, none. The first line names the columns:
   credentials  where the controller finds user:password: secret:NAME or env:BMC…; never the password itself
   ports        of the network's switch, one for each MAC, separated by spaces; needed if the network has a switch that Muster sets
 
-A FILE of - is standard input.`,
+Semicolons or tabs may separate the columns, as some spreadsheets have it. A FILE of - is standard input.`,
 		Example: `  muster machines import rack.csv
   muster machines import rack.csv --wait`,
 		Args: cobra.ExactArgs(1),
@@ -47,11 +38,11 @@ A FILE of - is standard input.`,
 		if err != nil {
 			return err
 		}
-		machines, err := readMachines(name, text)
+		list, err := readMachines(name, text)
 		if err != nil {
 			return err
 		}
-		return a.enrol(ctx, machines, waits, output)
+		return list.place(a.enrol(ctx, list.machines, waits, output))
 	})
 	return c
 }
@@ -107,69 +98,4 @@ func (a *app) onlyNetwork(ctx context.Context, c *client, machines []apiv1.NewMa
 		}
 	}
 	return nil
-}
-
-// readMachines reads a list of machines. Errors say the line and the column.
-func readMachines(file string, text []byte) ([]apiv1.NewMachine, error) {
-	reader := csv.NewReader(bytes.NewReader(text))
-	reader.TrimLeadingSpace, reader.Comment = true, '#'
-	header, err := reader.Read()
-	if errors.Is(err, io.EOF) {
-		return nil, usage("%s: is empty; its first line must name the columns: %s", file, strings.Join(columns, ","))
-	}
-	if err != nil {
-		return nil, badList(file, err)
-	}
-	index := map[string]int{}
-	for i, name := range header {
-		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")) // spreadsheets write a byte order mark
-		line, column := reader.FieldPos(i)
-		if _, twice := index[name]; twice || !slices.Contains(columns, name) {
-			return nil, usage("%s:%d:%d: %q is no column, or is there twice; the columns are %s", file, line, column, name,
-				strings.Join(columns, ","))
-		}
-		index[name] = i
-	}
-	for _, needed := range columns[:3] {
-		if _, ok := index[needed]; !ok {
-			return nil, usage("%s:1: column %s is missing; the columns are %s", file, needed, strings.Join(columns, ","))
-		}
-	}
-	var machines []apiv1.NewMachine
-	for {
-		record, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, badList(file, err)
-		}
-		field := func(name string) string {
-			if i, ok := index[name]; ok {
-				return strings.TrimSpace(record[i])
-			}
-			return ""
-		}
-		m := apiv1.NewMachine{Name: field("name"), MACs: strings.Fields(field("macs")), Network: field("network"),
-			Power: field("power"), Credentials: field("credentials"), Ports: strings.Fields(field("ports"))}
-		for _, needed := range columns[:3] {
-			if field(needed) == "" {
-				line, column := reader.FieldPos(index[needed])
-				return nil, usage("%s:%d:%d: %s is missing", file, line, column, needed)
-			}
-		}
-		machines = append(machines, m)
-	}
-	if len(machines) == 0 {
-		return nil, usage("%s: lists no machine", file)
-	}
-	return machines, nil
-}
-
-func badList(file string, err error) error {
-	var parse *csv.ParseError
-	if errors.As(err, &parse) {
-		return usage("%s:%d:%d: %v", file, parse.Line, parse.Column, parse.Err)
-	}
-	return fmt.Errorf("%s: %w", file, err)
 }

@@ -54,7 +54,7 @@ func (a *app) usersAdd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Add a person",
-		Long: `Add a person. NAME is their account on nodes, for life: a letter, then letters, digits, - and _. A person comes in with a login, if
+		Long: `Add a person. NAME is their account on nodes, for life: a small letter, then small letters, digits, - and _. A person comes in with a login, if
 --subject names the identity, or with a token that an operator makes for them
 (` + "`muster tokens add --person`" + `). They see nothing until they have a role in a project.`,
 		Example: `  muster users add alice --name "Alice Ampère"

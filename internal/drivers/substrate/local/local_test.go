@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/substrate"
+	"muster/internal/inventory"
 )
 
 func TestNothingIsLeftAfterRemoval(t *testing.T) {
@@ -452,4 +453,27 @@ func inParallel(n int, do func(int)) {
 		all.Go(func() { do(i) })
 	}
 	all.Wait()
+}
+
+func TestAMachineThatIsLargerThanItsHostFailsItsInspection(t *testing.T) {
+	host := inventory.Facts{CPUs: 2, MemoryMiB: 8000}
+	for _, c := range []struct {
+		asked inventory.Facts
+		want  []string
+	}{
+		{inventory.Facts{}, nil}, {host, nil}, {inventory.Facts{CPUs: 1, MemoryMiB: 512}, nil},
+		{inventory.Facts{CPUs: 4}, []string{"4 asked for, and this host has 2"}},
+		{inventory.Facts{CPUs: 3, MemoryMiB: 9000}, []string{"3 asked for", "9000 MiB asked for, and this host has 8000 MiB"}},
+	} {
+		failed := within(host, c.asked)
+		if len(failed) != len(c.want) {
+			t.Errorf("%+v: %+v", c.asked, failed)
+			continue
+		}
+		for i, check := range failed {
+			if check.OK || !strings.Contains(check.Text, c.want[i]) {
+				t.Errorf("%+v: %+v, want %q", c.asked, check, c.want[i])
+			}
+		}
+	}
 }

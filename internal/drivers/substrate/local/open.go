@@ -110,14 +110,30 @@ func (host) Inspect(_ context.Context, in substrate.Inspection) (substrate.Inspe
 	if err != nil {
 		return substrate.Inspected{Stuck: "inspection: " + err.Error()}, nil
 	}
-	return substrate.Inspected{Done: true, Facts: part(facts, in.Machine.Facts)}, nil
+	return substrate.Inspected{Done: true, Facts: part(facts, in.Machine.Facts), Checks: within(facts, in.Machine.Facts)}, nil
+}
+
+// within checks that a host has what an enrolment asked for.
+func within(host, asked inventory.Facts) (failed []protocol.Check) {
+	for _, one := range []struct {
+		name        string
+		asked, have int
+		unit        string
+	}{{"cpus", asked.CPUs, host.CPUs, ""}, {"memory", asked.MemoryMiB, host.MemoryMiB, " MiB"}} {
+		if one.asked > one.have {
+			failed = append(failed, protocol.Check{Name: one.name, Text: fmt.Sprintf(
+				"%d%s asked for, and this host has %d%s; remove the machine, and add it with no more", one.asked, one.unit,
+				one.have, one.unit)})
+		}
+	}
+	return failed
 }
 
 // defaultMemory is what a local machine has if its enrolment did not say: enough for a small MPI job, little enough for
 // several machines on one host.
 const defaultMemory = 4096 // MiB
 
-// part is a part of a host as its enrolment asked for it, within what there is. No core and no device is its own.
+// part is a part of a host as its enrolment asked for it. No core and no device is its own.
 func part(host, asked inventory.Facts) inventory.Facts {
 	facts := host
 	facts.Layout, facts.Devices = nil, nil
