@@ -13,6 +13,7 @@ import (
 	"muster/internal/apiv1"
 	"muster/internal/core"
 	"muster/internal/door/access"
+	"muster/internal/drivers/scheduler"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
@@ -116,12 +117,17 @@ func workOf(b apiv1.TaskBody) (task.Work, error) {
 		return w, invalidTask("what is to run has %d bytes, at most %d are taken", size, protocol.MostScript)
 	case strings.ContainsRune(all, 0):
 		return w, invalidTask("what is to run has a zero byte")
+	case strings.HasPrefix(b.Script, "\ufeff"):
+		return w, invalidTask("the script begins with a byte order mark, so that nobody knows how to start it: save it without one")
+	case strings.Contains(b.Script, "\r"):
+		line := 1 + strings.Count(b.Script[:strings.IndexByte(b.Script, '\r')], "\n")
+		return w, invalidTask("the script's line %d ends with a carriage return, as on Windows, which bash takes for a part of the "+
+			"command: `sed -i 's/\\r$//' FILE` or `dos2unix FILE` takes them out", line)
 	case b.Nodes > 0 && len(b.On) > 0:
 		return w, invalidTask("nodes and on: give one of them")
 	case b.Ranks > 0 && b.Ranks < max(b.Nodes, len(b.On)):
 		return w, invalidTask("%d ranks are too few for %d nodes", b.Ranks, max(b.Nodes, len(b.On)))
 	}
-	w.Limit = usualTaskLimit
 	if b.Limit != "" {
 		limit, err := duration.Parse(b.Limit)
 		if err != nil {
@@ -134,7 +140,7 @@ func workOf(b apiv1.TaskBody) (task.Work, error) {
 	return w, nil
 }
 
-// runnable refuses what the cluster cannot run. It fills in the queue.
+// runnable refuses what the cluster cannot run. It fills in the queue and the limit.
 func (a *API) runnable(ctx context.Context, tx *core.Tx, c cluster.Cluster, w *task.Work) error {
 	switch {
 	case !c.Admits(identityOf(ctx)):
@@ -152,13 +158,16 @@ func (a *API) runnable(ctx context.Context, tx *core.Tx, c cluster.Cluster, w *t
 		text := fmt.Sprintf("cluster %s has %d tasks that wait or run, and no more are taken", c.Name, n)
 		return problem(http.StatusConflict, "conflict", text, "`muster tasks list "+c.Name+"` shows them")
 	}
-	scheduler := a.Admission.Schedulers.Of(c.Spec.Scheduler())
+	by := a.Admission.Schedulers.Of(c.Spec.Scheduler())
+	if err := limitTask(by, w); err != nil {
+		return err
+	}
 	placed := w.Nodes > 0 || len(w.On) > 0 || w.Ranks > 0 || w.Whole || w.Queue != ""
-	if !scheduler.Caps.Jobs {
+	if !by.Caps.Jobs {
 		if placed {
 			return invalidTask("cluster %s has %s: a program starts once, on its head, and starts others from there, as "+
 				"by mpirun",
-				c.Name, scheduler.Title)
+				c.Name, by.Title)
 		}
 		return nil
 	}
@@ -173,6 +182,24 @@ func (a *API) runnable(ctx context.Context, tx *core.Tx, c cluster.Cluster, w *t
 	}
 	if most := *c.Spec.Queues[i].Max; w.Nodes > most {
 		return invalidTask("queue %s of cluster %s has %d nodes at most", c.Spec.Queues[i].Name, c.Name, most)
+	}
+	return nil
+}
+
+// limitTask fills in how long a task may run that was asked for without a limit: as long as its script says to the scheduler.
+func limitTask(f scheduler.Factory, w *task.Work) error {
+	var said scheduler.Directives
+	if f.Script != nil {
+		var err error
+		if said, err = f.Script(w.Script); err != nil {
+			return invalidTask("the script's %v", err)
+		}
+	}
+	if w.Limit > 0 {
+		return nil
+	}
+	if w.Limit = cmp.Or(said.Limit, usualTaskLimit); w.Limit > longestTask {
+		return invalidTask("limit: the script asks for %s, and 7d is the most", duration.Text(w.Limit))
 	}
 	return nil
 }

@@ -83,26 +83,40 @@ func TestTasksThatMakeNoSenseAreRefused(t *testing.T) {
 	tenants(t, db)
 	as := []string{"Authorization", "Bearer member"}
 	for body, want := range map[string]string{
-		`{}`:                                "a command or a script",
-		`{"command": ["x"], "script": "y"}`: "a command or a script",
-		`{"command": [""]}`:                 "no name",
-		`{"script": "a\u0000b"}`:            "zero byte",
-		`{"command": ["x"], "nodes": 2}`:    "has 1 nodes at most",
-		`{"command": ["x"], "nodes": 1, "on": ["n1"]}`:        "one of them",
-		`{"command": ["x"], "on": ["n9"]}`:                    "no compute node",
-		`{"command": ["x"], "queue": "gpu"}`:                  "no queue",
-		`{"command": ["x"], "limit": "8d"}`:                   "from 1s to 7d",
-		`{"command": ["x"], "limit": "soon"}`:                 "limit",
-		`{"command": ["x"], "nodes": 2, "ranks": 1}`:          "too few",
-		`{"command": ["` + strings.Repeat("x", 70000) + `"]}`: "at most 65536",
+		`{}`:                                    "a command or a script",
+		`{"command": ["x"], "script": "y"}`:     "a command or a script",
+		`{"command": [""]}`:                     "no name",
+		`{"script": "a\u0000b"}`:                "zero byte",
+		`{"script": "#!/bin/sh\nhostname\r\n"}`: "the script's line 2 ends with a carriage return",
+		`{"script": "\ufeff#!/bin/sh\n"}`:       "byte order mark",
+		`{"script": "#!/bin/sh\n\n#SBATCH --nodes=1 --output=x\n"}`: "the script's line 3: #SBATCH: --output cannot be honoured",
+		`{"script": "#SBATCH --time=8-0\n"}`:                        "the script asks for 8d",
+		`{"command": ["x"], "nodes": 2}`:                            "has 1 nodes at most",
+		`{"command": ["x"], "nodes": 1, "on": ["n1"]}`:              "one of them",
+		`{"command": ["x"], "on": ["n9"]}`:                          "no compute node",
+		`{"command": ["x"], "queue": "gpu"}`:                        "no queue",
+		`{"command": ["x"], "limit": "8d"}`:                         "from 1s to 7d",
+		`{"command": ["x"], "limit": "soon"}`:                       "limit",
+		`{"command": ["x"], "nodes": 2, "ranks": 1}`:                "too few",
+		`{"command": ["` + strings.Repeat("x", 70000) + `"]}`:       "at most 65536",
 	} {
 		if got := call(t, s, "POST", "/v1/clusters/aero%2Fcfd/tasks", body, as...); got.status != 422 ||
 			!strings.Contains(got.text, want) {
 			t.Errorf("%.80s: %d %.300s", body, got.status, got.text)
 		}
 	}
+	for body, want := range map[string]string{
+		`{"script": "#SBATCH -t 30 -N 7\nx"}`:           `"limit":"30m0s"`,
+		`{"script": "#SBATCH -t 30\nx", "limit": "5m"}`: `"limit":"5m0s"`,
+		`{"script": "x"}`:                               `"limit":"1h0m0s"`,
+	} {
+		if got := call(t, s, "POST", "/v1/clusters/aero%2Fcfd/tasks", body, as...); got.status != 202 ||
+			!strings.Contains(got.text, want) {
+			t.Errorf("%s: %d %s; %s is wanted", body, got.status, got.text, want)
+		}
+	}
 	err := db.Update(t.Context(), func(tx *core.Tx) error {
-		for i := range 99 { // with sam's
+		for i := range 96 { // with sam's
 			if err := task.Add(context.WithoutCancel(t.Context()), tx,
 				task.Task{ID: fmt.Sprint("t", i), Cluster: "c-aero", Account: "sam", Work: task.Work{Script: "x"}}); err != nil {
 				return err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -57,6 +59,11 @@ A program reports samples as lines NAME VALUE [UNIT] in the file that MUSTER_SAM
 		if (len(in.Body.Command) > 0) == (*script != "") {
 			return usage("say what to run: `muster run %s -- COMMAND`, or --script FILE", args[0])
 		}
+		for _, word := range in.Body.Command {
+			if !utf8.ValidString(word) {
+				return usage("%q is not UTF-8; put it into a file, or into a script that writes it as $'\\xe4'", word)
+			}
+		}
 		if limit > 0 {
 			in.Body.Limit = limit.String()
 		}
@@ -102,6 +109,11 @@ func (a *app) script(name string) (string, error) {
 		return "", usage("the script is empty")
 	case len(text) > mostScript:
 		return "", usage("the script has more than %s", bytesSize(mostScript))
+	}
+	for i, line := range bytes.Split(text, []byte("\n")) {
+		if !utf8.Valid(line) { // which JSON would change
+			return "", usage("%s:%d: is not UTF-8; `iconv -f latin1 -t utf8` converts it, if it is Latin-1", name, i+1)
+		}
 	}
 	return string(text), nil
 }

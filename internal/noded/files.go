@@ -110,17 +110,27 @@ const (
 	userCAFile   = "/etc/ssh/muster_user_ca.pub"
 	sshdFile     = "/etc/ssh/sshd_config.muster"
 	knownFile    = "/etc/ssh/ssh_known_hosts"
+	clientFile   = "/etc/ssh/ssh_config.d/muster.conf" // which Debian's ssh_config includes
 	commandFile  = "/usr/local/bin/muster"
 	mpiFile      = "/etc/openmpi/openmpi-mca-params.conf"
 	keptKeyFile  = protocol.StateOwn + "/ssh_host_ed25519_key" // of a head, for all its boots
 )
 
-// sshdConfig is a file of its own: what the image brings does not count.
-func sshdConfig(listenOn string) string {
-	if listenOn == "" {
-		return sshdSettings
+// localesFile has the locales of an image that are not in its C library, which is C.UTF-8.
+const localesFile = "/usr/lib/locale/locale-archive"
+
+// sshdConfig is a file of its own: what the image brings does not count. Clients say which locale their terminal has. One that
+// the node does not have would be worse than none: programs warn, and take letters for bytes.
+func sshdConfig(listenOn string, locales bool) string {
+	// GPUs have the numbers that schedulers know them by, instead of the fastest coming first. sshd obeys the first such line.
+	text := sshdSettings + "SetEnv LANG=C.UTF-8 CUDA_DEVICE_ORDER=PCI_BUS_ID\n"
+	if locales {
+		text = sshdSettings + "AcceptEnv LANG LC_*\nSetEnv CUDA_DEVICE_ORDER=PCI_BUS_ID\n"
 	}
-	return sshdSettings + "ListenAddress " + listenOn + "\n"
+	if listenOn != "" {
+		text += "ListenAddress " + listenOn + "\n"
+	}
+	return text
 }
 
 const sshdSettings = `# Written by muster; changes are overwritten.
@@ -139,15 +149,25 @@ UseDNS no
 # mpirun opens one connection a node at the same moment.
 MaxStartups 500:30:2000
 MaxSessions 100
-AcceptEnv LANG LC_*
-# GPUs have the numbers that schedulers know them by, instead of the fastest coming first.
-SetEnv CUDA_DEVICE_ORDER=PCI_BUS_ID
 AllowAgentForwarding no
 X11Forwarding no
 PrintMotd no
 PidFile none
 Subsystem sftp internal-sftp
 `
+
+// sshClient has ssh try the cluster's key towards its nodes, before those that it tries anyway and that may have a passphrase.
+func sshClient(peers []protocol.Peer) string {
+	var names []string
+	for _, p := range peers {
+		names = append(names, p.Name, p.Address)
+	}
+	text := "# Written by muster; changes are overwritten.\nHost " + strings.Join(names, " ") + "\n"
+	for _, key := range []string{clusterKey, ownKey, ".ssh/id_ecdsa", ".ssh/id_rsa"} {
+		text += "\tIdentityFile ~/" + key + "\n"
+	}
+	return text
+}
 
 // knownHosts trusts every host that the cluster's authority has signed, so that nobody is asked about a fingerprint.
 func knownHosts(hostCA string) string {

@@ -154,14 +154,14 @@ func TestAHomeIsMadeOnceAndItsKeysAreKeptUpToDate(t *testing.T) {
 	must(t, h.ensure(protocol.User{Name: "alice", UID: uid, Keys: []string{"ssh-ed25519 AAAA laptop"}}))
 	keys, err := os.ReadFile(d.path("/home/alice/.ssh/authorized_keys"))
 	must(t, err)
-	public, err := os.ReadFile(d.path("/home/alice/.ssh/id_ed25519.pub"))
+	public, err := os.ReadFile(d.path("/home/alice/.ssh/id_muster.pub"))
 	must(t, err)
 	for _, part := range []string{"ssh-ed25519 AAAA laptop\n", string(public)} {
 		if !strings.Contains(string(keys), part) {
 			t.Errorf("%q is not in %s", part, keys)
 		}
 	}
-	for name, mode := range map[string]os.FileMode{"": 0o700, ".ssh": 0o700, ".ssh/id_ed25519": 0o600,
+	for name, mode := range map[string]os.FileMode{"": 0o700, ".ssh": 0o700, ".ssh/id_muster": 0o600,
 		".ssh/authorized_keys": 0o600, ".profile": 0o644} {
 		info, err := os.Stat(d.path("/home/alice/" + name))
 		if err != nil || info.Mode().Perm() != mode {
@@ -169,7 +169,7 @@ func TestAHomeIsMadeOnceAndItsKeysAreKeptUpToDate(t *testing.T) {
 		}
 	}
 	must(t, h.ensure(protocol.User{Name: "alice", UID: uid}))
-	after, err := os.ReadFile(d.path("/home/alice/.ssh/id_ed25519.pub"))
+	after, err := os.ReadFile(d.path("/home/alice/.ssh/id_muster.pub"))
 	must(t, err)
 	keys, err = os.ReadFile(d.path("/home/alice/.ssh/authorized_keys"))
 	must(t, err)

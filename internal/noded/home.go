@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -53,7 +54,7 @@ func (h homes) ensureInside(u protocol.User) error {
 	if err := own.directory(".ssh", 0o700); err != nil {
 		return err
 	}
-	internal, err := own.internalKey(h.cluster)
+	internal, err := own.internalKeys(h.cluster)
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func (h homes) ensureInside(u protocol.User) error {
 	if err != nil {
 		return err
 	}
-	if text := withKeys(old, append(append([]string{}, u.Keys...), internal)); text != old {
+	if text := withKeys(old, slices.Concat(u.Keys, internal)); text != old {
 		if err := own.write(".ssh/authorized_keys", []byte(text), 0o600); err != nil {
 			return err
 		}
@@ -91,46 +92,68 @@ type owned struct {
 // madeFor begins the comment of a key of ours; the ID of the cluster that it opens follows.
 const madeFor = "muster:"
 
-// internalKey is the key by which the user's programs go from node to node of this cluster. A key that the user brought
-// instead is used as it is. One that another cluster's agent made came with a copy of that cluster's files, and is
-// replaced: it would open both.
-func (o *owned) internalKey(cluster string) (string, error) {
-	const private, public = ".ssh/id_ed25519", ".ssh/id_ed25519.pub"
-	if o.foreign(public, cluster) {
-		if err := o.root.Remove(private); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", err
+// The key by which a user's programs go from node to node, to which sshClient leads ssh; and the one that agents of earlier
+// versions made for that, or the user's own.
+const (
+	clusterKey = ".ssh/id_muster"
+	ownKey     = ".ssh/id_ed25519"
+)
+
+// internalKeys are the public halves of the keys that open this cluster's nodes to the user's programs: the cluster's, and the
+// user's own, which may have a passphrase, or no public half here. A key that another cluster's agent has made came with a copy
+// of that cluster's files, and goes: it would open both.
+func (o *owned) internalKeys(cluster string) (lines []string, err error) {
+	line, made := o.publicHalf(ownKey + ".pub")
+	switch {
+	case made != "" && made != cluster:
+		if err := o.remove(ownKey, ownKey+".pub"); err != nil {
+			return nil, err
 		}
+	case line != "":
+		lines = append(lines, line)
 	}
-	if _, err := o.root.Lstat(private); errors.Is(err, fs.ErrNotExist) {
-		key, line, err := sshKey(madeFor + cluster)
-		if err != nil {
-			return "", err
-		}
-		if err := o.write(public, []byte(line+"\n"), 0o644); err != nil {
-			return "", err
-		}
-		return line, o.write(private, key, 0o600)
+	line, made = o.publicHalf(clusterKey + ".pub")
+	if _, err := o.root.Lstat(clusterKey); err == nil && made == cluster {
+		return append(lines, line), nil
 	}
-	text, err := o.read(public)
+	if err := o.remove(clusterKey); err != nil {
+		return nil, err
+	}
+	key, line, err := sshKey(madeFor + cluster)
 	if err != nil {
-		return "", nil // the user's own affair
+		return nil, err
 	}
-	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
-	if err != nil {
-		return "", nil
+	if err := o.write(clusterKey+".pub", []byte(line+"\n"), 0o644); err != nil {
+		return nil, err
 	}
-	return string(ssh.MarshalAuthorizedKey(key)), nil
+	return append(lines, line), o.write(clusterKey, key, 0o600)
 }
 
-// foreign says that the agent of another cluster has made a public key.
-func (o *owned) foreign(public, cluster string) bool {
-	text, err := o.read(public)
-	if err != nil {
-		return false // the user's own affair
+// remove removes files, if they are there.
+func (o *owned) remove(names ...string) (failed error) {
+	for _, name := range names {
+		if err := o.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed = errors.Join(failed, err)
+		}
 	}
-	_, comment, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
-	of, ours := strings.CutPrefix(comment, madeFor)
-	return err == nil && ours && of != cluster
+	return failed
+}
+
+// publicHalf reads a public key, and which cluster's agent has made it; "": none has. What cannot be read is the user's affair.
+func (o *owned) publicHalf(name string) (line, madeBy string) {
+	text, err := o.read(name)
+	if err != nil {
+		return "", ""
+	}
+	key, comment, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
+	if err != nil {
+		return "", ""
+	}
+	madeBy, ours := strings.CutPrefix(comment, madeFor)
+	if !ours {
+		return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))), ""
+	}
+	return strings.TrimSpace(text), madeBy
 }
 
 func (o *owned) copySkeleton(from string) error {
@@ -188,7 +211,7 @@ func (o *owned) read(name string) (string, error) {
 // write replaces the file by a new one of the user's.
 func (o *owned) write(name string, content []byte, mode fs.FileMode) error {
 	part := name + ".muster"
-	if err := o.root.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := o.remove(part); err != nil {
 		return err
 	}
 	f, err := o.root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)

@@ -78,11 +78,12 @@ func (s system) apply(config *protocol.Config, listenOn string) (sshdChanged boo
 	failed = errors.Join(failed, s.command())
 	put(gpusFile, gpuList(config.Peers))
 	put(knownFile, knownHosts(config.SSH.HostCA))
+	put(clientFile, sshClient(config.Peers))
 	old, err := s.disk.read(mpiFile)
 	failed = errors.Join(failed, err)
 	put(mpiFile, withMPI(old, config)+s.mpi)
 	userCA := put(userCAFile, config.SSH.UserCA+"\n")
-	return put(sshdFile, sshdConfig(listenOn)) || userCA, failed
+	return put(sshdFile, sshdConfig(listenOn, s.disk.exists(localesFile))) || userCA, failed
 }
 
 // command puts the program that the agent is, where users find programs: for `muster gpus`. One that an image brings stays.

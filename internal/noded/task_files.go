@@ -87,7 +87,9 @@ func (f taskFiles) job(t protocol.Task, launch string) string {
 		{"LANG", "C.UTF-8"}, {"PATH", f.search}, {"MUSTER_TASK", t.ID}, {"MUSTER_SAMPLES", f.path("samples")}} {
 		fmt.Fprintf(&b, "export %s=%s\n", setting[0], quote(setting[1]))
 	}
-	b.WriteString("cd\n[ ! -r /etc/profile ] || . /etc/profile\n")
+	// bash(1), INVOCATION: of the user's own, the first that there is.
+	b.WriteString("cd\n[ ! -r /etc/profile ] || . /etc/profile\n" +
+		"for profile in ~/.bash_profile ~/.bash_login ~/.profile; do [ ! -r \"$profile\" ] || { . \"$profile\"; break; }; done\n")
 	switch {
 	case t.Script == "":
 		if t.Ranks > 0 || t.Nodes > 1 || len(t.On) > 1 { // who asks for none of it gets no launcher's words in the output

@@ -81,7 +81,7 @@ func TestAPlainClusterHasAllThatItsUserWouldOtherwiseSetUp(t *testing.T) {
 	t.Run("another cluster's key does not open", func(t *testing.T) {
 		r := r.In(t)
 		r.Run("create", "-f", r.File("other.yaml", "name: other\nnodes: 1\nsoftware: {scheduler: none}\n"), "--wait")
-		key := r.Run("ssh", "own", "--", "cat ~/.ssh/id_ed25519")
+		key := r.Run("ssh", "own", "--", "cat ~/.ssh/id_muster")
 		out := r.Run("ssh", "other", "--", "umask 077; cat > brought <<'END'\n"+key+"END\n"+
 			"ssh -i brought -o IdentitiesOnly=yes -o IdentityFile=none -o BatchMode=yes n1 hostname 2>&1; ssh n1 hostname")
 		if !strings.Contains(out, "Permission denied") || !strings.HasSuffix(out, "\nn1\n") {

@@ -51,6 +51,45 @@ func TestProgramsAreRunFromOutside(t *testing.T) {
 			t.Errorf("a script that says %s: %q", starts, out)
 		}
 	}
+	// As people have them for sbatch, with what a login has.
+	r.Run("ssh", "hello", "--", "echo 'export SITE_DATA=/data' >>~/.profile")
+	if out := r.Run("run", "hello", "--script", r.File("batch.sh", "#!/bin/bash\n#SBATCH --nodes=2 --ntasks=4\n#SBATCH -J 'my job' -t 5\n"+
+		"srun hostname | sort | uniq -c | xargs\necho $SLURM_JOB_NAME, $SITE_DATA\n")); out != "2 n1 2 n2\nmy job, /data\n" {
+		t.Errorf("a script with directives: %q", out)
+	}
+	if out := r.Run("run", "hello", "--nodes", "1", "--ranks", "1", "--script",
+		r.File("batch.sh", "#!/bin/bash\n#SBATCH -N2 -n4\nsrun hostname | wc -l\n")); out != "1\n" {
+		t.Errorf("the command line goes before directives: %q", out)
+	}
+	// What Slurm users type, and what they get elsewhere.
+	r.Run("ssh", "hello", "--", "printf '#!/bin/bash\\nsbatch -o inner.out --mem=300M --wrap \"srun hostname; echo inner\"\\n' "+
+		">outer.sh; sbatch -o outer.out outer.sh")
+	out := ""
+	r.Until("a job that is submitted in a job ends", func() bool {
+		out = r.Run("ssh", "hello", "--", "cat outer.out inner.out 2>/dev/null || true")
+		return strings.HasSuffix(out, "inner\n")
+	})
+	if strings.Contains(out, "error") {
+		t.Errorf("a job that is submitted in a job: %q", out)
+	}
+	if got := r.Muster("ssh", "hello", "--", "sbatch -o /dev/null --mail-type=END --wrap true"); got.Code != 0 ||
+		!strings.Contains(got.Err, "sends no mail") {
+		t.Errorf("mail: %+v", got)
+	}
+	if out := r.Run("ssh", "hello", "--", "srun --tmp=1M true && sbatch -o /dev/null --array=5000-5001 --wrap true >/dev/null && "+
+		"echo both; echo $LANG; locale 2>&1 | grep -c warn || true"); out != "both\nC.UTF-8\n0\n" {
+		t.Errorf("/tmp, numbers of arrays, language: %q", out)
+	}
+	for script, says := range map[string]string{
+		"#!/bin/bash\n#SBATCH --output=out.%j\nhostname\n": "line 2: #SBATCH: --output cannot be honoured",
+		"#!/bin/bash\r\nhostname\r\n":                      "line 1 ends with a carriage return",
+		"echo gr\xfc\xdfe\n":                               "bad.sh:1: is not UTF-8",
+	} {
+		if got := r.Muster("run", "hello", "--script", r.File("bad.sh", script)); got.Code != 2 ||
+			!strings.Contains(got.Err, says) {
+			t.Errorf("%q: %+v", script, got)
+		}
+	}
 	r.Get(&told, "run", "hello", "--script", r.File("job.sh", "id -un\nid -u\necho rate 2.5 GB/s >>$MUSTER_SAMPLES\n"))
 	if told.Outcome != "ok" || len(told.Samples) != 1 || told.Samples[0].Value != 2.5 || told.Samples[0].Unit != "GB/s" {
 		t.Errorf("%+v", told)

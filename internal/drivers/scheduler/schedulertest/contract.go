@@ -149,6 +149,7 @@ func parts() []drivertest.Part[subject] {
 		part("jobs are known by a process", rootOfJobs, "Capabilities.JobRoot"),
 		part("programs learn on the head which nodes are ready", lists, "Capabilities.Listed"),
 		part("no job is found where there is none", readsNothing, "Factory.Launch", "Launch.Nodes", "Launch.Rank"),
+		part("what scripts say to it is read, or refused", readsScripts, "Factory.Script"),
 		part("what earlier agents report is read, or refused", readsEarlier, "Factory.Earlier"),
 		part("it runs users' programs", runs, "Runner.Submit", "Runner.Find", "Runner.Follow", "Runner.Cancel", "Runner.Launch"),
 		part("it controls nodes", controls, "Control.Observe", "Control.Drain", "Control.Resume", "Control.Remove",
@@ -193,6 +194,18 @@ func readsNothing(t *testing.T, s subject) {
 	rank, of := s.Reads.Rank(nothing)
 	if names != nil || ranks != nil || err != nil || rank != "" || of != "" {
 		t.Error(names, ranks, err, rank, of)
+	}
+}
+
+// readsScripts has scripts of commands alone, and of no sense.
+func readsScripts(t *testing.T, s subject) {
+	for _, script := range []string{"", "hostname", "#!/bin/sh\n# a comment\nhostname\n"} {
+		if said, err := s.Script(script); err != nil || said != (scheduler.Directives{}) {
+			t.Errorf("of %q it reads %+v, %v", script, said, err)
+		}
+	}
+	if said, err := s.Script("\x00\xff\n#"); err != nil && said != (scheduler.Directives{}) || said.Limit < 0 {
+		t.Errorf("of what is no script it reads %+v, %v", said, err)
 	}
 }
 

@@ -64,8 +64,11 @@ ReturnToService=2
 # node may be slow to answer, and a false alarm costs its jobs.
 SlurmdTimeout=60
 SlurmctldTimeout=60
-# From SIGTERM to SIGKILL of a job that is cancelled or out of time, in seconds.
-KillWait=5
+# From SIGTERM to SIGKILL of a job that is cancelled or out of time, in seconds: Slurm's own default, by which programs save.
+KillWait=30
+# Numbers of array jobs are below it. Every task that runs or has just ended is a job.
+MaxArraySize=100001
+MaxJobCount=100000
 # A finished job stays visible this long, in seconds.
 MinJobAge=300
 
@@ -118,14 +121,17 @@ func RenderCgroup() string {
 		"CgroupMountpoint=" + path.Dir(scheduler.CPUSets) + "\nConstrainCores=yes\n"
 }
 
-// NodeConf is slurmd's --conf of a dynamic node. Zero CPUs or memory are left to slurmd to find out.
-func NodeConf(p protocol.Peer, gpus []GPU) string {
+// NodeConf is slurmd's --conf of a dynamic node with so many MiB in /tmp. Zero CPUs or memory are left to slurmd to find out.
+func NodeConf(p protocol.Peer, gpus []GPU, tmp int) string {
 	var words []string
 	if p.CPUs > 0 {
 		words = append(words, fmt.Sprintf("CPUs=%d", p.CPUs))
 	}
 	if memory := jobMemory(p); memory > 0 {
 		words = append(words, fmt.Sprintf("RealMemory=%d", memory))
+	}
+	if tmp > 0 {
+		words = append(words, fmt.Sprintf("TmpDisk=%d", tmp))
 	}
 	if len(gpus) > 0 {
 		words = append(words, "Gres="+nodeGPUs(gpus))

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"muster/internal/drivers/scheduler"
 	"muster/internal/inventory/hardware"
 	"muster/internal/noded/protocol"
@@ -56,6 +58,7 @@ func Factory() scheduler.Factory {
 		Words:   scheduler.JobWords("Slurm"),
 		Earlier: earlier,
 		Launch:  launch{},
+		Script:  readScript,
 		Open:    func(h scheduler.Host) scheduler.Driver { return open(h) },
 	}
 }
@@ -120,6 +123,9 @@ func (d *driver) Apply(config *protocol.Config) (restart []string, failed error)
 	if put(keyFile, string(config.Credential), 0o400, "munge") {
 		restart = append(restart, munged)
 	}
+	if there, err := d.Files.Read(sbatchFile); err == nil && (there == "" || strings.HasPrefix(there, sbatchBegins)) {
+		put(sbatchFile, sbatchScript, 0o755, "") // one that an image brings stays
+	}
 	if config.Self.Role == protocol.Compute {
 		put(clientFile, Render(clusterOf(config)), 0o600, "")
 		return restart, errors.Join(failed, d.local.want(config))
@@ -177,11 +183,21 @@ func (d *driver) Daemons(config *protocol.Config) []scheduler.Daemon {
 		gpus = gpusOf(found, hardware.Read(hardware.Tree(d.Files.Path("/"))).Layout)
 	}
 	d.buried = d.buried || config.First // there is none to bury
+	conf := NodeConf(self, gpus, sizeOf(d.Files.Path("/tmp")))
 	head := net.JoinHostPort(scheduler.Head(config).Address, strconv.Itoa(Port))
 	return append(daemons, scheduler.Daemon{
-		Name: slurmd, Argv: []string{"/usr/sbin/slurmd", "-D", "-Z", "--conf", NodeConf(self, gpus), "--conf-server", head},
+		Name: slurmd, Argv: []string{"/usr/sbin/slurmd", "-D", "-Z", "--conf", conf, "--conf-server", head},
 		Wait: func(ctx context.Context) error { return d.beforeSlurmd(ctx, config.Self.Name, head, gpus) },
 	})
+}
+
+// sizeOf is the size of a file system in MiB, as slurmd counts that of /tmp; 0: it cannot be known.
+func sizeOf(path string) int {
+	var now unix.Statfs_t
+	if err := unix.Statfs(path, &now); err != nil {
+		return 0
+	}
+	return int(now.Blocks * uint64(now.Bsize) >> 20)
 }
 
 // beforeSlurmd waits for munged, for the node's acceptance, and for slurmctld, as slurmd that finds none tries again after

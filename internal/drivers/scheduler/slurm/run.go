@@ -14,7 +14,11 @@ import (
 
 // Submit runs sbatch as the job's user. A job that sbatch itself has refused is none; an answer that was lost may be one.
 func (c Control) Submit(ctx context.Context, w scheduler.Work) (string, error) {
-	out, err := w.As(ctx, submission(w)...)
+	asked, _, err := directives(w.Task.Script)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", scheduler.ErrRefusedJob, err)
+	}
+	out, err := w.As(ctx, submission(w, asked)...)
 	if err != nil {
 		if text := err.Error(); strings.Contains(text, "Batch job submission failed") ||
 			strings.Contains(text, "sbatch: error: ") {
@@ -43,14 +47,15 @@ func said(text string) string {
 	return strings.Join(lines, "; ")
 }
 
-// submission is sbatch's command line. What a user has set for sbatch by environment or by #SBATCH lines in the script counts
-// for less than what is here. The job's environment is sbatch's own, in which there is nothing of the agent's: were it told to
+// submission is sbatch's command line. What the script's directives ask for counts for less than what the task does, and what a
+// user has set for sbatch by environment for less than both. The name is for people; the job is found by its comment. The job's
+// environment is sbatch's own, in which there is nothing of the agent's: were it told to
 // export none, what a script starts by srun or mpirun would have none, not even a PATH.
-func submission(w scheduler.Work) []string {
+func submission(w scheduler.Work, asked []string) []string {
 	minutes := int64((w.Limit + scheduler.Slack + time.Minute - 1) / time.Minute)
-	argv := []string{"sbatch", "--parsable", "--job-name=" + w.Name, "--no-requeue", "--export=ALL", "--open-mode=append",
-		"--input=/dev/null",
-		"--output=" + w.Output, fmt.Sprintf("--time=%d", minutes)}
+	argv := append([]string{"sbatch", "--job-name=" + w.Name}, asked...)
+	argv = append(argv, "--parsable", "--comment="+w.Name, "--no-requeue", "--export=ALL", "--open-mode=append",
+		"--input=/dev/null", "--output="+w.Output, fmt.Sprintf("--time=%d", minutes))
 	nodes := w.Nodes
 	if len(w.On) > 0 {
 		nodes = len(w.On)
@@ -62,7 +67,7 @@ func submission(w scheduler.Work) []string {
 	switch {
 	case w.Ranks > 0:
 		argv = append(argv, fmt.Sprintf("--ntasks=%d", w.Ranks))
-	case nodes > 0:
+	case nodes > 0 && len(asked) == 0:
 		argv = append(argv, "--ntasks-per-node=1")
 	}
 	if w.Queue != "" {
@@ -77,14 +82,19 @@ func submission(w scheduler.Work) []string {
 // Launch is how a script starts a command once a rank.
 func (Control) Launch() string { return "srun --input=none" }
 
-// Find looks for the job by its name, among those of its user alone: another could have given one that name.
+// Find looks for the job by its comment, among those of its user alone: another could have given one that. Jobs of agents of
+// earlier versions have it as their name.
 func (c Control) Find(ctx context.Context, w scheduler.Work) (string, error) {
-	out, err := c.run(ctx, "find job "+w.Name, "squeue", "-h", "-t", "all", "-u", w.Account, "-n", w.Name, "-o", "%i")
+	out, err := c.run(ctx, "find job "+w.Name, "squeue", "-h", "-t", "all", "-u", w.Account, "-o", "%i|%k|%j")
 	if err != nil {
 		return "", err
 	}
-	job, _, _ := strings.Cut(strings.TrimSpace(out), "\n")
-	return job, nil
+	for line := range strings.Lines(out) {
+		if part := strings.SplitN(strings.TrimSpace(line), "|", 3); len(part) == 3 && (part[1] == w.Name || part[2] == w.Name) {
+			return part[0], nil
+		}
+	}
+	return "", nil
 }
 
 // Follow asks for one job.

@@ -74,21 +74,25 @@ func TestWhatSlurmSaysOfAJob(t *testing.T) {
 // TestASubmissionSaysAllThatIsAskedFor and nothing else.
 func TestASubmissionSaysAllThatIsAskedFor(t *testing.T) {
 	for name, c := range map[string]struct {
-		task protocol.Task
-		want string
+		task  protocol.Task
+		asked []string
+		want  string
 	}{
-		"nothing": {protocol.Task{}, ""},
-		"nodes":   {protocol.Task{Nodes: 3}, "--nodes=3 --ntasks-per-node=1"},
-		"ranks":   {protocol.Task{Ranks: 8}, "--ntasks=8"},
-		"both": {protocol.Task{Nodes: 2, Ranks: 8, Queue: "cpu", Whole: true},
+		"nothing": {protocol.Task{}, nil, ""},
+		"nodes":   {protocol.Task{Nodes: 3}, nil, "--nodes=3 --ntasks-per-node=1"},
+		"ranks":   {protocol.Task{Ranks: 8}, nil, "--ntasks=8"},
+		"both": {protocol.Task{Nodes: 2, Ranks: 8, Queue: "cpu", Whole: true}, nil,
 			"--nodes=2 --ntasks=8 --partition=cpu --exclusive"},
-		"these nodes": {protocol.Task{On: []string{"n1", "n3"}}, "--nodelist=n1,n3 --nodes=2 --ntasks-per-node=1"},
+		"these nodes":    {protocol.Task{On: []string{"n1", "n3"}}, nil, "--nodelist=n1,n3 --nodes=2 --ntasks-per-node=1"},
+		"by its script":  {protocol.Task{}, []string{"--nodes=2", "--ntasks=4"}, ""},
+		"by both, nodes": {protocol.Task{Nodes: 3}, []string{"--ntasks=6"}, "--nodes=3"},
 	} {
 		c.task.Limit = 90 * time.Second
-		argv := submission(scheduler.Work{Task: c.task, Name: "muster-t1", Script: "/job", Output: "/out"})
+		argv := submission(scheduler.Work{Task: c.task, Name: "muster-t1", Script: "/job", Output: "/out"}, c.asked)
 		at := slices.Index(argv, "--time=4")
 		if at < 0 || argv[len(argv)-1] != "/job" || !slices.Contains(argv, "--no-requeue") ||
-			!slices.Contains(argv, "--export=ALL") {
+			!slices.Contains(argv, "--export=ALL") || !slices.Equal(argv[:2+len(c.asked)],
+			append([]string{"sbatch", "--job-name=muster-t1"}, c.asked...)) {
 			t.Fatal(name, argv)
 		}
 		if got := strings.Join(argv[at+1:len(argv)-1], " "); got != c.want {

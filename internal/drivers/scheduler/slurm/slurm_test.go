@@ -55,9 +55,12 @@ func TestNodeConfLeavesOutWhatIsUnknown(t *testing.T) {
 		{protocol.Peer{Queue: "cpu"}, nil, "Feature=cpu"},
 		{protocol.Peer{}, nil, ""},
 	} {
-		if got := NodeConf(c.peer, c.gpus); got != c.want {
+		if got := NodeConf(c.peer, c.gpus, 0); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.peer, got, c.want)
 		}
+	}
+	if got := NodeConf(protocol.Peer{CPUs: 2, Queue: "cpu"}, nil, 51200); got != "CPUs=2 TmpDisk=51200 Feature=cpu" {
+		t.Error(got)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestANodeHasItsSwitchAsAFeature(t *testing.T) {
 		"Feature=switch_a_b_c_":                            {Leaf: "a|b,c]"},
 		"Feature=cpu":                                      {Queue: "cpu"},
 	} {
-		if got := NodeConf(peer, nil); got != want {
+		if got := NodeConf(peer, nil, 0); got != want {
 			t.Errorf("%q, not %q", got, want)
 		}
 	}
