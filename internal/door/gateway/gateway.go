@@ -133,10 +133,12 @@ func (g *Gateway) welcome(ctx context.Context, conn net.Conn, leave func()) {
 // said who it is: a crowd that comes in the next moment puts nobody out who was let in.
 func (g *Gateway) handshake(ctx context.Context, conn net.Conn, leave func()) (*ssh.ServerConn, <-chan ssh.NewChannel,
 	<-chan *ssh.Request, error) {
+	line, begun := hello(conn)
 	if err := conn.SetDeadline(time.Now().Add(g.Limits.Handshake)); err != nil {
 		return nil, nil, nil, err
 	}
 	config := g.serverConfig(ctx)
+	speak(&config.Config, line)
 	config.AuthLogCallback = func(_ ssh.ConnMetadata, _ string, err error) {
 		if err == nil {
 			leave()
@@ -145,7 +147,7 @@ func (g *Gateway) handshake(ctx context.Context, conn net.Conn, leave func()) (*
 			}
 		}
 	}
-	server, channels, requests, err := ssh.NewServerConn(conn, config)
+	server, channels, requests, err := ssh.NewServerConn(begun, config)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"muster/internal/door/limit"
+	"muster/internal/kit/pipes"
 )
 
 // helloWithin is how long a client may take to say hello.
@@ -99,28 +100,10 @@ func sort(ctx context.Context, c net.Conn, secure, plain chan<- net.Conn) {
 		to = secure
 	}
 	select {
-	case to <- &begun{Conn: c, first: first[:]}:
+	case to <- &pipes.Begun{Conn: c, First: first[:]}:
 	case <-ctx.Done():
 		_ = c.Close()
 	}
-}
-
-// begun is a connection of which the first byte has been read already.
-type begun struct {
-	net.Conn
-	first []byte
-}
-
-// NetConn is the connection as it came.
-func (b *begun) NetConn() net.Conn { return b.Conn }
-
-func (b *begun) Read(into []byte) (int, error) {
-	if len(b.first) > 0 && len(into) > 0 {
-		n := copy(into, b.first)
-		b.first = b.first[n:]
-		return n, nil
-	}
-	return b.Conn.Read(into)
 }
 
 // arrivals is a listener for one kind of connections.
