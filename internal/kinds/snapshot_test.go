@@ -169,7 +169,7 @@ type slowCopies struct {
 	let       chan struct{}
 }
 
-func (c *slowCopies) Restore(ctx context.Context, id, cluster string, progress func(int64) error) error {
+func (c *slowCopies) Restore(ctx context.Context, id, cluster string, home int64, progress func(int64) error) error {
 	c.mu.Lock()
 	c.now++
 	c.most = max(c.most, c.now)
@@ -184,7 +184,7 @@ func (c *slowCopies) Restore(ctx context.Context, id, cluster string, progress f
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return c.Substrate.Restore(ctx, id, cluster, progress)
+	return c.Substrate.Restore(ctx, id, cluster, home, progress)
 }
 
 // TestCopiesLeaveTheEngineToOthers: each copy holds a worker of the engine, which has 128.

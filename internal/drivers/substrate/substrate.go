@@ -170,8 +170,9 @@ type Snapshots interface {
 	// Save makes the snapshot, whole, and keeps one that is there. What belongs to the cluster alone (protocol.StateOwn) is
 	// not in it. Nodes may run: each file is as it was when it was copied, and files that go meanwhile are not in it.
 	Save(ctx context.Context, cluster, snapshot string, progress func(copied int64) error) (Saved, error)
-	// Restore makes a snapshot's content that of a cluster without shared parts; it keeps what a cluster has already.
-	Restore(ctx context.Context, snapshot, cluster string, progress func(copied int64) error) error
+	// Restore makes a snapshot's content that of a cluster without shared parts; it keeps what a cluster has already. Its /home
+	// may hold so many bytes, or what the files need if that is more; 0: as much as the site grants.
+	Restore(ctx context.Context, snapshot, cluster string, home int64, progress func(copied int64) error) error
 	// Drop removes a snapshot, or what there is of it. Removing what is not there is a success.
 	Drop(ctx context.Context, snapshot string) error
 	// Snapshots names those of which anything is there.

@@ -88,7 +88,12 @@ type (
 		Cluster string
 		Port    int
 	}
-	copyIn  struct{ Cluster, Snapshot string }
+	copyIn struct{ Cluster, Snapshot string }
+
+	restoreIn struct {
+		copyIn
+		Home int64
+	}
 	usedOut struct{ Size, Used int64 }
 	roomOut struct {
 		Left int64
@@ -140,7 +145,7 @@ const (
 	listen  call[listenIn, none]          = "listen"  // then the host says each caller
 	accept  call[string, none]            = "accept"  // one of these callers; then it is that one's
 	save    call[copyIn, substrate.Saved] = "save"    // then the host says how far it is
-	restore call[copyIn, none]            = "restore" // as well
+	restore call[restoreIn, none]         = "restore" // as well
 	notices call[none, none]              = "notices" // then the host says what a controller is to write down
 )
 

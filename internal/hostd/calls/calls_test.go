@@ -223,7 +223,7 @@ func TestAHostThatIsNotThereIsNamed(t *testing.T) {
 	for _, err := range []error{
 		c.Ensure(t.Context(), node()),
 		func() error { _, err := c.Dial(t.Context(), "c", netip.MustParseAddrPort("10.77.0.2:22")); return err }(),
-		c.Restore(t.Context(), "s", "c", nil),
+		c.Restore(t.Context(), "s", "c", 0, nil),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "host rack1-03 is not reached: ") ||
 			!strings.Contains(err.Error(), "no connection") {

@@ -200,8 +200,8 @@ func (c *Client) Save(ctx context.Context, cluster, snapshot string, progress fu
 	return save.follow(ctx, c.nodes, copyIn{cluster, snapshot}, progress)
 }
 
-func (c *Client) Restore(ctx context.Context, snapshot, cluster string, progress func(int64) error) error {
-	_, err := restore.follow(ctx, c.nodes, copyIn{cluster, snapshot}, progress)
+func (c *Client) Restore(ctx context.Context, snapshot, cluster string, home int64, progress func(int64) error) error {
+	_, err := restore.follow(ctx, c.nodes, restoreIn{copyIn{cluster, snapshot}, home}, progress)
 	return err
 }
 

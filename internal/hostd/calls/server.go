@@ -90,9 +90,9 @@ func (at routes) host(h Host) {
 			return h.Save(ctx, in.Cluster, in.Snapshot, progress)
 		}), nil
 	})
-	takes(at, restore, func(ctx context.Context, in copyIn) (then, error) {
+	takes(at, restore, func(ctx context.Context, in restoreIn) (then, error) {
 		return copies(ctx, func(ctx context.Context, progress func(int64) error) (none, error) {
-			return none{}, h.Restore(ctx, in.Snapshot, in.Cluster, progress)
+			return none{}, h.Restore(ctx, in.Snapshot, in.Cluster, in.Home, progress)
 		}), nil
 	})
 }

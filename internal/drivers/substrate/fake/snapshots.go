@@ -42,7 +42,7 @@ func (s *Substrate) Save(ctx context.Context, cluster, snapshot string, progress
 }
 
 // Restore copies it to a cluster without shared parts.
-func (s *Substrate) Restore(ctx context.Context, snapshot, cluster string, progress func(int64) error) error {
+func (s *Substrate) Restore(ctx context.Context, snapshot, cluster string, _ int64, progress func(int64) error) error {
 	s.mu.Lock()
 	content, there := s.snapshots[snapshot]
 	done := s.shared[cluster]

@@ -53,7 +53,7 @@ func TestADeepTreeNeverStopsPauseOrDelete(t *testing.T) {
 		t.Error(saved, err)
 	}
 	check(t, w.RemoveShared(t.Context(), "c1"))
-	check(t, w.Restore(t.Context(), "s1", "c2", func(int64) error { return nil }))
+	check(t, w.Restore(t.Context(), "s1", "c2", 0, func(int64) error { return nil }))
 	if got := w.read(t, "c2"); got != "whole" {
 		t.Errorf("restored: %q", got)
 	}

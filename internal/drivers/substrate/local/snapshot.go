@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,7 +113,7 @@ func (c *claim) within(progress func(int64) error) func(int64) error {
 }
 
 // Restore gives a new cluster what is in a snapshot.
-func (d *Driver) Restore(ctx context.Context, id, cluster string, progress func(int64) error) error {
+func (d *Driver) Restore(ctx context.Context, id, cluster string, home int64, progress func(int64) error) error {
 	c, err := d.shared(cluster)
 	if err != nil {
 		return err
@@ -134,13 +135,13 @@ func (d *Driver) Restore(ctx context.Context, id, cluster string, progress func(
 	if _, err := os.Stat(c.dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := d.restore(ctx, s, c, progress); err != nil {
+	if err := d.restore(ctx, s, c, cmp.Or(home, d.homeSize()), progress); err != nil {
 		return fmt.Errorf("restore cluster %s: %w", cluster, err)
 	}
 	return nil
 }
 
-func (d *Driver) restore(ctx context.Context, s snapshot, c shared, progress func(int64) error) error {
+func (d *Driver) restore(ctx context.Context, s snapshot, c shared, home int64, progress func(int64) error) error {
 	if _, err := os.Lstat(s.dir); err != nil {
 		return err
 	}
@@ -163,7 +164,7 @@ func (d *Driver) restore(ctx context.Context, s snapshot, c shared, progress fun
 		for _, each := range []struct {
 			volume
 			least int64
-		}{{part.homeVolume(), d.homeSize()}, {part.stateVolume(), d.stateSize()}} {
+		}{{part.homeVolume(), home}, {part.stateVolume(), d.stateSize()}} {
 			from := filepath.Join(s.dir, filepath.Base(each.at))
 			if _, err := os.Lstat(from); errors.Is(err, fs.ErrNotExist) {
 				continue

@@ -72,12 +72,12 @@ func TestWhatAKilledControllerLeftOfACopyIsMadeAnewOrDropped(t *testing.T) {
 	if ids, err := w.Snapshots(t.Context()); err != nil || len(ids) != 1 || ids[0] != "s1" {
 		t.Error(ids, err)
 	}
-	if err := w.Restore(t.Context(), "s1", "c2", func(int64) error { return nil }); err == nil {
+	if err := w.Restore(t.Context(), "s1", "c2", 0, func(int64) error { return nil }); err == nil {
 		t.Error("half a snapshot was restored")
 	}
 	_, err = w.Save(t.Context(), "c1", "s1", func(int64) error { return nil })
 	check(t, err)
-	check(t, w.Restore(t.Context(), "s1", "c2", func(int64) error { return nil }))
+	check(t, w.Restore(t.Context(), "s1", "c2", 0, func(int64) error { return nil }))
 	if got := w.read(t, "c2"); got != "whole" {
 		t.Errorf("%q", got)
 	}

@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -364,9 +365,17 @@ func TestFilesAreThereAgainAfterTheHostRebooted(t *testing.T) {
 			}
 		})
 	}
-	check(t, w.Restore(t.Context(), "s1", "c2", progress))
-	if got := w.read(t, "c2"); got != "it is paused and saved" {
-		t.Errorf("restored %q", got)
+	for cluster, home := range map[string]int64{"c2": 0, "c3": leastVolume, "c4": 1 << 30} {
+		check(t, w.Restore(t.Context(), "s1", cluster, home, progress))
+		if got := w.read(t, cluster); got != "it is paused and saved" {
+			t.Errorf("restored %q", got)
+		}
+		c, err := w.shared(cluster)
+		check(t, err)
+		size, _, err := c.homeVolume().usage()
+		if want := cmp.Or(home, w.homeSize()); err != nil || size > want || size < want*3/4 {
+			t.Errorf("%s has a /home of %d MiB, want %d: %v", cluster, size>>20, want>>20, err)
+		}
 	}
 	reboot()
 	check(t, w.RemoveShared(t.Context(), "c1"))

@@ -60,21 +60,21 @@ func savedOnce(t *testing.T, h Harness) {
 	must(t, err)
 	must(t, h.shared().RemoveShared(t.Context(), "c1"))
 	for range 2 {
-		must(t, h.Keep.Restore(t.Context(), "s1", "c2", whatever))
+		must(t, h.Keep.Restore(t.Context(), "s1", "c2", 0, whatever))
 		h.wantContent(t, "c2", "first")
 		must(t, h.shared().EnsureShared(t.Context(), "c2", network))
 		h.wantContent(t, "c2", "first")
 	}
 	h.Write(t, "c2", "third")
-	must(t, h.Keep.Restore(t.Context(), "s1", "c2", whatever)) // what it has it keeps
+	must(t, h.Keep.Restore(t.Context(), "s1", "c2", 0, whatever)) // what it has it keeps
 	h.wantContent(t, "c2", "third")
-	must(t, h.Keep.Restore(t.Context(), "s1", "c3", whatever))
+	must(t, h.Keep.Restore(t.Context(), "s1", "c3", 0, whatever))
 	h.wantContent(t, "c3", "first")
 	for range 2 {
 		must(t, h.Keep.Drop(t.Context(), "s1"))
 		h.wantSnapshots(t)
 	}
-	if err := h.Keep.Restore(t.Context(), "s1", "c4", whatever); err == nil {
+	if err := h.Keep.Restore(t.Context(), "s1", "c4", 0, whatever); err == nil {
 		t.Error("a snapshot that is gone was restored")
 	}
 	h.wantShared(t, "c2", "c3")
@@ -91,12 +91,12 @@ func copyCalledOff(t *testing.T, h Harness) {
 	h.wantSnapshots(t)
 	_, err := h.Keep.Save(t.Context(), "c1", "s1", whatever)
 	must(t, err)
-	if err := h.Keep.Restore(t.Context(), "s1", "c2", stop); !errors.Is(err, enough) {
+	if err := h.Keep.Restore(t.Context(), "s1", "c2", 0, stop); !errors.Is(err, enough) {
 		t.Errorf("a copy that was called off gave %v", err)
 	}
 	h.wantShared(t, "c1")
 	h.wantSnapshots(t, "s1")
-	must(t, h.Keep.Restore(t.Context(), "s1", "c2", whatever))
+	must(t, h.Keep.Restore(t.Context(), "s1", "c2", 0, whatever))
 	h.wantContent(t, "c2", "first")
 }
 

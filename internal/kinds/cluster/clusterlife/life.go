@@ -310,13 +310,14 @@ func (w Handlers) restored(ctx context.Context, c clusterView) (core.Outcome, bo
 		return core.WaitFor(life.TurnAgain, "waits to get its files: others get theirs"), false
 	}
 	defer leave()
-	err := w.Snapshots.Restore(ctx, c.Snapshot, c.ID, w.Copies(ctx, func(ctx context.Context, tx *core.Tx, copied int64) error {
+	progress := w.Copies(ctx, func(ctx context.Context, tx *core.Tx, copied int64) error {
 		now, err := cluster.Get(ctx, tx, c.ID)
 		if err == nil && now.Desired == core.ToDelete {
 			err = life.ErrUnwanted
 		}
 		return errors.Join(err, snapshot.SayRestoring(ctx, tx, c.ID, fmt.Sprintf("gets its files: %s copied", life.Size(copied))))
-	}))
+	})
+	err := w.Snapshots.Restore(ctx, c.Snapshot, c.ID, life.HomeOf(c.Spec), progress)
 	switch {
 	case errors.Is(err, life.ErrUnwanted):
 		return c.toDelete(), false
