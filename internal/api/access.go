@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"crypto/rsa"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -49,9 +48,9 @@ func (a *API) listKeys(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[
 }
 
 func (a *API) addKey(ctx context.Context, in *apiv1.AddKeyInput) (*output[apiv1.Key], error) {
-	key, comment, err := publickey.Parse(in.Body.Line)
-	if mistake := (*publickey.Mistake)(nil); errors.As(err, &mistake) {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "line: "+mistake.Text, mistake.Hint)
+	key, comment, wrong := publickey.Parse(in.Body.Line)
+	if wrong != nil {
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "line: "+wrong.Text, wrong.Hint)
 	}
 	if why := weak(key); why != "" {
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "line: "+why, "make one with `ssh-keygen -t ed25519`")
@@ -61,7 +60,7 @@ func (a *API) addKey(ctx context.Context, in *apiv1.AddKeyInput) (*output[apiv1.
 	}
 	line := strings.TrimSpace(strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))) + " " + comment)
 	out := &output[apiv1.Key]{Body: apiv1.Key{Fingerprint: ssh.FingerprintSHA256(key), Line: line}}
-	err = a.DB.Update(ctx, func(tx *core.Tx) (err error) {
+	err := a.DB.Update(ctx, func(tx *core.Tx) (err error) {
 		if out.Body.CreatedAt, err = tx.Now(ctx); err != nil {
 			return err
 		}

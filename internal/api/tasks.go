@@ -188,7 +188,7 @@ func (a *API) runnable(ctx context.Context, tx *core.Tx, c cluster.Cluster, w *t
 
 // limitTask fills in how long a task may run that was asked for without a limit: as long as its script says to the scheduler.
 func limitTask(f scheduler.Factory, w *task.Work) error {
-	var said scheduler.Directives
+	var said time.Duration
 	if f.Script != nil {
 		var err error
 		if said, err = f.Script(w.Script); err != nil {
@@ -198,7 +198,7 @@ func limitTask(f scheduler.Factory, w *task.Work) error {
 	if w.Limit > 0 {
 		return nil
 	}
-	if w.Limit = cmp.Or(said.Limit, usualTaskLimit); w.Limit > longestTask {
+	if w.Limit = cmp.Or(said, usualTaskLimit); w.Limit > longestTask {
 		return invalidTask("limit: the script asks for %s, and 7d is the most", duration.Text(w.Limit))
 	}
 	return nil

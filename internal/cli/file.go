@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -50,6 +52,16 @@ func (a *app) readText(what, path string) (name string, text []byte, err error) 
 		return name, nil, usageError{fmt.Errorf("read %s: %w", what, err)}
 	}
 	return name, text, nil
+}
+
+// notUTF8 is the first line of a text that is not UTF-8, from 1; 0: there is none.
+func notUTF8(text []byte) int {
+	for i, line := range bytes.Split(text, []byte("\n")) {
+		if !utf8.Valid(line) {
+			return i + 1
+		}
+	}
+	return 0
 }
 
 // shorthand is the file that NAME --nodes N stands for. What is wrong with it has no place in a file.

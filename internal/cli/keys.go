@@ -123,8 +123,8 @@ func publicKey(args []string) (path, line string, err error) {
 		text, err := os.ReadFile(path)
 		switch {
 		case err == nil:
-			if _, _, err := publickey.Parse(string(text)); err != nil { // before anything is signed, or sent
-				return "", "", usage("%s: %w", path, err)
+			if _, _, wrong := publickey.Parse(string(text)); wrong != nil { // before anything is signed, or sent
+				return "", "", usage("%s: %w", path, wrong)
 			}
 			return path, strings.TrimSpace(string(text)), nil
 		case !errors.Is(err, fs.ErrNotExist):

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"muster/internal/apiv1"
+	"muster/internal/kit/pattern"
 )
 
 // columns of a list of machines; the first three must be there.
@@ -59,19 +59,17 @@ func readMachines(file string, text []byte) (list machineList, err error) {
 	if err != nil {
 		return list, badList(file, err)
 	}
-	index := map[string]int{}
 	for i, name := range header {
 		name = strings.ToLower(strings.TrimSpace(name))
-		_, twice := index[name]
-		if twice && name != "" || name != "" && !slices.Contains(columns(), name) {
+		if name != "" && (slices.Contains(header[:i], name) || !slices.Contains(columns(), name)) {
 			line, column := reader.FieldPos(i)
 			return list, usage("%s:%d:%d: %q is no column, or is there twice; the columns are %s", file, line, column, name,
 				strings.Join(columns(), ","))
 		}
-		index[name] = i
+		header[i] = name
 	}
 	for _, needed := range columns()[:3] {
-		if _, ok := index[needed]; !ok {
+		if !slices.Contains(header, needed) {
 			return list, usage("%s:1: column %s is missing; the columns are %s", file, needed, strings.Join(columns(), ","))
 		}
 	}
@@ -88,13 +86,12 @@ func readMachines(file string, text []byte) (list machineList, err error) {
 		}
 		cells := map[string]listed{}
 		for i, text := range record {
-			name := strings.ToLower(strings.TrimSpace(header[i]))
 			c := listed{text: text}
 			c.line, c.column = reader.FieldPos(i)
-			if name == "" && strings.TrimSpace(text) != "" {
+			if header[i] == "" && strings.TrimSpace(text) != "" {
 				return list, usage("%s:%d:%d: %q is in a column without a name", file, c.line, c.column, text)
 			}
-			cells[name] = c
+			cells[header[i]] = c
 		}
 		field := func(name string) string { return strings.TrimSpace(cells[name].text) }
 		for _, needed := range columns()[:3] {
@@ -121,13 +118,11 @@ func plainList(file string, text []byte) ([]byte, error) {
 	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
-	if first, rest, _ := bytes.Cut(text, []byte("\n")); regexp.MustCompile(`^"?sep=.?"?$`).Match(first) {
+	if first, rest, _ := bytes.Cut(text, []byte("\n")); bytes.HasPrefix(bytes.Trim(first, `"`), []byte("sep=")) {
 		text = append([]byte("\n"), rest...)
 	}
-	for i, line := range bytes.Split(text, []byte("\n")) {
-		if !utf8.Valid(line) {
-			return nil, usage("%s:%d: is not UTF-8; save it as CSV in UTF-8", file, i+1)
-		}
+	if line := notUTF8(text); line > 0 {
+		return nil, usage("%s:%d: is not UTF-8; save it as CSV in UTF-8", file, line)
 	}
 	return text, nil
 }
@@ -156,6 +151,12 @@ func badList(file string, err error) error {
 	return fmt.Errorf("%s: %w", file, err)
 }
 
+// Where the controller finds something wrong, and how it names other machines of the list.
+var (
+	atMachine    = pattern.New(`^(?:body\.)?machines\[(\d+)\](?:\.([a-z]+)(?:\[(\d+)\])?)?`)
+	namedMachine = pattern.New(`machines\[(\d+)\]`)
+)
+
 // place gives what the controller finds wrong with a list its places in the file, and its machines their names. The controller
 // was sent the machines alone.
 func (l machineList) place(err error) error {
@@ -163,11 +164,9 @@ func (l machineList) place(err error) error {
 	if !errors.As(err, &told) {
 		return err
 	}
-	at := regexp.MustCompile(`^(?:body\.)?machines\[(\d+)\](?:\.([a-z]+)(?:\[(\d+)\])?)?`)
-	others := regexp.MustCompile(`machines\[(\d+)\]`)
 	for i := range told.Errors {
 		d := &told.Errors[i]
-		found := at.FindStringSubmatch(d.Path)
+		found := atMachine.FindStringSubmatch(d.Path)
 		if found == nil {
 			continue
 		}
@@ -181,8 +180,8 @@ func (l machineList) place(err error) error {
 		}
 		word, _ := strconv.Atoi(found[3]) // none is the first
 		d.File, d.Line, d.Col, d.Path = l.file, c.line, c.word(word), l.machines[n].Name
-		d.Text = others.ReplaceAllStringFunc(d.Text, func(text string) string {
-			if n, err := strconv.Atoi(others.FindStringSubmatch(text)[1]); err == nil && n < len(l.machines) {
+		d.Text = namedMachine.Regexp().ReplaceAllStringFunc(d.Text, func(text string) string {
+			if n, err := strconv.Atoi(namedMachine.FindStringSubmatch(text)[1]); err == nil && n < len(l.machines) {
 				return l.machines[n].Name + " in line " + strconv.Itoa(l.places[n]["name"].line)
 			}
 			return text

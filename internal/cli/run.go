@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -110,10 +109,8 @@ func (a *app) script(name string) (string, error) {
 	case len(text) > mostScript:
 		return "", usage("the script has more than %s", bytesSize(mostScript))
 	}
-	for i, line := range bytes.Split(text, []byte("\n")) {
-		if !utf8.Valid(line) { // which JSON would change
-			return "", usage("%s:%d: is not UTF-8; `iconv -f latin1 -t utf8` converts it, if it is Latin-1", name, i+1)
-		}
+	if line := notUTF8(text); line > 0 { // which JSON would change
+		return "", usage("%s:%d: is not UTF-8; `iconv -f latin1 -t utf8` converts it, if it is Latin-1", name, line)
 	}
 	return string(text), nil
 }

@@ -35,12 +35,6 @@ type Work struct {
 	Start func(argv ...string) (full []string, uid int)
 }
 
-// Directives are what a script says to the scheduler.
-type Directives struct {
-	Any   bool          // it says something that the job is to have
-	Limit time.Duration // how long the job may run; 0: it does not say
-}
-
 // JobState is how far a job is.
 type JobState struct {
 	Stage protocol.TaskStage

@@ -27,9 +27,10 @@ type Factory struct {
 	Open func(Host) Driver
 	// Launch reads what the scheduler tells the programs of a job in their environment; nil: it tells nothing.
 	Launch Launch
-	// Script reads what a script says to the scheduler, in comments of its own kind; nil: scripts say nothing to it. The error
-	// says in which line is what a task's job cannot have. The Runner's jobs have the rest.
-	Script func(script string) (Directives, error)
+	// Script reads what a script says to the scheduler, in comments of its own kind, and returns how long the job may run by it;
+	// 0: it does not say. nil: scripts say nothing to it. The error says in which line is what a task's job cannot have. The
+	// Runner's jobs have the rest.
+	Script func(script string) (limit time.Duration, err error)
 	// Earlier reads what heads report whose agents are of a version that knew one scheduler only; nil: there are none.
 	Earlier func(report []byte) (*protocol.Scheduler, error)
 }

@@ -20,24 +20,24 @@ type Mistake struct {
 
 func (m *Mistake) Error() string { return m.Text + ": " + m.Hint }
 
-// Parse reads a text that is one line of authorized_keys(5) without options, and returns the key with its comment. The error is a
-// *Mistake.
-func Parse(text string) (key ssh.PublicKey, comment string, err error) {
+// Parse reads a text that is one line of authorized_keys(5) without options, and returns the key with its comment,
+// or what is wrong.
+func Parse(text string) (key ssh.PublicKey, comment string, wrong *Mistake) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	for _, k := range kinds() {
 		if k.is.MatchString(text) {
-			return nil, "", &Mistake{k.text, k.hint}
+			return nil, "", &k.Mistake
 		}
 	}
 	key, comment, options, rest, err := ssh.ParseAuthorizedKey([]byte(text))
 	if err != nil {
-		m := &Mistake{"this is no SSH public key", "give the content of a .pub file, such as ~/.ssh/id_ed25519.pub"}
+		wrong = &Mistake{"this is no SSH public key", "give the content of a .pub file, such as ~/.ssh/id_ed25519.pub"}
 		if lines := strings.Fields(text); len(lines) > 2 {
 			if _, _, _, _, err := ssh.ParseAuthorizedKey([]byte(lines[0] + " " + strings.Join(lines[1:], ""))); err == nil {
-				m = &Mistake{"this public key is broken into several lines", "give it in one line"}
+				wrong = &Mistake{"this public key is broken into several lines", "give it in one line"}
 			}
 		}
-		return nil, "", m
+		return nil, "", wrong
 	}
 	if len(options) > 0 {
 		return nil, "", &Mistake{fmt.Sprintf("this public key has options (%s), which have no effect here",
@@ -57,12 +57,12 @@ func Parse(text string) (key ssh.PublicKey, comment string, err error) {
 
 // kind is a form of text that is taken for a public key's.
 type kind struct {
-	is         *regexp.Regexp
-	text, hint string
+	is *regexp.Regexp
+	Mistake
 }
 
 func kinds() []kind {
-	as := func(pattern, text, hint string) kind { return kind{regexp.MustCompile(pattern), text, hint} }
+	as := func(pattern, text, hint string) kind { return kind{regexp.MustCompile(pattern), Mistake{text, hint}} }
 	return []kind{
 		as(`^\s*$`, "there is no key", "give the content of a .pub file, such as ~/.ssh/id_ed25519.pub"),
 		as(`PuTTY-User-Key-File-`, "this is a private key of PuTTY, which must stay private",

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"muster/internal/drivers/scheduler"
 )
 
 // directive begins a line of a script that is meant for sbatch. It reads those that stand above the first command.
@@ -278,8 +276,8 @@ func jobTime(text string) (time.Duration, error) {
 	return sum, nil
 }
 
-// readScript is what the scheduler's factory has for scripts.
-func readScript(script string) (scheduler.Directives, error) {
-	options, limit, err := directives(script)
-	return scheduler.Directives{Any: len(options) > 0, Limit: limit}, err
+// readScript is the factory's Script.
+func readScript(script string) (limit time.Duration, err error) {
+	_, limit, err = directives(script)
+	return limit, err
 }

@@ -139,10 +139,10 @@ func part(host, asked inventory.Facts) inventory.Facts {
 	facts.Layout, facts.Devices = nil, nil
 	facts.MemoryMiB = min(defaultMemory, host.MemoryMiB)
 	if asked.CPUs > 0 {
-		facts.CPUs = min(asked.CPUs, host.CPUs)
+		facts.CPUs = asked.CPUs
 	}
 	if asked.MemoryMiB > 0 {
-		facts.MemoryMiB = min(asked.MemoryMiB, host.MemoryMiB)
+		facts.MemoryMiB = asked.MemoryMiB
 	}
 	return facts
 }
