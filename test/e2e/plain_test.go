@@ -83,7 +83,7 @@ func TestAPlainClusterHasAllThatItsUserWouldOtherwiseSetUp(t *testing.T) {
 		r.Run("create", "-f", r.File("other.yaml", "name: other\nnodes: 1\nsoftware: {scheduler: none}\n"), "--wait")
 		key := r.Run("ssh", "own", "--", "cat ~/.ssh/id_muster")
 		out := r.Run("ssh", "other", "--", "umask 077; cat > brought <<'END'\n"+key+"END\n"+
-			"ssh -i brought -o IdentitiesOnly=yes -o IdentityFile=none -o BatchMode=yes n1 hostname 2>&1; ssh n1 hostname")
+			"ssh -F none -i brought -o IdentitiesOnly=yes -o BatchMode=yes n1 hostname 2>&1; ssh n1 hostname")
 		if !strings.Contains(out, "Permission denied") || !strings.HasSuffix(out, "\nn1\n") {
 			t.Errorf("with the key of another cluster, then with its own:\n%s", out)
 		}
