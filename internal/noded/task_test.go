@@ -58,7 +58,7 @@ func TestTasksRunOnARealCluster(t *testing.T) {
 	ranks.Command, ranks.Nodes = []string{"sh", "-c",
 		`echo "$(id -un) on $(hostname) 'as' $1"; echo "rank-$SLURM_PROCID 2.5 GB/s" >>$MUSTER_SAMPLES; pwd`, "x", "it $HOME is"},
 		2
-	fails := task("fails", "#!/bin/sh\n#SBATCH --nodes=9\necho to stderr >&2\nexit 3\n")
+	fails := task("fails", "#!/bin/sh\n#SBATCH --nodes=2\necho on $SLURM_JOB_NUM_NODES nodes >&2\nexit 3\n")
 	loud := task("loud", "head -c 3000000 /dev/zero | tr '\\0' x; printf 'last \\033[2J'")
 	refused := task("refused", "true")
 	refused.Queue = "nothing"
@@ -81,7 +81,7 @@ func TestTasksRunOnARealCluster(t *testing.T) {
 		{Name: "rank-1", Value: 2.5, Unit: "GB/s"}}; !slices.Equal(s.Samples, want) {
 		t.Errorf("its samples are %v", s.Samples)
 	}
-	if s := ends("fails"); s.Outcome != protocol.TaskFailed || *s.Exit != 3 || f.wrote("fails") != "to stderr\n" {
+	if s := ends("fails"); s.Outcome != protocol.TaskFailed || *s.Exit != 3 || f.wrote("fails") != "on 2 nodes\n" {
 		t.Errorf("%+v has written %q", s, f.wrote("fails"))
 	}
 	if s := ends("loud"); s.Outcome != protocol.TaskOK || s.Bytes != 3000009 ||

@@ -296,7 +296,7 @@ func (d door) resize() {
 		d.Fatal(err)
 	}
 	c := exec.Command("ssh", "-F", d.config, "-tt", "cfd@gw",
-		`echo it has $(stty size); trap 'echo now $(stty size); exit 9' WINCH; while sleep 0.1; do :; done`)
+		`trap 'echo now $(stty size); exit 9' WINCH; echo it has $(stty size); while sleep 0.1; do :; done`)
 	c.Stdin, c.Stdout, c.Stderr = inner, inner, inner
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := c.Start(); err != nil {
