@@ -189,7 +189,7 @@ func TestAPromiseStaysWhileANodeIsReplacedAndGrowthDoesNotTakeIt(t *testing.T) {
 	refill := func(c cluster.Cluster, nodes int) (placed []admission.Placed, refused *admission.Refusal) {
 		if err := d.db.Update(t.Context(), func(tx *core.Tx) error {
 			if nodes > 0 {
-				if err := cluster.SetTargets(t.Context(), tx, c.ID, map[string]int{"cpu": nodes}); err != nil {
+				if err := cluster.SetTargets(t.Context(), tx, c.ID, map[string]int{"cpu": nodes}, nil); err != nil {
 					return err
 				}
 			}

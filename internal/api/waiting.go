@@ -31,15 +31,16 @@ func waitingView(title string, c cluster.Cluster, nodes []node.Node) *apiv1.Wait
 }
 
 // waitsFor is what a job waits for: nodes that come, machines that nobody has free, or what the scheduler says. Of several
-// queues,
-// the first that could run it counts.
+// queues, the first that could run it counts.
 func waitsFor(title string, c cluster.Cluster, nodes []node.Node, job protocol.WaitingJob) string {
 	never := ""
 	for _, q := range c.Spec.Queues {
 		if !slices.Contains(job.Queues, q.Name) {
 			continue
 		}
-		why := elastic.Why(sizeOf(title, q, nodes), job)
+		known := c.Learned[q.Name]
+		why := elastic.Why(elastic.Queue{Name: q.Name, Scheduler: title, Min: *q.Min, Max: *q.Max, Size: known.Size,
+			Doubts: known.Doubts}, job)
 		if why == "" {
 			return nodesOf(title, c, q, nodes, job)
 		}
@@ -51,17 +52,6 @@ func waitsFor(title string, c cluster.Cluster, nodes []node.Node, job protocol.W
 		never = title + " says " + job.Reason
 	}
 	return never
-}
-
-// sizeOf is as much of a queue as a job's fitting depends on.
-func sizeOf(title string, q spec.Queue, nodes []node.Node) elastic.Queue {
-	size := elastic.Queue{Name: q.Name, Scheduler: title, Min: *q.Min, Max: *q.Max}
-	for _, n := range nodes {
-		if cpus := n.Seen.Facts.CPUs; n.Queue == q.Name && cpus > 0 && (size.CPUs == 0 || cpus < size.CPUs) {
-			size.CPUs = cpus
-		}
-	}
-	return size
 }
 
 // nodesOf says which nodes of its queue a job waits for.

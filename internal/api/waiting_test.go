@@ -7,6 +7,7 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
 	"muster/internal/noded/protocol"
+	"muster/internal/place/elastic"
 	"muster/internal/spec"
 )
 
@@ -14,17 +15,19 @@ func TestEveryWaitingJobIsToldWhatItWaitsFor(t *testing.T) {
 	number := func(n int) *int { return &n }
 	newCluster := func(target int, short string) cluster.Cluster {
 		return cluster.Cluster{Desired: core.Present, Targets: map[string]int{"cpu": target}, Short: short,
+			Learned: map[string]elastic.Learned{"cpu": {Size: protocol.Size{CPUs: 2}}},
 			Spec: spec.Cluster{Queues: []spec.Queue{
 				{Name: "fixed", Min: number(1), Max: number(1)}, {Name: "cpu", Min: number(0), Max: number(3)},
 			}}}
 	}
 	newNode := func(name string, phase core.Phase) node.Node {
 		n := node.Node{Name: name, Queue: "cpu", Role: protocol.Compute, Desired: core.Present}
-		n.Phase, n.Seen.Facts.CPUs = phase, 2
+		n.Phase = phase
 		return n
 	}
 	job := func(queue string, nodes int, reason string, grows bool) protocol.WaitingJob {
-		return protocol.WaitingJob{ID: 7, Tasks: 1, Queues: []string{queue}, Nodes: nodes, Reason: reason, Grows: grows}
+		return protocol.WaitingJob{ID: 7, Tasks: 1, Queues: []string{queue}, Request: protocol.Request{Nodes: nodes},
+			Reason: reason, Grows: grows}
 	}
 	for _, c := range []struct {
 		name    string
@@ -49,6 +52,11 @@ func TestEveryWaitingJobIsToldWhatItWaitsFor(t *testing.T) {
 			"free nodes: queue fixed has all that it may have; Slurm says Resources"},
 		{"more than there can be", newCluster(0, ""), nil, job("cpu", 5, "PartitionConfig", true),
 			"it asks for 5 nodes, but queue cpu may have 3"},
+		{"more than a node has", newCluster(0, ""), nil, func() protocol.WaitingJob {
+			j := job("cpu", 1, "PartitionConfig", true)
+			j.NodeCPUs = 64
+			return j
+		}(), "it asks for 64 CPUs on one node, but nodes of queue cpu have 2"},
 		{"another job", newCluster(0, ""), nil, job("cpu", 1, "Dependency", false), "Slurm says Dependency"},
 		{"Slurm's next look", newCluster(1, ""), []node.Node{newNode("cpu1", core.Ready)}, job("cpu", 1, "Priority", true),
 			"Slurm says Priority"},

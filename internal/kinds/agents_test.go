@@ -202,8 +202,8 @@ func (t *fakeAgents) head(ctx context.Context, tx *core.Tx, c cluster.Cluster, h
 			busy[id]++
 		}
 		if j.ends.IsZero() {
-			waiting.Jobs = append(waiting.Jobs, protocol.WaitingJob{ID: j.id, Tasks: 1, Queues: []string{"cpu"}, Nodes: j.nodes,
-				CPUs: j.nodes, Whole: true, Reason: "Resources", Grows: true})
+			waiting.Jobs = append(waiting.Jobs, protocol.WaitingJob{ID: j.id, Tasks: 1, Queues: []string{"cpu"},
+				Request: protocol.Request{Nodes: j.nodes, CPUs: j.nodes, Whole: true}, Reason: "Resources", Grows: true})
 			waiting.Total++
 		}
 	}

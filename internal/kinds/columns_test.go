@@ -30,8 +30,8 @@ func columns() map[string]any {
 	return map[string]any{
 		"boot.file": machine.Boot{}.File, "boot.findings": machine.Boot{}.Findings,
 		"cluster.receipt": cluster.Cluster{}.Receipt, "cluster.spec": cluster.Cluster{}.Spec,
-		"cluster.targets": cluster.Cluster{}.Targets,
-		"hosted.guest":    host.Hosted{}.Guest, "hosting.report": host.Seen{}.Report,
+		"cluster.learned": cluster.Cluster{}.Learned, "cluster.targets": cluster.Cluster{}.Targets,
+		"hosted.guest": host.Hosted{}.Guest, "hosting.report": host.Seen{}.Report,
 		"fabric_topology.graph": topology.Graph{},
 		"machine.facts":         inventory.Facts{}, "machine.holding": machine.Machine{}.Allocation,
 		"machine.power":       inventory.Power{},

@@ -2,6 +2,7 @@ package kinds_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -70,8 +71,8 @@ func tellWaiting(ctx context.Context, tx *core.Tx, id string, w protocol.Waiting
 
 // wantsNodes is a job that waits for nodes of queue cpu.
 func wantsNodes(id, n int) protocol.WaitingJob {
-	return protocol.WaitingJob{ID: id, Tasks: 1, Queues: []string{"cpu"}, Nodes: n, CPUs: n, NodeCPUs: 1, Whole: true,
-		Reason: "PartitionConfig", Grows: true}
+	return protocol.WaitingJob{ID: id, Tasks: 1, Queues: []string{"cpu"},
+		Request: protocol.Request{Nodes: n, CPUs: n, NodeCPUs: 1, Whole: true}, Reason: "PartitionConfig", Grows: true}
 }
 
 func sized(n int) func(cluster.Cluster, []node.Node) bool {
@@ -135,5 +136,32 @@ func TestAQueueTakesWhatThereIs(t *testing.T) {
 		s.until(id, "two nodes, and told why not more", func(c cluster.Cluster, nodes []node.Node) bool {
 			return sized(2)(c, nodes) && strings.Contains(c.Short, "class local: 2 more asked, 0 free")
 		})
+	})
+}
+
+// TestAQueueKnowsWhatItsNodesGaveWhenTheyAreGone: it would grow again and again for a job that fits what machines are said to
+// have and not what nodes leave for jobs.
+func TestAQueueKnowsWhatItsNodesGaveWhenTheyAreGone(t *testing.T) {
+	kindstest.Either(t, func(t *testing.T, url string) {
+		s := newFixture(t, url, 3)
+		s.run(1)
+		s.untilFree(3)
+		id, waits := s.elastic("grow", 2)
+		s.until(id, "ready with its head alone", sized(0))
+		waits(wantsNodes(7, 1))
+		s.until(id, "one node", sized(1))
+		waits()
+		s.until(id, "its head is alone again, and it knows its nodes", func(c cluster.Cluster, nodes []node.Node) bool {
+			known := c.Learned["cpu"]
+			return sized(0)(c, nodes) && known.Seen && known.Size == protocol.Size{CPUs: 2, Memory: 1000}
+		})
+		large := wantsNodes(8, 1)
+		large.NodeMemory = 1001
+		waits(large, wantsNodes(9, 1))
+		s.until(id, "one node", sized(1))
+		if told := s.told(id, "queue.waits"); !slices.Equal(told, []string{"job 7 waits for 1 node of queue cpu",
+			"job 9 waits for 1 node of queue cpu"}) {
+			t.Errorf("%q", told)
+		}
 	})
 }

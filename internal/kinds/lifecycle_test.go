@@ -221,7 +221,7 @@ func (s *fixture) play(ctx context.Context, tx *core.Tx, n node.Node) (said bool
 	}
 	var row *protocol.NodeState
 	if runs && n.Phase != core.Releasing && n.Phase != core.Failed {
-		row = &protocol.NodeState{Name: n.Name, Responding: true}
+		row = &protocol.NodeState{Name: n.Name, Responding: true, Size: protocol.Size{CPUs: 2, Memory: 1000}}
 		if s.jobs != nil {
 			row.Jobs = s.jobs(n)
 		}

@@ -78,6 +78,14 @@ func TestFromAFileToAnMPIJobAndBackToNothing(t *testing.T) {
 			}
 		}
 	})
+	t.Run("users attach to steps from the head", func(t *testing.T) {
+		out := r.In(t).Run("ssh", "hello", "--", `
+			J=$(sbatch --parsable --wrap "srun sh -c 'until [ -e go ]; do echo seen; sleep 0.1; done'")
+			for i in $(seq 100); do sattach $J.0 2>&1 | head -1 | grep seen && break; sleep 0.1; done; touch go`) // once it has begun
+		if out != "seen\n" {
+			t.Errorf("%q", out)
+		}
+	})
 	t.Run("a registered key opens the cluster with plain ssh, and no longer when it is forgotten", func(t *testing.T) {
 		r := r.In(t)
 		key := filepath.Join(t.TempDir(), "id")

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,14 +71,40 @@ queues:
 			t.Errorf("%q", got)
 		}
 	})
+	t.Run("as many nodes come as a job's memory takes, and no more than an array's tasks that may run at once", func(t *testing.T) {
+		r := r.In(t)
+		r.Until("the nodes are gone", gone)
+		seq := lastEvent(r)
+		slurm("sbatch -n3 -p cpu --mem-per-cpu=3G -o memory.out --wrap 'srun hostname | sort'")
+		r.Eventually(jobWithin, "the job has run on three nodes, as each has memory for one of its tasks", func() bool {
+			return slurm("cat memory.out 2>/dev/null || true") == "cpu1\ncpu2\ncpu3\n"
+		})
+		r.Until("the nodes are gone", gone)
+		slurm("sbatch --array=0-3%1 -c2 -p cpu -o array.out --open-mode=append --wrap hostname")
+		r.Eventually(2*jobWithin, "all tasks have run", func() bool {
+			return strings.Count(slurm("cat array.out 2>/dev/null || true"), "cpu1\n") == 4
+		})
+		var grown []string
+		for _, e := range eventsAfter(r, seq) {
+			if strings.Contains(e.Text, "grows from") {
+				grown = append(grown, e.Text)
+			}
+		}
+		slices.Sort(grown)
+		want := []string{"queue cpu grows from 0 to 1 node", "queue cpu grows from 0 to 3 nodes"}
+		if !slices.Equal(slices.Compact(grown), want) { // between two tasks the node may go and come again
+			t.Errorf("%q", grown)
+		}
+	})
 	t.Run("jobs that no node would help are told of and cost nothing", func(t *testing.T) {
 		r := r.In(t)
 		r.Until("the nodes are gone", gone)
 		slurm("sbatch -N5 -J big -p cpu --wrap hostname; sbatch -H -J held -p cpu --wrap hostname; sbatch -b now+1hour -J " +
-			"later -p cpu --wrap hostname")
+			"later -p cpu --wrap hostname; sbatch --mem=5G -J big -p cpu --wrap hostname")
 		r.Until("describe says why they wait", func() bool {
 			out := r.Run("describe", "grow")
 			return strings.Contains(out, "it asks for 5 nodes, but queue cpu may have 4") &&
+				strings.Contains(out, "it asks for 5120 MiB of memory on one node, but nodes of queue cpu have 4096") &&
 				strings.Contains(out, "Slurm says JobHeldUser") && strings.Contains(out, "Slurm says BeginTime")
 		})
 		if !gone() {

@@ -44,6 +44,10 @@ func TestAClusterOfAGuestAndAMachine(t *testing.T) {
 	if out := y.Run("ssh", "mixed", "--", job); strings.TrimSpace(out) != "sum 3 of 2 ranks" {
 		t.Errorf("%s:\n%s", job, out)
 	}
+	where := "salloc -Q -p guests -n1 : -p machines -n1 mpirun hostname | sort"
+	if out := y.Run("ssh", "mixed", "--", where); out != "guests1\nmachines1\n" {
+		t.Errorf("%s: %q", where, out)
+	}
 	y.Run("ssh", "mixed", "--", "srun -p guests sh -c 'echo from a guest > f'")
 	if out := y.Run("ssh", "mixed", "--", "srun -p machines cat f"); out != "from a guest\n" {
 		t.Errorf("a machine reads of what a guest wrote in /home: %q", out)

@@ -15,6 +15,7 @@ import (
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/meter"
 	"muster/internal/kinds/meter/usage"
+	"muster/internal/place/elastic"
 	"muster/internal/spec"
 )
 
@@ -37,7 +38,9 @@ type Cluster struct {
 	Segment    int    // its number at the site, from 1: its nodes' MACs are made from it
 	Short      string // why missing nodes cannot come now; "" when they can
 	// Targets says how many nodes the engine wants of each elastic queue now; a queue that is not in it has its min.
-	Targets   map[string]int
+	Targets map[string]int
+	// Learned is what is known of each elastic queue, whatever nodes it has now.
+	Learned   map[string]elastic.Learned
 	PauseWait time.Duration // how long jobs may run on when it pauses; UntilJobsEnd: as long as they take
 	// KeepsMemory says that its nodes are to sleep while it is paused, with all that runs on them.
 	KeepsMemory bool
@@ -75,15 +78,17 @@ func (c Cluster) Wants(q spec.Queue) int {
 	return min(max(*q.Min, c.Targets[q.Name]), *q.Max)
 }
 
-const columns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, munge_key, receipt, segment, short, targets, pause_wait, keeps_memory, held, snapshot, created_at, created_by, starts_at, ends_at, lead, warned, ` + rolloutColumns + `, ` + core.LifeColumns
+const columns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, munge_key, receipt,
+	segment, short, targets, learned, pause_wait, keeps_memory, held, snapshot, created_at, created_by, starts_at, ends_at, lead,
+	warned, ` + rolloutColumns + `, ` + core.LifeColumns
 
 func scan(r core.Scanner) (Cluster, error) {
 	var c Cluster
-	var document, receipt, key, targets, good string
+	var document, receipt, key, targets, learned, good string
 	var at, created, drain, wait, starts, ends, lead, warned int64
 	fields := []any{&c.ID, &c.Project, &c.Name, &document, &c.Image, &c.Desired, &c.Generation, &c.Reached, &c.Revision, &drain,
-		&key, &receipt, &c.Segment, &c.Short, &targets, &wait, &c.KeepsMemory, &c.Held, &c.Snapshot, &created, &c.CreatedBy,
-		&starts, &ends, &lead, &warned}
+		&key, &receipt, &c.Segment, &c.Short, &targets, &learned, &wait, &c.KeepsMemory, &c.Held, &c.Snapshot, &created,
+		&c.CreatedBy, &starts, &ends, &lead, &warned}
 	fields = append(fields, c.Rollout.fields(&good)...)
 	if err := r.Scan(append(fields, c.Fields(&at)...)...); err != nil {
 		return c, err
@@ -100,6 +105,9 @@ func scan(r core.Scanner) (Cluster, error) {
 	c.Credential = core.Sealed(credential(), c.ID, key)
 	if err := json.Unmarshal([]byte(targets), &c.Targets); err != nil {
 		return c, fmt.Errorf("targets of cluster %s: %w", c.ID, err)
+	}
+	if err := json.Unmarshal([]byte(learned), &c.Learned); err != nil {
+		return c, fmt.Errorf("what is known of queues of cluster %s: %w", c.ID, err)
 	}
 	if err := c.Rollout.read(good); err != nil {
 		return c, fmt.Errorf("rollout of cluster %s: %w", c.ID, err)
@@ -248,13 +256,18 @@ func ChangeSpec(ctx context.Context, tx *core.Tx, id string, s spec.Cluster, dra
 	return generation, nil
 }
 
-// SetTargets writes how many nodes each elastic queue is to have now, and wakes the cluster.
-func SetTargets(ctx context.Context, tx *core.Tx, id string, targets map[string]int) error {
-	text, err := json.Marshal(targets)
+// SetTargets writes how many nodes each elastic queue is to have now, and what was learned of it, and wakes the cluster.
+func SetTargets(ctx context.Context, tx *core.Tx, id string, targets map[string]int, learned map[string]elastic.Learned) error {
+	numbers, err := json.Marshal(targets)
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET targets = $1, `+core.Woken+` WHERE id = $2`, string(text), id); err != nil {
+	known, err := json.Marshal(learned)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET targets = $1, learned = $2, `+core.Woken+` WHERE id = $3`, string(numbers),
+		string(known), id); err != nil {
 		return fmt.Errorf("set targets of cluster %s: %w", id, err)
 	}
 	return nil

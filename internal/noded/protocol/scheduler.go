@@ -48,6 +48,7 @@ type NodeState struct {
 	LastBusy   string `json:"last_busy,omitempty" doc:"when its last job ended, in the scheduler's own format: only compare it with earlier values"`
 	Reason     string `json:"reason,omitempty" doc:"why it is drained or down, as the scheduler says"`
 	Raw        string `json:"raw" doc:"the scheduler's own word for its state"`
+	Size       Size   `json:"size,omitzero" doc:"what its jobs may use together, as the scheduler counts it"`
 }
 
 // Usable says that a job may begin there.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/internal/drivers/scheduler"
+	"muster/internal/noded/protocol"
 )
 
 // Errors that callers act upon.
@@ -30,8 +31,8 @@ type Control struct {
 	Exec func(ctx context.Context, argv ...string) ([]byte, error)
 }
 
-// View reads all nodes, as Slurm lists them, and all jobs.
-func (c Control) View(ctx context.Context) (scheduler.View, error) {
+// view reads all nodes, as Slurm lists them, and all jobs. What is known of jobs that wait is not asked for again.
+func (c Control) view(ctx context.Context, known *requests) (scheduler.View, error) {
 	text, err := c.run(ctx, "show nodes", "scontrol", "show", "nodes", "-o")
 	if err != nil {
 		return scheduler.View{}, err
@@ -41,14 +42,19 @@ func (c Control) View(ctx context.Context) (scheduler.View, error) {
 		return scheduler.View{}, fmt.Errorf("slurm: show nodes: %w", err)
 	}
 	// One list of those that run and those that wait: none is in both, or in neither, because it started between two.
-	text, err = c.run(ctx, "list jobs", "SLURM_TIME_FORMAT=%s", "squeue", "-h", "-r", "-t", jobStates, "-S", "-p,i", "-o",
-		jobFormat)
+	text, err = c.run(ctx, "list jobs", "SLURM_TIME_FORMAT=%s", "SLURM_BITSTR_LEN=0", "squeue", "-h", "-t", jobStates,
+		"-S", "-p,i", "-O", jobFormat())
 	if err != nil {
 		return scheduler.View{}, err
 	}
-	var view scheduler.View
-	if view.Jobs, view.Waiting, err = ParseJobs(text, time.Now()); err != nil {
+	jobs, err := parseJobs(text, time.Now())
+	if err != nil {
 		return scheduler.View{}, fmt.Errorf("slurm: list jobs: %w", err)
+	}
+	first, total := bounded(jobs.waiting)
+	view := scheduler.View{Jobs: jobs.running, Waiting: protocol.Waiting{Total: total}}
+	if view.Waiting.Jobs, err = known.of(ctx, c, first); err != nil {
+		return scheduler.View{}, err
 	}
 	for _, node := range nodes {
 		node.Jobs = len(view.Jobs[node.Name])

@@ -38,6 +38,8 @@ const (
 	gresFile     = "/etc/slurm/gres.conf"
 	topologyFile = "/etc/slurm/topology.conf"
 	clientFile   = "/run/muster/slurm.conf"     // on nodes, until slurmd has fetched the head's
+	loginFile    = "/run/muster/login.conf"     // on the head, for programs that look for nodes' addresses in it
+	nodesFile    = "/run/muster/nodes.conf"     // that it includes
 	localFile    = "/run/muster/addresses.conf" // that slurm.conf includes; nodes of older versions have it by this name
 	stateDir     = protocol.StateDir + "/slurmctld"
 	spoolDir     = "/var/spool/slurmd"
@@ -71,6 +73,7 @@ type driver struct {
 	limits limits
 	shares map[string]int  // what the last configuration gave for memory by queue
 	usable map[string]bool // nodes that could take jobs at the last look
+	asked  requests        // of the jobs that waited then
 	buried bool            // no earlier boot of this node lives in Slurm
 }
 
@@ -123,9 +126,7 @@ func (d *driver) Apply(config *protocol.Config) (restart []string, failed error)
 	if put(keyFile, string(config.Credential), 0o400, "munge") {
 		restart = append(restart, munged)
 	}
-	if there, err := d.Files.Read(sbatchFile); err == nil && (there == "" || strings.HasPrefix(there, sbatchBegins)) {
-		put(sbatchFile, sbatchScript, 0o755, "") // one that an image brings stays
-	}
+	d.putCommands(func(name, content string) { put(name, content, 0o755, "") })
 	if config.Self.Role == protocol.Compute {
 		put(clientFile, Render(clusterOf(config)), 0o600, "")
 		return restart, errors.Join(failed, d.local.want(config))
@@ -146,6 +147,9 @@ func (d *driver) Apply(config *protocol.Config) (restart []string, failed error)
 	if put(confFile, Render(cluster), 0o644, "") || cgroup || gres {
 		restart = append(restart, slurmctld)
 	}
+	cluster.Local = nodesFile
+	put(nodesFile, RenderLocal(Local{Peers: config.Peers}), 0o644, "")
+	put(loginFile, Render(cluster), 0o644, "")
 	return restart, failed
 }
 
@@ -300,7 +304,7 @@ func (d *driver) Observe(ctx context.Context) (scheduler.View, error) {
 	if !d.Listening(Port) {
 		return scheduler.View{}, scheduler.ErrStarting
 	}
-	view, err := d.View(ctx)
+	view, err := d.view(ctx, &d.asked)
 	if err != nil {
 		return view, err
 	}

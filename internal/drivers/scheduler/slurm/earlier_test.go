@@ -24,8 +24,8 @@ func TestWhatHeadsOfOlderVersionsReportIsUnderstood(t *testing.T) {
 			{Name: "n3", State: protocol.NodeLost, Reason: "Not responding", Raw: "down"},
 		},
 		Waiting: protocol.Waiting{Total: 3, Jobs: []protocol.WaitingJob{
-			{ID: 7, Tasks: 1, User: "ada", Queues: []string{"main"}, Nodes: 2, CPUs: 2, NodeCPUs: 1, Reason: "Resources",
-				Grows: true}}},
+			{ID: 7, Tasks: 1, User: "ada", Queues: []string{"main"}, Request: protocol.Request{Nodes: 2, CPUs: 2, NodeCPUs: 1},
+				Reason: "Resources", Grows: true}}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

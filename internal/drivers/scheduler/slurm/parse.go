@@ -59,8 +59,17 @@ func parseNode(line string) (nodeLine, error) {
 	}
 	node := nodeLine{NodeState: protocol.NodeState{Name: name, Responding: true, Reason: cutAuthor(reason)}}
 	flags := strings.Split(state, "+")
-	if _, busy, found := strings.Cut(rest, " LastBusyTime="); found {
-		node.LastBusy, _, _ = strings.Cut(busy, " ")
+	node.LastBusy = word(rest, "LastBusyTime")
+	gpus, err := gpusIn(word(rest, "Gres"))
+	if err != nil {
+		return nodeLine{}, err
+	}
+	node.Size.GPUs = gpus
+	for key, into := range map[string]*int{"CPUTot": &node.Size.CPUs, "ThreadsPerCore": &node.Size.Threads,
+		"RealMemory": &node.Size.Memory, "TmpDisk": &node.Size.Tmp} {
+		if *into, err = number(word(rest, key)); err != nil {
+			return nodeLine{}, err
+		}
 	}
 	for i, flag := range flags {
 		// A mark may follow any word; the star means that the node does not answer.
@@ -78,6 +87,45 @@ func parseNode(line string) (nodeLine, error) {
 		}
 	}
 	return node, nil
+}
+
+// word is the value of a key in a line of scontrol; "" if it is not there or not set.
+func word(line, key string) string {
+	_, value, _ := strings.Cut(line, " "+key+"=")
+	if value, _, _ = strings.Cut(value, " "); value == "(null)" || value == "N/A" {
+		return ""
+	}
+	return value
+}
+
+// number is a count that may be missing, or "*" for any.
+func number(text string) (int, error) {
+	if text == "" || text == "*" {
+		return 0, nil
+	}
+	return count(text)
+}
+
+// gpusIn counts the GPUs in a list of generic resources: gres:gpu:a40:2,gpu:1(S:0-1), or gres/gpu=2 of newer versions.
+func gpusIn(list string) (int, error) {
+	all := 0
+	for _, entry := range strings.Split(list, ",") {
+		entry, _, _ = strings.Cut(entry, "(")
+		entry = strings.TrimPrefix(strings.TrimPrefix(entry, "gres:"), "gres/")
+		parts := strings.FieldsFunc(entry, func(r rune) bool { return r == ':' || r == '=' })
+		if len(parts) == 0 || parts[0] != "gpu" {
+			continue
+		}
+		n := 1
+		if last := parts[len(parts)-1]; len(parts) == 3 || len(parts) == 2 && last[0] >= '0' && last[0] <= '9' {
+			var err error
+			if n, err = number(last); err != nil {
+				return 0, err
+			}
+		}
+		all += n
+	}
+	return all, nil
 }
 
 // cutAuthor removes the " [user@time]" that Slurm puts behind a reason.

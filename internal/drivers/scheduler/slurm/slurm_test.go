@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,14 +66,16 @@ func TestNodeConfLeavesOutWhatIsUnknown(t *testing.T) {
 }
 
 func TestNodesOfARealSlurmAreRead(t *testing.T) {
+	size := protocol.Size{CPUs: 2, Threads: 1, Memory: 2000}
 	n1 := nodeLine{protocol.NodeState{Name: "n1", Raw: "mixed", Responding: true, Reason: "muster: drain",
-		LastBusy: "2026-11-21T05:48:41"}, true}
-	n2 := nodeLine{protocol.NodeState{Name: "n2", Raw: "mixed", Responding: true, LastBusy: "2026-11-21T05:49:13"}, false}
+		LastBusy: "2026-11-21T05:48:41", Size: size}, true}
+	n2 := nodeLine{protocol.NodeState{Name: "n2", Raw: "mixed", Responding: true, LastBusy: "2026-11-21T05:49:13",
+		Size: size}, false}
 	for file, want := range map[string][]nodeLine{
 		"nodes.txt": {n1, n2, {protocol.NodeState{Name: "n3", Raw: "allocated", Responding: true,
-			LastBusy: "2026-11-21T05:48:43"}, false}},
+			LastBusy: "2026-11-21T05:48:43", Size: size}, false}},
 		"down.txt": {n1, n2, {protocol.NodeState{Name: "n3", Raw: "down", Responding: true, Reason: "dead disk = bad State=IDLE",
-			LastBusy: "2026-11-21T05:49:14"}, false}},
+			LastBusy: "2026-11-21T05:49:14", Size: size}, false}},
 	} {
 		got, err := parseNodes(read(t, file))
 		if err != nil {
@@ -166,7 +169,8 @@ func FuzzParse(f *testing.F) {
 		f.Add(string(text))
 	}
 	f.Add("NodeName=n State=IDLE*+DRAIN Reason=x [root@now]")
-	f.Add("1|R|n[1-3,07]b[1],c|1|main|me|1K|2|1|OK|1|N/A|(null)|None")
+	f.Add(pending(1, "statecompact=R", "nodelist=n[1-3,07]b[1],c", "numnodes=1K"))
+	f.Add(fmt.Sprintf(request77, "NumNodes=2-3 TRES=cpu=8,node=1", "TresPerNode=gres:gpu:a40:1"))
 	f.Fuzz(func(t *testing.T, text string) {
 		nodes, _ := parseNodes(text)
 		for _, n := range nodes {
@@ -174,9 +178,12 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%+v", n)
 			}
 		}
-		_, waiting, _ := ParseJobs(text, time.Now())
-		if len(waiting.Jobs) > protocol.MostWaiting || len(waiting.Jobs) > waiting.Total {
-			t.Errorf("%d jobs of %d", len(waiting.Jobs), waiting.Total)
+		q, _ := parseJobs(text, time.Now())
+		if first, total := bounded(q.waiting); len(first) > protocol.MostWaiting || len(first) > total {
+			t.Errorf("%d jobs of %d", len(first), total)
+		}
+		if r, _, err := parseRequest(text); err == nil && min(r.Nodes, r.CPUs, r.CPUMemory, r.GPUs) < 0 {
+			t.Errorf("%+v", r)
 		}
 	})
 }
@@ -234,7 +241,9 @@ func (s *nodes) run(_ context.Context, argv ...string) ([]byte, error) {
 	case strings.HasPrefix(line, "scontrol show nodes"):
 		return []byte(strings.Join(s.lines, "\n")), nil
 	case strings.Contains(line, "squeue"):
-		return []byte("7|PD||7|cpu|alice|1|1|1|OK|1|N/A|(null)|Resources\n"), nil
+		return []byte(pending(7)), nil
+	case strings.HasPrefix(line, "scontrol show job"):
+		return fmt.Appendf(nil, request77, "NumNodes=1", ""), nil
 	}
 	s.log = append(s.log, strings.TrimPrefix(line, "scontrol "))
 	switch {

@@ -16,14 +16,6 @@ const (
 	submitPlugin = "/usr/lib/*/slurm*/job_submit_lua.so"
 )
 
-// sbatchFile is what users find as sbatch. In a job Slurm says by variables how much memory it has. A job that is submitted there
-// would have them too, beside those of its own, and of memory for each CPU and for the node its srun takes one only.
-const (
-	sbatchFile   = "/usr/local/bin/sbatch"
-	sbatchBegins = "#!/bin/sh\n# Written by muster; changes are overwritten.\n"
-	sbatchScript = sbatchBegins + "unset SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU SLURM_MEM_PER_NODE\nexec /usr/bin/sbatch \"$@\"\n"
-)
-
 // submitScript is job_submit.lua. slurmctld loads it again only after a change in a later second, so what changes is in a file
 // of its own. A user without an account has no name here, or is nobody: so are those who left before the head's last boot.
 const submitScript = `-- Written by muster; changes are overwritten.

@@ -30,6 +30,7 @@ type growth struct {
 	queues    []elastic.Queue
 	waiting   []protocol.WaitingJob
 	decisions map[string]elastic.Decision
+	learned   map[string]elastic.Learned
 }
 
 // look is when to decide again although nothing has changed; most is the longest pause.
@@ -42,50 +43,72 @@ func (c growth) look(most time.Duration) time.Duration {
 	return most
 }
 
-// targets are the decisions as the cluster's row keeps them; nil when they are there already.
-func (c growth) targets(now map[string]int) map[string]int {
-	if len(c.queues) == 0 {
-		return nil
-	}
+// targets are the decisions as the cluster's row keeps them.
+func (c growth) targets() map[string]int {
 	targets := map[string]int{}
 	for _, q := range c.queues {
 		targets[q.Name] = c.decisions[q.Name].Target
-	}
-	if maps.Equal(targets, now) {
-		return nil
 	}
 	return targets
 }
 
 // growthOf decides for a cluster's elastic queues as they stand. Without a head that tells, nothing is decided.
-func growthOf(c cluster.Cluster, nodes []node.Node, now time.Time, cpus map[string]int) growth {
+func growthOf(c cluster.Cluster, nodes []node.Node, now time.Time, guess map[string]protocol.Size) growth {
 	var found growth
 	i := slices.IndexFunc(nodes, func(n node.Node) bool { return n.Role == protocol.Head })
 	if i < 0 || nodes[i].Phase != core.Ready || now.Sub(nodes[i].Seen.At) > headSilence || c.Desired != core.Present {
 		return found
 	}
 	found.waiting = nodes[i].Seen.Waiting.Jobs
+	found.learned = map[string]elastic.Learned{}
 	for _, q := range c.Spec.Queues {
 		if q.Elastic() {
-			found.queues = append(found.queues, queueOf(c, q, nodes, now, cpus))
+			learned := learn(c.Learned[q.Name], q, nodes, guess[q.Name])
+			found.queues = append(found.queues, queueOf(c, q, nodes, now, learned))
+			found.learned[q.Name] = learned
 		}
 	}
-	shares := elastic.Share(found.queues, found.waiting)
-	found.decisions = map[string]elastic.Decision{}
-	for _, q := range found.queues {
-		found.decisions[q.Name] = elastic.Decide(q, shares[q.Name])
+	found.decisions = elastic.Decide(found.queues, found.waiting, now)
+	for name, d := range found.decisions {
+		learned := found.learned[name]
+		learned.Doubts = d.Doubts
+		found.learned[name] = learned
 	}
 	return found
 }
 
-func queueOf(c cluster.Cluster, q spec.Queue, nodes []node.Node, now time.Time, cpus map[string]int) elastic.Queue {
+// learn adds to what is known of a queue what its nodes show.
+func learn(before elastic.Learned, q spec.Queue, nodes []node.Node, guess protocol.Size) elastic.Learned {
+	learned := before
+	if !slices.Equal(before.Classes, q.Classes()) {
+		learned = elastic.Learned{Classes: q.Classes()}
+	}
+	seen := false
+	for _, n := range nodes {
+		if n.Queue != q.Name || n.Role == protocol.Head || n.Seen.Scheduler == nil || n.Seen.Scheduler.Size.CPUs == 0 {
+			continue
+		}
+		if !seen {
+			learned.Size = n.Seen.Scheduler.Size
+		}
+		seen = true
+		learned.Size = learned.Size.Least(n.Seen.Scheduler.Size)
+	}
+	if !seen && !learned.Seen && guess.CPUs > 0 {
+		learned.Size = guess
+	}
+	learned.Seen = learned.Seen || seen
+	return learned
+}
+
+func queueOf(c cluster.Cluster, q spec.Queue, nodes []node.Node, now time.Time, learned elastic.Learned) elastic.Queue {
 	queue := elastic.Queue{Name: q.Name, Min: *q.Min, Max: *q.Max, IdleAfter: spec.Duration(q.IdleAfter), Target: c.Wants(q),
-		CPUs: cpus[q.Name]}
+		Size: learned.Size, Doubts: learned.Doubts}
 	for _, n := range nodes {
 		if n.Queue != q.Name || n.Role == protocol.Head || n.Desired != core.Present {
 			continue
 		}
-		node := elastic.Node{Busy: n.Seen.Scheduler.Working()}
+		node := elastic.Node{Busy: n.Seen.Scheduler.Working(), Shut: n.Seen.Scheduler.Closed()}
 		if n.Phase == core.Ready && !n.Seen.IdleAt.IsZero() {
 			node.Idle = max(now.Sub(n.Seen.IdleAt), time.Millisecond)
 		}
@@ -100,13 +123,12 @@ func (w Handlers) resize(ctx context.Context, c clusterView) (found growth, o co
 	if !slices.ContainsFunc(c.Spec.Queues, spec.Queue.Elastic) {
 		return found, o, false
 	}
-	cpus, err := w.cpusOf(ctx, c)
+	guess, err := w.guess(ctx, c)
 	if err != nil {
 		return found, core.Retry(err), true
 	}
-	found = growthOf(c.Cluster, c.nodes, c.now, cpus)
-	targets := found.targets(c.Targets)
-	if targets == nil {
+	found = growthOf(c.Cluster, c.nodes, c.now, guess)
+	if len(found.queues) == 0 || found.stands(c.Cluster) {
 		return found, o, false
 	}
 	return found, core.WaitFor(time.Millisecond, "%s", c.Reason).With(func(ctx context.Context, tx *core.Tx) error {
@@ -119,16 +141,21 @@ func (w Handlers) resize(ctx context.Context, c clusterView) (found growth, o co
 			return err
 		}
 		// A job may have begun since, or the file may have changed: then the next look decides anew.
-		now := growthOf(fresh, members, c.now, cpus)
-		if fresh.Generation != c.Generation || !maps.Equal(now.targets(nil), targets) {
+		now := growthOf(fresh, members, c.now, guess)
+		if fresh.Generation != c.Generation || !maps.Equal(now.targets(), found.targets()) {
 			return nil
 		}
-		return now.carryOut(ctx, tx, fresh, members, targets)
+		return now.carryOut(ctx, tx, fresh, members)
 	}), true
 }
 
+// stands says that the cluster's row has it all already.
+func (c growth) stands(now cluster.Cluster) bool {
+	return maps.Equal(c.targets(), now.Targets) && maps.EqualFunc(c.learned, now.Learned, elastic.Learned.Same)
+}
+
 // carryOut writes the targets, lets nodes go that are too many, and tells why. Missing nodes come by refill.
-func (f growth) carryOut(ctx context.Context, tx *core.Tx, c cluster.Cluster, members []node.Node, targets map[string]int) error {
+func (f growth) carryOut(ctx context.Context, tx *core.Tx, c cluster.Cluster, members []node.Node) error {
 	event := func(kind, format string, args ...any) {
 		tx.Log(core.Event{Type: kind, Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: fmt.Sprintf(format, args...)})
 	}
@@ -136,7 +163,7 @@ func (f growth) carryOut(ctx context.Context, tx *core.Tx, c cluster.Cluster, me
 	for _, q := range c.Spec.Queues {
 		before[q.Name] = c.Wants(q)
 	}
-	c.Targets = targets
+	c.Targets = f.targets()
 	surplus := admission.Surplus(c, members)
 	for _, q := range f.queues {
 		d := f.decisions[q.Name]
@@ -147,6 +174,12 @@ func (f growth) carryOut(ctx context.Context, tx *core.Tx, c cluster.Cluster, me
 		case d.Target < before[q.Name]:
 			event("queue.shrinks", "queue %s shrinks from %d to %s%s", q.Name, before[q.Name], words.Count(d.Target, "node"),
 				idlers(q, surplus))
+		}
+		for _, job := range f.waiting {
+			if d.Doubts[job.ID].Vain && !c.Learned[q.Name].Doubts[job.ID].Vain {
+				event("queue.alarm", "job %d did not start while as many nodes of queue %s as it needs were idle: the scheduler "+
+					"says %s; the queue does not grow for it until it or the queue is changed", job.ID, q.Name, job.Reason)
+			}
 		}
 	}
 	for _, n := range surplus {
@@ -159,7 +192,7 @@ func (f growth) carryOut(ctx context.Context, tx *core.Tx, c cluster.Cluster, me
 			return err
 		}
 	}
-	return cluster.SetTargets(ctx, tx, c.ID, targets)
+	return cluster.SetTargets(ctx, tx, c.ID, c.Targets, f.learned)
 }
 
 // waits names the jobs that wait: "job 3 waits", "jobs 3, 4, 5, and 2 more wait".
@@ -199,24 +232,30 @@ func shortest(d time.Duration) string {
 	return text
 }
 
-// cpusOf is how many CPUs the smallest node of each elastic queue has, by what its agent says, or its machine while none has
-// come; of a queue without nodes that jobs wait for, the smallest machine of its classes. All machines are read for that alone.
-func (w Handlers) cpusOf(ctx context.Context, c clusterView) (map[string]int, error) {
-	cpus := map[string]int{}
-	note := func(queue string, n int) {
-		if n > 0 && (cpus[queue] == 0 || n < cpus[queue]) {
-			cpus[queue] = n
+// guess is what a node of each elastic queue should have of which the scheduler has not seen one yet: the smallest node, by
+// what its agent says, or its machine while none has come; of a queue without nodes that jobs wait for, the smallest machine of
+// its classes. All machines are read for that alone. A node may give its jobs less, never more.
+func (w Handlers) guess(ctx context.Context, c clusterView) (map[string]protocol.Size, error) {
+	sizes := map[string]protocol.Size{}
+	note := func(queue string, cpus, memory int) {
+		size := protocol.Size{CPUs: cpus, Memory: memory, GPUs: protocol.MostGPUs}
+		if before, found := sizes[queue]; found {
+			size = size.Least(before)
+		}
+		if cpus > 0 {
+			sizes[queue] = size
 		}
 	}
 	for _, n := range c.nodes {
-		note(n.Queue, n.Seen.Facts.CPUs)
+		note(n.Queue, n.Seen.Facts.CPUs, n.Seen.Facts.MemoryMiB)
 	}
-	if slices.ContainsFunc(c.nodes, func(n node.Node) bool { return cpus[n.Queue] == 0 && n.MachineID != "" }) {
+	unknown := func(queue string) bool { return sizes[queue].CPUs == 0 && !c.Learned[queue].Seen }
+	if slices.ContainsFunc(c.nodes, func(n node.Node) bool { return unknown(n.Queue) && n.MachineID != "" }) {
 		err := w.DB.View(ctx, func(tx *core.Tx) error {
 			under, err := machine.Under(ctx, tx, c.ID)
 			for _, n := range c.nodes {
 				if n.Seen.Facts.CPUs == 0 {
-					note(n.Queue, under[n.MachineID].Facts.CPUs)
+					note(n.Queue, under[n.MachineID].Facts.CPUs, under[n.MachineID].Facts.MemoryMiB)
 				}
 			}
 			return err
@@ -225,23 +264,23 @@ func (w Handlers) cpusOf(ctx context.Context, c clusterView) (map[string]int, er
 			return nil, err
 		}
 	}
-	var unknown []spec.Queue
+	var without []spec.Queue
 	for _, q := range c.Spec.Queues {
-		if q.Elastic() && cpus[q.Name] == 0 && anyFor(c.nodes, q.Name) {
-			unknown = append(unknown, q)
+		if q.Elastic() && unknown(q.Name) && anyFor(c.nodes, q.Name) {
+			without = append(without, q)
 		}
 	}
-	if len(unknown) == 0 {
-		return cpus, nil
+	if len(without) == 0 {
+		return sizes, nil
 	}
-	return cpus, w.DB.View(ctx, func(tx *core.Tx) error {
+	return sizes, w.DB.View(ctx, func(tx *core.Tx) error {
 		machines, err := machine.List(ctx, tx)
-		for _, q := range unknown {
+		for _, q := range without {
 			for _, name := range q.Classes() {
 				class, _ := w.Admission.Catalogue.Find(name)
 				for _, m := range machines {
 					if class.Has(m.Machine) {
-						note(q.Name, m.Facts.CPUs)
+						note(q.Name, m.Facts.CPUs, m.Facts.MemoryMiB)
 					}
 				}
 			}

@@ -21,7 +21,7 @@ func TestAQueueWhoseNodesBootIsMeasuredByTheirMachines(t *testing.T) {
 		kindstest.AddMachines(t, s, 30)
 		kindstest.AddCluster(t, s, "c1", "alpha")
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-			return errors.Join(machine.SaveFacts(ctx, tx, "m7", 1, inventory.Facts{CPUs: 16}),
+			return errors.Join(machine.SaveFacts(ctx, tx, "m7", 1, inventory.Facts{CPUs: 16, MemoryMiB: 4096}),
 				kindstest.AddNode(ctx, tx, "n1", "c1", "n1", 2, "m7"))
 		})
 		var c cluster.Cluster
@@ -33,9 +33,9 @@ func TestAQueueWhoseNodesBootIsMeasuredByTheirMachines(t *testing.T) {
 			return err
 		})
 		since := kindstest.Costs(t, s)
-		cpus, err := clusterlife.CPUsOf(t.Context(), s, c, nodes)
-		if cost := since(); err != nil || cpus["main"] != 16 || cost.Rows != 1 {
-			t.Errorf("%v, %v: %d rows were read", cpus, err, cost.Rows)
+		guess, err := clusterlife.Guess(t.Context(), s, c, nodes)
+		if cost := since(); err != nil || guess["main"].CPUs != 16 || guess["main"].Memory != 4096 || cost.Rows != 1 {
+			t.Errorf("%v, %v: %d rows were read", guess, err, cost.Rows)
 		}
 	})
 }

@@ -7,9 +7,10 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
 )
 
-// CPUsOf is cpusOf of a cluster with these nodes.
-func CPUsOf(ctx context.Context, db *core.Store, c cluster.Cluster, nodes []node.Node) (map[string]int, error) {
-	return Handlers{life.Deps{DB: db}}.cpusOf(ctx, clusterView{Cluster: c, nodes: nodes})
+// Guess is guess of a cluster with these nodes.
+func Guess(ctx context.Context, db *core.Store, c cluster.Cluster, nodes []node.Node) (map[string]protocol.Size, error) {
+	return Handlers{life.Deps{DB: db}}.guess(ctx, clusterView{Cluster: c, nodes: nodes})
 }
