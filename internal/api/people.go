@@ -233,6 +233,9 @@ func (a *API) setMember(ctx context.Context, in *apiv1.SetMemberInput) (*output[
 		}
 		return err
 	})
+	if err == nil {
+		out.Body.NotYet, err = a.notYet(ctx, in.Project, in.Person)
+	}
 	return out, err
 }
 

@@ -87,6 +87,7 @@ func (a *API) clusterView(ctx context.Context, tx *core.Tx, c cluster.Cluster) (
 			Since:     n.PhaseAt,
 			Seen:      n.Seen.At,
 			Checks:    n.Seen.Checks,
+			Undone:    n.Seen.Undone,
 			Facts:     n.Seen.Facts,
 			Scheduler: n.Seen.Scheduler,
 			Slurm:     slurmAlias(n.Seen.Scheduler),

@@ -22,6 +22,7 @@ type Node struct {
 	Since   time.Time          `json:"since"`
 	Seen    time.Time          `json:"seen,omitzero" doc:"last report of its agent"`
 	Checks  []protocol.Check   `json:"checks,omitempty"`
+	Undone  []protocol.Undone  `json:"undone,omitempty" doc:"of a head: what it could not do for users yet, and tries again"`
 	Facts   protocol.NodeFacts `json:"facts" doc:"what the node reports about itself"`
 	// Scheduler and Slurm say the same; only the first has words that mean the same of every scheduler.
 	Scheduler *protocol.NodeState `json:"scheduler,omitempty" doc:"what the cluster's scheduler says of it"`

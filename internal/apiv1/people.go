@@ -37,6 +37,7 @@ type Member struct {
 
 	InvitedBy string    `json:"invited_by,omitempty" doc:"who has offered the role; absent: the person has it"`
 	Since     time.Time `json:"since"`
+	NotYet    []string  `json:"not_yet,omitempty" doc:"when it is set: clusters that do not know it yet, and why; they try again"`
 }
 
 // PersonRef is a person in a path.

@@ -191,6 +191,9 @@ func seen(at time.Time) string {
 // nodeReason is why the node is in its phase, with the checks that it fails.
 func nodeReason(n apiv1.Node) string {
 	text := n.Reason
+	for _, u := range n.Undone {
+		text = strings.TrimPrefix(text+"; for "+u.User+" not done, and tried again: "+u.Text, "; ")
+	}
 	for _, check := range n.Checks {
 		if !check.OK {
 			if text != "" {

@@ -85,9 +85,17 @@ ecdsa, both also on security keys (sk-…), and RSA of 3072 bits and more.`,
 		if err != nil {
 			return err
 		}
+		a.sayNotYet(key.NotYet)
 		return output.print(a.out, raw, func() { a.out.line("%s", key.Fingerprint) })
 	})
 	return c
+}
+
+// sayNotYet tells of clusters that could not do yet what was asked.
+func (a *app) sayNotYet(texts []string) {
+	for _, text := range texts {
+		a.say("not yet on cluster %s; it is tried again every 30 s", text)
+	}
 }
 
 // signName has ssh-keygen sign the caller's name with the private half of a key, which lies beside the public one or is in an

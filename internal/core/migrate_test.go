@@ -171,6 +171,10 @@ var writtenThen = []struct {
 		n, err := node.Get(ctx, tx, "k1")
 		return fmt.Sprint(n.Seen.Waiting.Total, " ", n.Seen.Waiting.Jobs[0].User, " ", n.Seen.Waiting.Jobs[0].Grows), err
 	}, "1 ada true"},
+	{"00067_undone", "what a head could not do", func(ctx context.Context, tx *core.Tx) (any, error) {
+		n, err := node.Get(ctx, tx, "k1")
+		return fmt.Sprint(n.Seen.Undone), err
+	}, "[{ada home and keys: no space left on device}]"},
 	{"00066_learned", "what is known of a queue", func(ctx context.Context, tx *core.Tx) (any, error) {
 		c, err := cluster.Get(ctx, tx, "c1")
 		return fmt.Sprint(c.Learned["batch"].Size.Memory, " ", c.Learned["batch"].Doubts[7].Vain), err

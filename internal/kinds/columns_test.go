@@ -39,7 +39,7 @@ func columns() map[string]any {
 		"network.description": inventory.Network{},
 		"node.vm":             seen.VM,
 		"observed.checks":     seen.Seen.Checks, "observed.facts": seen.Seen.Facts, "observed.slurm": seen.Seen.Scheduler,
-		"observed.test": seen.Seen.Test, "observed.waiting": seen.Seen.Waiting,
+		"observed.test": seen.Seen.Test, "observed.undone": seen.Seen.Undone, "observed.waiting": seen.Seen.Waiting,
 		"snapshot.spec": snapshot.Snapshot{}.Spec,
 	}
 }

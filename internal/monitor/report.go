@@ -3,6 +3,7 @@ package monitor
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -75,6 +76,7 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 			report.Scheduler = m.earlier(c, report)
 		}
 		if n.Role == protocol.Head {
+			tellUndone(tx, c, n, report.Undone)
 			if err := recordTasks(ctx, tx, n.Cluster, report.Tasks); err != nil {
 				return err
 			}
@@ -144,4 +146,22 @@ func (m *Monitor) recordScheduler(ctx context.Context, tx *core.Tx, cluster stri
 
 func same(a, b *protocol.NodeState) bool {
 	return a == b || a != nil && b != nil && *a == *b
+}
+
+// tellUndone has an event for what a head could not do for a user, and for what it could do after all.
+func tellUndone(tx *core.Tx, c cluster.Cluster, n node.Node, now []protocol.Undone) {
+	event := func(format string, args ...any) {
+		tx.Log(core.Event{Type: "node.undone", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: n.Name,
+			Text: fmt.Sprintf(format, args...)})
+	}
+	for _, u := range now {
+		if !slices.Contains(n.Seen.Undone, u) {
+			event("for %s not done, and tried again: %s", u.User, u.Text)
+		}
+	}
+	for _, u := range n.Seen.Undone {
+		if !slices.ContainsFunc(now, func(left protocol.Undone) bool { return left.User == u.User }) {
+			event("for %s done after all", u.User)
+		}
+	}
 }

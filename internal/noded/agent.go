@@ -181,6 +181,7 @@ type node struct {
 	head      *headDuty // nil unless this is a head, and its scheduler tells of jobs
 	duty      *taskDuty // nil unless this is a head
 
+	homes      *homeKeeper // nil unless this is a head
 	leavers    *leavers
 	served     bool // the daemons have been started
 	pausing    pausing
@@ -313,6 +314,13 @@ func (n *node) start(ctx context.Context, config *protocol.Config) error {
 	n.tester = newTester(n.deps.beside, n.reporter, n.console)
 	if config.Self.Role == protocol.Head {
 		n.duty = n.newTaskDuty(config.Self.Name)
+		n.homes = newHomeKeeper(n.system, func(undone []protocol.Undone) {
+			for _, u := range undone {
+				n.console.printf("for %s not done, and tried again: %s", u.User, u.Text)
+			}
+			n.reporter.setUndone(undone)
+		})
+		n.tasks.Go(func() { n.homes.follow(ctx) })
 	}
 	if control, ok := n.driver.(scheduler.Control); ok && config.Self.Role == protocol.Head {
 		n.head = newHeadDuty(control, n.scheduler.Caps.Controller, n.reporter, n.console, n.newestPeers)

@@ -264,9 +264,7 @@ func (n *node) apply(ctx context.Context, config *protocol.Config) error {
 		if err := n.export(ctx, config); err != nil {
 			failed = errors.Join(failed, err)
 		}
-		if err := n.system.homes(config.Users, config.ClusterID); err != nil {
-			n.console.printf("%v", err)
-		}
+		n.homes.want(config.Users, config.ClusterID)
 	}
 	if failed != nil {
 		return fmt.Errorf("configuration %d: %w", config.Revision, failed)

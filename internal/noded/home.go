@@ -25,9 +25,8 @@ type homes struct {
 
 // ensure makes the user's home at first sight and brings the keys up to date.
 func (h homes) ensure(u protocol.User) error {
-	err := h.ensureInside(u)
-	if err != nil {
-		return fmt.Errorf("home of %s: %w", u.Name, err)
+	if err := h.ensureInside(u); err != nil {
+		return fmt.Errorf("home and keys: %w", err)
 	}
 	return nil
 }

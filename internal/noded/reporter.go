@@ -125,6 +125,14 @@ func (r *reporter) setScheduler(s *protocol.Scheduler) {
 	})
 }
 
+// setUndone records what could not be done for users.
+func (r *reporter) setUndone(undone []protocol.Undone) {
+	r.edit(func(p *protocol.Report) worth {
+		p.Undone = undone
+		return atOnce
+	})
+}
+
 // setTask records how far a task is; nil: it is over.
 func (r *reporter) setTask(id string, state *protocol.TaskState) {
 	r.edit(func(p *protocol.Report) worth {

@@ -142,18 +142,23 @@ func (s system) fresh(users []protocol.User) ([]string, error) {
 	return fresh, nil
 }
 
-// homes makes the home directories; only the head's agent calls it. One user's trouble is not the others'.
-func (s system) homes(users []protocol.User, cluster string) error {
-	var failed error
+// homes makes the home directories, and says for whom it could not; only the head's agent calls it. One user's trouble is not the
+// others'.
+func (s system) homes(users []protocol.User, cluster string) (undone []protocol.Undone) {
 	passwd, err := s.disk.read("/etc/passwd")
-	if err != nil {
-		return err
-	}
 	_, ours := accounts(passwd)
 	for _, u := range users {
-		if uid, ok := ours[u.Name]; ok && uid == u.UID {
-			failed = errors.Join(failed, homes{s.disk, cluster}.ensure(u))
+		switch uid, ok := ours[u.Name]; {
+		case err != nil:
+			undone = append(undone, protocol.Undone{User: u.Name, Text: err.Error()})
+		case !ok || uid != u.UID:
+			undone = append(undone, protocol.Undone{User: u.Name,
+				Text: "no account: the image uses the name or number, or it is not for users"})
+		default:
+			if err := (homes{s.disk, cluster}).ensure(u); err != nil {
+				undone = append(undone, protocol.Undone{User: u.Name, Text: err.Error()})
+			}
 		}
 	}
-	return failed
+	return undone
 }

@@ -71,6 +71,7 @@ type Observed struct {
 	Scheduler *protocol.NodeState  // as the head tells of it; nil while the scheduler does not know the node
 	IdleAt    time.Time            // since when it is without a job; zero while it has one, or the scheduler does not know it
 	Waiting   protocol.Waiting     // of a head: the jobs that wait
+	Undone    []protocol.Undone    // of a head: what it could not do for users
 }
 
 // Healthy says that this boot has reported and passed every check, those named aside.
@@ -101,7 +102,7 @@ const columns = `n.id, n.cluster_id, n.name, s.slot, n.role, n.queue, n.class, C
 	n.phase, n.reason, n.phase_at, n.attempts, n.fence,
 	COALESCE(o.boot, 0), COALESCE(o.seen_at, 0), COALESCE(o.well_at, 0), COALESCE(o.well_since, 0), COALESCE(o.revision, 0),
 	COALESCE(o.checks, ''), COALESCE(o.facts, '{}'), COALESCE(o.test, ''), COALESCE(o.slurm, ''),
-	COALESCE(o.idle_at, 0), COALESCE(o.waiting, '')`
+	COALESCE(o.idle_at, 0), COALESCE(o.waiting, ''), COALESCE(o.undone, '[]')`
 
 const tables = ` FROM node n
 	JOIN seat s ON s.cluster_id = n.cluster_id AND s.name = n.name
@@ -112,14 +113,14 @@ func scan(r core.Scanner) (Node, error) {
 	var n Node
 	var err error
 	var at, drain, created, seen, well, since, idle int64
-	var checks, facts, test, scheduler, waiting, vm string
+	var checks, facts, test, scheduler, waiting, undone, vm string
 	fields := []any{&n.ID, &n.Cluster, &n.Name, &n.Slot, &n.Role, &n.Queue, &n.Class, &n.MachineID, &n.Machine, &n.Whole,
 		&n.Desired,
 		&n.HostID, &vm, &n.Leaf, &n.LeafNumber, &n.Boot, &n.JoinedBoot, &n.JoinedKey, &n.Image, &n.Disk, &n.Sleeps, &n.Renew,
 		&n.Test, &n.Held, &n.News, &drain, &created}
 	fields = append(fields, n.Fields(&at)...)
 	if err := r.Scan(append(fields, &n.Seen.Boot, &seen, &well, &since, &n.Seen.Revision, &checks, &facts, &test, &scheduler,
-		&idle, &waiting)...); err != nil {
+		&idle, &waiting, &undone)...); err != nil {
 		return n, err
 	}
 	n.PhaseAt, n.DrainUntil, n.CreatedAt, n.Seen.At = core.Instant(at), core.Instant(drain), core.Instant(created),
@@ -127,6 +128,9 @@ func scan(r core.Scanner) (Node, error) {
 	n.Seen.WellAt, n.Seen.WellSince, n.Seen.IdleAt = core.Instant(well), core.Instant(since), core.Instant(idle)
 	if err := json.Unmarshal([]byte(facts), &n.Seen.Facts); err != nil {
 		return n, fmt.Errorf("facts of node %s: %w", n.ID, err)
+	}
+	if err := json.Unmarshal([]byte(undone), &n.Seen.Undone); err != nil {
+		return n, fmt.Errorf("what node %s could not do: %w", n.ID, err)
 	}
 	if vm != "" {
 		if err := json.Unmarshal([]byte(vm), &n.VM); err != nil {

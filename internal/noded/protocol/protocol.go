@@ -237,7 +237,15 @@ type Report struct {
 	Scheduler *Scheduler `json:"scheduler,omitempty"`
 	// Tasks are those of the Config, as far as the head has taken them up.
 	Tasks []TaskState `json:"tasks,omitempty" most:"64"`
+	// Undone is what of the Config one user alone suffers from that it is not so. It is tried again.
+	Undone []Undone `json:"undone,omitempty" most:"64" bytes:"16384"`
 	Earlier
+}
+
+// Undone is what a head could not do for a user.
+type Undone struct {
+	User string `json:"user"`
+	Text string `json:"text" doc:"what, and why"`
 }
 
 // NodeFacts are what a node finds itself to be. They are measured from inside: what is promised must be there.

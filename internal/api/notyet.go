@@ -1,0 +1,50 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"muster/internal/core"
+	"muster/internal/kinds/node"
+	"muster/internal/kit/clock"
+)
+
+// A request that changes what clusters know of a person waits for their heads for so long, and looks so often. Heads hear of it
+// at once, and do it within a second.
+const (
+	headsWithin = 3 * time.Second
+	headsLooks  = 200 * time.Millisecond
+)
+
+// notYet waits until the heads of a person's clusters, in one project if it is named, have tried to do what was asked, and says
+// what they could not do, or that they have not tried yet. It is asked after the change.
+func (a *API) notYet(ctx context.Context, project, person string) (texts []string, err error) {
+	for end := time.Now().Add(headsWithin); ; {
+		var behind []node.Behind
+		err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
+			behind, err = node.BehindFor(ctx, tx, project, person)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		tries := false
+		for _, b := range behind {
+			tries = tries || b.Tries
+		}
+		if !tries || time.Now().After(end) {
+			for _, b := range behind {
+				for _, u := range b.Undone {
+					texts = append(texts, b.Cluster+": "+u.Text)
+				}
+				if b.Tries {
+					texts = append(texts, b.Cluster+": its head has not taken it up yet")
+				}
+			}
+			return texts, nil
+		}
+		if err := clock.Sleep(ctx, headsLooks); err != nil {
+			return nil, err
+		}
+	}
+}
