@@ -249,7 +249,7 @@ func TestSlurmSaysTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seed := uint64(1) // the same jobs each time; MUSTER_SEED has others
+	seed := uint64(5) // the same jobs each time; MUSTER_SEED has others
 	if text := os.Getenv("MUSTER_SEED"); text != "" {
 		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
 			t.Fatal(err)
