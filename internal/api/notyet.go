@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"muster/internal/core"
@@ -28,11 +29,7 @@ func (a *API) notYet(ctx context.Context, project, person string) (texts []strin
 		if err != nil {
 			return nil, err
 		}
-		tries := false
-		for _, b := range behind {
-			tries = tries || b.Tries
-		}
-		if !tries || time.Now().After(end) {
+		if time.Now().After(end) || !slices.ContainsFunc(behind, func(b node.Behind) bool { return b.Tries }) {
 			for _, b := range behind {
 				for _, u := range b.Undone {
 					texts = append(texts, b.Cluster+": "+u.Text)

@@ -190,22 +190,19 @@ func seen(at time.Time) string {
 
 // nodeReason is why the node is in its phase, with the checks that it fails.
 func nodeReason(n apiv1.Node) string {
-	text := n.Reason
+	var parts []string
+	if n.Reason != "" {
+		parts = append(parts, n.Reason)
+	}
 	for _, u := range n.Undone {
-		text = strings.TrimPrefix(text+"; for "+u.User+" not done, and tried again: "+u.Text, "; ")
+		parts = append(parts, "for "+u.User+" not done, and tried again: "+u.Text)
 	}
 	for _, check := range n.Checks {
 		if !check.OK {
-			if text != "" {
-				text += "; "
-			}
-			text += check.Name + " fails"
-			if check.Text != "" {
-				text += ": " + check.Text
-			}
+			parts = append(parts, strings.TrimSuffix(check.Name+" fails: "+check.Text, ": "))
 		}
 	}
-	return text
+	return strings.Join(parts, "; ")
 }
 
 // schedulerWords is what the cluster's scheduler says of a node, in its own word.

@@ -22,7 +22,7 @@ type homeKeeper struct {
 	users   []protocol.User
 	cluster string
 	undone  []protocol.Undone
-	due     chan struct{} // holds a token when something is to be tried again
+	due     chan struct{} // holds a token when they have just been tried
 }
 
 func newHomeKeeper(system system, tell func([]protocol.Undone)) *homeKeeper {
@@ -35,11 +35,9 @@ func (k *homeKeeper) want(users []protocol.User, cluster string) {
 	defer k.mu.Unlock()
 	k.users, k.cluster = users, cluster
 	k.once()
-	if len(k.undone) > 0 {
-		select {
-		case k.due <- struct{}{}:
-		default:
-		}
+	select {
+	case k.due <- struct{}{}:
+	default:
 	}
 }
 
@@ -54,21 +52,20 @@ func (k *homeKeeper) once() {
 // follow tries again until ctx ends.
 func (k *homeKeeper) follow(ctx context.Context) {
 	for {
+		k.mu.Lock()
+		var later <-chan time.Time
+		if len(k.undone) > 0 {
+			later = time.After(k.again)
+		}
+		k.mu.Unlock()
 		select {
 		case <-k.due:
-		case <-ctx.Done():
-			return
-		}
-		for left := true; left; {
-			select {
-			case <-time.After(k.again):
-			case <-ctx.Done():
-				return
-			}
+		case <-later:
 			k.mu.Lock()
 			k.once()
-			left = len(k.undone) > 0
 			k.mu.Unlock()
+		case <-ctx.Done():
+			return
 		}
 	}
 }

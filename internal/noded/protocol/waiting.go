@@ -51,7 +51,8 @@ type Request struct {
 	GPUMemory int `json:"gpu_memory,omitempty"` // for each GPU that it gets
 }
 
-// Size is what the jobs of a node may use together. What is 0 is not known, but for GPUs. Memory and /tmp are in MiB.
+// Size is what the jobs of a node may use together. What is 0 is not known, but for GPUs; without CPUs nothing is. Memory and
+// /tmp are in MiB.
 type Size struct {
 	CPUs    int `json:"cpus,omitempty"`
 	Threads int `json:"threads,omitempty" doc:"CPUs of one core, which no two jobs share"`
@@ -60,9 +61,15 @@ type Size struct {
 	GPUs    int `json:"gpus,omitempty"`
 }
 
-// Least is what either has: the smaller of what both know.
+// Least is what either has: the smaller of what both know. The zero value knows nothing.
 func (s Size) Least(of Size) Size {
-	return Size{CPUs: known(s.CPUs, of.CPUs), Threads: max(s.Threads, of.Threads), Memory: known(s.Memory, of.Memory),
+	switch {
+	case s.CPUs == 0:
+		return of
+	case of.CPUs == 0:
+		return s
+	}
+	return Size{CPUs: min(s.CPUs, of.CPUs), Threads: max(s.Threads, of.Threads), Memory: known(s.Memory, of.Memory),
 		Tmp: known(s.Tmp, of.Tmp), GPUs: min(s.GPUs, of.GPUs)}
 }
 

@@ -83,21 +83,18 @@ func learn(before elastic.Learned, q spec.Queue, nodes []node.Node, guess protoc
 	if !slices.Equal(before.Classes, q.Classes()) {
 		learned = elastic.Learned{Classes: q.Classes()}
 	}
-	seen := false
+	var shown protocol.Size
 	for _, n := range nodes {
-		if n.Queue != q.Name || n.Role == protocol.Head || n.Seen.Scheduler == nil || n.Seen.Scheduler.Size.CPUs == 0 {
-			continue
+		if n.Queue == q.Name && n.Seen.Scheduler != nil {
+			shown = shown.Least(n.Seen.Scheduler.Size)
 		}
-		if !seen {
-			learned.Size = n.Seen.Scheduler.Size
-		}
-		seen = true
-		learned.Size = learned.Size.Least(n.Seen.Scheduler.Size)
 	}
-	if !seen && !learned.Seen && guess.CPUs > 0 {
+	switch {
+	case shown.CPUs > 0:
+		learned.Size, learned.Seen = shown, true
+	case !learned.Seen && guess.CPUs > 0:
 		learned.Size = guess
 	}
-	learned.Seen = learned.Seen || seen
 	return learned
 }
 
@@ -238,13 +235,7 @@ func shortest(d time.Duration) string {
 func (w Handlers) guess(ctx context.Context, c clusterView) (map[string]protocol.Size, error) {
 	sizes := map[string]protocol.Size{}
 	note := func(queue string, cpus, memory int) {
-		size := protocol.Size{CPUs: cpus, Memory: memory, GPUs: protocol.MostGPUs}
-		if before, found := sizes[queue]; found {
-			size = size.Least(before)
-		}
-		if cpus > 0 {
-			sizes[queue] = size
-		}
+		sizes[queue] = sizes[queue].Least(protocol.Size{CPUs: cpus, Memory: memory, GPUs: protocol.MostGPUs})
 	}
 	for _, n := range c.nodes {
 		note(n.Queue, n.Seen.Facts.CPUs, n.Seen.Facts.MemoryMiB)
