@@ -68,7 +68,7 @@ test: ## the gate of every change: lint, and all tests but those that take long,
 	@$(MAKE) --no-print-directory -j2 image lint
 	$(call tests,,-short -timeout 10m)
 
-test-all: IMAGES += $(if $(filter x86_64,$(shell uname -m)),debian12-hypervisor)
+test-all: IMAGES += debian13-hpc $(if $(filter x86_64,$(shell uname -m)),debian12-hypervisor)
 test-all: ## every test, with the race detector, on both databases, with emulated machines: more than an hour (root)
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory build

@@ -6,5 +6,5 @@ import "embed"
 
 // Recipes has one folder for each shipped image; its recipe.yaml says the rest.
 //
-//go:embed all:debian12-hpc all:debian12-hypervisor all:inspector
+//go:embed all:debian13-hpc all:debian12-hpc all:debian12-hypervisor all:inspector
 var Recipes embed.FS

@@ -82,7 +82,7 @@ func loadRecipe(ref string) (*environment.Recipe, error) {
 		}
 		recipes, folder = os.DirFS(filepath.Dir(path)), filepath.Base(path)
 	}
-	recipe, err := environment.LoadRecipe(recipes, folder)
+	recipe, err := environment.LoadRecipe(images.Recipes, recipes, folder)
 	if errors.Is(err, environment.ErrNotFound) {
 		shipped, _ := environment.RecipeNames(images.Recipes)
 		err = fmt.Errorf("%w (shipped: %s; a folder of your own is named by its path, as in ./%s)", err,

@@ -112,7 +112,7 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent, after int64)
 		}
 		c.Test = testOf(self, nodes, c.SharedCPUs)
 		for i, q := range cluster.Spec.Queues {
-			queue := protocol.Queue{Name: q.Name, Default: i == 0}
+			queue := protocol.Queue{Name: q.Name, Default: i == 0, Most: *q.Max}
 			if q.VM != nil {
 				queue.CPUs, queue.MemoryMiB = q.VM.CPUs, spec.MiB(q.VM.Memory)
 			}

@@ -303,7 +303,7 @@ func (n *node) start(ctx context.Context, config *protocol.Config) error {
 	if n.scheduler, found = n.schedulers.Find(config.Scheduler); !found {
 		return fmt.Errorf("this agent knows no scheduler %q", config.Scheduler)
 	}
-	n.driver, n.system.mpi = n.scheduler.Open(n.lend()), n.scheduler.MPI
+	n.driver, n.system.hostFile = n.scheduler.Open(n.lend()), n.scheduler.HostFile
 	n.leavers.jobsBelow(n.scheduler.Caps.JobRoot)
 	if err := errors.Join(n.system.daemons(config.Self.Role), n.driver.Prepare(config)); err != nil {
 		return err

@@ -70,28 +70,35 @@ func (d disk) read(name string) (string, error) {
 	return string(text), err
 }
 
-// sharing are Open MPI's settings for nodes on the same CPUs. Every node counts cores from 0, so bound ranks of several
-// nodes would all sit on the first; and a rank that spins while it waits takes the CPU from the one it waits for. (Two
-// ranks on two nodes of two CPUs: 4 ms for a message when bound, 6 us when not.) Users' own settings come after these.
-const sharing = "# These nodes share their CPUs.\nhwloc_base_binding_policy = none\nmpi_yield_when_idle = 1\n"
-
-// ownNetwork keeps Open MPI to the cluster's network: a machine is on the one that it boots from, too, and Open MPI
-// takes all that it finds.
-const ownNetwork = "btl_tcp_if_include = %[1]s\noob_tcp_if_include = %[1]s\n"
+// mpiParameters are the parameters that Open MPI needs on these nodes, by the file that they are read from. Since version 5 ranks
+// are started by PRRTE, which has a file of its own; a version takes no notice of what another one knows.
+//
+// A machine is on the network that it boots from, too, and Open MPI takes all that it finds. Where nodes share CPUs, each
+// counts cores from 0, so bound ranks of several nodes would all sit on the first; and a rank that spins while it waits takes the
+// CPU from the one it waits for. (Two ranks on two nodes of two CPUs: 4 ms for a message when bound, 6 us when not.)
+func mpiParameters(config *protocol.Config, hostFile string) map[string]string {
+	var own, starts strings.Builder
+	if config.Network != "" {
+		fmt.Fprintf(&own, "btl_tcp_if_include = %[1]s\noob_tcp_if_include = %[1]s\n", config.Network)
+		fmt.Fprintf(&starts, "prte_if_include = %s\n", config.Network)
+	}
+	if config.SharedCPUs {
+		own.WriteString("mpi_yield_when_idle = 1\nhwloc_base_binding_policy = none\n")
+		starts.WriteString("hwloc_default_binding_policy = none\n")
+	}
+	if hostFile != "" {
+		fmt.Fprintf(&own, "orte_default_hostfile = %s\n", hostFile)
+		fmt.Fprintf(&starts, "prte_default_hostfile = %s\n", hostFile)
+	}
+	return map[string]string{mpiFile: own.String(), prrteFile: starts.String()}
+}
 
 const mpiBegin = "\n# Written by muster; changes below are overwritten.\n"
 
-// withMPI is Open MPI's parameter file with what these nodes need, in place of what it needed before.
-func withMPI(file string, config *protocol.Config) string {
+// withMPI is a parameter file with what these nodes need, in place of what they needed before. Users' own settings win.
+func withMPI(file, parameters string) string {
 	file, _, _ = strings.Cut(file, mpiBegin)
-	file += mpiBegin
-	if config.Network != "" {
-		file += fmt.Sprintf(ownNetwork, config.Network)
-	}
-	if config.SharedCPUs {
-		file += sharing
-	}
-	return file
+	return file + mpiBegin + parameters
 }
 
 // hosts renders /etc/hosts: names need no server.
@@ -113,6 +120,7 @@ const (
 	clientFile   = "/etc/ssh/ssh_config.d/muster.conf" // which Debian's ssh_config includes
 	commandFile  = "/usr/local/bin/muster"
 	mpiFile      = "/etc/openmpi/openmpi-mca-params.conf"
+	prrteFile    = "/etc/openmpi/prte-mca-params.conf"
 	keptKeyFile  = protocol.StateOwn + "/ssh_host_ed25519_key" // of a head, for all its boots
 )
 

@@ -42,6 +42,7 @@ NFS_CORE_PARAM {
 	Enable_NLM = false;
 	Enable_RQUOTA = false;
 	Enable_UDP = false;
+	allow_set_io_flusher_fail = true; # it takes CAP_SYS_RESOURCE, without which version 6 would end
 	Manage_Gids_Expiration = 10; # s that who is no user any more is still taken for one
 }
 NFS_KRB5 { Active_krb5 = false; }

@@ -87,7 +87,7 @@ func TestASystemUserIsNobodyOnHome(t *testing.T) {
 func TestTheServerOfHomeSeesNothingElse(t *testing.T) {
 	s := serveHome(t, "10.99.0.10")
 	processes := strings.Fields(s.sh(t, `p=$(runc state %s%s | sed -n 's/.*"pid": \([0-9]*\).*/\1/p'); for d in /proc/[0-9]*; do
-		[ "$(readlink $d/ns/pid)" = "$(readlink /proc/$p/ns/pid)" ] && echo ${d#/proc/}; done; true`, s.net, s.head.Name))
+		[ "$(readlink $d/ns/net)" = "$(readlink /proc/$p/ns/net)" ] && echo ${d#/proc/}; done; true`, s.net, s.head.Name))
 	servers := 0
 	for _, p := range processes {
 		status, err := os.ReadFile("/proc/" + p + "/status")
@@ -132,6 +132,7 @@ func TestTheServerOfHomeSeesNothingElse(t *testing.T) {
 			switch {
 			case at == "/" && kind == "tmpfs", at == "/home" && kind == "xfs" && strings.Contains(options, "nosuid") &&
 				strings.Contains(options, "nodev"):
+			case at == "/proc" && kind == "proc" && strings.HasSuffix(line, ",subset=pid\n"):
 			case kind == "overlay" && strings.HasPrefix(options, "ro,"):
 			default:
 				t.Errorf("%s sees %s", called, line)
@@ -140,9 +141,13 @@ func TestTheServerOfHomeSeesNothingElse(t *testing.T) {
 		entries, err := os.ReadDir("/proc/" + p + "/root")
 		must(t, err)
 		for _, entry := range entries {
-			if !slices.Contains([]string{"dev", "etc", "home", "lib", "lib64", "run", "tmp", "usr", "var"}, entry.Name()) {
+			if !slices.Contains(strings.Fields("dev etc home lib lib64 proc run tmp usr var"), entry.Name()) {
 				t.Errorf("%s sees /%s", called, entry.Name())
 			}
+		}
+		seen, err := filepath.Glob("/proc/" + p + "/root/proc/[a-z1-9]*")
+		if err != nil || len(seen) != 4 { // it and the other one, self, and thread-self
+			t.Errorf("%s sees %q, %v", called, seen, err)
 		}
 	}
 	if servers != 2 {

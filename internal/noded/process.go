@@ -13,7 +13,7 @@ type Command struct {
 	Account *Account // nil: the agent's own
 	Output  func(line string)
 	Input   *os.File // nil: nothing
-	Mounts  bool     // it begins with mounts of its own, a copy of ours
+	Alone   bool     // it begins with mounts of its own, a copy of ours, and as the first process of a PID namespace
 }
 
 // Account is who a program runs as, or a file belongs to.

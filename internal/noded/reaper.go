@@ -231,8 +231,8 @@ func (r *Reaper) start(c Command, stdout, stderr *os.File) (*child, error) {
 	if c.Input != nil {
 		attributes.Files[0] = c.Input.Fd()
 	}
-	if c.Mounts {
-		attributes.Sys.Unshareflags = syscall.CLONE_NEWNS
+	if c.Alone {
+		attributes.Sys.Unshareflags, attributes.Sys.Cloneflags = syscall.CLONE_NEWNS, syscall.CLONE_NEWPID
 	}
 	if c.Account != nil {
 		attributes.Sys.Credential = &syscall.Credential{Uid: uint32(c.Account.UID), Gid: uint32(c.Account.GID)}

@@ -12,8 +12,8 @@ import (
 
 // system brings the node's files in line with a configuration. Every method may be called again.
 type system struct {
-	disk disk
-	mpi  string // lines for Open MPI that the cluster's scheduler asks for
+	disk     disk
+	hostFile string // as the cluster's scheduler.Factory says
 }
 
 // hostKey sees to the SSH host key, once a boot, before the join, and returns its public half. A node makes a new one at
@@ -79,9 +79,11 @@ func (s system) apply(config *protocol.Config, listenOn string) (sshdChanged boo
 	put(gpusFile, gpuList(config.Peers))
 	put(knownFile, knownHosts(config.SSH.HostCA))
 	put(clientFile, sshClient(config.Peers))
-	old, err := s.disk.read(mpiFile)
-	failed = errors.Join(failed, err)
-	put(mpiFile, withMPI(old, config)+s.mpi)
+	for name, parameters := range mpiParameters(config, s.hostFile) {
+		old, err := s.disk.read(name)
+		failed = errors.Join(failed, err)
+		put(name, withMPI(old, parameters))
+	}
 	userCA := put(userCAFile, config.SSH.UserCA+"\n")
 	return put(sshdFile, sshdConfig(listenOn, s.disk.exists(localesFile))) || userCA, failed
 }

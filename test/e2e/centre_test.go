@@ -95,13 +95,13 @@ func TestACentresOwnBatchSystemIsBehindTheSameDoor(t *testing.T) {
 	var ca apiv1.CentreAuthority
 	r.Get(&ca, "clusters", "ca")
 	h.inside("echo '" + ca.PublicKey + "' > /run/centre/muster.pub")
-	wants(r.Muster("clusters", "set", "arc", "--wait"), 0, "open", "Slurm 22.05", "main")
+	wants(r.Muster("clusters", "set", "arc", "--wait"), 0, "open", "Slurm 2", "main")
 	var centre apiv1.Centre
 	r.Get(&centre, "clusters", "show", "arc")
 	if q := centre.Queues; len(q) != 1 || q[0].Name != "main" || !q[0].Up || q[0].Nodes != 1 || q[0].Free+q[0].Used != 1 {
 		t.Errorf("%+v", q)
 	}
-	wants(r.Muster("list"), 0, "hpc", "arc", "Slurm 22.05", "main")
+	wants(r.Muster("list"), 0, "hpc", "arc", "Slurm 2", "main")
 	wants(r.Muster(register...), 5, "exists already")
 
 	d.expect(rig.Result{Out: "admin\n", Err: "oops\n", Code: 3}, "ssh", "arc@gw", "id -un; echo oops >&2; exit 3")

@@ -70,6 +70,13 @@ queues:
 		if got := slurm("salloc -p cpu -N2 srun hostname | sort"); got != "cpu1\ncpu2\n" {
 			t.Errorf("%q", got)
 		}
+		// More than there is in any of two queues, and more memory than its nodes have.
+		if got := slurm("srun -p fixed,cpu -N3 hostname | sort"); got != "cpu1\ncpu2\ncpu3\n" {
+			t.Errorf("%q", got)
+		}
+		if got := slurm("srun -p cpu -n3 --mem-per-cpu=3G hostname | sort"); got != "cpu1\ncpu2\ncpu3\n" {
+			t.Errorf("%q", got)
+		}
 	})
 	t.Run("as many nodes come as a job's memory takes, and no more than an array's tasks that may run at once", func(t *testing.T) {
 		r := r.In(t)

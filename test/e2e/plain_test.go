@@ -60,8 +60,7 @@ func TestAPlainClusterHasAllThatItsUserWouldOtherwiseSetUp(t *testing.T) {
 		{"a firewall", "ssh n1 iperf3 -s -1 -p 45678 >/dev/null & for i in $(seq 100); do ssh n2 iperf3 -c n1 -p 45678 -n 1K " +
 			">/dev/null 2>&1 && echo open && break; sleep 0.2; done; wait", `^open\n$`},
 		{"an MPI", "cd /tmp && for n in head n1 n2 n3; do ssh $n mpirun --version; done | sort -u | grep -c 'Open MPI'", `^1\n$`},
-		{"MPI aware of the nodes", "ompi_info --param orte all --level 9 --parsable | grep -m1 'orte_default_hostfile:value:'",
-			`:/etc/muster/hostfile\n$`},
+		{"MPI aware of the nodes", "mpirun --map-by node -n 3 hostname 2>/dev/null | sort | xargs", `^n1 n2 n3\n$`},
 		{"a resource manager", "for n in head n1 n2 n3; do ssh $n pgrep -l 'munged|slurm' || echo none; done", `^(none\n){4}$`},
 	} {
 		t.Run(step.name, func(t *testing.T) {

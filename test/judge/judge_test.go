@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"muster/internal/drivers/scheduler"
+	"muster/internal/drivers/scheduler/schedulertest"
 	"muster/internal/drivers/scheduler/slurm"
 	"muster/internal/noded/protocol"
 	"muster/internal/place/elastic"
@@ -40,7 +41,10 @@ ip link set lan0 up
 ip link set lan1 up
 hostname head
 printf '127.0.0.1 localhost\n10.99.0.1 head\n' >root/etc/hosts
-cp slurm.conf nodes.conf root/etc/slurm/
+cp slurm.conf nodes.conf job_submit.lua root/etc/slurm/
+mkdir root/run/muster
+touch root/run/muster/refused
+cp room root/run/muster/
 chroot root sh -ec '
 	mkdir -p /run/munge /run/slurm /var/spool/ctld /etc/munge
 	head -c 128 /dev/urandom >/etc/munge/munge.key
@@ -83,9 +87,11 @@ func sit(t *testing.T) *court {
 	}
 	dir := t.TempDir()
 	cluster := slurm.Cluster{Name: "judge", Head: "head", HeadAddress: "10.99.0.1", StateDir: "/var/spool/ctld",
-		SpoolDir: "/var/spool/slurmd", Local: "/etc/slurm/nodes.conf", Memory: map[string]int{}}
+		SpoolDir: "/var/spool/slurmd", Local: "/etc/slurm/nodes.conf", Memory: map[string]int{}, Asks: true}
+	room := "" // as a head of Slurm 24.11 writes it, see decision 218: jobs that are too large begin held
 	nodes := "PrivateData=cloud\nResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=-1\nResumeTimeout=3600\n"
 	for _, s := range shapes {
+		room += s.name + "0 0 0\n"
 		for n := range s.most + 1 {
 			queue := s.name + strconv.Itoa(n)
 			cluster.Queues = append(cluster.Queues, protocol.Queue{Name: queue})
@@ -99,7 +105,8 @@ func sit(t *testing.T) *court {
 			}
 		}
 	}
-	for name, text := range map[string]string{"slurm.conf": slurm.Render(cluster), "nodes.conf": nodes} {
+	for name, text := range map[string]string{"slurm.conf": slurm.Render(cluster), "nodes.conf": nodes,
+		"job_submit.lua": slurm.SubmitScript, "room": room} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +140,7 @@ func sit(t *testing.T) *court {
 		}
 	}
 	c.driver = slurm.Factory().Open(scheduler.Host{Run: c.run, Listening: func(int) bool { return true },
-		Printf: t.Logf}).(scheduler.Control)
+		Printf: t.Logf, Files: schedulertest.NewFiles(t)}).(scheduler.Control)
 	return c
 }
 
@@ -182,8 +189,10 @@ func (c *court) waits(queue string, words []string) (protocol.WaitingJob, error)
 			c.Fatal(err)
 		}
 		i := slices.IndexFunc(view.Waiting.Jobs, func(j protocol.WaitingJob) bool { return strconv.Itoa(j.ID) == id })
-		if i >= 0 && view.Waiting.Jobs[i].Reason != "None" {
-			return view.Waiting.Jobs[i], nil
+		if i >= 0 {
+			if reason := view.Waiting.Jobs[i].Reason; reason != "None" && reason != "JobHeldUser" {
+				return view.Waiting.Jobs[i], nil
+			}
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -1,7 +1,6 @@
 package metal_test
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -25,13 +24,9 @@ classes:
 // hypervisors is a testbed of inspected machines that can hold a guest or two each, and what tells the time since they are there.
 func hypervisors(t *testing.T, site string, machines int) (y *testbed, tell func(what string)) {
 	t.Helper()
-	image, err := filepath.EvalSymlinks(filepath.Join(filepath.Dir(filepath.Dir(rig.Image(t))), "debian12-hypervisor/latest"))
-	if err != nil {
-		t.Skip("hypervisors are not tested: image debian12-hypervisor is not there; `make test-all` builds it")
-	}
 	y = testbedWith(t, func(r *rig.Rig) {
 		r.Site = r.File("site.yaml", site)
-		r.Run("images", "import", image, "--name", "debian12-hypervisor", "--data", r.Data)
+		r.Import("debian12-hypervisor")
 	}, machines, "--power", "ipmi", "--memory", "3GiB")
 	y.inspected(machines)
 	began := time.Now()

@@ -1,6 +1,7 @@
 package metal_test
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -22,14 +23,27 @@ func allocation(t *testing.T) {
 }
 
 // TestAClusterOfAGuestAndAMachine has a virtual machine of this host and a whole machine of the rack in one cluster. What they
-// say to each other crosses the cluster's bridge and the rack's.
+// say to each other crosses the cluster's bridge and the rack's. Then it is a cluster of the image that is not the default, which
+// boots in no other test: in a namespace, in a virtual machine, and on a machine.
 func TestAClusterOfAGuestAndAMachine(t *testing.T) {
 	testall.Only(t)
 	t.Parallel()
 	allocation(t)
-	y := testbedWith(t, func(r *rig.Rig) { r.Flags = []string{"--local-hypervisor"} }, 1, "--power", "ipmi")
+	y := testbedWith(t, func(r *rig.Rig) { r.Flags = []string{"--local-hypervisor"}; r.Import("debian13-hpc") }, 1,
+		"--power", "ipmi")
 	y.inspected(1)
-	y.Run("create", "-f", filepath.Join(rig.Root(t), "examples/mixed.yaml"))
+	file, err := os.ReadFile(filepath.Join(rig.Root(t), "examples/mixed.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mixed(y, y.File("mixed.yaml", string(file)), "12")
+	mixed(y, y.File("newer.yaml", string(file)+"image: debian13-hpc\n"), "13")
+}
+
+// mixed leads a cluster of examples/mixed.yaml through its life.
+func mixed(y *testbed, file, debian string) {
+	y.Helper()
+	y.Run("create", "-f", file)
 	var c cluster
 	y.Eventually(15*time.Minute, "the cluster is ready", func() bool { y.Get(&c, "get", "mixed"); return c.Phase == "ready" })
 	lives := map[string]string{}
@@ -37,20 +51,19 @@ func TestAClusterOfAGuestAndAMachine(t *testing.T) {
 		lives[n.Name] = n.Machine
 	}
 	if !strings.Contains(lives["guests1"], "-hv-g") || lives["machines1"] != "rack-1" {
-		t.Errorf("nodes live on %v", lives)
+		y.Errorf("nodes live on %v", lives)
 	}
 
-	job := "echo '" + sum + "' > sum.c; mpicc -o sum sum.c && salloc -Q -p guests -n1 : -p machines -n1 mpirun ./sum"
-	if out := y.Run("ssh", "mixed", "--", job); strings.TrimSpace(out) != "sum 3 of 2 ranks" {
-		t.Errorf("%s:\n%s", job, out)
-	}
-	where := "salloc -Q -p guests -n1 : -p machines -n1 mpirun hostname | sort"
-	if out := y.Run("ssh", "mixed", "--", where); out != "guests1\nmachines1\n" {
-		t.Errorf("%s: %q", where, out)
-	}
-	y.Run("ssh", "mixed", "--", "srun -p guests sh -c 'echo from a guest > f'")
-	if out := y.Run("ssh", "mixed", "--", "srun -p machines cat f"); out != "from a guest\n" {
-		t.Errorf("a machine reads of what a guest wrote in /home: %q", out)
+	const both = "salloc -Q -p guests -n1 : -p machines -n1 mpirun "
+	for command, want := range map[string]string{
+		"echo '" + sum + "' > sum.c; mpicc -o sum sum.c && " + both + "./sum": "sum 3 of 2 ranks\n",
+		both + "hostname | sort": "guests1\nmachines1\n",
+		"of='cut -d. -f1 /etc/debian_version'; $of; srun -p guests $of; srun -p machines $of": strings.Repeat(debian+"\n", 3),
+		"srun -p guests sh -c 'echo from a guest > f' && srun -p machines cat f":              "from a guest\n",
+	} {
+		if out := y.Run("ssh", "mixed", "--", command); out != want {
+			y.Errorf("%s: %q, want %q", command, out, want)
+		}
 	}
 	y.Run("delete", "mixed", "--wait", "--timeout", "4m")
 	y.allOff(1)

@@ -65,10 +65,20 @@ func New(t testing.TB, db string) *Rig {
 		r.clear()
 	})
 	r.Run("images", "import", image, "--name", "debian12-hpc", "--data", data)
-	if inspector, err := filepath.EvalSymlinks(filepath.Join(filepath.Dir(filepath.Dir(image)), "inspector/latest")); err == nil {
+	if inspector, err := built(t, "inspector"); err == nil {
 		r.Run("images", "import", inspector, "--name", "inspector", "--data", data)
 	}
 	return r
+}
+
+// Import gives it one more image; the test is skipped where that was not built.
+func (r *Rig) Import(name string) {
+	r.Helper()
+	folder, err := built(r, name)
+	if err != nil {
+		r.Skipf("image %s is not there; `make test-all` builds it", name)
+	}
+	r.Run("images", "import", folder, "--name", name, "--data", r.Data)
 }
 
 // In is the rig in a subtest: failures are that subtest's.
@@ -91,15 +101,20 @@ func Image(t testing.TB) string {
 	if os.Geteuid() != 0 {
 		t.Skip("nodes are not tested: this needs root")
 	}
-	store := os.Getenv("MUSTER_TEST_IMAGES")
-	if store == "" {
-		store = filepath.Join(Root(t), "build/images")
-	}
-	folder, err := filepath.EvalSymlinks(filepath.Join(store, "debian12-hpc/latest"))
+	folder, err := built(t, "debian12-hpc")
 	if err != nil {
 		t.Skip("nodes are not tested: there is no image; `make image` builds it")
 	}
 	return folder
+}
+
+// built is the folder of an image of this name that was built for tests.
+func built(t testing.TB, name string) (string, error) {
+	store := os.Getenv("MUSTER_TEST_IMAGES")
+	if store == "" {
+		store = filepath.Join(Root(t), "build/images")
+	}
+	return filepath.EvalSymlinks(filepath.Join(store, name, "latest"))
 }
 
 // Root is the top of the tree.

@@ -114,9 +114,6 @@ func (b Builder) build(ctx context.Context, r *Recipe, out string) (Manifest, er
 
 // install fills root with the packages, lays the recipe's files over it and runs its setup.
 func (b Builder) install(ctx context.Context, r *Recipe, recipe, root string, say func(string)) error {
-	if err := materialize(r.folder, recipe); err != nil {
-		return err
-	}
 	packages, exclude := r.Debian.Packages, r.Exclude
 	if r.Kernel != "" {
 		// A kernel's package asks for something that makes an initramfs: the smallest there is, which is never run.
@@ -133,12 +130,19 @@ func (b Builder) install(ctx context.Context, r *Recipe, recipe, root string, sa
 	for _, p := range r.Include {
 		args = append(args, "--dpkgopt=path-include="+p)
 	}
-	// The script is passed as text, not as standard input, which a command in it could read away.
-	const overlay = `--customize-hook=cd "$RECIPE" && mkdir -p files src "$1/usr/local/src/muster" &&
-		cp -R files/. "$1/" && cp -R src/. "$1/usr/local/src/muster/"`
-	args = append(args, overlay)
-	if r.Setup != "" {
-		args = append(args, `--customize-hook=chroot "$1" sh -euc "$(cat "$RECIPE/`+r.Setup+`")"`)
+	if len(r.Debian.Without) > 0 {
+		args = append(args, fmt.Sprintf(leftOut, strings.Join(r.Debian.Without, " "), runtime.GOARCH))
+	}
+	for i, p := range r.parts {
+		n := strconv.Itoa(i)
+		if err := materialize(p.folder, filepath.Join(recipe, n)); err != nil {
+			return err
+		}
+		args = append(args, `--customize-hook=cd "$RECIPE/`+n+`" && mkdir -p files src "$1/usr/local/src/muster" &&
+			cp -R files/. "$1/" && cp -R src/. "$1/usr/local/src/muster/"`)
+		if p.setup != "" { // as text, not as standard input, which a command in it could read away
+			args = append(args, `--customize-hook=chroot "$1" sh -euc "$(cat "$RECIPE/`+n+`/`+p.setup+`")"`)
+		}
 	}
 	args = append(args, r.Debian.Suite, root)
 	if b.Mirror != "" {
@@ -156,6 +160,13 @@ func (b Builder) install(ctx context.Context, r *Recipe, recipe, root string, sa
 	}.run(ctx)
 }
 
+// leftOut has dpkg take packages for installed that are not.
+const leftOut = `--essential-hook=for p in %s; do
+	printf 'Package: %%s\nStatus: install ok installed\nMaintainer: none\nArchitecture: %s\nVersion: 9999+left-out\n' "$p"
+	printf 'Description: left out of this image\n\n'
+	echo /. >"$1/var/lib/dpkg/info/$p.list"
+done >>"$1/var/lib/dpkg/status"`
+
 func epoch(r *Recipe) string { return "SOURCE_DATE_EPOCH=" + strconv.FormatInt(r.Epoch.Unix(), 10) }
 
 // materialize copies the recipe, which may live inside this binary, to where a shell finds it. Files are readable by
@@ -167,7 +178,7 @@ func materialize(folder fs.FS, to string) error {
 		}
 		target := filepath.Join(to, path)
 		if d.IsDir() {
-			return os.Mkdir(target, 0o755)
+			return os.MkdirAll(target, 0o755)
 		}
 		text, err := fs.ReadFile(folder, path)
 		if err != nil {

@@ -3,6 +3,7 @@ package images
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -21,7 +22,7 @@ const tinyRecipe = `
 name: tiny
 arch: [amd64, arm64]
 epoch: 2025-06-01T00:00:00Z
-debian: {suite: bookworm, variant: minbase, packages: [one, two]}
+debian: {suite: bookworm, variant: minbase, packages: [one, two], without: [zero]}
 exclude: [/usr/share/man/*]
 setup: setup.sh
 remove: [/var/log/**, /usr/**/__pycache__/, /etc/secret*]
@@ -38,7 +39,7 @@ func TestShippedRecipesAreSound(t *testing.T) {
 		t.Fatalf("RecipeNames = %v, %v", names, err)
 	}
 	for _, name := range names {
-		r, err := LoadRecipe(recipes.Recipes, name)
+		r, err := LoadRecipe(recipes.Recipes, recipes.Recipes, name)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -57,6 +58,7 @@ func TestRecipesThatAreWrongAreRefused(t *testing.T) {
 		"unknown key":        {"setup:", "set_up:", "set_up"},
 		"no epoch":           {"epoch: 2025-06-01T00:00:00Z", "", "epoch"},
 		"name that escapes":  {"name: tiny", "name: ../tiny", "not an image name"},
+		"package with shell": {"[zero]", `["$(x)"]`, "not the name of a package"},
 		"path that escapes":  {"/etc/machine-id", "/etc/../../x", "absolute path"},
 		"relative path":      {"/etc/secret*", "etc/secret*", "absolute path"},
 		"bad expression":     {"^[0-9]+$", "(", "expect"},
@@ -65,14 +67,63 @@ func TestRecipesThatAreWrongAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(tinyRecipe, c.old, c.new, 1)
-			_, err := LoadRecipe(fstest.MapFS{"tiny/recipe.yaml": {Data: []byte(text)}}, "tiny")
+			_, err := LoadRecipe(nil, fstest.MapFS{"tiny/recipe.yaml": {Data: []byte(text)}}, "tiny")
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want an error about %s", err, c.want)
 			}
 		})
 	}
-	if _, err := LoadRecipe(fstest.MapFS{}, "none"); !errors.Is(err, ErrNotFound) {
+	if _, err := LoadRecipe(nil, fstest.MapFS{}, "none"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a missing recipe: %v", err)
+	}
+}
+
+// TestARecipeIsLikeAShippedOne has a recipe add to another, and builds it.
+func TestARecipeIsLikeAShippedOne(t *testing.T) {
+	base := tinyBuild(t, "true")
+	shipped := fstest.MapFS{
+		"tiny/recipe.yaml": {Data: []byte(tinyRecipe)}, "tiny/setup.sh": {Data: []byte("true")},
+		"tiny/files/usr/bin/tool": {Data: []byte("tool")}, "tiny/files/etc/from-file": {Data: []byte("theirs")},
+	}
+	const text = "like: tiny\nname: mine\nsummary: with three\ndebian: {suite: trixie, packages: [three]}\nsetup: own.sh\n" +
+		"remove: [/etc/kept]\nchecks: [{name: mine, run: tool}]\n"
+	load := func(text string) (*Recipe, error) {
+		return LoadRecipe(shipped, fstest.MapFS{
+			"mine/recipe.yaml": {Data: []byte(text)}, "mine/own.sh": {Data: []byte("true")},
+			"mine/files/etc/from-file": {Data: []byte("mine")},
+		}, "mine")
+	}
+	r, err := load(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := *base
+	want.Like, want.Name, want.Summary, want.Debian.Suite = "tiny", "mine", "with three", "trixie"
+	want.Debian.Packages, want.Setup = []string{"one", "two", "three"}, "own.sh"
+	want.Remove, want.Checks = append(want.Remove, "/etc/kept"), append(want.Checks, Check{Name: "mine", Run: "tool"})
+	if len(r.parts) != 2 || r.parts[0].setup != "setup.sh" || r.parts[1].setup != "own.sh" {
+		t.Errorf("parts are %+v", r.parts)
+	}
+	parts := r.parts
+	if r.parts, want.parts = nil, nil; fmt.Sprintf("%+v", *r) != fmt.Sprintf("%+v", want) {
+		t.Errorf("got  %+v\nwant %+v", *r, want)
+	}
+	r.parts = parts
+	out := filepath.Join(t.TempDir(), "out")
+	if _, err := (Builder{}).Build(t.Context(), r, out); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"usr/bin/tool": "tool", "etc/from-file": "mine", "etc/kept": ""} {
+		if got, err := extract(t.Context(), filepath.Join(out, SquashfsFile), path); err != nil || string(got) != want {
+			t.Errorf("%s is %q, want %q (%v)", path, got, want, err)
+		}
+	}
+	for like, want := range map[string]string{"none": "like: none: ", "mine": "like: mine: it is like tiny itself"} {
+		shipped["mine/recipe.yaml"] = &fstest.MapFile{Data: []byte(text)}
+		_, err := load(strings.Replace(text, "like: tiny", "like: "+like, 1))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("like %s: got %v, want an error about %s", like, err, want)
+		}
 	}
 }
 
@@ -134,14 +185,14 @@ func TestPackagesAreThoseInstalled(t *testing.T) {
 const fakeDebian = `#!/bin/sh -eu
 for last; do :; done
 echo "I: installing packages..." >&2
-mkdir -p $last/usr/bin $last/usr/lib/x/__pycache__ $last/var/log $last/etc $last/var/lib/dpkg $last/left
+mkdir -p $last/usr/bin $last/usr/lib/x/__pycache__ $last/var/log $last/etc $last/var/lib/dpkg/info $last/left
 date +%N > $last/var/log/install
 date +%N > $last/usr/lib/x/__pycache__/x.pyc
 date +%N > $last/etc/secret-key
 date +%N > $last/etc/machine-id
 echo kept > $last/etc/kept
-printf 'Package: one\nStatus: install ok installed\nVersion: 1\n' > $last/var/lib/dpkg/status
-cp -R "$RECIPE/files/." $last/
+printf 'Package: one\nStatus: install ok installed\nVersion: 1\n\n' > $last/var/lib/dpkg/status
+for hook; do case $hook in --essential-hook=* | --customize-hook=cd*) sh -euc "${hook#*=}" hook $last;; esac; done
 mount -t tmpfs left $last/left
 sleep 1000 &
 $AFTER
@@ -160,7 +211,7 @@ func tinyBuild(t *testing.T, after string) *Recipe {
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	t.Setenv("AFTER", after)
-	r, err := LoadRecipe(fstest.MapFS{
+	r, err := LoadRecipe(nil, fstest.MapFS{
 		"tiny/recipe.yaml":         {Data: []byte(tinyRecipe)},
 		"tiny/setup.sh":            {Data: []byte("true")},
 		"tiny/files/usr/bin/tool":  {Data: []byte("#!/bin/sh\necho 7\n")},
@@ -189,7 +240,8 @@ func TestTwoBuildsOfTheSamePackagesAreTheSameImage(t *testing.T) {
 	if one.Digest != two.Digest {
 		t.Errorf("digests %s and %s", one.Digest, two.Digest)
 	}
-	if one.Name != "tiny" || one.Packages["one"] != "1" || !one.Created.Equal(r.Epoch) || len(one.Checks) != 1 {
+	if one.Name != "tiny" || one.Packages["one"] != "1" || one.Packages["zero"] != "9999+left-out" ||
+		!one.Created.Equal(r.Epoch) || len(one.Checks) != 1 {
 		t.Errorf("manifest %+v", one)
 	}
 	if !slices.Contains(steps, "installing packages") || !slices.Contains(steps, "compressing") {

@@ -58,7 +58,7 @@ func TestRecipesNameDriversThatAreKnown(t *testing.T) {
 		"drivers: [mlx5]": "they are modules of a kernel, and the image has none",
 		"kernel: linux-image-$arch\ndrivers: nvidia5": "drivers",
 	} {
-		_, err := LoadRecipe(fstest.MapFS{"tiny/recipe.yaml": {Data: []byte(tinyRecipe + text + "\n")}}, "tiny")
+		_, err := LoadRecipe(nil, fstest.MapFS{"tiny/recipe.yaml": {Data: []byte(tinyRecipe + text + "\n")}}, "tiny")
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -71,7 +71,7 @@ func TestAnImageIsProvedToHaveItsDrivers(t *testing.T) {
 	if image == "" || os.Geteuid() != 0 {
 		t.Skip("needs root and MUSTER_TEST_IMAGE, the path of an image's root.squashfs")
 	}
-	shipped, err := LoadRecipe(recipes.Recipes, "debian12-hpc")
+	shipped, err := LoadRecipe(recipes.Recipes, recipes.Recipes, "debian12-hpc")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -323,7 +323,7 @@ func TestManifestsWhoseFilesEscapeAreRefused(t *testing.T) {
 
 func TestRecipesNameKernelsByPackage(t *testing.T) {
 	text := strings.Replace(tinyRecipe, "setup:", "kernel: \"a; b\"\nsetup:", 1)
-	if _, err := LoadRecipe(fstest.MapFS{"tiny/recipe.yaml": {Data: []byte(text)}}, "tiny"); err == nil ||
+	if _, err := LoadRecipe(nil, fstest.MapFS{"tiny/recipe.yaml": {Data: []byte(text)}}, "tiny"); err == nil ||
 		!strings.Contains(err.Error(), "kernel") {
 		t.Errorf("got %v", err)
 	}

@@ -1,6 +1,7 @@
 package images
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +17,9 @@ import (
 
 // Recipe says how an image is made. It is data; the only program in it is the setup script, which runs inside the image.
 type Recipe struct {
+	// Like names the shipped recipe that this one begins with: what it says itself counts in place of that one's, lists are
+	// added to that one's, and its files and setup come after.
+	Like    string    `yaml:"like"`
 	Name    string    `yaml:"name"`
 	Summary string    `yaml:"summary"`
 	Arch    []string  `yaml:"arch"`  // that it can be built for: amd64, arm64
@@ -40,7 +44,14 @@ type Recipe struct {
 	Programs []string `yaml:"programs"` // commands that must be there; the build fails without them
 	Checks   []Check  `yaml:"checks"`
 
-	folder fs.FS // the recipe's own: files/ is laid over the image's root, src/ goes to /usr/local/src/muster
+	parts []part // the recipe's own is the last
+}
+
+// part is what one recipe's folder adds to the image: files/ is laid over its root, src/ goes to /usr/local/src/muster, and then
+// setup runs.
+type part struct {
+	folder fs.FS
+	setup  string
 }
 
 // Debian chooses what mmdebstrap installs.
@@ -48,6 +59,8 @@ type Debian struct {
 	Suite    string   `yaml:"suite"`
 	Variant  string   `yaml:"variant"`
 	Packages []string `yaml:"packages"` // recommended packages are not pulled in: name them
+	// Without are packages that others depend on and that nothing in the image uses: they are taken to be installed.
+	Without []string `yaml:"without"`
 }
 
 // Squashfs chooses the compression.
@@ -56,27 +69,73 @@ type Squashfs struct {
 	Level      int    `yaml:"level"`
 }
 
-// LoadRecipe reads folder/recipe.yaml. An unknown key is an error.
-func LoadRecipe(recipes fs.FS, folder string) (*Recipe, error) {
-	sub, err := fs.Sub(recipes, folder)
+// LoadRecipe reads folder/recipe.yaml. An unknown key is an error. What a recipe is like is one of the shipped.
+func LoadRecipe(shipped, recipes fs.FS, folder string) (*Recipe, error) {
+	r, err := readRecipe(recipes, folder)
 	if err != nil {
 		return nil, fmt.Errorf("recipe %q: %w", folder, err)
 	}
-	text, err := fs.ReadFile(sub, "recipe.yaml")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("recipe %q: %w", folder, ErrNotFound)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("recipe %q: %w", folder, err)
-	}
-	r := Recipe{folder: sub}
-	if err := yaml.UnmarshalWithOptions(text, &r, yaml.Strict()); err != nil {
-		return nil, fmt.Errorf("recipe %q: %w", folder, err)
+	if r.Like != "" {
+		base, err := readRecipe(shipped, r.Like)
+		if err == nil && base.Like != "" {
+			err = fmt.Errorf("it is like %s itself", base.Like)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("recipe %q: like: %s: %w", folder, r.Like, err)
+		}
+		r.add(base)
 	}
 	if err := r.validate(); err != nil {
 		return nil, fmt.Errorf("recipe %q: %w", folder, err)
 	}
+	return r, nil
+}
+
+func readRecipe(recipes fs.FS, folder string) (*Recipe, error) {
+	sub, err := fs.Sub(recipes, folder)
+	if err != nil {
+		return nil, err
+	}
+	text, err := fs.ReadFile(sub, "recipe.yaml")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r Recipe
+	if err := yaml.UnmarshalWithOptions(text, &r, yaml.Strict()); err != nil {
+		return nil, err
+	}
+	r.parts = []part{{sub, r.Setup}}
 	return &r, nil
+}
+
+// add puts the recipe that this one is like before it.
+func (r *Recipe) add(base *Recipe) {
+	if len(r.Arch) == 0 {
+		r.Arch = base.Arch
+	}
+	if r.Epoch.IsZero() {
+		r.Epoch = base.Epoch
+	}
+	for own, of := range map[*string]string{
+		&r.Summary: base.Summary, &r.Kernel: base.Kernel, &r.Squashfs.Compressor: base.Squashfs.Compressor,
+		&r.Debian.Suite: base.Debian.Suite, &r.Debian.Variant: base.Debian.Variant,
+	} {
+		*own = cmp.Or(*own, of)
+	}
+	r.Squashfs.Level = cmp.Or(r.Squashfs.Level, base.Squashfs.Level)
+	for own, of := range map[*[]string][]string{
+		&r.Debian.Packages: base.Debian.Packages, &r.Debian.Without: base.Debian.Without, &r.Exclude: base.Exclude,
+		&r.Include: base.Include, &r.Remove: base.Remove, &r.Blank: base.Blank,
+		&r.Drivers: base.Drivers, &r.Programs: base.Programs,
+		&r.Requires.Drivers: base.Requires.Drivers, &r.Requires.Firmware: base.Requires.Firmware,
+	} {
+		*own = slices.Concat(of, *own)
+	}
+	r.Checks = slices.Concat(base.Checks, r.Checks)
+	r.parts = slices.Concat(base.parts, r.parts)
 }
 
 // RecipeNames lists the folders that hold a recipe.
@@ -112,6 +171,11 @@ func (r *Recipe) validate() error {
 	}
 	if r.Kernel != "" && !programForm.MatchString(r.kernelPackage()) {
 		return fmt.Errorf("kernel: %q is not the name of a package", r.Kernel)
+	}
+	for _, p := range r.Debian.Without {
+		if !programForm.MatchString(p) {
+			return fmt.Errorf("debian: without: %q is not the name of a package", p)
+		}
 	}
 	if err := r.checkDrivers(); err != nil {
 		return err

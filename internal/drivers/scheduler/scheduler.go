@@ -22,7 +22,9 @@ type Factory struct {
 	Title string // as people write it
 	Caps  Capabilities
 	Words Words
-	MPI   string // lines for Open MPI's parameter file on every node
+	// HostFile is where, on every node, Open MPI finds the nodes to start ranks on where nobody says otherwise; "": the scheduler
+	// tells it.
+	HostFile string
 	// Open returns the driver of one boot of a node. It does nothing yet.
 	Open func(Host) Driver
 	// Launch reads what the scheduler tells the programs of a job in their environment; nil: it tells nothing.

@@ -21,6 +21,9 @@ const (
 	built         = "built"
 )
 
+// inside says that this process builds or keeps a jail.
+func inside() bool { return os.Getenv(readyVariable) != "" || os.Getenv(keepVariable) != "" }
+
 // Main is the life of the process in the jail: it builds, and then, as the same process with few rights, keeps. It returns when
 // the jail has ended.
 func Main() error {
@@ -95,22 +98,28 @@ const staging = "/dev"
 // copied are small files of the image that its libraries read.
 var copied = [...]string{"/etc/ld.so.cache", "/etc/netconfig"}
 
-// enclose makes this mount namespace be a tree with the server, its libraries, read-only, an empty file system in memory
-// and /home, and unmounts everything else: a file of another file system can then not be opened by whatever number, as no
-// descriptor can be had of it.
+// enclose makes this mount namespace be a tree with the server, its libraries, read-only, an empty file system in memory, /home,
+// and the processes of this PID namespace, and unmounts everything else: a file of another file system can then not be opened by
+// whatever number, as no descriptor can be had of it.
 func enclose() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("mounts of its own: %w", err)
+	}
+	// Of processes, this and those that it starts, and nothing else of the kernel: version 6 reads an open file's ACL by its
+	// name there.
+	const quiet = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	if err := unix.Mount("proc", "/proc", "proc", quiet, "subset=pid"); err != nil {
+		return fmt.Errorf("/proc: %w", err)
+	}
 	home, err := openHome()
 	if err != nil {
 		return err
 	}
 	defer unix.Close(home)
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("mounts of its own: %w", err)
-	}
-	if err := unix.Mount("jail", staging, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=755,size=16m"); err != nil {
+	if err := unix.Mount("jail", staging, "tmpfs", quiet, "mode=755,size=16m"); err != nil {
 		return fmt.Errorf("tree: %w", err)
 	}
-	for _, dir := range []string{"/home", "/etc/ganesha", "/run/ganesha", "/tmp", "/usr/bin", StateDir, "/old"} {
+	for _, dir := range []string{"/home", "/proc", "/etc/ganesha", "/run/ganesha", "/tmp", "/usr/bin", StateDir, "/old"} {
 		if err := os.MkdirAll(filepath.Join(staging, dir), 0o755); err != nil {
 			return err
 		}
@@ -141,6 +150,9 @@ func enclose() error {
 		if err := os.WriteFile(filepath.Join(staging, name), []byte(text), 0o644); err != nil {
 			return err
 		}
+	}
+	if err := unix.Mount("/proc", filepath.Join(staging, "proc"), "", unix.MS_MOVE, ""); err != nil {
+		return fmt.Errorf("/proc: %w", err)
 	}
 	if err := unix.MoveMount(home, "", unix.AT_FDCWD, filepath.Join(staging, "home"), unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return fmt.Errorf("/home: %w", err)

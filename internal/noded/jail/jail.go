@@ -52,7 +52,8 @@ type Inherited struct {
 // anew without them; then it does not return. If no jail can be built, it begins anew all the same, and Inherit says why there is
 // none. Everywhere else, and the second time, it does nothing. It is to be called before anything else that the process does.
 func Shed() {
-	if os.Getpid() != 1 || os.Getenv(shedVariable) != "" || !bounded(unix.CAP_DAC_READ_SEARCH) || bounded(unix.CAP_SYS_MODULE) {
+	if os.Getpid() != 1 || os.Getenv(shedVariable) != "" || inside() ||
+		!bounded(unix.CAP_DAC_READ_SEARCH) || bounded(unix.CAP_SYS_MODULE) {
 		return // CAP_SYS_MODULE: a machine's own init, which needs its rights all the time
 	}
 	told := "!this head was started without the right to make a tree of its own for its NFS server (CAP_SYS_ADMIN)"
@@ -151,7 +152,7 @@ func start() (*Inherited, error) {
 		pipes[i].read, pipes[i].write = read, write
 	}
 	input, output, ready := pipes[0], pipes[1], pipes[2]
-	pid, err := syscall.ForkExec("/proc/self/exe", []string{os.Args[0], "agent", Argument}, &syscall.ProcAttr{
+	pid, err := forkExec("/proc/self/exe", []string{os.Args[0], "agent", Argument}, &syscall.ProcAttr{
 		Dir: "/", Env: append(os.Environ(), readyVariable+"=3"),
 		Files: []uintptr{input.read.Fd(), output.write.Fd(), output.write.Fd(), ready.write.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Unshareflags: unix.CLONE_NEWNS},
@@ -167,6 +168,23 @@ func start() (*Inherited, error) {
 		return nil, fmt.Errorf("jail of the NFS server: %s", strings.TrimSpace(string(told)))
 	}
 	return &Inherited{pid, input.write, output.read}, nil
+}
+
+// forkExec starts a process as the first of a PID namespace. It takes unshare for that, and takes it back, as containers may not
+// make a namespace by clone.
+func forkExec(path string, args []string, attributes *syscall.ProcAttr) (pid int, err error) {
+	runtime.LockOSThread() // both are of one thread
+	defer runtime.UnlockOSThread()
+	own, err := os.Open("/proc/thread-self/ns/pid")
+	if err != nil {
+		return 0, err
+	}
+	defer own.Close()
+	if err := unix.Unshare(unix.CLONE_NEWPID); err != nil {
+		return 0, fmt.Errorf("PID namespace: %w", err)
+	}
+	pid, err = syscall.ForkExec(path, args, attributes)
+	return pid, errors.Join(err, unix.Setns(int(own.Fd()), unix.CLONE_NEWPID))
 }
 
 // Send gives a jail these files, by its input. The server starts with the first.

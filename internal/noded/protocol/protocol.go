@@ -207,6 +207,8 @@ type Queue struct {
 	Default bool   `json:"default,omitempty"`
 	// Closed says that it goes: it takes no new jobs, and is there for as long as nodes of it have jobs.
 	Closed bool `json:"closed,omitempty"`
+	// Most is how many nodes it may have.
+	Most int `json:"most,omitempty"`
 	// CPUs and MemoryMiB are what its nodes will have, which have CPUs of their own; 0: it is as the machines are.
 	CPUs      int `json:"cpus,omitempty"`
 	MemoryMiB int `json:"memory_mib,omitempty"`

@@ -31,7 +31,7 @@ func Needs(q Queue, r protocol.Request) (nodes int, why string) {
 			return 0, fmt.Sprintf("it asks for %d GPUs, but nodes of queue %s have none that it could use", r.GPUs, q.Name)
 		}
 		// The number of tasks bounds that of nodes where somebody has said it: what a scheduler adds by itself has no CPUs.
-		said := r.Ranks > 1 && r.CPUs >= r.Ranks || r.NodeRanks > 0
+		said := r.Ranks > 1 && r.CPUs >= r.Ranks || r.Ranks > 0 && r.NodeRanks > 0
 		if nodes = max(nodes, atLeast(r.GPUs, gpus)); said && nodes > max(r.Ranks, 1) {
 			return 0, fmt.Sprintf("it asks for %d GPUs, for which it needs %d nodes of queue %s, but has %d tasks", r.GPUs, nodes,
 				q.Name, max(r.Ranks, 1))

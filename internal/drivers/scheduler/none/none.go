@@ -32,9 +32,8 @@ func Factory() scheduler.Factory {
 			HeadLeaves: "is told of its end", HeadRenews: "boots anew; what runs on other nodes runs on",
 			HeadStops: "its agent is told", HeadLate: "its agent did not answer within %s",
 		},
-		// Ranks start on all nodes of the host file where nobody says otherwise.
-		MPI:  "orte_default_hostfile = " + hostFile + "\n",
-		Open: func(h scheduler.Host) scheduler.Driver { return driver{h.Files} },
+		HostFile: hostFile,
+		Open:     func(h scheduler.Host) scheduler.Driver { return driver{h.Files} },
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -140,7 +141,7 @@ func parts() []drivertest.Part[subject] {
 	return []drivertest.Part[subject]{
 		part("it says what it is", func(t *testing.T, s subject) { describes(t, s.Factory) }, "Factory.Name", "Factory.Title",
 			"Factory.Caps", "Factory.Words", "Factory.Open"),
-		part("its lines for Open MPI are whole", linesForMPI, "Factory.MPI"),
+		part("it has a host file, or needs none", hasHostFile, "Factory.HostFile"),
 		part("a head", on(protocol.Head), whole...),
 		part("a compute node", on(protocol.Compute), whole...),
 		part("who knows of jobs has a daemon that does", on(protocol.Head), "Capabilities.Jobs", "Capabilities.Controller"),
@@ -158,9 +159,9 @@ func parts() []drivertest.Part[subject] {
 	}
 }
 
-func linesForMPI(t *testing.T, s subject) {
-	if !strings.HasSuffix(s.MPI, "\n") {
-		t.Errorf("lines for Open MPI: %q", s.MPI)
+func hasHostFile(t *testing.T, s subject) {
+	if !path.IsAbs(s.HostFile) || strings.ContainsAny(s.HostFile, " \n") {
+		t.Errorf("Open MPI cannot read %q as the path of a file", s.HostFile)
 	}
 }
 

@@ -41,7 +41,7 @@ const components = `if [ -n "$SLURM_HET_SIZE" ]; then
 			awk -F '[(x)]+' '{ for (n = $2 ? $2 : 1; n > 0; n--) printf "%s ", $1 }')"
 		i=$((i + 1))
 	done
-	export OMPI_MCA_plm=rsh OMPI_MCA_ras=^slurm
+	export OMPI_MCA_plm=rsh OMPI_MCA_ras=^slurm PRTE_MCA_plm=ssh PRTE_MCA_ras=^slurm # of versions 4 and 5
 	set -- --host "${hosts#,}" "$@"
 fi
 `

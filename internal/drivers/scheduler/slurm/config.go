@@ -3,7 +3,7 @@
 //
 // What enters: a cluster's configuration; the text that Slurm's own programs print. What leaves: slurm.conf, slurmd's
 // description of a node, protocol.NodeState. Rendering and parsing are pure; Control alone runs programs, by the function that
-// it is given. Written for and tried with Slurm 22.05.
+// it is given. Written for and tried with Slurm 22.05 and 24.11.
 package slurm
 
 import (
@@ -86,6 +86,8 @@ SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=%d
 # What a node may have besides, whether any has one now or not: slurmctld reads this when it starts.
 GresTypes=gpu
+# Who came first is first, but for what users say of their own jobs.
+PriorityType=priority/basic
 # Jobs of a lost node start again elsewhere.
 JobRequeue=1
 # A batch job starts at once instead of up to 3 s later.
@@ -117,7 +119,7 @@ func Render(c Cluster) string {
 // RenderCgroup returns cgroup.conf, which is the same for all nodes of a cluster: those that confine no job do not read on.
 // Naming the plugin keeps their slurmd from looking for a mounted hierarchy, without which it refuses to start.
 func RenderCgroup() string {
-	return "# Written by muster; changes are overwritten.\nCgroupPlugin=cgroup/v1\nCgroupAutomount=no\n" +
+	return "# Written by muster; changes are overwritten.\nCgroupPlugin=cgroup/v1\n" +
 		"CgroupMountpoint=" + path.Dir(scheduler.CPUSets) + "\nConstrainCores=yes\n"
 }
 

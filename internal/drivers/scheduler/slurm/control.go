@@ -31,37 +31,44 @@ type Control struct {
 	Exec func(ctx context.Context, argv ...string) ([]byte, error)
 }
 
-// view reads all nodes, as Slurm lists them, and all jobs. What is known of jobs that wait is not asked for again.
-func (c Control) view(ctx context.Context, known *requests) (scheduler.View, error) {
+// look is a view, and the jobs that are to be released.
+type look struct {
+	scheduler.View
+	held []heldJob
+}
+
+// look reads all nodes, as Slurm lists them, and all jobs. What is known of jobs that wait is not asked for again.
+func (c Control) look(ctx context.Context, known *requests, v version) (l look, err error) {
 	text, err := c.run(ctx, "show nodes", "scontrol", "show", "nodes", "-o")
 	if err != nil {
-		return scheduler.View{}, err
+		return l, err
 	}
 	nodes, err := parseNodes(text)
 	if err != nil {
-		return scheduler.View{}, fmt.Errorf("slurm: show nodes: %w", err)
+		return l, fmt.Errorf("slurm: show nodes: %w", err)
 	}
 	// One list of those that run and those that wait: none is in both, or in neither, because it started between two.
 	text, err = c.run(ctx, "list jobs", "SLURM_TIME_FORMAT=%s", "SLURM_BITSTR_LEN=0", "squeue", "-h", "-t", jobStates,
 		"-S", "-p,i", "-O", jobFormat())
 	if err != nil {
-		return scheduler.View{}, err
+		return l, err
 	}
 	jobs, err := parseJobs(text, time.Now())
 	if err != nil {
-		return scheduler.View{}, fmt.Errorf("slurm: list jobs: %w", err)
+		return l, fmt.Errorf("slurm: list jobs: %w", err)
 	}
 	first, total := bounded(jobs.waiting)
-	view := scheduler.View{Jobs: jobs.running, Waiting: protocol.Waiting{Total: total}}
-	if view.Waiting.Jobs, err = known.of(ctx, c, first); err != nil {
-		return scheduler.View{}, err
+	asked, err := known.of(ctx, c, v, first)
+	if err != nil {
+		return l, err
 	}
+	l.Jobs, l.Waiting, l.held = jobs.running, protocol.Waiting{Total: total, Jobs: asked}, jobs.held
 	for _, node := range nodes {
-		node.Jobs = len(view.Jobs[node.Name])
+		node.Jobs = len(l.Jobs[node.Name])
 		node.State = node.state()
-		view.Nodes = append(view.Nodes, node.NodeState)
+		l.Nodes = append(l.Nodes, node.NodeState)
 	}
-	return view, nil
+	return l, nil
 }
 
 // Drain lets no new job start on the node; running ones go on.

@@ -71,6 +71,8 @@ type driver struct {
 	Control
 	local  *localPart
 	limits limits
+	room   *room
+	slurm  version         // as soon as it was asked for
 	shares map[string]int  // what the last configuration gave for memory by queue
 	usable map[string]bool // nodes that could take jobs at the last look
 	asked  requests        // of the jobs that waited then
@@ -81,7 +83,7 @@ func open(h scheduler.Host) *driver {
 	control := Control{h.Run}
 	return &driver{
 		Host: h, Control: control, local: &localPart{files: h.Files}, limits: limits{h.Files, control, time.Now},
-		shares: map[string]int{},
+		room: &room{files: h.Files}, shares: map[string]int{},
 	}
 }
 
@@ -139,7 +141,8 @@ func (d *driver) Apply(config *protocol.Config) (restart []string, failed error)
 		put(topologyFile, text, 0o644, "")
 	}
 	gres := put(gresFile, Gres(), 0o644, "")
-	put(submitFile, submitScript, 0o644, "")
+	put(submitFile, SubmitScript, 0o644, "")
+	failed = errors.Join(failed, d.room.want(config))
 	cluster := clusterOf(config)
 	cluster.Asks = d.asks()
 	cluster.Memory = MemoryShares(config.Queues, config.Peers, d.shares)
@@ -299,18 +302,24 @@ func (d *driver) probeSlurmd(context.Context) error {
 }
 
 // Observe does not ask while slurmctld does not listen, which would cost a second. Nodes that can take jobs since this look
-// make Slurm look at those that wait.
+// make Slurm look at those that wait. Jobs that the submit script has held are released.
 func (d *driver) Observe(ctx context.Context) (scheduler.View, error) {
 	if !d.Listening(Port) {
 		return scheduler.View{}, scheduler.ErrStarting
 	}
-	view, err := d.view(ctx, &d.asked)
-	if err != nil {
-		return view, err
+	if d.slurm == nil {
+		if err := d.askVersion(ctx); err != nil {
+			return scheduler.View{}, err
+		}
 	}
+	now, err := d.look(ctx, &d.asked, d.slurm)
+	if err != nil {
+		return scheduler.View{}, err
+	}
+	failed := errors.Join(d.room.saw(now.Nodes), d.release(ctx, now.held))
 	var fresh []string
 	usable := map[string]bool{}
-	for _, n := range view.Nodes {
+	for _, n := range now.Nodes {
 		if !n.Usable() {
 			continue
 		}
@@ -319,17 +328,33 @@ func (d *driver) Observe(ctx context.Context) (scheduler.View, error) {
 		}
 	}
 	d.usable = usable
-	if len(fresh) > 0 && view.Total > 0 {
-		if err := d.Nudge(ctx, fresh); err != nil && ctx.Err() == nil {
-			d.Printf("%v", err)
-		}
+	if len(fresh) > 0 && now.Total > 0 {
+		failed = errors.Join(failed, d.Nudge(ctx, fresh))
 	}
-	return view, nil
+	if failed != nil && ctx.Err() == nil {
+		d.Printf("%v", failed)
+	}
+	return now.View, nil
+}
+
+// askVersion asks which version of Slurm the head has.
+func (d *driver) askVersion(ctx context.Context) error {
+	text, err := d.run(ctx, "ask for its version", "scontrol", "--version")
+	if err != nil {
+		return err
+	}
+	if d.slurm, err = parseVersion(text); err != nil {
+		return fmt.Errorf("slurm: %w", err)
+	}
+	return nil
 }
 
 // Remove deletes a node, declaring it dead first where jobs still hold it. They are gone a moment later, and the next call
 // tries again.
 func (d *driver) Remove(ctx context.Context, node string) error {
+	if err := d.room.without(node); err != nil {
+		return err
+	}
 	err := d.Delete(ctx, node)
 	if errors.Is(err, ErrBusy) {
 		if err = d.Down(ctx, node, scheduler.Ours+" removed"); err == nil {

@@ -18,7 +18,7 @@ import (
 // The reason is last, since it may contain anything. Fields that nobody reads here change whenever what the job asks for does.
 const (
 	jobStates = "pending,running,completing,suspended,configuring"
-	jobFields = "jobid statecompact nodelist arraytaskid starttime dependency" + jobAsks + " reason"
+	jobFields = "jobid statecompact nodelist arraytaskid starttime dependency admin_comment" + jobAsks + " reason"
 	jobAsks   = " arrayjobid partition username numnodes numcpus mincpus oversubscribe submittime numtasks maxnodes minmemory" +
 		" mintmpdisk feature reqnodes tres-per-job tres-per-node tres-per-task"
 )
@@ -26,10 +26,11 @@ const (
 // jobFormat has squeue end each field with a tab and cut none.
 func jobFormat() string { return strings.ReplaceAll(jobFields, " ", ":\t,") + ":\t" }
 
-// queue is what squeue tells: jobs on nodes, by node, and jobs that wait.
+// queue is what squeue tells: jobs on nodes, by node; jobs that wait; and those that the submit script has held.
 type queue struct {
 	running map[string][]scheduler.Job
 	waiting []waitingLine
+	held    []heldJob
 }
 
 // waitingLine is a job that waits, as one line of squeue has it.
@@ -61,6 +62,12 @@ func parseJobs(text string, now time.Time) (queue, error) {
 		array, err := count(said["arrayjobid"])
 		if err != nil {
 			return queue{}, fmt.Errorf("%w in %.80q", err, line)
+		}
+		if note, marked := strings.CutSuffix(said["admin_comment"], heldMark); marked {
+			job := heldJob{said["arrayjobid"], note, said["reason"] == "JobHeldUser"}
+			if !slices.Contains(q.held, job) {
+				q.held = append(q.held, job)
+			}
 		}
 		if said["statecompact"] == "PD" {
 			job, most, err := waitingJob(said, now)
@@ -223,7 +230,7 @@ type requests map[string]request
 
 // of are the jobs that wait, those that more nodes would help with all that they ask for. A job that nobody could be asked about
 // yet makes no queue grow; the next look asks.
-func (r *requests) of(ctx context.Context, c Control, jobs []waitingLine) ([]protocol.WaitingJob, error) {
+func (r *requests) of(ctx context.Context, c Control, v version, jobs []waitingLine) ([]protocol.WaitingJob, error) {
 	known, asked := requests{}, 0
 	var all []protocol.WaitingJob
 	for _, job := range jobs {
@@ -242,8 +249,8 @@ func (r *requests) of(ctx context.Context, c Control, jobs []waitingLine) ([]pro
 			if err != nil {
 				return nil, err
 			}
-			if asks, found, err = parseRequest(text); err != nil {
-				return nil, fmt.Errorf("slurm: show job %s: %w", id, err)
+			if asks, found, err = parseRequest(text, v); err != nil { // its user may have written that: nobody else is to suffer
+				asks, found = request{fixed: fmt.Sprintf("its line of scontrol cannot be read (%v)", err)}, true
 			}
 		}
 		if found {

@@ -121,6 +121,19 @@ func TestWhatAJobAsksForIsRead(t *testing.T) {
 		"a node by its name": {"ReqNodeList=(null)", "ReqNodeList=cpu2", func(r *request) {
 			r.fixed = "it asks for cpu2 by name"
 		}},
+		"notes of the submit script": {"Power=", "AdminComment=max_nodes=1,tasks=9 Power=", func(r *request) {
+			r.MostNodes, r.Ranks = 1, 9
+		}},
+		"notes of what it does not ask for": {"Power=", "AdminComment=max_nodes=0,tasks=0,held Power=", func(r *request) {
+			r.MostNodes, r.Ranks = 0, 0
+		}},
+		"more CPUs than its tasks have": {"MinCPUsNode=4", "MinCPUsNode=5", func(r *request) {
+			r.NodeCPUs, r.fixed = 5, "it asks for 5 CPUs on nodes where its tasks have 4"
+		}},
+		"one CPU of a core's two threads": {"CPUs/Task=2", "CPUs/Task=1 NtasksPerN:B:S:C=1:0:*:* MinCPUsNode=1", func(r *request) {
+			r.RankCPUs, r.NodeRanks, r.NodeCPUs, r.CPUMemory, r.NodeMemory = 1, 1, 1, 0, 1536
+		}},
+		"another comment":     {"Power=", "AdminComment=of-ours Power=", func(*request) {}},
 		"its queue's feature": {"Features=(null)", "Features=main", func(*request) {}},
 		"another feature": {"Features=(null)", "Features=fast", func(r *request) {
 			r.fixed = "it asks for the feature fast"
@@ -129,20 +142,24 @@ func TestWhatAJobAsksForIsRead(t *testing.T) {
 		want := request{Request: base}
 		want.NodeGPUs = 2
 		c.change(&want)
-		got, found, err := parseRequest(strings.Replace(line, c.from, c.to, 1))
+		got, found, err := parseRequest(strings.Replace(line, c.from, c.to, 1), version{24, 11, 5})
 		if err != nil || !found || got != want {
 			t.Errorf("%s: %+v, %v, %v, not %+v", name, got, found, err, want)
 		}
+	}
+	earlier := strings.Replace(line, "MinCPUsNode=4", "MinCPUsNode=5", 1)
+	if got, _, err := parseRequest(earlier, version{22, 5, 8}); err != nil || got.fixed != "" || got.NodeCPUs != 5 {
+		t.Errorf("22.05: %+v, %v", got, err)
 	}
 	for _, broken := range []string{"NumCPUs=eight", "MinMemoryCPU=inf", "MinMemoryCPU=9999999999999P",
 		"TresPerNode=gres:gpu:x:y"} {
 		key, _, _ := strings.Cut(broken, "=")
 		i := strings.Index(line, " "+key+"=")
-		if _, _, err := parseRequest(line[:i+1] + broken + " " + line[i+1:]); err == nil {
+		if _, _, err := parseRequest(line[:i+1]+broken+" "+line[i+1:], nil); err == nil {
 			t.Errorf("accepted %s", broken)
 		}
 	}
-	if _, found, err := parseRequest(strings.Replace(line, "PENDING", "RUNNING", 1)); found || err != nil {
+	if _, found, err := parseRequest(strings.Replace(line, "PENDING", "RUNNING", 1), nil); found || err != nil {
 		t.Errorf("a job that runs: %v, %v", found, err)
 	}
 }
@@ -155,6 +172,8 @@ func TestFewJobsAreAskedAboutAtOnceAndNoneTwice(t *testing.T) {
 		switch id := argv[len(argv)-1]; id {
 		case "7":
 			return nil, errors.New("slurm_load_jobs error: Invalid job id specified")
+		case "9":
+			return fmt.Appendf(nil, request77, "NumCPUs=eight", ""), nil
 		default:
 			return fmt.Appendf(nil, request77, "NumNodes=1 NumCPUs=1 NumTasks=1 CPUs/Task=1 TRES=cpu=1,node=1", ""), nil
 		}
@@ -168,13 +187,16 @@ func TestFewJobsAreAskedAboutAtOnceAndNoneTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	var known requests
-	for look, want := range []struct{ asked, grow int }{{50, 49}, {50, 98}, {22, 119}, {1, 119}} {
+	for look, want := range []struct{ asked, grow int }{{50, 48}, {50, 97}, {22, 118}, {1, 118}} {
 		commands = nil
-		jobs, err := known.of(t.Context(), c, q.waiting)
+		jobs, err := known.of(t.Context(), c, nil, q.waiting)
 		grow := 0
 		for _, j := range jobs {
 			if j.Grows && j.CPUMemory == 1536 {
 				grow++
+			}
+			if (j.ID == 9) != strings.Contains(j.Fixed, "cannot be read") {
+				t.Errorf("job %d: %q", j.ID, j.Fixed)
 			}
 		}
 		if err != nil || len(commands) != want.asked || grow != want.grow || commands[0] == "" {

@@ -18,17 +18,17 @@ type request struct {
 
 // parseRequest reads `scontrol show job -o`, of an array the line of the tasks that wait; not found: none does any more. A user
 // chooses the job's name and could write words of this line there, which asks for what the user may ask for anyway.
-func parseRequest(text string) (r request, found bool, err error) {
+func parseRequest(text string, v version) (r request, found bool, err error) {
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "JobId=") && word(line, "JobState") == "PENDING" {
-			r, err = readRequest(strings.TrimSuffix(line, "\n"))
+			r, err = readRequest(strings.TrimSuffix(line, "\n"), v)
 			return r, true, err
 		}
 	}
 	return r, false, nil
 }
 
-func readRequest(line string) (r request, err error) {
+func readRequest(line string, v version) (r request, err error) {
 	tres := map[string]string{}
 	for _, entry := range strings.Split(cmp.Or(word(line, "ReqTRES"), word(line, "TRES")), ",") {
 		name, value, _ := strings.Cut(entry, "=")
@@ -36,6 +36,11 @@ func readRequest(line string) (r request, err error) {
 	}
 	// How many nodes it takes is Slurm's guess, where nobody has said; so is the first number of NumNodes.
 	_, most, _ := strings.Cut(word(line, "NumNodes"), "-")
+	tasks := word(line, "NumTasks")
+	note, noted := strings.CutPrefix(strings.TrimSuffix(word(line, "AdminComment"), heldMark), "max_nodes=")
+	if noted { // the submit script knows better
+		most, tasks, _ = strings.Cut(note, ",tasks=")
+	}
 	nodeRanks, _, _ := strings.Cut(word(line, "NtasksPerN:B:S:C"), ":")
 	for _, field := range []struct {
 		text string
@@ -45,7 +50,7 @@ func readRequest(line string) (r request, err error) {
 		{tres["node"], number, &r.Nodes},
 		{most, number, &r.MostNodes},
 		{word(line, "NumCPUs"), number, &r.CPUs},
-		{word(line, "NumTasks"), number, &r.Ranks},
+		{tasks, number, &r.Ranks},
 		{word(line, "CPUs/Task"), number, &r.RankCPUs},
 		{nodeRanks, number, &r.NodeRanks},
 		{word(line, "MinCPUsNode"), number, &r.NodeCPUs},
@@ -66,6 +71,14 @@ func readRequest(line string) (r request, err error) {
 	r.Whole = word(line, "OverSubscribe") == "NO" || strings.Contains(line, " MinMemoryNode=0 ")
 	if r.GPUMemory > 0 {
 		r.CPUMemory, r.NodeMemory = 0, 0 // what Slurm shows beside it is the queue's default, which does not count then
+	}
+	if used := r.NodeRanks * r.RankCPUs; v.byTasks() && used > 0 {
+		if used == 1 && r.CPUMemory > 0 {
+			r.CPUMemory, r.NodeMemory = 0, r.CPUMemory
+		}
+		if r.NodeCPUs > used && !r.Whole {
+			r.fixed = fmt.Sprintf("it asks for %d CPUs on nodes where its tasks have %d", r.NodeCPUs, used)
+		}
 	}
 	switch feature, nodes := word(line, "Features"), word(line, "ReqNodeList"); {
 	case nodes != "":

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	stdcmp "cmp"
 	"context"
 	"errors"
 	"flag"
@@ -182,7 +183,7 @@ func FuzzParse(f *testing.F) {
 		if first, total := bounded(q.waiting); len(first) > protocol.MostWaiting || len(first) > total {
 			t.Errorf("%d jobs of %d", len(first), total)
 		}
-		if r, _, err := parseRequest(text); err == nil && min(r.Nodes, r.CPUs, r.CPUMemory, r.GPUs) < 0 {
+		if r, _, err := parseRequest(text, version{24, 11, 5}); err == nil && min(r.Nodes, r.CPUs, r.CPUMemory, r.GPUs) < 0 {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -232,6 +233,7 @@ func read(t *testing.T, file string) string {
 type nodes struct {
 	busy  bool
 	lines []string
+	jobs  string // "": job 7 waits
 	log   []string
 }
 
@@ -240,8 +242,10 @@ func (s *nodes) run(_ context.Context, argv ...string) ([]byte, error) {
 	switch {
 	case strings.HasPrefix(line, "scontrol show nodes"):
 		return []byte(strings.Join(s.lines, "\n")), nil
+	case line == "scontrol --version":
+		return []byte("slurm-wlm 24.11.5\n"), nil
 	case strings.Contains(line, "squeue"):
-		return []byte(pending(7)), nil
+		return []byte(stdcmp.Or(s.jobs, pending(7))), nil
 	case strings.HasPrefix(line, "scontrol show job"):
 		return fmt.Appendf(nil, request77, "NumNodes=1", ""), nil
 	}
@@ -251,6 +255,8 @@ func (s *nodes) run(_ context.Context, argv ...string) ([]byte, error) {
 		return nil, errors.New("delete_node nodename=n1: Requested nodes are busy")
 	case strings.Contains(line, "state=down"):
 		s.busy = false
+	case strings.HasPrefix(line, "scontrol release"), strings.Contains(line, "admincomment="):
+		return nil, errors.New("Requested partition configuration not available now for job 7") // and it has done so
 	}
 	return nil, nil
 }
@@ -282,5 +288,70 @@ func TestJobsThatWaitAreLookedAtWhenANodeComes(t *testing.T) {
 	}
 	if want := []string{"update nodename=n1 comment=joined", "update nodename=n2 comment=joined"}; !slices.Equal(s.log, want) {
 		t.Errorf("%q", s.log)
+	}
+}
+
+func TestJobsThatTheScriptHasHeldAreReleased(t *testing.T) {
+	s := &nodes{lines: []string{"NodeName=n1 Arch=x State=IDLE CPUTot=2",
+		"NodeName=n2 Arch=x State=IDLE CPUTot=4", "NodeName=g1 Arch=x State=IDLE CPUTot=8",
+		"NodeName=gone Arch=x State=IDLE CPUTot=8"}}
+	host := schedulertest.Host(schedulertest.NewFiles(t))
+	host.Run, host.Listening = s.run, func(int) bool { return true }
+	d := open(host)
+	config := &protocol.Config{Self: protocol.Peer{Role: protocol.Head}, Queues: []protocol.Queue{
+		{Name: "cpu", Default: true, Most: 3}, {Name: "gpu", Most: 1}, {Name: "empty", Most: 2}, {Name: "old", Closed: true}},
+		Peers: []protocol.Peer{{Name: "head", Role: protocol.Head}}}
+	for name, queue := range map[string]string{"n1": "cpu", "n2": "cpu", "g1": "gpu"} {
+		config.Peers = append(config.Peers, protocol.Peer{Name: name, Role: protocol.Compute, Queue: queue})
+	}
+	room := func(want string) {
+		t.Helper()
+		if got, err := host.Files.Read(roomFile); got != want || err != nil {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
+	}
+	observe := func(jobs string) {
+		t.Helper()
+		s.jobs = jobs
+		if _, err := d.Observe(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.log = nil
+	if err := d.room.want(config); err != nil {
+		t.Fatal(err)
+	}
+	room("cpu 0 0\n 0 0\ngpu 0 0\nempty 0 0\n") // Slurm was not asked yet
+	const one, held = "admin_comment=max_nodes=1,tasks=0", "reason=JobHeldUser"
+	observe(pending(6, one, held) + pending(7, held) + pending(8, one+heldMark, held) +
+		pending(9, one+heldMark, "reason=PartitionConfig") + pending(12, "admin_comment=max_nodes=0,tasks=9"+heldMark, held) +
+		pending(11, "arrayjobid=10", one+heldMark, held) + pending(10, "arrayjobid=10", one+heldMark, held))
+	room("cpu 2 6\n 2 6\nempty 0 0\n")
+	if want := []string{"release 8,12,10", "update jobid=12 admincomment=max_nodes=0,tasks=9",
+		"update jobid=8,9,10 admincomment=max_nodes=1,tasks=0"}; !slices.Equal(s.log[:3], want) {
+		t.Errorf("%q, want %q", s.log, want)
+	}
+	if err := d.Remove(t.Context(), "n2"); err != nil {
+		t.Error(err)
+	}
+	room("cpu 1 2\n 1 2\nempty 0 0\n")
+	config.Queues[0].Most = 1
+	if err := d.room.want(config); err != nil {
+		t.Error(err)
+	}
+	room("empty 0 0\n")
+}
+
+func TestVersions(t *testing.T) {
+	for text, want := range map[string]bool{"slurm-wlm 22.05.8\n": false, "slurm 23.11.10": false, "slurm-wlm 24.11.0": true,
+		"slurm-wlm 24.11.5": true, "slurm 25.05.0-rc1": true} {
+		if v, err := parseVersion(text); err != nil || v.byTasks() != want {
+			t.Errorf("%q: %v, %v", text, v, err)
+		}
+	}
+	for _, text := range []string{"", "slurm", "slurm-wlm 24.11.x", "slurm-wlm 24..1"} {
+		if v, err := parseVersion(text); err == nil {
+			t.Errorf("%q is version %v", text, v)
+		}
 	}
 }

@@ -1,0 +1,32 @@
+package slurm
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// version is Slurm's, as numbers: its year, its month, and how often it was mended since.
+type version []int
+
+// parseVersion reads what Slurm's programs print of themselves: "slurm-wlm 24.11.5".
+func parseVersion(text string) (v version, err error) {
+	_, numbers, _ := strings.Cut(strings.TrimSpace(text), " ")
+	numbers, _, _ = strings.Cut(numbers, "-") // of a version before its time
+	for number := range strings.SplitSeq(numbers, ".") {
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			return nil, fmt.Errorf("%.60q names no version of Slurm", text)
+		}
+		v = append(v, n)
+	}
+	return v, nil
+}
+
+// since says that it is this version or a later one.
+func (v version) since(numbers ...int) bool { return slices.Compare(v, numbers) >= 0 }
+
+// byTasks says that slurmctld counts the CPUs of a job's tasks on a node where older versions count those that it gets there
+// (test/judge): it takes no memory for a core's other threads, and starts nothing that asks for more CPUs than its tasks use.
+func (v version) byTasks() bool { return v.since(24, 11) }
