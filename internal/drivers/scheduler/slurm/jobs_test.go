@@ -147,8 +147,9 @@ func TestWhatAJobAsksForIsRead(t *testing.T) {
 			t.Errorf("%s: %+v, %v, %v, not %+v", name, got, found, err, want)
 		}
 	}
-	earlier := strings.Replace(line, "MinCPUsNode=4", "MinCPUsNode=5", 1)
-	if got, _, err := parseRequest(earlier, version{22, 5, 8}); err != nil || got.fixed != "" || got.NodeCPUs != 5 {
+	earlier := strings.Replace(line, "MinCPUsNode=4", "MinCPUsNode=5 AdminComment=max_nodes=1,tasks=9", 1)
+	if got, _, err := parseRequest(earlier, version{22, 5, 8}); err != nil || got.fixed != "" || got.NodeCPUs != 5 ||
+		got.MostNodes != 3 || got.Ranks != 4 {
 		t.Errorf("22.05: %+v, %v", got, err)
 	}
 	for _, broken := range []string{"NumCPUs=eight", "MinMemoryCPU=inf", "MinMemoryCPU=9999999999999P",

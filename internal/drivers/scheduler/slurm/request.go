@@ -38,7 +38,7 @@ func readRequest(line string, v version) (r request, err error) {
 	_, most, _ := strings.Cut(word(line, "NumNodes"), "-")
 	tasks := word(line, "NumTasks")
 	note, noted := strings.CutPrefix(strings.TrimSuffix(word(line, "AdminComment"), heldMark), "max_nodes=")
-	if noted { // the submit script knows better
+	if noted && v.guesses() { // the submit script knows better
 		most, tasks, _ = strings.Cut(note, ",tasks=")
 	}
 	nodeRanks, _, _ := strings.Cut(word(line, "NtasksPerN:B:S:C"), ":")

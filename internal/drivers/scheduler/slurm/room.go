@@ -19,8 +19,8 @@ import (
 // releases them.
 //
 // The script also notes what Slurm does not tell of jobs that wait: of how many nodes they may have at most, and of their tasks,
-// 24.11 shows guesses. Notes are in a comment that only administrators can make: "max_nodes=3,tasks=5,held", with 0 for what was
-// not asked for. "held" goes when the job is released.
+// 24.11 shows guesses, and is not believed. Notes are in a comment that only administrators can make: "max_nodes=3,tasks=5,held",
+// with 0 for what was not asked for. "held" goes when the job is released.
 const (
 	roomFile = "/run/muster/room" // a line for each queue that is to get more nodes: its name, its nodes and their CPUs
 	heldMark = ",held"

@@ -27,6 +27,10 @@ func parseVersion(text string) (v version, err error) {
 // since says that it is this version or a later one.
 func (v version) since(numbers ...int) bool { return slices.Compare(v, numbers) >= 0 }
 
+// guesses says that of a job that waits slurmctld tells a guess of how many nodes it may have at most, and of its tasks. What
+// older versions tell is what the job asks for, also once `scontrol update` has changed that.
+func (v version) guesses() bool { return v.since(24, 11) }
+
 // byTasks says that slurmctld counts the CPUs of a job's tasks on a node where older versions count those that it gets there
 // (test/judge): it takes no memory for a core's other threads, and starts nothing that asks for more CPUs than its tasks use.
 func (v version) byTasks() bool { return v.since(24, 11) }
