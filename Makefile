@@ -4,7 +4,7 @@ SHELL  := /bin/bash
 GO     := go
 BINARY := bin/muster
 FIRST  := internal/boot/initramfs/built/muster-init
-IMAGE  := debian12-hpc
+IMAGE  := debian13-hpc
 IMAGES := $(IMAGE) inspector
 # The race detector, but for SQLite itself, which is C in Go's words and five times slower under it. (Packages that use the
 # library's sync must stay under it: the linker keeps one copy of a generic function, and one without it makes false alarms.)
@@ -68,7 +68,7 @@ test: ## the gate of every change: lint, and all tests but those that take long,
 	@$(MAKE) --no-print-directory -j2 image lint
 	$(call tests,,-short -timeout 10m)
 
-test-all: IMAGES += debian13-hpc $(if $(filter x86_64,$(shell uname -m)),debian12-hypervisor)
+test-all: IMAGES += debian12-hpc $(if $(filter x86_64,$(shell uname -m)),debian12-hypervisor)
 test-all: ## every test, with the race detector, on both databases, with emulated machines: more than an hour (root)
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory build

@@ -30,7 +30,7 @@ fi
 "$muster" whoami
 
 say "Give it the images: the nodes', and the one that inspects whole machines"
-run images import build/images/debian12-hpc/latest --name debian12-hpc
+run images import build/images/debian13-hpc/latest --name debian13-hpc
 run images import build/images/inspector/latest --name inspector
 
 have=$("$muster" machines list -o json | grep -c '"substrate": *"local"' || true)

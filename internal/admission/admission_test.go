@@ -23,7 +23,7 @@ import (
 
 const site = `
 site: home
-defaults: {project: default, image: debian12-hpc, class: small, head_class: small}
+defaults: {project: default, image: debian13-hpc, class: small, head_class: small}
 classes:
   - {name: small, select: ["cpus <= 8"], price: 0.10 EUR}
   - {name: big, select: ["cpus >= 64"], price: 1.50 EUR}
@@ -46,7 +46,7 @@ func (images) Image(name string) (admission.Image, error) {
 	case "bare":
 		return admission.Image{Name: name, Digest: "sha256:02", Arch: "amd64", Boots: true, Drivers: []string{}}, nil
 	}
-	if name != "debian12-hpc" {
+	if name != "debian13-hpc" {
 		return admission.Image{}, errors.New("there is no image " + name)
 	}
 	return admission.Image{Name: name, Digest: "sha256:00", Arch: "amd64", Boots: true}, nil

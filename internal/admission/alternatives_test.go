@@ -12,7 +12,7 @@ import (
 
 const alternatives = `
 site: home
-defaults: {project: default, image: debian12-hpc, class: big, head_class: service}
+defaults: {project: default, image: debian13-hpc, class: big, head_class: service}
 classes:
   - {name: big, select: ["cpus = 8"]}
   - {name: middle, select: ["cpus = 4"]}

@@ -41,7 +41,7 @@ func TestAnImageWithoutTheDriverOfADeviceIsRefused(t *testing.T) {
 			"image bare lacks the driver nvidia, which the gpu of machine r1n1 needs: 10de:2330 NVIDIA H100",
 			"these have it: cuda"},
 		"an image with the driver":      {strings.NewReplacer("IMAGE", "cuda", "CLASS", "gpu").Replace(metal), "", ""},
-		"an image that was made before": {strings.NewReplacer("IMAGE", "debian12-hpc", "CLASS", "gpu").Replace(metal), "", ""},
+		"an image that was made before": {strings.NewReplacer("IMAGE", "debian13-hpc", "CLASS", "gpu").Replace(metal), "", ""},
 		"a class that does not ask":     {strings.NewReplacer("IMAGE", "bare", "CLASS", "any").Replace(metal), "", ""},
 		"a guest with a GPU": {strings.NewReplacer("IMAGE", "bare", "DEVICES", "gpu: 1").Replace(vm),
 			"image bare lacks the driver nvidia, which the gpu of machine hv1-g1 needs: 10de:2330 NVIDIA H100",

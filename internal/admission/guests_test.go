@@ -24,7 +24,7 @@ import (
 
 const guestSite = `
 site: home
-defaults: {project: default, image: debian12-hpc, class: small, head_class: small}
+defaults: {project: default, image: debian13-hpc, class: small, head_class: small}
 classes:
   - {name: small, select: ["substrate = local"], price: 0.10 EUR}
   - {name: vm, select: ["substrate = vm"], hypervisor: true, vm: {cpus: 1, memory: 1GiB}, price: 0.05 EUR}

@@ -12,7 +12,7 @@ import (
 
 const poolSite = `
 site: home
-defaults: {project: default, image: debian12-hpc, class: small, head_class: small}
+defaults: {project: default, image: debian13-hpc, class: small, head_class: small}
 classes:
   - {name: small, select: ["substrate = local"]}
   - {name: metal, select: ["substrate = metal"]}

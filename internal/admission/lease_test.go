@@ -208,7 +208,7 @@ func TestMachinesThatAReservationNeedsAreTakenLast(t *testing.T) {
 	d := newFixture(t, offer{"a-big", 64, "amd64", machine.Available, ""}, offer{"b", 4, "amd64", machine.Available, ""},
 		offer{"c", 4, "amd64", machine.Available, ""})
 	path := t.TempDir() + "/site.yaml"
-	write(t, path, "site: home\ndefaults: {project: default, image: debian12-hpc, class: any, head_class: any}\nclasses:\n"+
+	write(t, path, "site: home\ndefaults: {project: default, image: debian13-hpc, class: any, head_class: any}\nclasses:\n"+
 		"  - {name: any, select: [\"cpus > 0\"], lead: 0s}\n  - {name: big, select: [\"cpus >= 64\"], lead: 0s}\n")
 	catalogue, err := inventory.ReadCatalogue(path)
 	if err != nil {

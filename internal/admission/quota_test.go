@@ -96,7 +96,7 @@ func TestAQuotaIsNeverExceededByRequestsAtTheSameTime(t *testing.T) {
 func TestAQuotaIsNotExceededByClustersThatGrowAtTheSameTime(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		const clusters = 6
-		text := "site: home\ndefaults: {project: default, image: debian12-hpc, class: c0, head_class: c0}\nprojects: " +
+		text := "site: home\ndefaults: {project: default, image: debian13-hpc, class: c0, head_class: c0}\nprojects: " +
 			"{default: {quota: {nodes: 10}}}\nclasses:\n"
 		var machines []offer
 		for i := range clusters {

@@ -72,7 +72,7 @@ func cheapestFirst(a, b node.Node) int {
 
 // Progress is how far a rollout is.
 type Progress struct {
-	To       string   // in words: "image debian12-hpc"
+	To       string   // in words: "image debian13-hpc"
 	Done     int      // nodes that are ready with it
 	Total    int      // nodes that are to stay
 	Draining []string // nodes that wait for their jobs
@@ -146,7 +146,7 @@ func (a *Admission) newest(name string) (Image, error) {
 	image, err := a.Images.Image(name)
 	if err != nil {
 		return image, refuse(Invalid, "unknown-image", "image", err.Error(),
-			"`muster images list` shows the images; `muster images build debian12-hpc` builds the shipped one")
+			"`muster images list` shows the images; `muster images build debian13-hpc` builds the shipped one")
 	}
 	return image, nil
 }

@@ -17,7 +17,7 @@ import (
 
 const leaves = `
 site: home
-defaults: {project: default, image: debian12-hpc, class: epyc-ib, head_class: service}
+defaults: {project: default, image: debian13-hpc, class: epyc-ib, head_class: service}
 classes:
   - {name: epyc-ib, select: ["cpus = 64"], lead: 0s}
   - {name: xeon-ib, select: ["cpus = 32"], lead: 0s}

@@ -38,7 +38,7 @@ func (noImages) List() ([]images.Image, error) { return nil, nil }
 func (noImages) With([]string) []string { return nil }
 
 func (noImages) Image(name string) (admission.Image, error) {
-	if name != "debian12-hpc" {
+	if name != "debian13-hpc" {
 		return admission.Image{}, errors.New("there is no image " + name)
 	}
 	return admission.Image{Name: name, Digest: "sha256:00", Arch: "amd64"}, nil

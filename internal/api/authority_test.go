@@ -140,7 +140,7 @@ func tenants(t *testing.T, db *core.Store) {
 				return err
 			}
 			one := 1
-			c := spec.Cluster{Name: "cfd", Project: project, Image: "debian12-hpc",
+			c := spec.Cluster{Name: "cfd", Project: project, Image: "debian13-hpc",
 				Queues: []spec.Queue{{Name: "cpu", Class: "local", Min: &one, Max: &one}}, Head: &spec.Head{Class: "service"},
 				Access: &spec.Access{Apps: []spec.App{{Name: "jupyter", Port: 8888, Node: "head"}}}}
 			id := "c-" + project

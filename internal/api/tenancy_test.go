@@ -26,7 +26,7 @@ import (
 func hide(t *testing.T, db *core.Store) {
 	t.Helper()
 	ctx, one := t.Context(), 1
-	c := spec.Cluster{Name: "hidden-cluster", Project: "hidden-project", Image: "debian12-hpc",
+	c := spec.Cluster{Name: "hidden-cluster", Project: "hidden-project", Image: "debian13-hpc",
 		Queues: []spec.Queue{{Name: "cpu", Class: "local", Min: &one, Max: &one}}, Head: &spec.Head{Class: "service"}}
 	key := "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHIddenHiddenHiddenHiddenHiddenHiddenHiddenHi hidden-comment"
 	if err := db.Update(ctx, func(tx *core.Tx) error {

@@ -21,8 +21,8 @@ func (a *app) images() *cobra.Command {
 list images through the controller. Building, importing and verifying them is for operators: those commands run as root on the
 controller's host and use the image store in the data directory, whether or not the controller is running.`,
 		Example: `  muster images list
-  muster images build debian12-hpc
-  muster images verify debian12-hpc`,
+  muster images build debian13-hpc
+  muster images verify debian13-hpc`,
 	}, a.imagesList(), a.imagesBuild(), a.imagesImport(), a.imagesVerify())
 }
 

@@ -20,10 +20,10 @@ func (a *app) imagesBuild() *cobra.Command {
 		Use:   "build RECIPE",
 		Short: "Build an image from a recipe",
 		Long: `Build an image from a recipe and put it into the store, as the newest of its name. RECIPE is one that Muster ships
-(debian12-hpc), or the path of a folder with a recipe.yaml, as in ./my-recipe. The same packages give the same digest. With
+(debian13-hpc), or the path of a folder with a recipe.yaml, as in ./my-recipe. The same packages give the same digest. With
 --output the image is written to that folder instead, for ` + "`muster images import`" + ` on another host. Needs root,
 mmdebstrap and squashfs-tools, and reads Debian's packages from --mirror.`,
-		Example: `  muster images build debian12-hpc
+		Example: `  muster images build debian13-hpc
   muster images build ./my-recipe --output ./my-image`,
 		Args: cobra.ExactArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -12,7 +12,7 @@ func (a *app) imagesImport() *cobra.Command {
 		Short: "Import an image into the store",
 		Long: `Copy an image into the store, as the newest of its name. PATH is an image's folder (its digest is checked), a squashfs, or a
 tarball of a root filesystem, plain or compressed by gzip, zstd or xz. The last two need --name.`,
-		Example: `  muster images import ./debian12-hpc
+		Example: `  muster images import ./debian13-hpc
   muster images import rocky9.tar.zst --name rocky9`,
 		Args: cobra.ExactArgs(1),
 	}

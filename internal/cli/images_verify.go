@@ -14,8 +14,8 @@ func (a *app) imagesVerify() *cobra.Command {
 		Use:   "verify NAME",
 		Short: "Check that an image is undamaged and works",
 		Long: `Compute an image's digest again, then run each of its acceptance checks in a new container without a network. NAME may include a
-digest or the start of one, as in debian12-hpc@sha256:1f0c.`,
-		Example: `  muster images verify debian12-hpc`,
+digest or the start of one, as in debian13-hpc@sha256:1f0c.`,
+		Example: `  muster images verify debian13-hpc`,
 		Args:    cobra.ExactArgs(1),
 	}
 	data := dataFlag(c)

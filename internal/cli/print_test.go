@@ -82,7 +82,7 @@ func TestADescriptionExplainsEveryNode(t *testing.T) {
 	s.answers("GET /v1/clusters/cfd", 200, apiv1.Cluster{
 		ID: "c1", Name: "cfd", Project: "aero", Phase: apiv1.Degraded, Reason: "1 of 2 nodes ready",
 		Lacks: "class epyc: none is free", Since: ago(192 * time.Second),
-		Generation: 2, Reached: 1, Image: "sha256:12", Spec: spec.Cluster{Image: "debian12-hpc"}, Price: "3.75 EUR",
+		Generation: 2, Reached: 1, Image: "sha256:12", Spec: spec.Cluster{Image: "debian13-hpc"}, Price: "3.75 EUR",
 		CreatedAt: ago(26 * time.Hour), CreatedBy: "alice",
 		Nodes: []apiv1.Node{
 			{Name: "head", Role: protocol.Head, Class: "service", Machine: "s1", Address: "10.77.0.2", Phase: apiv1.Ready,
@@ -106,7 +106,7 @@ project  aero
 phase    degraded for 3m12s
 reason   1 of 2 nodes ready
 lacks    class epyc: none is free
-image    debian12-hpc@sha256:12
+image    debian13-hpc@sha256:12
 price    3.75 EUR per hour
 age      1d2h, created by alice
 change   generation 2 is being applied, 1 was reached
@@ -205,7 +205,7 @@ func TestSizesOfMemory(t *testing.T) {
 func TestExpansionAsksNobody(t *testing.T) {
 	s := newSite(t)
 	r := musterWith(t, brisk(), "name: cfd\nnodes: 2\n", "expand", "-f", "-")
-	r.wants(t, 0, "image: debian12-hpc\n", "max: 2\n")
+	r.wants(t, 0, "image: debian13-hpc\n", "max: 2\n")
 	musterWith(t, brisk(), r.out, "validate", "-f", "-").wants(t, 0, "stdin is a valid cluster file")
 	if asked := s.asked(); len(asked) > 0 {
 		t.Errorf("the controller was asked: %v", asked)

@@ -116,7 +116,7 @@ type siteFile struct {
 // builtin is the catalogue of a site that wrote none: evaluation on one host.
 const builtin = `
 site: home
-defaults: {project: default, image: debian12-hpc, class: local, head_class: service}
+defaults: {project: default, image: debian13-hpc, class: local, head_class: service}
 classes:
   - {name: local, select: ["substrate = local"]}
   - {name: service, select: ["substrate = local"]}

@@ -31,7 +31,7 @@ import (
 
 const onePool = `
 site: home
-defaults: {project: default, image: debian12-hpc, class: local, head_class: service}
+defaults: {project: default, image: debian13-hpc, class: local, head_class: service}
 classes:
   - {name: local, select: ["substrate = local"]}
   - {name: service, select: ["substrate = local"]}

@@ -42,7 +42,7 @@ type oneImage struct{}
 func (oneImage) With([]string) []string { return nil }
 
 func (oneImage) Image(name string) (admission.Image, error) {
-	if name != "debian12-hpc" {
+	if name != "debian13-hpc" {
 		return admission.Image{}, errors.New("there is no image " + name)
 	}
 	return admission.Image{Name: name, Digest: "sha256:00", Arch: "amd64"}, nil

@@ -237,7 +237,7 @@ func TestAGuestOnItsWayIsNotGivenUp(t *testing.T) {
 	m.mu.Unlock()
 	s.wake(slow.ID)
 	s.until(id, "given up at last", func(cluster.Cluster, []node.Node) bool { return s.hasSaid("was silent for") })
-	if had := s.between("node.stays", slow.Name); had < hush {
+	if had := s.between("node.stays", slow.Name); had < hush/2 {
 		t.Errorf("it had %s to speak again after its move", had)
 	}
 }

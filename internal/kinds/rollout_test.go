@@ -46,7 +46,7 @@ type rolloutFixture struct {
 
 func newRolloutFixture(t *testing.T, url string, machines int) *rolloutFixture {
 	s := &rolloutFixture{fixture: newFixture(t, url, machines), jobs: map[string]int{}, mutes: map[string]bool{}}
-	s.admission.Images = shelf{[]string{"debian12-hpc", "new", "newer", "broken"}}
+	s.admission.Images = shelf{[]string{"debian13-hpc", "new", "newer", "broken"}}
 	s.fixture.mute = func(n node.Node) bool {
 		if n.Image != "sha256:broken" {
 			return false
@@ -145,7 +145,7 @@ func TestAnotherImageReachesNodeByNodeOnTheirMachinesTheHeadLast(t *testing.T) {
 		s.run(1)
 		s.untilFree(6)
 		id := s.create("hello", 4)
-		s.untilHas(id, "debian12-hpc", 4)
+		s.untilHas(id, "debian13-hpc", 4)
 		before := s.nodes(id)
 		s.worst = 0
 		s.image(id, "new")
@@ -183,7 +183,7 @@ func TestMoreNodesAreDownAtATimeIfTheFileAllowsIt(t *testing.T) {
 	s.run(1)
 	s.untilFree(7)
 	id := s.create("hello", 6)
-	s.untilHas(id, "debian12-hpc", 6)
+	s.untilHas(id, "debian13-hpc", 6)
 	s.change(id, func(c *spec.Cluster) { c.Image, c.Update = "new", &spec.Update{MaxUnavailable: "50%"} })
 	s.worst = 0
 	s.untilHas(id, "new", 6)
@@ -198,7 +198,7 @@ func TestANodeWithJobsDrainsUntilTheyEndAndTheOthersDoNotWaitBehindIt(t *testing
 	s.run(1)
 	s.untilFree(4)
 	id := s.create("hello", 3)
-	s.untilHas(id, "debian12-hpc", 3)
+	s.untilHas(id, "debian13-hpc", 3)
 	s.busy("n1", 1)
 	s.until(id, "busy", func(_ cluster.Cluster, all []node.Node) bool { return all[1].Seen.Scheduler.Jobs == 1 })
 	s.image(id, "new")
@@ -217,22 +217,22 @@ func TestARolloutStopsAtTheFirstNodeThatDoesNotComeUpAndGoesBackOrOn(t *testing.
 		s.run(1)
 		s.untilFree(6)
 		id := s.create("hello", 4)
-		s.untilHas(id, "debian12-hpc", 4)
+		s.untilHas(id, "debian13-hpc", 4)
 		s.image(id, "broken")
 		s.untilStopped(id, 4)
 		for _, n := range s.nodes(id) { // the one that failed was replaced by one that works
-			if n.Image != "sha256:debian12-hpc" {
+			if n.Image != "sha256:debian13-hpc" {
 				t.Errorf("%s has %s", n.Name, n.Image)
 			}
 		}
 		s.carryOut(id, s.admission.ResumeRollout) // the image is as broken as before
 		s.untilStopped(id, 4)
 		s.carryOut(id, s.admission.RollBack)
-		s.untilHas(id, "debian12-hpc", 4)
+		s.untilHas(id, "debian13-hpc", 4)
 		s.image(id, "broken")
 		s.untilStopped(id, 4)
-		s.image(id, "debian12-hpc") // the old file
-		s.untilHas(id, "debian12-hpc", 4)
+		s.image(id, "debian13-hpc") // the old file
+		s.untilHas(id, "debian13-hpc", 4)
 		s.mu.Lock()
 		if boots := len(s.mutes); boots != 6 {
 			t.Errorf("%d boots of the broken image instead of two on each of three nodes", boots)
@@ -249,7 +249,7 @@ func TestASecondApplyDuringARolloutChangesItsAim(t *testing.T) {
 	s.run(1)
 	s.untilFree(5)
 	id := s.create("hello", 4)
-	s.untilHas(id, "debian12-hpc", 4)
+	s.untilHas(id, "debian13-hpc", 4)
 	s.image(id, "new")
 	s.until(id, "on its way", func(_ cluster.Cluster, all []node.Node) bool {
 		return all[1].Image == "sha256:new" && all[1].Phase == core.Ready
@@ -268,12 +268,12 @@ func TestANodeThatDrainsForARolloutThatIsTakenBackGoesOnWithoutANewBoot(t *testi
 	s.run(1)
 	s.untilFree(3)
 	id := s.create("hello", 1)
-	s.untilHas(id, "debian12-hpc", 1)
+	s.untilHas(id, "debian13-hpc", 1)
 	s.busy("n1", 1)
 	s.image(id, "new")
 	s.until(id, "draining", func(_ cluster.Cluster, all []node.Node) bool { return all[1].Phase == node.Draining })
-	s.image(id, "debian12-hpc")
-	s.untilHas(id, "debian12-hpc", 1)
+	s.image(id, "debian13-hpc")
+	s.untilHas(id, "debian13-hpc", 1)
 	if n := s.nodes(id)[1]; n.Boot != 1 {
 		t.Errorf("it booted %d times", n.Boot)
 	}
@@ -285,7 +285,7 @@ func TestNodesThatDieDuringARolloutComeBackWithTheNewImageAndCountAsDown(t *test
 	s.run(1)
 	s.untilFree(6)
 	id := s.create("hello", 4)
-	s.untilHas(id, "debian12-hpc", 4)
+	s.untilHas(id, "debian13-hpc", 4)
 	victim := s.nodes(id)[4]
 	s.worst = 0
 	s.image(id, "new")
@@ -309,7 +309,7 @@ func TestControllersThatComeAndGoDuringARolloutLoseNothing(t *testing.T) {
 		again := func() { stop(); stop = s.run(engines) }
 		s.untilFree(6)
 		id := s.create("hello", 4)
-		s.untilHas(id, "debian12-hpc", 4)
+		s.untilHas(id, "debian13-hpc", 4)
 		s.worst = 0
 		for i, image := range []string{"new", "newer"} {
 			s.image(id, image)

@@ -95,7 +95,7 @@ func setting(t *testing.T, name string, otherwise uint64) uint64 {
 
 func newWalk(t *testing.T, url string, seed uint64) *walk {
 	s := newFixture(t, url, walkMachines)
-	s.admission.Images = shelf{[]string{"debian12-hpc", "new", "newer", "broken"}}
+	s.admission.Images = shelf{[]string{"debian13-hpc", "new", "newer", "broken"}}
 	s.admission.Catalogue.Projects = map[string]inventory.Project{"default": {Quota: inventory.Quota{Nodes: new(walkQuota)}}}
 	s.charge(1)
 	s.judging()
@@ -312,7 +312,7 @@ func (w *walk) file(name string) string {
 	default:
 		text += "queues:\n  - {name: cpu, min: " + w.digit(5) + ", max: 4, idle_after: 1s}\n"
 	}
-	text += "image: " + w.one("debian12-hpc", "debian12-hpc", "debian12-hpc", "debian12-hpc", "new", "new", "newer", "broken") +
+	text += "image: " + w.one("debian13-hpc", "debian13-hpc", "debian13-hpc", "debian13-hpc", "new", "new", "newer", "broken") +
 		"\n"
 	switch w.rnd.IntN(4) {
 	case 0:

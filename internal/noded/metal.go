@@ -99,17 +99,21 @@ func mountSystem() error {
 	return failed
 }
 
-// mountCPUSets mounts the hierarchy by which a scheduler confines jobs to their CPUs: of cgroup v1, as cgroup.conf says for all
-// nodes of a cluster. Both versions can be there, each with controllers of its own.
+// mountCPUSets mounts the CPU sets of cgroup v1, which all versions of schedulers can confine jobs by. Kernels as Debian 13's
+// have them in v2 alone, which is mounted already. Both versions can be there, each with controllers of its own.
 func (kernelMachine) mountCPUSets() error {
 	if err := os.MkdirAll(scheduler.CPUSets, 0o755); err != nil {
 		return err
 	}
-	if err := unix.Mount("cpuset", scheduler.CPUSets, "cgroup", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC,
-		"cpuset"); err != nil {
-		return fmt.Errorf("mount %s: %w", scheduler.CPUSets, err)
+	err := unix.Mount("cpuset", scheduler.CPUSets, "cgroup", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "cpuset")
+	if err == nil {
+		return nil
 	}
-	return nil
+	text, _ := os.ReadFile(scheduler.ControlGroups + "/cgroup.controllers")
+	if slices.Contains(strings.Fields(string(text)), "cpuset") {
+		return nil
+	}
+	return fmt.Errorf("mount %s: %w", scheduler.CPUSets, err)
 }
 
 func nameHost(name string) error {

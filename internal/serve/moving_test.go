@@ -314,6 +314,7 @@ func (j *migration) travel(n substrate.Node, from, to int) error {
 	target := host.Guest{Machine: inventory.Machine{ID: "id-" + n.Node, Name: n.Machine, Substrate: "vm", Host: hypervisors[to]},
 		Allocation: *n.Allocation}
 	j.update(func(ctx context.Context, tx *core.Tx) error { return host.StartMove(ctx, tx, target) })
+	kills := 0
 	for end := time.Now().Add(time.Minute); ; {
 		err := j.mover.Move(context.Background(), n, hypervisors[from], hypervisors[to])
 		switch {
@@ -330,7 +331,8 @@ func (j *migration) travel(n substrate.Node, from, to int) error {
 		}
 		j.papers.mu.Lock()
 		restart := -1
-		if !j.papers.calm && j.papers.dice.IntN(3) == 0 {
+		if !j.papers.calm && kills < mostKills && j.papers.dice.IntN(3) == 0 {
+			kills++
 			restart = j.papers.dice.IntN(2)
 		}
 		j.papers.mu.Unlock()

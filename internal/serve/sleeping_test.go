@@ -40,9 +40,14 @@ func (p *paper) Wake(context.Context, substrate.Node) error {
 	})
 }
 
+// mostKills is how often the agents of one errand are killed: those that are killed for ever say more than they may, and wait
+// longer for their turn than they live.
+const mostKills = 5
+
 // insist asks until it is known what has come of it. Meanwhile agents are killed, and started again.
 func (j *migration) insist(ask func() error) error {
 	j.Helper()
+	kills := 0
 	for end := time.Now().Add(time.Minute); ; {
 		err := ask()
 		switch {
@@ -53,9 +58,10 @@ func (j *migration) insist(ask func() error) error {
 			j.Fatalf("it comes to no end: %v", err)
 		}
 		j.papers.mu.Lock()
-		restart := !j.papers.calm && j.papers.dice.IntN(3) == 0
+		restart := !j.papers.calm && kills < mostKills && j.papers.dice.IntN(3) == 0
 		j.papers.mu.Unlock()
 		if restart {
+			kills++
 			j.stop[0]()
 			j.start(0)
 		}

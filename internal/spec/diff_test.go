@@ -22,7 +22,7 @@ func TestDiffNamesTheEffectOfEachChange(t *testing.T) {
 			queues[cpu].min 4 → 3 live: only the nodes that are removed are drained, idle ones first; the others go on
 			queues[cpu].max 4 → 3 live: only the nodes that are removed are drained, idle ones first; the others go on`},
 		{"another image", base, base + "image: rocky9\n", `
-			image debian12-hpc → rocky9 rolling: each node is drained and boots the new image, a few at a time`},
+			image debian13-hpc → rocky9 rolling: each node is drained and boots the new image, a few at a time`},
 		{"another class", base, strings.Replace(base, "h100x8", "a100", 1), `
 			queues[gpu].class h100x8 → a100 drains-queue: a node cannot change its machine under a running job: the queue is drained and gets new nodes`},
 		{"a queue more", base, base + "  - {name: small, nodes: 1}\n", `

@@ -15,7 +15,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // catalogue is a site's defaults.
-var catalogue = Defaults{Project: "aero", Site: "home", Image: "debian12-hpc", Class: "epyc-ib", HeadClass: "service"}
+var catalogue = Defaults{Project: "aero", Site: "home", Image: "debian13-hpc", Class: "epyc-ib", HeadClass: "service"}
 
 var codes = []string{
 	CodeEncoding, CodeTooLarge, CodeEmpty, CodeSyntax, CodeYAMLFeature, CodeSeveralDocuments, CodeUnknownField, CodeDuplicateKey,

@@ -37,7 +37,7 @@ const (
 	walkQuota    = 8
 	walkSite     = `
 site: home
-defaults: {project: default, image: debian12-hpc, class: local, head_class: service}
+defaults: {project: default, image: debian13-hpc, class: local, head_class: service}
 limits: {silence: 15s}
 projects:
   default: {quota: {nodes: 8}}

@@ -17,7 +17,7 @@ import (
 // the host does share its CPUs.
 const judging = `
 site: home
-defaults: {project: default, image: debian12-hpc, class: local, head_class: service}
+defaults: {project: default, image: debian13-hpc, class: local, head_class: service}
 acceptance: {judge: all, passes: 4, deviations: 1, slow_below: 30%, network_slow_below: 1%}
 classes:
   - {name: local, select: ["substrate = local"]}

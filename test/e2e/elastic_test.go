@@ -14,7 +14,7 @@ import (
 // growthSite has two classes that differ in memory, and short limits.
 const growthSite = `
 site: home
-defaults: {project: default, image: debian12-hpc, class: fast, head_class: service}
+defaults: {project: default, image: debian13-hpc, class: fast, head_class: service}
 classes:
   - {name: fast, select: ["substrate = local", "memory_mib >= 4096"]}
   - {name: slow, select: ["substrate = local", "memory_mib < 4096"]}

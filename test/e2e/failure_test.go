@@ -23,7 +23,7 @@ const (
 
 // builtin is a site of one host.
 const builtin = `site: home
-defaults: {project: default, image: debian12-hpc, class: local, head_class: service}
+defaults: {project: default, image: debian13-hpc, class: local, head_class: service}
 classes:
   - {name: local, select: ["substrate = local"]}
   - {name: service, select: ["substrate = local"]}

@@ -96,7 +96,7 @@ func TestPeopleLogInAtTheSitesProvider(t *testing.T) {
 	r := rig.New(t, "")
 	r.Site = r.File("site.yaml", `
 site: lab
-defaults: {project: aero, image: debian12-hpc, class: local, head_class: local}
+defaults: {project: aero, image: debian13-hpc, class: local, head_class: local}
 login: {issuer: "`+p.Issuer+`", client_id: muster, scopes: [], create: true, for: 2h, redirect_port: `+fmt.Sprint(p.Port)+`}
 classes:
   - {name: local, select: ["substrate = local"]}

@@ -68,7 +68,7 @@ func TestAnotherImageIsRolledOutUnderRunningJobs(t *testing.T) {
 
 	r.Until("the controller knows of the witness", func() bool { return strings.Contains(r.Run("plan", "-f", next), "job") })
 	plan := r.Run("plan", "-f", next)
-	for _, want := range []string{`image +debian12-hpc +→ +next +rolling`, `n1 +boots anew +1 +now +image next`,
+	for _, want := range []string{`image +debian13-hpc +→ +next +rolling`, `n1 +boots anew +1 +now +image next`,
 		`n2 +boots anew +2 +after wave 1`, `n3 +boots anew +3 +after wave 2, once 1 job has ended`, `head +boots anew +4 +last`} {
 		if !regexp.MustCompile(want).MatchString(plan) {
 			t.Errorf("no %q in\n%s", want, plan)

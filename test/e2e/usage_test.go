@@ -26,7 +26,7 @@ import (
 // priced is a site on which a node costs a euro a second, and a head a tenth of that.
 const priced = `
 site: lab
-defaults: {project: aero, image: debian12-hpc, class: local, head_class: service}
+defaults: {project: aero, image: debian13-hpc, class: local, head_class: service}
 prices: {storage_gib_month: 0.10 EUR}
 projects: {aero: {quota: {nodes: 4}}}
 classes:

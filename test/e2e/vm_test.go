@@ -53,6 +53,15 @@ func TestAClusterOfVirtualMachines(t *testing.T) {
 			t.Errorf("their kernels have the boots %v", ids)
 		}
 	})
+	t.Run("a job is kept to the memory that it has", func(t *testing.T) {
+		r := r.In(t)
+		for mib, want := range map[string]string{"50": "done\n", "300": ""} {
+			job := "srun -Q --mem=100M python3 -c 'bytearray(" + mib + " << 20); print(\"done\")' 2>err"
+			if out := r.Run("ssh", "vm", "--", job+" || grep -q 'Out Of Memory' err"); out != want {
+				t.Errorf("a job of 100 MiB that uses %s: %q", mib, out)
+			}
+		}
+	})
 	t.Run("they outlive the agent of their host", func(t *testing.T) {
 		r := r.In(t)
 		boots := func() string { return r.Run("ssh", "vm", "--", "srun -N2 cat /proc/sys/kernel/random/boot_id | sort") }

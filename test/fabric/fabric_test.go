@@ -160,7 +160,7 @@ func withFabric(t *testing.T) (*rig.Rig, *ibsim.Simulator) {
 	// signal.d.
 	r.Site = r.File("site.yaml", fmt.Sprintf(`
 site: home
-defaults: {project: default, image: debian12-hpc, class: local, head_class: service}
+defaults: {project: default, image: debian13-hpc, class: local, head_class: service}
 classes:
   - {name: local, select: ["substrate = local"]}
   - {name: service, select: ["substrate = local"]}

@@ -12,7 +12,7 @@ import (
 // onePool lets machines be whole or hypervisors. A machine that is emulated emulates its guests, so all is slow.
 const onePool = `
 site: home
-defaults: {project: default, image: debian12-hpc, class: local, head_class: service}
+defaults: {project: default, image: debian13-hpc, class: local, head_class: service}
 limits: {boot: 5m, hypervisor_idle: 10s}
 classes:
   - {name: local, select: ["substrate = local"]}

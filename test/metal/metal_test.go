@@ -90,7 +90,7 @@ func testbedWith(t *testing.T, prepare func(*rig.Rig), machines int, flags ...st
 // site gives up on silent machines sooner than a real site would.
 const site = `
 site: home
-defaults: {project: default, image: debian12-hpc, class: local, head_class: service}
+defaults: {project: default, image: debian13-hpc, class: local, head_class: service}
 limits: {boot: 60s}
 classes:
   - {name: local, select: ["substrate = local"]}

@@ -29,15 +29,15 @@ func TestAClusterOfAGuestAndAMachine(t *testing.T) {
 	testall.Only(t)
 	t.Parallel()
 	allocation(t)
-	y := testbedWith(t, func(r *rig.Rig) { r.Flags = []string{"--local-hypervisor"}; r.Import("debian13-hpc") }, 1,
+	y := testbedWith(t, func(r *rig.Rig) { r.Flags = []string{"--local-hypervisor"}; r.Import("debian12-hpc") }, 1,
 		"--power", "ipmi")
 	y.inspected(1)
 	file, err := os.ReadFile(filepath.Join(rig.Root(t), "examples/mixed.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	mixed(y, y.File("mixed.yaml", string(file)), "12")
-	mixed(y, y.File("newer.yaml", string(file)+"image: debian13-hpc\n"), "13")
+	mixed(y, y.File("mixed.yaml", string(file)), "13")
+	mixed(y, y.File("older.yaml", string(file)+"image: debian12-hpc\n"), "12")
 }
 
 // mixed leads a cluster of examples/mixed.yaml through its life.

@@ -13,7 +13,7 @@ import (
 // stays one for as long as another's guest takes to boot. All is emulated, and guests inside machines: the limits are wide.
 const twoHosts = `
 site: home
-defaults: {project: default, image: debian12-hpc, class: local, head_class: service}
+defaults: {project: default, image: debian13-hpc, class: local, head_class: service}
 limits: {boot: 10m, silence: 3m, hypervisor_idle: 2h}
 classes:
   - {name: local, select: ["substrate = local"]}

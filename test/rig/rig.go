@@ -64,7 +64,7 @@ func New(t testing.TB, db string) *Rig {
 		}
 		r.clear()
 	})
-	r.Run("images", "import", image, "--name", "debian12-hpc", "--data", data)
+	r.Run("images", "import", image, "--name", "debian13-hpc", "--data", data)
 	if inspector, err := built(t, "inspector"); err == nil {
 		r.Run("images", "import", inspector, "--name", "inspector", "--data", data)
 	}
@@ -101,7 +101,7 @@ func Image(t testing.TB) string {
 	if os.Geteuid() != 0 {
 		t.Skip("nodes are not tested: this needs root")
 	}
-	folder, err := built(t, "debian12-hpc")
+	folder, err := built(t, "debian13-hpc")
 	if err != nil {
 		t.Skip("nodes are not tested: there is no image; `make image` builds it")
 	}

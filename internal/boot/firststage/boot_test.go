@@ -334,7 +334,7 @@ func TestAMachineWithADamagedImageSaysSoAndSwitchesOff(t *testing.T) {
 
 func TestTheShippedImagesBoot(t *testing.T) {
 	testall.Only(t)
-	for _, name := range []string{"inspector", "debian12-hpc"} {
+	for _, name := range []string{"inspector", "debian13-hpc"} {
 		t.Run(name, func(t *testing.T) {
 			folder := image(t, name)
 			m := newMachine(t, folder)
@@ -351,7 +351,7 @@ func TestTheShippedImagesBoot(t *testing.T) {
 
 func TestARootOnDiskStays(t *testing.T) {
 	testall.Only(t)
-	folder := image(t, "debian12-hpc")
+	folder := image(t, "debian13-hpc")
 	m := newMachine(t, folder)
 	disk := filepath.Join(m.dir, "disk")
 	m.write(disk, nil)

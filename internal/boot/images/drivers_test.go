@@ -71,7 +71,7 @@ func TestAnImageIsProvedToHaveItsDrivers(t *testing.T) {
 	if image == "" || os.Geteuid() != 0 {
 		t.Skip("needs root and MUSTER_TEST_IMAGE, the path of an image's root.squashfs")
 	}
-	shipped, err := LoadRecipe(recipes.Recipes, recipes.Recipes, "debian12-hpc")
+	shipped, err := LoadRecipe(recipes.Recipes, recipes.Recipes, "debian13-hpc")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -147,8 +147,11 @@ type Check struct {
 	First  func(context.Context) error // a cheaper probe until the first pass; nil: Probe
 }
 
-// CPUSets is where the agent mounts the hierarchy of CPU sets (cgroup v1), on nodes whose kernel is their own and has it.
-const CPUSets = "/run/muster/cgroup/cpuset"
+// Where control groups are on nodes whose kernel is their own.
+const (
+	CPUSets       = "/run/muster/cgroup/cpuset" // those of cgroup v1, if the kernel has it
+	ControlGroups = "/sys/fs/cgroup"            // the tree of cgroup v2, with the controllers that are not in v1
+)
 
 // ErrStarting: the scheduler does not answer yet, and will soon.
 var ErrStarting = errors.New("not listening")

@@ -26,6 +26,10 @@ const (
 	stopGrace    = time.Second      // from SIGTERM to SIGKILL
 )
 
+// strangers is a library of the image that makes the server refuse calls in the name of users whom its passwd file does not
+// have. Version 4 does so itself; an image without it is told of on the console by the loader.
+const strangers = "/usr/lib/muster/nfs-users.so"
+
 // server starts the program, with its lines on our output and nothing to read.
 func server() (*os.Process, error) {
 	nothing, write, err := os.Pipe()
@@ -36,8 +40,8 @@ func server() (*os.Process, error) {
 	write.Close()
 	return os.StartProcess("/usr/bin/ganesha.nfsd",
 		[]string{"ganesha.nfsd", "-F", "-L", "STDERR", "-N", "NIV_WARN", "-f", Config, "-p", "/run/ganesha.pid"},
-		&os.ProcAttr{Dir: "/", Env: []string{"PATH=/usr/bin", "LANG=C.UTF-8"}, Files: []*os.File{nothing, os.Stdout, os.Stderr},
-			Sys: &syscall.SysProcAttr{Setsid: true}})
+		&os.ProcAttr{Dir: "/", Env: []string{"PATH=/usr/bin", "LANG=C.UTF-8", "LD_PRELOAD=" + strangers},
+			Files: []*os.File{nothing, os.Stdout, os.Stderr}, Sys: &syscall.SysProcAttr{Setsid: true}})
 }
 
 // keeper starts the server and knows whether it runs.

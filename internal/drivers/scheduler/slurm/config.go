@@ -116,11 +116,19 @@ func Render(c Cluster) string {
 	return b.String()
 }
 
-// RenderCgroup returns cgroup.conf, which is the same for all nodes of a cluster: those that confine no job do not read on.
-// Naming the plugin keeps their slurmd from looking for a mounted hierarchy, without which it refuses to start.
-func RenderCgroup() string {
-	return "# Written by muster; changes are overwritten.\nCgroupPlugin=cgroup/v1\n" +
-		"CgroupMountpoint=" + path.Dir(scheduler.CPUSets) + "\nConstrainCores=yes\n"
+// cgroupConf is cgroup.conf, which nodes fetch: what it says is each node's own.
+const cgroupConf = "# Written by muster; changes are overwritten.\nInclude " + groupsFile + "\n"
+
+// RenderCgroup returns a node's part of cgroup.conf, by the version of control groups that confine its jobs. With version 2, of
+// which slurmd makes its own groups where there is no systemd, they are kept from more memory than they have, too. Nodes that
+// confine no job name version 1, whose plugin does not look for a hierarchy, without which slurmd would refuse to start.
+func RenderCgroup(version int) string {
+	const top = "# Written by muster; changes are overwritten.\n"
+	if version == 2 {
+		return top + "CgroupPlugin=cgroup/v2\nIgnoreSystemd=yes\nEnableControllers=yes\n" +
+			"ConstrainCores=yes\nConstrainRAMSpace=yes\n"
+	}
+	return top + "CgroupPlugin=cgroup/v1\nCgroupMountpoint=" + path.Dir(scheduler.CPUSets) + "\nConstrainCores=yes\n"
 }
 
 // NodeConf is slurmd's --conf of a dynamic node with so many MiB in /tmp. Zero CPUs or memory are left to slurmd to find out.

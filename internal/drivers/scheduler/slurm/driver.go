@@ -41,6 +41,7 @@ const (
 	loginFile    = "/run/muster/login.conf"     // on the head, for programs that look for nodes' addresses in it
 	nodesFile    = "/run/muster/nodes.conf"     // that it includes
 	localFile    = "/run/muster/addresses.conf" // that slurm.conf includes; nodes of older versions have it by this name
+	groupsFile   = "/run/muster/cgroup.conf"    // that cgroup.conf includes
 	stateDir     = protocol.StateDir + "/slurmctld"
 	spoolDir     = "/var/spool/slurmd"
 )
@@ -135,7 +136,8 @@ func (d *driver) Apply(config *protocol.Config) (restart []string, failed error)
 	}
 	// No reason to restart slurmctld: it is srun who asks whether tasks are bound.
 	put(localFile, RenderLocal(Local{Binds: slices.ContainsFunc(config.Peers, binds)}), 0o644, "")
-	cgroup := put(cgroupFile, RenderCgroup(), 0o644, "")
+	put(groupsFile, RenderCgroup(0), 0o644, "")
+	cgroup := put(cgroupFile, cgroupConf, 0o644, "")
 	put(NodeGresFile, NodeGres(nil), 0o644, "")
 	if text := RenderTopology(config.Peers); text != "" {
 		put(topologyFile, text, 0o644, "")
@@ -227,6 +229,9 @@ func (d *driver) beforeSlurmd(ctx context.Context, self, head string, gpus []GPU
 	if err := d.Accepted(ctx); err != nil { // no job may start while the node is tested
 		return err
 	}
+	if err := d.confine(ctx); err != nil {
+		return err
+	}
 	if err := d.local.withhold(); err != nil {
 		return err
 	}
@@ -256,6 +261,23 @@ func (d *driver) beforeSlurmd(ctx context.Context, self, head string, gpus []GPU
 	}
 	d.buried = true
 	return ctx.Err()
+}
+
+// confine settles how jobs are confined, before slurmd starts: what it is depends on the node's kernel and Slurm alone.
+func (d *driver) confine(ctx context.Context) error {
+	cgroup, err := d.local.cgroup()
+	if err != nil {
+		return err
+	}
+	if cgroup == 2 {
+		if err := d.askVersion(ctx, "/usr/sbin/slurmd", "-V"); err != nil {
+			return err
+		}
+		if !d.slurm.ownGroups() {
+			cgroup = 0
+		}
+	}
+	return d.local.confine(cgroup)
 }
 
 // Settled waits for munged.
@@ -308,7 +330,7 @@ func (d *driver) Observe(ctx context.Context) (scheduler.View, error) {
 		return scheduler.View{}, scheduler.ErrStarting
 	}
 	if d.slurm == nil {
-		if err := d.askVersion(ctx); err != nil {
+		if err := d.askVersion(ctx, "scontrol", "--version"); err != nil {
 			return scheduler.View{}, err
 		}
 	}
@@ -337,9 +359,9 @@ func (d *driver) Observe(ctx context.Context) (scheduler.View, error) {
 	return now.View, nil
 }
 
-// askVersion asks which version of Slurm the head has.
-func (d *driver) askVersion(ctx context.Context) error {
-	text, err := d.run(ctx, "ask for its version", "scontrol", "--version")
+// askVersion has a program say which version of Slurm this node has.
+func (d *driver) askVersion(ctx context.Context, program ...string) error {
+	text, err := d.run(ctx, "ask for its version", program...)
 	if err != nil {
 		return err
 	}

@@ -13,9 +13,9 @@ type Local struct {
 	// where its own configuration does not have it. Nodes that share CPUs see the same CPU numbers, and all would use CPU 0
 	// first.
 	Binds bool
-	// Confines says that a job's programs, those included that start others by themselves, as mpirun, cannot leave the job's
-	// CPUs. It takes a hierarchy of CPU sets at scheduler.CPUSets.
-	Confines bool
+	// Cgroup is the version of control groups by which a job's programs, those included that start others by themselves, as
+	// mpirun, are kept from leaving the job's CPUs; 0: they are not.
+	Cgroup int
 	// MemoryNodes has slurmd take each NUMA node for a socket, where a socket has several.
 	MemoryNodes bool
 	// Peers are in the file with their addresses, those that compute. The head has none there: slurmctld would take them for
@@ -32,7 +32,7 @@ func RenderLocal(l Local) string {
 	b.WriteString("# Written by muster; changes are overwritten.\n")
 	task, parameters := "task/none", "config_overrides" // what a node says of itself counts, whatever hardware it sees
 	switch {
-	case l.Binds && l.Confines:
+	case l.Binds && l.Cgroup > 0:
 		task = "task/cgroup,task/affinity"
 	case l.Binds:
 		task = "task/affinity"

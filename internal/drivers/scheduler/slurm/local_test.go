@@ -20,7 +20,7 @@ func TestEachNodeHasItsOwnPartOfTheConfiguration(t *testing.T) {
 		{"the head of a node that does not", Local{Binds: true}, "TaskPlugin=task/affinity\nSlurmdParameters=config_overrides\n"},
 		{"a node that shares CPUs", Local{Peers: peers},
 			"TaskPlugin=task/none\nSlurmdParameters=config_overrides\nNodeName=n1 NodeAddr=10.77.0.3 State=FUTURE\n"},
-		{"a node that confines jobs", Local{Binds: true, Confines: true},
+		{"a node that confines jobs", Local{Binds: true, Cgroup: 2},
 			"TaskPlugin=task/cgroup,task/affinity\nSlurmdParameters=config_overrides\n"},
 		{"a node whose sockets are divided", Local{Binds: true, MemoryNodes: true, Peers: peers},
 			"TaskPlugin=task/affinity\nSlurmdParameters=config_overrides,numa_node_as_socket\nNodeName=n1 NodeAddr=10.77.0.3 " +

@@ -2,6 +2,8 @@ package slurm
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"muster/internal/drivers/scheduler"
@@ -10,9 +12,9 @@ import (
 	"muster/internal/noded/protocol"
 )
 
-// localPart keeps a compute node's own part of slurm.conf: how its tasks are bound, and, for programs of jobs, where the
-// cluster's nodes are. slurmd refuses to start where it names slurmd's own node, and reads it only then: addresses are withheld
-// for that while.
+// localPart keeps a compute node's own part of slurm.conf and cgroup.conf: how its tasks are bound and its jobs confined, and,
+// for programs of jobs, where the cluster's nodes are. slurmd refuses to start where it names slurmd's own node, and reads it
+// only then: addresses are withheld for that while.
 type localPart struct {
 	files scheduler.Files
 
@@ -28,10 +30,34 @@ func (l *localPart) want(config *protocol.Config) error {
 	defer l.mu.Unlock()
 	if !l.known {
 		l.known, l.local.Binds = true, binds(config.Self)
-		l.local.Confines = l.local.Binds && l.files.Exists(scheduler.CPUSets+"/cpuset.cpus")
 		l.local.MemoryNodes = l.local.Binds && divided(hardware.Read(hardware.Tree(l.files.Path("/"))).Layout)
 	}
 	l.local.Peers = config.Peers
+	return l.write()
+}
+
+// cgroup is the version of control groups that have CPU sets here; 0: none have, or tasks are not bound.
+func (l *localPart) cgroup() (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.local.Binds {
+		return 0, nil
+	}
+	if l.files.Exists(scheduler.CPUSets + "/cpuset.cpus") {
+		return 1, nil
+	}
+	controllers, err := l.files.Read(scheduler.ControlGroups + "/cgroup.controllers")
+	if err != nil || !slices.Contains(strings.Fields(controllers), "cpuset") {
+		return 0, err
+	}
+	return 2, nil
+}
+
+// confine sets the version of control groups that keep jobs to what they have.
+func (l *localPart) confine(cgroup int) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.local.Cgroup = cgroup
 	return l.write()
 }
 
@@ -53,8 +79,10 @@ func (l *localPart) write() error {
 	if !l.given {
 		now.Peers = nil
 	}
-	if _, err := l.files.Write(localFile, []byte(RenderLocal(now)), 0o644, ""); err != nil {
-		return fmt.Errorf("write %s: %w", localFile, err)
+	for name, text := range map[string]string{localFile: RenderLocal(now), groupsFile: RenderCgroup(now.Cgroup)} {
+		if _, err := l.files.Write(name, []byte(text), 0o644, ""); err != nil {
+			return fmt.Errorf("write %s: %w", name, err)
+		}
 	}
 	return nil
 }

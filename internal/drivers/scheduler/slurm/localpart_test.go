@@ -1,6 +1,8 @@
 package slurm
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -54,30 +56,42 @@ func TestAddressesAreWithheldWhileSlurmdStarts(t *testing.T) {
 	named("n1")
 }
 
-func TestHowTasksAreBoundIsSettledBeforeSlurmdStarts(t *testing.T) {
-	own := protocol.Peer{Name: "n1", Role: protocol.Compute, OwnCPUs: true}
+func TestHowJobsAreConfinedIsSettledBeforeSlurmdStarts(t *testing.T) {
+	const v1, v2 = scheduler.CPUSets + "/cpuset.cpus", scheduler.ControlGroups + "/cgroup.controllers"
+	all := map[string]string{v1: "0-3\n", v2: "cpu io memory\n"}
+	late := map[string]string{v2: "cpuset cpu io memory\n"}
 	for _, c := range []struct {
-		name string
-		self protocol.Peer
-		sets bool
-		want string
+		name         string
+		own          bool
+		there        map[string]string
+		slurm        string
+		task, cgroup string
 	}{
-		{"CPUs of its own", own, true, "TaskPlugin=task/cgroup,task/affinity\n"},
-		{"a kernel without CPU sets", own, false, "TaskPlugin=task/affinity\n"},
-		{"CPUs of others too", protocol.Peer{Name: "n1", Role: protocol.Compute}, true, "TaskPlugin=task/none\n"},
+		{"CPUs of its own", true, all, "24.11.5", "task/cgroup,task/affinity", "cgroup/v1"},
+		{"a kernel with cgroup v2 alone", true, late, "24.11.5", "task/cgroup,task/affinity", "cgroup/v2"},
+		{"and a Slurm that needs systemd for it", true, late, "22.05.8", "task/affinity", "cgroup/v1"},
+		{"a kernel without CPU sets", true, map[string]string{v2: "cpu\n"}, "24.11.5", "task/affinity", "cgroup/v1"},
+		{"CPUs of others too", false, all, "24.11.5", "task/none", "cgroup/v1"},
+		{"and cgroup v2", false, late, "24.11.5", "task/none", "cgroup/v1"},
 	} {
 		l := &localPart{files: schedulertest.NewFiles(t)}
-		if c.sets {
-			if _, err := l.files.Write(scheduler.CPUSets+"/cpuset.cpus", []byte("0-3\n"), 0o644, ""); err != nil {
+		d := &driver{local: l, Control: Control{func(context.Context, ...string) ([]byte, error) {
+			return []byte("slurm-wlm " + c.slurm + "\n"), nil
+		}}}
+		for name, text := range c.there {
+			if _, err := l.files.Write(name, []byte(text), 0o644, ""); err != nil {
 				t.Fatal(err)
 			}
 		}
-		for _, self := range []protocol.Peer{c.self, {Name: "n1", Role: protocol.Compute, OwnCPUs: !c.self.OwnCPUs}} {
-			if err := l.want(&protocol.Config{Self: self}); err != nil {
+		for _, own := range []bool{c.own, !c.own} { // what is said later comes too late
+			self := protocol.Peer{Name: "n1", Role: protocol.Compute, OwnCPUs: own}
+			if err := errors.Join(l.want(&protocol.Config{Self: self}), d.confine(t.Context())); err != nil {
 				t.Fatal(err)
 			}
-			if text, err := l.files.Read(localFile); err != nil || !strings.Contains(text, c.want) {
-				t.Errorf("%s: %q, %v; want %s", c.name, text, err, c.want)
+			for name, want := range map[string]string{localFile: "TaskPlugin=" + c.task, groupsFile: "CgroupPlugin=" + c.cgroup} {
+				if text, err := l.files.Read(name); err != nil || !strings.Contains(text, want+"\n") {
+					t.Errorf("%s: %q, %v; want %s", c.name, text, err, want)
+				}
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"muster/internal/kit/pattern"
 	"muster/internal/noded/protocol"
 )
 
@@ -14,12 +15,16 @@ type nodeLine struct {
 	drain bool
 }
 
+// runs says that Slurm's own word is one for a node with jobs.
+func (n nodeLine) runs() bool {
+	return slices.Contains([]string{"mixed", "allocated", "completing"}, n.Raw)
+}
+
 // state is what Slurm's own word means, now that the node's jobs are counted.
 func (n nodeLine) state() protocol.State {
-	running := slices.Contains([]string{"mixed", "allocated", "completing"}, n.Raw)
-	works := running || n.Jobs > 0
+	works := n.runs() || n.Jobs > 0
 	switch {
-	case n.drain, running, n.Raw == "idle":
+	case n.drain, n.runs(), n.Raw == "idle":
 		return protocol.StateOf(n.drain, works)
 	// slurmctld's own words; who takes a node down has others.
 	case n.Raw == "down" && !n.Responding && n.Reason == "Not responding":
@@ -86,6 +91,9 @@ func parseNode(line string) (nodeLine, error) {
 			node.Responding = false
 		}
 	}
+	if !node.drain && (node.Raw == "idle" || node.runs()) { // Slurm 24.11 says why it once was not
+		node.Reason = ""
+	}
 	return node, nil
 }
 
@@ -128,10 +136,13 @@ func gpusIn(list string) (int, error) {
 	return all, nil
 }
 
-// cutAuthor removes the " [user@time]" that Slurm puts behind a reason.
+// author is the " [user@time]" that Slurm puts behind a reason, with what may follow it on the line.
+var author = pattern.New(`^(.*) \[\S+@\S+\](?: Comment=.*)?$`)
+
+// cutAuthor leaves the reason alone.
 func cutAuthor(reason string) string {
-	if i := strings.LastIndex(reason, " ["); i >= 0 && strings.HasSuffix(reason, "]") {
-		return reason[:i]
+	if found := author.FindStringSubmatch(reason); found != nil {
+		return found[1]
 	}
 	return reason
 }

@@ -113,17 +113,23 @@ func TestWhatWordsMarksAndFlagsOfAStateMean(t *testing.T) {
 		{"UNKNOWN+NOT_RESPONDING", "", 0, protocol.NodeUnknown, "unknown", false},
 		{"FUTURE", "", 0, protocol.NodeUnknown, "future", true},
 		{"IDLE+MAINTENANCE+POWERED_DOWN+X~", "", 0, protocol.NodeFree, "idle", true},
+		{"IDLE+DYNAMIC_NORM", "muster: has a new boot", 0, protocol.NodeFree, "idle", true},
+		{"MIXED+DYNAMIC_NORM", "disk", 1, protocol.NodeBusy, "mixed", true},
 	} {
 		line := "NodeName=n Arch=x86_64 State=" + c.state + " ThreadsPerCore=1"
 		if c.reason != "" {
-			line += " Reason=" + c.reason + " [root@2026-11-21T05:48:41]"
+			line += " Reason=" + c.reason + " [root@2026-11-21T05:48:41] Comment=joined"
 		}
 		got, err := parseNodes(line)
 		if err != nil || len(got) != 1 {
 			t.Fatalf("%s: %+v %v", c.state, got, err)
 		}
 		got[0].Jobs = c.jobs
-		if state := got[0].state(); state != c.want || got[0].Raw != c.raw || got[0].Responding != c.responding {
+		if c.want == protocol.NodeFree || c.want == protocol.NodeBusy { // and the reason is one of the past
+			c.reason = ""
+		}
+		if state := got[0].state(); state != c.want || got[0].Raw != c.raw || got[0].Responding != c.responding ||
+			got[0].Reason != c.reason {
 			t.Errorf("%s, %d jobs: %s, and %+v", c.state, c.jobs, state, got[0])
 		}
 	}

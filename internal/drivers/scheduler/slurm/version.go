@@ -31,6 +31,9 @@ func (v version) since(numbers ...int) bool { return slices.Compare(v, numbers) 
 // older versions tell is what the job asks for, also once `scontrol update` has changed that.
 func (v version) guesses() bool { return v.since(24, 11) }
 
+// ownGroups says that slurmd makes its own groups of cgroup v2 where there is no systemd, and enables their controllers.
+func (v version) ownGroups() bool { return v.since(24, 11) }
+
 // byTasks says that slurmctld counts the CPUs of a job's tasks on a node where older versions count those that it gets there
 // (test/judge): it takes no memory for a core's other threads, and starts nothing that asks for more CPUs than its tasks use.
 func (v version) byTasks() bool { return v.since(24, 11) }

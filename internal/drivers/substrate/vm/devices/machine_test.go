@@ -135,12 +135,12 @@ func newMachine(t testing.TB) *machine {
 	if store == "" {
 		store = "../../../../../build/images"
 	}
-	image, err := filepath.Abs(filepath.Join(store, "debian12-hpc", "latest"))
+	image, err := filepath.Abs(filepath.Join(store, "debian13-hpc", "latest"))
 	if err == nil {
 		_, err = os.Stat(filepath.Join(image, "vmlinuz"))
 	}
 	if err != nil {
-		t.Skip("no machine is booted: image debian12-hpc is not there with a kernel; `make image` builds it")
+		t.Skip("no machine is booted: image debian13-hpc is not there with a kernel; `make image` builds it")
 	}
 	for _, program := range []string{"qemu-system-x86_64", "unsquashfs", "depmod", "cpio", "busybox", "nvme"} {
 		if _, err := exec.LookPath(program); err != nil {
