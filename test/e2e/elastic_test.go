@@ -106,8 +106,14 @@ queues:
 	t.Run("jobs that no node would help are told of and cost nothing", func(t *testing.T) {
 		r := r.In(t)
 		r.Until("the nodes are gone", gone)
-		slurm("sbatch -N5 -J big -p cpu --wrap hostname; sbatch -H -J held -p cpu --wrap hostname; sbatch -b now+1hour -J " +
-			"later -p cpu --wrap hostname; sbatch --mem=5G -J big -p cpu --wrap hostname")
+		said := slurm("(sbatch -N5 -J big -p cpu --wrap hostname; sbatch -H -J held -p cpu --wrap hostname; sbatch -b now+1hour -J " +
+			"later -p cpu --wrap hostname; sbatch --mem=5G -J big -p cpu --wrap hostname; srun -p fixed --mem=5G true || true) 2>&1")
+		for _, want := range []string{"it asks for 5 nodes, but queue cpu may have 4",
+			"it asks for 5120 MiB of memory on one node, but nodes of queue fixed have 4096"} {
+			if strings.Count(said, want) != 1 {
+				t.Errorf("who submits is not told once that %s: %s", want, said)
+			}
+		}
 		r.Until("describe says why they wait", func() bool {
 			out := r.Run("describe", "grow")
 			return strings.Contains(out, "it asks for 5 nodes, but queue cpu may have 4") &&

@@ -22,7 +22,9 @@ import (
 // 24.11 shows guesses, and is not believed. Notes are in a comment that only administrators can make: "max_nodes=3,tasks=5,held",
 // with 0 for what was not asked for. "held" goes when the job is released.
 const (
-	roomFile = "/run/muster/room" // a line for each queue that is to get more nodes: its name, its nodes and their CPUs
+	// A line for each queue that takes jobs: its name, whether it is the default one, its nodes and their CPUs, how many nodes it
+	// may have, and the most CPUs and the most memory, in MiB, that one of its nodes has.
+	roomFile = "/run/muster/room"
 	heldMark = ",held"
 )
 
@@ -50,19 +52,20 @@ func (r *room) update(change func(*room)) error {
 func (r *room) text() string {
 	var b strings.Builder
 	for _, q := range r.queues {
-		nodes, cpus := 0, 0
+		if q.Closed {
+			continue
+		}
+		standard, nodes, cpus, largest := 0, 0, 0, protocol.Size{}
 		for _, n := range r.nodes {
 			if r.of[n.Name] == q.Name {
 				nodes, cpus = nodes+1, cpus+n.Size.CPUs
+				largest.CPUs, largest.Memory = max(largest.CPUs, n.Size.CPUs), max(largest.Memory, n.Size.Memory)
 			}
 		}
-		if nodes >= q.Most {
-			continue
+		if q.Default {
+			standard = 1
 		}
-		fmt.Fprintf(&b, "%s %d %d\n", q.Name, nodes, cpus)
-		if q.Default { // jobs that name no queue
-			fmt.Fprintf(&b, " %d %d\n", nodes, cpus)
-		}
+		fmt.Fprintf(&b, "%s %d %d %d %d %d %d\n", q.Name, standard, nodes, cpus, q.Most, largest.CPUs, largest.Memory)
 	}
 	return b.String()
 }

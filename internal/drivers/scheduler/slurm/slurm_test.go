@@ -298,8 +298,8 @@ func TestJobsThatWaitAreLookedAtWhenANodeComes(t *testing.T) {
 }
 
 func TestJobsThatTheScriptHasHeldAreReleased(t *testing.T) {
-	s := &nodes{lines: []string{"NodeName=n1 Arch=x State=IDLE CPUTot=2",
-		"NodeName=n2 Arch=x State=IDLE CPUTot=4", "NodeName=g1 Arch=x State=IDLE CPUTot=8",
+	s := &nodes{lines: []string{"NodeName=n1 Arch=x State=IDLE CPUTot=2 RealMemory=900",
+		"NodeName=n2 Arch=x State=IDLE CPUTot=4 RealMemory=800", "NodeName=g1 Arch=x State=IDLE CPUTot=8",
 		"NodeName=gone Arch=x State=IDLE CPUTot=8"}}
 	host := schedulertest.Host(schedulertest.NewFiles(t))
 	host.Run, host.Listening = s.run, func(int) bool { return true }
@@ -327,12 +327,12 @@ func TestJobsThatTheScriptHasHeldAreReleased(t *testing.T) {
 	if err := d.room.want(config); err != nil {
 		t.Fatal(err)
 	}
-	room("cpu 0 0\n 0 0\ngpu 0 0\nempty 0 0\n") // Slurm was not asked yet
+	room("cpu 1 0 0 3 0 0\ngpu 0 0 0 1 0 0\nempty 0 0 0 2 0 0\n") // Slurm was not asked yet
 	const one, held = "admin_comment=max_nodes=1,tasks=0", "reason=JobHeldUser"
 	observe(pending(6, one, held) + pending(7, held) + pending(8, one+heldMark, held) +
 		pending(9, one+heldMark, "reason=PartitionConfig") + pending(12, "admin_comment=max_nodes=0,tasks=9"+heldMark, held) +
 		pending(11, "arrayjobid=10", one+heldMark, held) + pending(10, "arrayjobid=10", one+heldMark, held))
-	room("cpu 2 6\n 2 6\nempty 0 0\n")
+	room("cpu 1 2 6 3 4 900\ngpu 0 1 8 1 8 0\nempty 0 0 0 2 0 0\n")
 	if want := []string{"release 8,12,10", "update jobid=12 admincomment=max_nodes=0,tasks=9",
 		"update jobid=8,9,10 admincomment=max_nodes=1,tasks=0"}; !slices.Equal(s.log[:3], want) {
 		t.Errorf("%q, want %q", s.log, want)
@@ -340,12 +340,12 @@ func TestJobsThatTheScriptHasHeldAreReleased(t *testing.T) {
 	if err := d.Remove(t.Context(), "n2"); err != nil {
 		t.Error(err)
 	}
-	room("cpu 1 2\n 1 2\nempty 0 0\n")
+	room("cpu 1 1 2 3 2 900\ngpu 0 1 8 1 8 0\nempty 0 0 0 2 0 0\n")
 	config.Queues[0].Most = 1
 	if err := d.room.want(config); err != nil {
 		t.Error(err)
 	}
-	room("empty 0 0\n")
+	room("cpu 1 1 2 1 2 900\ngpu 0 1 8 1 8 0\nempty 0 0 0 2 0 0\n")
 }
 
 func TestVersions(t *testing.T) {

@@ -39,30 +39,73 @@ local function plain(job)
 	return true
 end
 
+-- The queues that the job may run in, with their room.
+local function queues_of(job)
+	local file, found = io.open("` + roomFile + `"), {}
+	if not file then
+		return found
+	end
+	local named = job.partition and "," .. job.partition .. ","
+	for line in file:lines() do
+		local q = {}
+		q.name, q.default, q.nodes, q.cpus, q.most, q.node_cpus, q.node_memory =
+			line:match("^(%S+) (%d) (%d+) (%d+) (%d+) (%d+) (%d+)$")
+		for field, value in pairs(q) do
+			q[field] = field == "name" and value or tonumber(value)
+		end
+		if q.name and (named and named:find("," .. q.name .. ",", 1, true) or not named and q.default == 1) then
+			found[#found + 1] = q
+		end
+	end
+	file:close()
+	return found
+end
+
 -- Of queues that may get more nodes, only what surely fits is left to Slurm.
-local function may_be_too_large(job, room)
-	local queues, grows, fits = "," .. (job.partition or "") .. ",", false, false
-	for line in room:lines() do
-		local queue, nodes, cpus = line:match("^(%S*) (%d+) (%d+)$")
-		if queue and queues:find("," .. queue .. ",", 1, true) then
+local function may_be_too_large(job, queues)
+	local grows, fits = false, false
+	for _, q in ipairs(queues) do
+		if q.nodes < q.most then
 			grows = true
-			fits = fits or plain(job) and (asks(job, "min_nodes") or 1) <= tonumber(nodes) and
-				(asks(job, "min_cpus") or 1) <= tonumber(cpus)
+			fits = fits or plain(job) and (asks(job, "min_nodes") or 1) <= q.nodes and (asks(job, "min_cpus") or 1) <= q.cpus
 		end
 	end
 	return grows and not fits
 end
 
-local function note(job)
-	local room = io.open("` + roomFile + `")
-	if not room then
-		return
+-- What the job asks for and the queue will not have. Of nodes that are still to come nobody knows the size.
+local function excess(job, q)
+	local nodes, cpus = asks(job, "min_nodes") or 1, asks(job, "cpus_per_task") or 1
+	local memory = asks(job, "min_mem_per_node") or (asks(job, "min_mem_per_cpu") or 0) * cpus
+	if nodes > q.most then
+		return string.format("%d nodes, but queue %s may have %d", nodes, q.name, q.most)
+	elseif q.nodes < q.most or q.nodes == 0 then
+		return nil
+	elseif cpus > q.node_cpus then
+		return string.format("%d CPUs for one task, but nodes of queue %s have %d", cpus, q.name, q.node_cpus)
+	elseif memory > q.node_memory then
+		return string.format("%d MiB of memory on one node, but nodes of queue %s have %d", memory, q.name, q.node_memory)
+	elseif (asks(job, "num_tasks") or 1) * cpus > q.cpus then
+		return string.format("%d CPUs, but queue %s has %d", asks(job, "num_tasks") * cpus, q.name, q.cpus)
 	end
+end
+
+-- What becomes of a job that no queue has enough for is Slurm's to say; the numbers it does not say.
+local function say_excess(job, queues)
+	local texts = {}
+	for _, q in ipairs(queues) do
+		texts[#texts + 1] = excess(job, q)
+	end
+	if #texts > 0 and #texts == #queues then
+		slurm.log_user("it asks for " .. table.concat(texts, "; for "))
+	end
+end
+
+local function note(job, queues)
 	local held = ""
-	if job.priority ~= 0 and may_be_too_large(job, room) then
+	if job.priority ~= 0 and may_be_too_large(job, queues) then
 		job.priority, held = 0, "` + heldMark + `"
 	end
-	room:close()
 	job.admin_comment = string.format("max_nodes=%d,tasks=%d%s", asks(job, "max_nodes") or 0, asks(job, "num_tasks") or 0, held)
 end
 
@@ -90,7 +133,9 @@ function slurm_job_submit(job, partitions, uid)
 	if job.mail_type and job.mail_type > 0 then
 		slurm.log_user("this cluster sends no mail: --mail-type has no effect; sbatch --wait and muster run wait for the end of a job")
 	end
-	note(job)
+	local queues = queues_of(job)
+	say_excess(job, queues)
+	note(job, queues)
 	return slurm.SUCCESS
 end
 
