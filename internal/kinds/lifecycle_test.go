@@ -434,16 +434,15 @@ func TestANodeThatDiesIsReplacedAndItsMachineExamined(t *testing.T) {
 		}
 		return nodes[1].Name == victim.Name && nodes[1].ID != victim.ID && nodes[1].Machine != victim.Machine
 	})
-	s.view(func(ctx context.Context, tx *core.Tx) error {
-		events, err := tx.Events(ctx, core.EventsOf{Limit: 1000})
-		quarantined := false
-		for _, e := range events {
-			quarantined = quarantined || e.Machine == victim.Machine && e.Phase == machine.Quarantined
-		}
-		if !quarantined {
-			t.Error("the machine was not examined")
-		}
-		return err
+	s.until(id, "its machine was examined", func(cluster.Cluster, []node.Node) (quarantined bool) {
+		s.view(func(ctx context.Context, tx *core.Tx) error {
+			events, err := tx.Events(ctx, core.EventsOf{Limit: 1000})
+			for _, e := range events {
+				quarantined = quarantined || e.Machine == victim.Machine && e.Phase == machine.Quarantined
+			}
+			return err
+		})
+		return quarantined
 	})
 	s.remove(id)
 	s.untilClean(id)

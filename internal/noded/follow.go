@@ -231,7 +231,7 @@ func (n *node) apply(ctx context.Context, config *protocol.Config) error {
 	}
 	err0 := n.users(ctx, config.Users)
 	sshdChanged, err1 := n.system.apply(config, n.listenOn(config.Self))
-	restart, err2 := n.driver.Apply(config)
+	stale, err2 := n.driver.Apply(config)
 	if err := errors.Join(err0, err1, err2); err != nil {
 		return fmt.Errorf("configuration %d: %w", config.Revision, err)
 	}
@@ -256,8 +256,12 @@ func (n *node) apply(ctx context.Context, config *protocol.Config) error {
 		if sshdChanged {
 			n.supervisor.signal(sshd, syscall.SIGHUP)
 		}
-		for _, daemon := range restart {
-			n.supervisor.restart(daemon)
+		for _, s := range stale {
+			if s.Reads {
+				n.supervisor.signal(s.Daemon, syscall.SIGHUP)
+			} else {
+				n.supervisor.restart(s.Daemon)
+			}
 		}
 	}
 	if config.Self.Role == protocol.Head {

@@ -52,7 +52,11 @@ func (f *fakeProcesses) Start(c Command) (Process, error) {
 func (f *fakeProcesses) Run(_ context.Context, argv ...string) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ran = append(f.ran, strings.Join(argv, " "))
+	line := strings.Join(argv, " ")
+	f.ran = append(f.ran, line)
+	if line == asksVersion {
+		return []byte("slurm-wlm 24.11.5\n"), nil
+	}
 	return nil, nil
 }
 

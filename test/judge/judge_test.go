@@ -91,7 +91,7 @@ func sit(t *testing.T) *court {
 	room := "" // as a head writes it, see decision 218: jobs that are too large begin held
 	nodes := "PrivateData=cloud\nResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=-1\nResumeTimeout=3600\n"
 	for _, s := range shapes {
-		room += s.name + "0 0 0\n"
+		room += fmt.Sprintf("%s0 0 0 0 %d 0 0\n", s.name, s.most)
 		for n := range s.most + 1 {
 			queue := s.name + strconv.Itoa(n)
 			cluster.Queues = append(cluster.Queues, protocol.Queue{Name: queue})

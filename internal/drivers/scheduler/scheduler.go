@@ -112,12 +112,18 @@ type Files interface {
 	Exists(name string) bool
 }
 
+// Stale is a daemon whose files have changed since it read them.
+type Stale struct {
+	Daemon string
+	Reads  bool // it reads them again on SIGHUP; if not, it must start anew
+}
+
 // Driver is a scheduler's part of a node's agent. Methods are called one at a time, Prepare first; each may be called again.
 type Driver interface {
 	// Prepare makes what has to be there before daemons start, and what an image, or a /run in memory, does not have.
 	Prepare(*protocol.Config) error
-	// Apply writes the files that a configuration asks for, and names the daemons that must start anew for it if they run.
-	Apply(*protocol.Config) (restart []string, err error)
+	// Apply writes the files that a configuration asks for, and names the daemons that have older ones if they run.
+	Apply(*protocol.Config) ([]Stale, error)
 	// Daemons are in order of start. They start side by side; who needs another waits for it.
 	Daemons(*protocol.Config) []Daemon
 	// Checks are those of the node's health.

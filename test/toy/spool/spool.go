@@ -45,14 +45,14 @@ type driver struct {
 
 func (d driver) Prepare(*protocol.Config) error { return d.host.Files.Directory(drains, 0o755, "") }
 
-func (d driver) Apply(c *protocol.Config) (restart []string, err error) {
+func (d driver) Apply(c *protocol.Config) ([]scheduler.Stale, error) {
 	var list strings.Builder
 	for _, p := range c.Peers {
 		if p.Role == protocol.Compute && p.Ready {
 			fmt.Fprintln(&list, p.Name)
 		}
 	}
-	_, err = d.host.Files.Write(nodes, []byte(list.String()), 0o644, "")
+	_, err := d.host.Files.Write(nodes, []byte(list.String()), 0o644, "")
 	return nil, err
 }
 

@@ -42,7 +42,7 @@ type driver struct{ files scheduler.Files }
 func (driver) Prepare(*protocol.Config) error { return nil }
 
 // Apply sees to the host file, and to the node's link to it.
-func (d driver) Apply(config *protocol.Config) ([]string, error) {
+func (d driver) Apply(config *protocol.Config) ([]scheduler.Stale, error) {
 	if config.Self.Role == protocol.Head {
 		if _, err := d.files.Write(sharedHostFile, []byte(hostList(config.Peers)), 0o644, ""); err != nil {
 			return nil, fmt.Errorf("write %s: %w", sharedHostFile, err)

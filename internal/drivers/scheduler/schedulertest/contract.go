@@ -271,9 +271,9 @@ func serves(t *testing.T, f scheduler.Factory, role protocol.Role) {
 		t.Fatal(err)
 	}
 	before := tree(t, files)
-	restart, err := driver.Apply(c)
-	if diff := cmp.Diff(before, tree(t, files), cmp.AllowUnexported(file{})); err != nil || len(restart) > 0 || diff != "" {
-		t.Errorf("applied again: %v, restarts %v, %s", err, restart, diff)
+	stale, err := driver.Apply(c)
+	if diff := cmp.Diff(before, tree(t, files), cmp.AllowUnexported(file{})); err != nil || len(stale) > 0 || diff != "" {
+		t.Errorf("applied again: %v, stale %v, %s", err, stale, diff)
 	}
 	for name, file := range before {
 		if holds := strings.Contains(file.text, secret); holds && (f.Caps.Credential.Bytes == 0 || file.mode&0o077 != 0) {

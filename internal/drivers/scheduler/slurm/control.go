@@ -24,8 +24,7 @@ var (
 const patience = 3 * time.Second
 
 // Control asks and changes Slurm through scontrol, squeue and scancel. One command costs about 5 ms of CPU. All methods
-// may be called again; changing what is so already is a success. There is no reconfigure on purpose: in Slurm 22.05 it
-// counts the jobs on dynamic nodes twice, and their nodes stay allocated for ever. A restart of slurmctld does no harm.
+// may be called again; changing what is so already is a success.
 type Control struct {
 	// Exec runs a program to its end, as scheduler.Host says.
 	Exec func(ctx context.Context, argv ...string) ([]byte, error)

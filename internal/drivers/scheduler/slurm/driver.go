@@ -115,10 +115,9 @@ func (d *driver) Prepare(config *protocol.Config) error {
 
 // Apply writes Slurm's files.
 //
-// New queues restart slurmctld, which takes a moment, keeps nodes, drains and jobs, and lets clients wait. scontrol
-// reconfigure would not do: in Slurm 22.05 it counts the jobs on dynamic nodes twice, and a node stays allocated for
-// ever once its job has ended.
-func (d *driver) Apply(config *protocol.Config) (restart []string, failed error) {
+// New queues have slurmctld read its file again, and its nodes theirs. Versions that do not do so right start anew, which takes a
+// moment, keeps nodes, drains and jobs, and lets clients wait.
+func (d *driver) Apply(config *protocol.Config) (stale []scheduler.Stale, failed error) {
 	put := func(name, content string, mode fs.FileMode, owner string) bool {
 		changed, err := d.Files.Write(name, []byte(content), mode, owner)
 		if err != nil {
@@ -127,12 +126,12 @@ func (d *driver) Apply(config *protocol.Config) (restart []string, failed error)
 		return changed
 	}
 	if put(keyFile, string(config.Credential), 0o400, "munge") {
-		restart = append(restart, munged)
+		stale = append(stale, scheduler.Stale{Daemon: munged})
 	}
 	d.putCommands(func(name, content string) { put(name, content, 0o755, "") })
 	if config.Self.Role == protocol.Compute {
 		put(clientFile, Render(clusterOf(config)), 0o600, "")
-		return restart, errors.Join(failed, d.local.want(config))
+		return stale, errors.Join(failed, d.local.want(config))
 	}
 	// No reason to restart slurmctld: it is srun who asks whether tasks are bound.
 	put(localFile, RenderLocal(Local{Binds: slices.ContainsFunc(config.Peers, binds)}), 0o644, "")
@@ -150,12 +149,12 @@ func (d *driver) Apply(config *protocol.Config) (restart []string, failed error)
 	cluster.Memory = MemoryShares(config.Queues, config.Peers, d.shares)
 	maps.Copy(d.shares, cluster.Memory)
 	if put(confFile, Render(cluster), 0o644, "") || cgroup || gres {
-		restart = append(restart, slurmctld)
+		stale = append(stale, scheduler.Stale{Daemon: slurmctld, Reads: d.slurm.reconfigures()})
 	}
 	cluster.Local = nodesFile
 	put(nodesFile, RenderLocal(Local{Peers: config.Peers}), 0o644, "")
 	put(loginFile, Render(cluster), 0o644, "")
-	return restart, failed
+	return stale, failed
 }
 
 // binds says that Slurm is to bind the tasks of a node's jobs to CPUs.
@@ -229,7 +228,7 @@ func (d *driver) beforeSlurmd(ctx context.Context, self, head string, gpus []GPU
 	if err := d.Accepted(ctx); err != nil { // no job may start while the node is tested
 		return err
 	}
-	if err := d.confine(ctx); err != nil {
+	if err := d.settle(ctx); err != nil {
 		return err
 	}
 	if err := d.local.withhold(); err != nil {
@@ -263,21 +262,15 @@ func (d *driver) beforeSlurmd(ctx context.Context, self, head string, gpus []GPU
 	return ctx.Err()
 }
 
-// confine settles how jobs are confined, before slurmd starts: what it is depends on the node's kernel and Slurm alone.
-func (d *driver) confine(ctx context.Context) error {
-	cgroup, err := d.local.cgroup()
-	if err != nil {
-		return err
-	}
-	if cgroup == 2 {
-		if err := d.askVersion(ctx, "/usr/sbin/slurmd", "-V"); err != nil {
-			return err
-		}
-		if !d.slurm.ownGroups() {
-			cgroup = 0
+// settle settles before slurmd starts what is this node's own in its configuration, and depends on its kernel and Slurm. A Slurm
+// whose version cannot be learned is taken for an old one.
+func (d *driver) settle(ctx context.Context) error {
+	if d.slurm == nil {
+		if err := d.askVersion(ctx, "/usr/sbin/slurmd", "-V"); err != nil && ctx.Err() == nil {
+			d.Printf("%v", err)
 		}
 	}
-	return d.local.confine(cgroup)
+	return d.local.settle(d.slurm)
 }
 
 // Settled waits for munged.

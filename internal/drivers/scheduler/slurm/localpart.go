@@ -22,6 +22,7 @@ type localPart struct {
 	local Local
 	known bool // how tasks are bound. It stays: slurmd reads it when it starts, and what slurmd starts reads it then
 	given bool // the addresses
+	kept  bool // by slurmctld: then nobody needs them here
 }
 
 // want sets what the file says. It must be called before slurmd starts, which finds no configuration without the file.
@@ -36,28 +37,22 @@ func (l *localPart) want(config *protocol.Config) error {
 	return l.write()
 }
 
-// cgroup is the version of control groups that have CPU sets here; 0: none have, or tasks are not bound.
-func (l *localPart) cgroup() (int, error) {
+// settle sets what depends on the version of Slurm. It must be called before slurmd's first start.
+func (l *localPart) settle(v version) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.local.Binds {
-		return 0, nil
-	}
-	if l.files.Exists(scheduler.CPUSets + "/cpuset.cpus") {
-		return 1, nil
-	}
 	controllers, err := l.files.Read(scheduler.ControlGroups + "/cgroup.controllers")
-	if err != nil || !slices.Contains(strings.Fields(controllers), "cpuset") {
-		return 0, err
+	if err != nil {
+		return err
 	}
-	return 2, nil
-}
-
-// confine sets the version of control groups that keep jobs to what they have.
-func (l *localPart) confine(cgroup int) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.local.Cgroup = cgroup
+	l.kept = v.keepsAddresses()
+	switch {
+	case !l.local.Binds:
+	case l.files.Exists(scheduler.CPUSets + "/cpuset.cpus"):
+		l.local.Cgroup = 1
+	case v.ownGroups() && slices.Contains(strings.Fields(controllers), "cpuset"):
+		l.local.Cgroup = 2
+	}
 	return l.write()
 }
 
@@ -76,7 +71,7 @@ func (l *localPart) set(given bool) error {
 
 func (l *localPart) write() error {
 	now := l.local
-	if !l.given {
+	if !l.given || l.kept {
 		now.Peers = nil
 	}
 	for name, text := range map[string]string{localFile: RenderLocal(now), groupsFile: RenderCgroup(now.Cgroup)} {

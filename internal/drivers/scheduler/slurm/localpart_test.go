@@ -54,6 +54,8 @@ func TestAddressesAreWithheldWhileSlurmdStarts(t *testing.T) {
 	named()
 	do(a.give())
 	named("n1")
+	do(a.settle(version{24, 11, 5}))
+	named()
 }
 
 func TestHowJobsAreConfinedIsSettledBeforeSlurmdStarts(t *testing.T) {
@@ -85,7 +87,7 @@ func TestHowJobsAreConfinedIsSettledBeforeSlurmdStarts(t *testing.T) {
 		}
 		for _, own := range []bool{c.own, !c.own} { // what is said later comes too late
 			self := protocol.Peer{Name: "n1", Role: protocol.Compute, OwnCPUs: own}
-			if err := errors.Join(l.want(&protocol.Config{Self: self}), d.confine(t.Context())); err != nil {
+			if err := errors.Join(l.want(&protocol.Config{Self: self}), d.settle(t.Context())); err != nil {
 				t.Fatal(err)
 			}
 			for name, want := range map[string]string{localFile: "TaskPlugin=" + c.task, groupsFile: "CgroupPlugin=" + c.cgroup} {

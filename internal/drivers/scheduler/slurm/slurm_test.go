@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"muster/internal/drivers/scheduler"
 	"muster/internal/drivers/scheduler/schedulertest"
 	"muster/internal/noded/protocol"
 )
@@ -358,6 +359,26 @@ func TestVersions(t *testing.T) {
 	for _, text := range []string{"", "slurm", "slurm-wlm 24.11.x", "slurm-wlm 24..1"} {
 		if v, err := parseVersion(text); err == nil {
 			t.Errorf("%q is version %v", text, v)
+		}
+	}
+}
+
+func TestSlurmctldReadsANewQueueOrStartsAnewForIt(t *testing.T) {
+	d := open(schedulertest.Host(schedulertest.NewFiles(t)))
+	config := &protocol.Config{Cluster: "a", Self: protocol.Peer{Name: "head", Role: protocol.Head},
+		Peers: []protocol.Peer{{Name: "head", Role: protocol.Head}}}
+	for i, c := range []struct {
+		slurm version
+		reads bool
+	}{{nil, false}, {version{22, 5, 8}, false}, {version{24, 11, 5}, true}} {
+		d.slurm = c.slurm
+		config.Queues = append(config.Queues, protocol.Queue{Name: fmt.Sprintf("queue-%c", 'a'+i)})
+		stale, err := d.Apply(config)
+		if want := (scheduler.Stale{Daemon: slurmctld, Reads: c.reads}); err != nil || !slices.Contains(stale, want) {
+			t.Errorf("Slurm %v: %v, %v, want %v", c.slurm, stale, err, want)
+		}
+		if stale, err := d.Apply(config); err != nil || len(stale) > 0 {
+			t.Errorf("Slurm %v, the same again: %v, %v", c.slurm, stale, err)
 		}
 	}
 }

@@ -31,6 +31,14 @@ func (v version) since(numbers ...int) bool { return slices.Compare(v, numbers) 
 // older versions tell is what the job asks for, also once `scontrol update` has changed that.
 func (v version) guesses() bool { return v.since(24, 11) }
 
+// keepsAddresses says that slurmctld keeps the addresses of a job's dynamic nodes when it starts anew, so that the job's next
+// srun finds them.
+func (v version) keepsAddresses() bool { return v.since(24, 11) }
+
+// reconfigures says that slurmctld may read its file again while jobs run on dynamic nodes. Older versions count such jobs twice,
+// and a node stays allocated for ever once its job has ended.
+func (v version) reconfigures() bool { return v.since(24, 11) }
+
 // ownGroups says that slurmd makes its own groups of cgroup v2 where there is no systemd, and enables their controllers.
 func (v version) ownGroups() bool { return v.since(24, 11) }
 
