@@ -101,7 +101,7 @@ func TestNodesWithCPUsOfTheirOwnBindTasks(t *testing.T) {
 		t.Errorf("more memory than any node has: %q", out)
 	}
 
-	// A job goes on over a restart of slurmctld, which a new share of memory brings, and so do its steps.
+	// A job goes on while slurmctld takes up a new share of memory, by a restart if it is an old one, and so do its steps.
 	r.ssh(t, head, "printf '#!/bin/sh\nuntil [ -e ~/go ]; do sleep 0.2; done\nsrun -n2 "+own+"\n' > j.sh")
 	r.ssh(t, head, "sbatch -n2 -o out j.sh; sbatch -n1 --wrap true")
 	f.until(t, "a job on n1", func() bool { return f.scheduler("n1").Jobs == 1 })
@@ -114,7 +114,7 @@ func TestNodesWithCPUsOfTheirOwnBindTasks(t *testing.T) {
 		"; exit 1")
 	r.ssh(t, head, "touch go; until [ -z \"$(squeue -h)\" ]; do sleep 0.2; done")
 	if out := r.ssh(t, head, "cat out"); !single(cpus(out)) {
-		t.Errorf("a step after slurmctld's restart is bound so: %s", out)
+		t.Errorf("a step after that is bound so: %s", out)
 	}
 }
 

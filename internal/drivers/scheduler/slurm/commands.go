@@ -8,7 +8,7 @@ import (
 // commandsDir comes first in users' PATH.
 const (
 	commandsDir   = "/usr/local/bin"
-	commandBegins = "#!/bin/sh\n# Written by muster; changes are overwritten.\n"
+	commandBegins = "#!/bin/sh\n" + written
 )
 
 // commands are scripts before programs of the same name, for what these get wrong on nodes like ours.

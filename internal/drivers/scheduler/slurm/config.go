@@ -24,6 +24,9 @@ const (
 // User is the account that slurmctld becomes. Its state directory must belong to it.
 const User = "slurm"
 
+// written begins each file of Slurm's that is made here.
+const written = "# Written by muster; changes are overwritten.\n"
+
 // Cluster is what slurm.conf depends on. Nodes are not in it: they come and go as dynamic nodes, so that the file
 // changes only with the queues.
 type Cluster struct {
@@ -97,7 +100,7 @@ SchedulerParameters=batch_sched_delay=0
 // Render returns slurm.conf. The same cluster gives the same text.
 func Render(c Cluster) string {
 	var b strings.Builder
-	b.WriteString("# Written by muster; changes are overwritten.\n")
+	b.WriteString(written)
 	fmt.Fprintf(&b, "ClusterName=%s\n", c.Name)
 	fmt.Fprintf(&b, "SlurmctldHost=%s(%s)\n", c.Head, c.HeadAddress)
 	fmt.Fprintf(&b, "StateSaveLocation=%s\n", c.StateDir)
@@ -117,18 +120,17 @@ func Render(c Cluster) string {
 }
 
 // cgroupConf is cgroup.conf, which nodes fetch: what it says is each node's own.
-const cgroupConf = "# Written by muster; changes are overwritten.\nInclude " + groupsFile + "\n"
+const cgroupConf = written + "Include " + groupsFile + "\n"
 
 // RenderCgroup returns a node's part of cgroup.conf, by the version of control groups that confine its jobs. With version 2, of
 // which slurmd makes its own groups where there is no systemd, they are kept from more memory than they have, too. Nodes that
 // confine no job name version 1, whose plugin does not look for a hierarchy, without which slurmd would refuse to start.
 func RenderCgroup(version int) string {
-	const top = "# Written by muster; changes are overwritten.\n"
 	if version == 2 {
-		return top + "CgroupPlugin=cgroup/v2\nIgnoreSystemd=yes\nEnableControllers=yes\n" +
+		return written + "CgroupPlugin=cgroup/v2\nIgnoreSystemd=yes\nEnableControllers=yes\n" +
 			"ConstrainCores=yes\nConstrainRAMSpace=yes\n"
 	}
-	return top + "CgroupPlugin=cgroup/v1\nCgroupMountpoint=" + path.Dir(scheduler.CPUSets) + "\nConstrainCores=yes\n"
+	return written + "CgroupPlugin=cgroup/v1\nCgroupMountpoint=" + path.Dir(scheduler.CPUSets) + "\nConstrainCores=yes\n"
 }
 
 // NodeConf is slurmd's --conf of a dynamic node with so many MiB in /tmp. Zero CPUs or memory are left to slurmd to find out.

@@ -19,13 +19,13 @@ const NodeGresFile = "/etc/muster/gres.conf"
 // Gres is the head's gres.conf. slurmd fetches it and then reads its own node's file: Slurm sends such an included file
 // only if it is named without a folder. So no node needs to know another's GPUs, and slurmctld need not be told of any.
 func Gres() string {
-	return "# Written by muster; changes are overwritten.\nAutoDetect=off\nInclude " + NodeGresFile + "\n"
+	return written + "AutoDetect=off\nInclude " + NodeGresFile + "\n"
 }
 
 // NodeGres is that file. The order of its lines is the order in which Slurm counts, and in which it tells jobs of GPUs.
 func NodeGres(gpus []GPU) string {
 	var b strings.Builder
-	b.WriteString("# Written by muster; changes are overwritten.\n")
+	b.WriteString(written)
 	for _, g := range gpus {
 		b.WriteString("Name=gpu")
 		if kind := GPUType(g.Model); kind != "" {

@@ -29,7 +29,7 @@ type Local struct {
 // from meaning nodes of their own.
 func RenderLocal(l Local) string {
 	var b strings.Builder
-	b.WriteString("# Written by muster; changes are overwritten.\n")
+	b.WriteString(written)
 	task, parameters := "task/none", "config_overrides" // what a node says of itself counts, whatever hardware it sees
 	switch {
 	case l.Binds && l.Cgroup > 0:

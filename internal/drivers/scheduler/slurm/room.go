@@ -14,9 +14,9 @@ import (
 )
 
 // Slurm refuses jobs that are too large for what their queue has at that moment: 24.11 all, earlier versions some. Queues that
-// to have more nodes than they have would not grow for them, and who submits while a node is replaced would be sent away. It does
-// let such jobs wait if they begin held. So the submit script holds those that may be too large, and at its next look the head
-// releases them.
+// are to have more nodes than they have would not grow for them, and who submits while a node is replaced would be sent away. It
+// does let such jobs wait if they begin held. So the submit script holds those that may be too large, and at its next look the
+// head releases them.
 //
 // The script also notes what Slurm does not tell of jobs that wait: of how many nodes they may have at most, and of their tasks,
 // 24.11 shows guesses, and is not believed. Notes are in a comment that only administrators can make: "max_nodes=3,tasks=5,held",
