@@ -305,7 +305,7 @@ func (n *node) start(ctx context.Context, config *protocol.Config) error {
 	}
 	n.driver, n.system.hostFile = n.scheduler.Open(n.lend()), n.scheduler.HostFile
 	n.leavers.jobsBelow(n.scheduler.Caps.JobRoot)
-	if err := errors.Join(n.system.daemons(config.Self.Role), n.driver.Prepare(config)); err != nil {
+	if err := errors.Join(n.system.daemons(config.Self.Role), n.driver.Prepare(ctx, config)); err != nil {
 		return err
 	}
 	n.reporter = newReporter(n.boot.Boot, names(n.probes(config)))

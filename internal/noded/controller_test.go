@@ -307,8 +307,9 @@ func (f *fakeController) bell() {
 	f.changed = make(chan struct{})
 }
 
-// patience is how long a test waits for what is to happen. Only a failure takes so long; a machine without KVM takes minutes.
-const patience = 10 * time.Minute
+// patience is how long a test waits for what is to happen. Only a failure takes so long, and it ends before all of the package's
+// tests do.
+const patience = 2 * time.Minute
 
 // until waits until what was reported is as the test wants it.
 func (f *fakeController) until(t testing.TB, what string, so func() bool) {

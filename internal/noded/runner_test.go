@@ -75,6 +75,7 @@ func TestSlurmKeepsTheContractsOfRunnersAndControls(t *testing.T) {
 	}
 	host.Listening = func(int) bool { return true }
 	driver := slurm.Factory().Open(host)
+	must(t, driver.Prepare(t.Context(), &protocol.Config{})) // it learns Slurm's version
 	users := schedulertest.Users{Homes: filepath.Join(r.dir, "home/contract"), Seen: "/home/contract", Run: inside}
 	schedulertest.RunnerContract(t, driver.(scheduler.Runner), users)
 	schedulertest.ControlContract(t, driver, schedulertest.Rig{

@@ -44,7 +44,18 @@ func TestNodesLieWhereTheirQueueAsksAndSlurmKnowsTheirSwitch(t *testing.T) {
 		MatchString(out) || strings.Count(out, " wide ") != 4 {
 		t.Error(out)
 	}
+	// No control group sees to it there: slurmd looks at it every 5 seconds.
+	for mib, want := range map[string]string{"50": "done\n", "300": ""} {
+		job := "srun -Q --mem=100M python3 -c 'import time; b = bytearray(" + mib + " << 20); time.sleep(" + mib +
+			"/10); print(\"done\")' 2>err || grep -q 'memory limit' err || cat err"
+		if out := r.Run("ssh", "lay", "--", job); out != want {
+			t.Errorf("a job of 100 MiB that uses %s: %q", mib, out)
+		}
+	}
 	for command, want := range map[string]string{
+		`srun -N4 --switches=1 hostname | sort | xargs`: "cpu2 cpu3 cpu4 cpu5\n",
+		`scontrol show topology | sed -n 's/ LinkSpeed=[0-9]*//p' | sort`: "SwitchName=muster_top Level=1 " +
+			"Nodes=cpu[1-5] Switches=near,wide\nSwitchName=near Level=0 Nodes=cpu1\nSwitchName=wide Level=0 Nodes=cpu2,cpu3,cpu4,cpu5\n",
 		`srun -N4 --constraint="[switch_near|switch_wide]" hostname | sort | xargs`:    "cpu2 cpu3 cpu4 cpu5\n",
 		`srun -N2 --constraint=switch_near hostname 2>&1 | grep -c "is not available"`: "1\n",
 		`srun -N5 hostname | sort | xargs`:                                             "cpu1 cpu2 cpu3 cpu4 cpu5\n",

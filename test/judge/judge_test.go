@@ -139,8 +139,12 @@ func sit(t *testing.T) *court {
 			t.Fatalf("slurmctld does not answer:\n%s%s", said.String(), text)
 		}
 	}
-	c.driver = slurm.Factory().Open(scheduler.Host{Run: c.run, Listening: func(int) bool { return true },
-		Printf: t.Logf, Files: schedulertest.NewFiles(t)}).(scheduler.Control)
+	driver := slurm.Factory().Open(scheduler.Host{Run: c.run, Listening: func(int) bool { return true },
+		Printf: t.Logf, Files: schedulertest.NewFiles(t)})
+	c.driver = driver.(scheduler.Control)
+	if err := driver.Prepare(t.Context(), &protocol.Config{}); err != nil { // it learns Slurm's version
+		t.Fatal(err)
+	}
 	return c
 }
 

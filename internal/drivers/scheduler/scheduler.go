@@ -121,7 +121,7 @@ type Stale struct {
 // Driver is a scheduler's part of a node's agent. Methods are called one at a time, Prepare first; each may be called again.
 type Driver interface {
 	// Prepare makes what has to be there before daemons start, and what an image, or a /run in memory, does not have.
-	Prepare(*protocol.Config) error
+	Prepare(context.Context, *protocol.Config) error
 	// Apply writes the files that a configuration asks for, and names the daemons that have older ones if they run.
 	Apply(*protocol.Config) ([]Stale, error)
 	// Daemons are in order of start. They start side by side; who needs another waits for it.

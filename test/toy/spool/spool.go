@@ -43,7 +43,9 @@ type driver struct {
 	*jobs
 }
 
-func (d driver) Prepare(*protocol.Config) error { return d.host.Files.Directory(drains, 0o755, "") }
+func (d driver) Prepare(context.Context, *protocol.Config) error {
+	return d.host.Files.Directory(drains, 0o755, "")
+}
 
 func (d driver) Apply(c *protocol.Config) ([]scheduler.Stale, error) {
 	var list strings.Builder

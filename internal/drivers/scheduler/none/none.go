@@ -39,7 +39,7 @@ func Factory() scheduler.Factory {
 
 type driver struct{ files scheduler.Files }
 
-func (driver) Prepare(*protocol.Config) error { return nil }
+func (driver) Prepare(context.Context, *protocol.Config) error { return nil }
 
 // Apply sees to the host file, and to the node's link to it.
 func (d driver) Apply(config *protocol.Config) ([]scheduler.Stale, error) {

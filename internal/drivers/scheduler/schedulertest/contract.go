@@ -263,7 +263,7 @@ func serves(t *testing.T, f scheduler.Factory, role protocol.Role) {
 		t.Errorf("it runs programs: %v, it knows of jobs: %v", runs, f.Caps.Jobs)
 	}
 	for range 2 {
-		if err := driver.Prepare(c); err != nil {
+		if err := driver.Prepare(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -79,6 +79,9 @@ MinJobAge=300
 ProctrackType=proctrack/linuxproc
 # Debian's Open MPI has PMIx and nothing else.
 MpiDefault=pmix
+# What a job's programs use is looked at this often, in seconds, and when they end.
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=5
 # A rank that dies takes its step with it: the others would wait for it for ever.
 KillOnBadExit=1
 # What a job may pin in memory is its node's own limit, not that of the head that it was submitted on: InfiniBand needs it.

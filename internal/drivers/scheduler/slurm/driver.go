@@ -73,7 +73,8 @@ type driver struct {
 	local  *localPart
 	limits limits
 	room   *room
-	slurm  version         // as soon as it was asked for
+	slurm  version // nil: it cannot be learned, and is taken for an old one
+	placed switches
 	shares map[string]int  // what the last configuration gave for memory by queue
 	usable map[string]bool // nodes that could take jobs at the last look
 	asked  requests        // of the jobs that waited then
@@ -88,9 +89,20 @@ func open(h scheduler.Host) *driver {
 	}
 }
 
-// Prepare makes directories. The last thing is to make Slurm's state this cluster's before slurmctld starts, which refuses the
-// state of a cluster of another name: this one was made from that one's snapshot.
-func (d *driver) Prepare(config *protocol.Config) error {
+// Prepare asks which version of Slurm the node has, and makes directories. The last thing is to make Slurm's state this cluster's
+// before slurmctld starts, which refuses the state of a cluster of another name: this one was made from that one's snapshot.
+func (d *driver) Prepare(ctx context.Context, config *protocol.Config) error {
+	program := slurmd
+	if config.Self.Role == protocol.Head {
+		program = slurmctld
+	}
+	if err := d.askVersion(ctx, "/usr/sbin/"+program); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		d.Printf("%v", err)
+	}
+	d.local.slurm = d.slurm
 	failed := errors.Join(
 		d.Files.Directory("/run/munge", 0o755, "munge"),
 		d.Files.Directory("/etc/munge", 0o700, "munge"),
@@ -133,14 +145,16 @@ func (d *driver) Apply(config *protocol.Config) (stale []scheduler.Stale, failed
 		put(clientFile, Render(clusterOf(config)), 0o600, "")
 		return stale, errors.Join(failed, d.local.want(config))
 	}
-	// No reason to restart slurmctld: it is srun who asks whether tasks are bound.
-	put(localFile, RenderLocal(Local{Binds: slices.ContainsFunc(config.Peers, binds)}), 0o644, "")
+	tree := RenderTopology(config.Peers, d.slurm.placesBySwitch())
+	if tree != "" {
+		put(topologyFile, tree, 0o644, "")
+	}
+	first := tree != "" && d.slurm.placesBySwitch() && d.placed.want()
+	// Whether tasks are bound is no reason to restart slurmctld: it is srun who asks.
+	put(localFile, RenderLocal(Local{Binds: slices.ContainsFunc(config.Peers, binds), Switches: d.placed.used}), 0o644, "")
 	put(groupsFile, RenderCgroup(0), 0o644, "")
 	cgroup := put(cgroupFile, cgroupConf, 0o644, "")
 	put(NodeGresFile, NodeGres(nil), 0o644, "")
-	if text := RenderTopology(config.Peers); text != "" {
-		put(topologyFile, text, 0o644, "")
-	}
 	gres := put(gresFile, Gres(), 0o644, "")
 	put(submitFile, SubmitScript, 0o644, "")
 	failed = errors.Join(failed, d.room.want(config))
@@ -148,8 +162,8 @@ func (d *driver) Apply(config *protocol.Config) (stale []scheduler.Stale, failed
 	cluster.Asks = d.asks()
 	cluster.Memory = MemoryShares(config.Queues, config.Peers, d.shares)
 	maps.Copy(d.shares, cluster.Memory)
-	if put(confFile, Render(cluster), 0o644, "") || cgroup || gres {
-		stale = append(stale, scheduler.Stale{Daemon: slurmctld, Reads: d.slurm.reconfigures()})
+	if put(confFile, Render(cluster), 0o644, "") || cgroup || gres || first {
+		stale = append(stale, scheduler.Stale{Daemon: slurmctld, Reads: d.slurm.reconfigures() && !first})
 	}
 	cluster.Local = nodesFile
 	put(nodesFile, RenderLocal(Local{Peers: config.Peers}), 0o644, "")
@@ -185,6 +199,9 @@ func (d *driver) Daemons(config *protocol.Config) []scheduler.Daemon {
 	self := config.Self
 	if d.Whole {
 		self.CPUs = 0 // slurmd finds all that there is by itself: sockets, cores and their threads
+	}
+	if d.slurm.placesBySwitch() {
+		self.LeafNumber = 0 // weights are for versions that fill switch after switch by them
 	}
 	var gpus []GPU
 	if found := d.GPUs(config.Self); len(found) > 0 {
@@ -228,9 +245,6 @@ func (d *driver) beforeSlurmd(ctx context.Context, self, head string, gpus []GPU
 	if err := d.Accepted(ctx); err != nil { // no job may start while the node is tested
 		return err
 	}
-	if err := d.settle(ctx); err != nil {
-		return err
-	}
 	if err := d.local.withhold(); err != nil {
 		return err
 	}
@@ -260,17 +274,6 @@ func (d *driver) beforeSlurmd(ctx context.Context, self, head string, gpus []GPU
 	}
 	d.buried = true
 	return ctx.Err()
-}
-
-// settle settles before slurmd starts what is this node's own in its configuration, and depends on its kernel and Slurm. A Slurm
-// whose version cannot be learned is taken for an old one.
-func (d *driver) settle(ctx context.Context) error {
-	if d.slurm == nil {
-		if err := d.askVersion(ctx, "/usr/sbin/slurmd", "-V"); err != nil && ctx.Err() == nil {
-			d.Printf("%v", err)
-		}
-	}
-	return d.local.settle(d.slurm)
 }
 
 // Settled waits for munged.
@@ -322,16 +325,11 @@ func (d *driver) Observe(ctx context.Context) (scheduler.View, error) {
 	if !d.Listening(Port) {
 		return scheduler.View{}, scheduler.ErrStarting
 	}
-	if d.slurm == nil {
-		if err := d.askVersion(ctx, "scontrol", "--version"); err != nil {
-			return scheduler.View{}, err
-		}
-	}
 	now, err := d.look(ctx, &d.asked, d.slurm)
 	if err != nil {
 		return scheduler.View{}, err
 	}
-	failed := errors.Join(d.room.saw(now.Nodes), d.release(ctx, now.held))
+	failed := errors.Join(d.placed.saw(ctx, d.Control, now.Nodes), d.room.saw(now.Nodes), d.release(ctx, now.held))
 	var fresh []string
 	usable := map[string]bool{}
 	for _, n := range now.Nodes {
@@ -353,8 +351,8 @@ func (d *driver) Observe(ctx context.Context) (scheduler.View, error) {
 }
 
 // askVersion has a program say which version of Slurm this node has.
-func (d *driver) askVersion(ctx context.Context, program ...string) error {
-	text, err := d.run(ctx, "ask for its version", program...)
+func (d *driver) askVersion(ctx context.Context, program string) error {
+	text, err := d.run(ctx, "ask for its version", program, "-V")
 	if err != nil {
 		return err
 	}
@@ -370,6 +368,7 @@ func (d *driver) Remove(ctx context.Context, node string) error {
 	if err := d.room.without(node); err != nil {
 		return err
 	}
+	d.placed.without(node)
 	err := d.Delete(ctx, node)
 	if errors.Is(err, ErrBusy) {
 		if err = d.Down(ctx, node, scheduler.Ours+" removed"); err == nil {

@@ -18,6 +18,10 @@ type Local struct {
 	Cgroup int
 	// MemoryNodes has slurmd take each NUMA node for a socket, where a socket has several.
 	MemoryNodes bool
+	// Watched has slurmd end jobs that use more memory than they have, which it looks at now and then: nothing else does.
+	Watched bool
+	// Switches has slurmctld place jobs by the switches of nodes, and say of them; it is for the head alone.
+	Switches bool
 	// Peers are in the file with their addresses, those that compute. The head has none there: slurmctld would take them for
 	// nodes.
 	Peers []protocol.Peer
@@ -41,6 +45,13 @@ func RenderLocal(l Local) string {
 		parameters += ",numa_node_as_socket"
 	}
 	fmt.Fprintf(&b, "TaskPlugin=%s\nSlurmdParameters=%s\n", task, parameters)
+	if l.Watched {
+		// What is shared is left out: each rank would be charged with all that it shares with others of its node.
+		b.WriteString("JobAcctGatherParams=NoShared,OverMemoryKill\n")
+	}
+	if l.Switches {
+		b.WriteString("TopologyPlugin=topology/tree\n")
+	}
 	for _, p := range l.Peers {
 		if p.Role == protocol.Compute {
 			fmt.Fprintf(&b, "NodeName=%s NodeAddr=%s State=FUTURE\n", p.Name, p.Address)

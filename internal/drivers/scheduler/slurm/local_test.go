@@ -17,9 +17,13 @@ func TestEachNodeHasItsOwnPartOfTheConfiguration(t *testing.T) {
 		want  string
 	}{
 		{"the head of nodes that share CPUs", Local{}, "TaskPlugin=task/none\nSlurmdParameters=config_overrides\n"},
+		{"the head of nodes on switches", Local{Switches: true},
+			"TaskPlugin=task/none\nSlurmdParameters=config_overrides\nTopologyPlugin=topology/tree\n"},
 		{"the head of a node that does not", Local{Binds: true}, "TaskPlugin=task/affinity\nSlurmdParameters=config_overrides\n"},
 		{"a node that shares CPUs", Local{Peers: peers},
 			"TaskPlugin=task/none\nSlurmdParameters=config_overrides\nNodeName=n1 NodeAddr=10.77.0.3 State=FUTURE\n"},
+		{"a node whose kernel does not see to memory", Local{Watched: true}, "TaskPlugin=task/none\nSlurmdParameters=config_overrides\n" +
+			"JobAcctGatherParams=NoShared,OverMemoryKill\n"},
 		{"a node that confines jobs", Local{Binds: true, Cgroup: 2},
 			"TaskPlugin=task/cgroup,task/affinity\nSlurmdParameters=config_overrides\n"},
 		{"a node whose sockets are divided", Local{Binds: true, MemoryNodes: true, Peers: peers},

@@ -17,12 +17,12 @@ import (
 // only then: addresses are withheld for that while.
 type localPart struct {
 	files scheduler.Files
+	slurm version
 
 	mu    sync.Mutex
 	local Local
-	known bool // how tasks are bound. It stays: slurmd reads it when it starts, and what slurmd starts reads it then
+	known bool // how jobs are bound and confined. It stays: slurmd reads it when it starts, and what slurmd starts reads it then
 	given bool // the addresses
-	kept  bool // by slurmctld: then nobody needs them here
 }
 
 // want sets what the file says. It must be called before slurmd starts, which finds no configuration without the file.
@@ -30,29 +30,22 @@ func (l *localPart) want(config *protocol.Config) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.known {
+		controllers, err := l.files.Read(scheduler.ControlGroups + "/cgroup.controllers")
+		if err != nil {
+			return err
+		}
 		l.known, l.local.Binds = true, binds(config.Self)
 		l.local.MemoryNodes = l.local.Binds && divided(hardware.Read(hardware.Tree(l.files.Path("/"))).Layout)
+		switch {
+		case !l.local.Binds:
+		case l.files.Exists(scheduler.CPUSets + "/cpuset.cpus"):
+			l.local.Cgroup = 1
+		case l.slurm.ownGroups() && slices.Contains(strings.Fields(controllers), "cpuset"):
+			l.local.Cgroup = 2
+		}
+		l.local.Watched = l.local.Cgroup != 2
 	}
 	l.local.Peers = config.Peers
-	return l.write()
-}
-
-// settle sets what depends on the version of Slurm. It must be called before slurmd's first start.
-func (l *localPart) settle(v version) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	controllers, err := l.files.Read(scheduler.ControlGroups + "/cgroup.controllers")
-	if err != nil {
-		return err
-	}
-	l.kept = v.keepsAddresses()
-	switch {
-	case !l.local.Binds:
-	case l.files.Exists(scheduler.CPUSets + "/cpuset.cpus"):
-		l.local.Cgroup = 1
-	case v.ownGroups() && slices.Contains(strings.Fields(controllers), "cpuset"):
-		l.local.Cgroup = 2
-	}
 	return l.write()
 }
 
@@ -71,7 +64,7 @@ func (l *localPart) set(given bool) error {
 
 func (l *localPart) write() error {
 	now := l.local
-	if !l.given || l.kept {
+	if !l.given || l.slurm.keepsAddresses() { // by slurmctld: then nobody needs them here
 		now.Peers = nil
 	}
 	for name, text := range map[string]string{localFile: RenderLocal(now), groupsFile: RenderCgroup(now.Cgroup)} {

@@ -1,8 +1,6 @@
 package slurm
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"testing"
 
@@ -54,7 +52,8 @@ func TestAddressesAreWithheldWhileSlurmdStarts(t *testing.T) {
 	named()
 	do(a.give())
 	named("n1")
-	do(a.settle(version{24, 11, 5}))
+	a.slurm = version{24, 11, 5}
+	want("n1")
 	named()
 }
 
@@ -62,24 +61,23 @@ func TestHowJobsAreConfinedIsSettledBeforeSlurmdStarts(t *testing.T) {
 	const v1, v2 = scheduler.CPUSets + "/cpuset.cpus", scheduler.ControlGroups + "/cgroup.controllers"
 	all := map[string]string{v1: "0-3\n", v2: "cpu io memory\n"}
 	late := map[string]string{v2: "cpuset cpu io memory\n"}
+	old, now := version{22, 5, 8}, version{24, 11, 5}
 	for _, c := range []struct {
 		name         string
 		own          bool
 		there        map[string]string
-		slurm        string
+		slurm        version
 		task, cgroup string
+		watched      bool
 	}{
-		{"CPUs of its own", true, all, "24.11.5", "task/cgroup,task/affinity", "cgroup/v1"},
-		{"a kernel with cgroup v2 alone", true, late, "24.11.5", "task/cgroup,task/affinity", "cgroup/v2"},
-		{"and a Slurm that needs systemd for it", true, late, "22.05.8", "task/affinity", "cgroup/v1"},
-		{"a kernel without CPU sets", true, map[string]string{v2: "cpu\n"}, "24.11.5", "task/affinity", "cgroup/v1"},
-		{"CPUs of others too", false, all, "24.11.5", "task/none", "cgroup/v1"},
-		{"and cgroup v2", false, late, "24.11.5", "task/none", "cgroup/v1"},
+		{"CPUs of its own", true, all, now, "task/cgroup,task/affinity", "cgroup/v1", true},
+		{"a kernel with cgroup v2 alone", true, late, now, "task/cgroup,task/affinity", "cgroup/v2", false},
+		{"and a Slurm that needs systemd for it", true, late, old, "task/affinity", "cgroup/v1", true},
+		{"a kernel without CPU sets", true, map[string]string{v2: "cpu\n"}, now, "task/affinity", "cgroup/v1", true},
+		{"CPUs of others too", false, all, now, "task/none", "cgroup/v1", true},
+		{"and cgroup v2", false, late, now, "task/none", "cgroup/v1", true},
 	} {
-		l := &localPart{files: schedulertest.NewFiles(t)}
-		d := &driver{local: l, Control: Control{func(context.Context, ...string) ([]byte, error) {
-			return []byte("slurm-wlm " + c.slurm + "\n"), nil
-		}}}
+		l := &localPart{files: schedulertest.NewFiles(t), slurm: c.slurm}
 		for name, text := range c.there {
 			if _, err := l.files.Write(name, []byte(text), 0o644, ""); err != nil {
 				t.Fatal(err)
@@ -87,12 +85,16 @@ func TestHowJobsAreConfinedIsSettledBeforeSlurmdStarts(t *testing.T) {
 		}
 		for _, own := range []bool{c.own, !c.own} { // what is said later comes too late
 			self := protocol.Peer{Name: "n1", Role: protocol.Compute, OwnCPUs: own}
-			if err := errors.Join(l.want(&protocol.Config{Self: self}), d.settle(t.Context())); err != nil {
+			if err := l.want(&protocol.Config{Self: self}); err != nil {
 				t.Fatal(err)
 			}
 			for name, want := range map[string]string{localFile: "TaskPlugin=" + c.task, groupsFile: "CgroupPlugin=" + c.cgroup} {
-				if text, err := l.files.Read(name); err != nil || !strings.Contains(text, want+"\n") {
+				text, err := l.files.Read(name)
+				if err != nil || !strings.Contains(text, want+"\n") {
 					t.Errorf("%s: %q, %v; want %s", c.name, text, err, want)
+				}
+				if name == localFile && strings.Contains(text, "OverMemoryKill\n") != c.watched {
+					t.Errorf("%s: its memory is watched: %v", c.name, !c.watched)
 				}
 			}
 		}

@@ -363,6 +363,34 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+func TestSlurmctldStartsAnewForTheFirstSwitch(t *testing.T) {
+	for _, c := range []struct {
+		slurm version
+		stale []scheduler.Stale
+		tree  bool
+	}{{version{22, 5, 8}, nil, false}, {version{24, 11, 5}, []scheduler.Stale{{Daemon: slurmctld}}, true}} {
+		files := schedulertest.NewFiles(t)
+		d := open(schedulertest.Host(files))
+		d.slurm = c.slurm
+		config := &protocol.Config{Cluster: "a", Self: protocol.Peer{Name: "head", Role: protocol.Head},
+			Peers: []protocol.Peer{{Name: "head", Role: protocol.Head}, {Name: "n1", Role: protocol.Compute}}}
+		if _, err := d.Apply(config); err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range []string{"n2", "n3"} {
+			config.Peers = append(config.Peers, protocol.Peer{Name: name, Role: protocol.Compute, Leaf: "leaf", LeafNumber: 1})
+			stale, err := d.Apply(config)
+			if want := c.stale[:max(0, len(c.stale)-i)]; err != nil || !slices.Equal(stale, want) {
+				t.Errorf("Slurm %v, %s: %v, %v, want %v", c.slurm, name, stale, err, want)
+			}
+		}
+		text, err := files.Read(localFile)
+		if err != nil || strings.Contains(text, "TopologyPlugin=topology/tree") != c.tree {
+			t.Errorf("Slurm %v: %q, %v", c.slurm, text, err)
+		}
+	}
+}
+
 func TestSlurmctldReadsANewQueueOrStartsAnewForIt(t *testing.T) {
 	d := open(schedulertest.Host(schedulertest.NewFiles(t)))
 	config := &protocol.Config{Cluster: "a", Self: protocol.Peer{Name: "head", Role: protocol.Head},

@@ -39,6 +39,9 @@ func (v version) keepsAddresses() bool { return v.since(24, 11) }
 // and a node stays allocated for ever once its job has ended.
 func (v version) reconfigures() bool { return v.since(24, 11) }
 
+// placesBySwitch says that slurmctld places jobs by the switches of dynamic nodes. Older versions start no job on them then.
+func (v version) placesBySwitch() bool { return v.since(24, 11) }
+
 // ownGroups says that slurmd makes its own groups of cgroup v2 where there is no systemd, and enables their controllers.
 func (v version) ownGroups() bool { return v.since(24, 11) }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/onhost"
@@ -130,6 +131,14 @@ func (d *Driver) bundle(b boot, n substrate.Node, c shared, serves bool) (ociSpe
 	spec.Linux.Namespaces = append(spec.Linux.Namespaces, ociNamespace{Type: "user", Path: b.path("userns")})
 	spec.Linux.UIDMappings = []ociIDMapping{{0, firstID, ids}}
 	spec.Linux.GIDMappings = spec.Linux.UIDMappings
+	if !n.KeepsState {
+		// What a job's programs use is for its scheduler to read, which is root of this name space alone. Heads start no jobs,
+		// and have processes with more rights than their root.
+		c := &spec.Process.Capabilities
+		for _, set := range []*[]string{&c.Bounding, &c.Effective, &c.Permitted} {
+			*set = append(slices.Clone(*set), "CAP_SYS_PTRACE")
+		}
+	}
 	return spec, d.toStage(&spec)
 }
 
