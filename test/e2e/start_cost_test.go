@@ -63,7 +63,7 @@ func TestWhatTheStartOfAClusterTakes(t *testing.T) {
 	looks := 3 * (1 + int(20*seconds)) // of the head at Slurm, two programs each
 	for name, most := range map[string]int{
 		"muster": 1 + 4, "exe": 4, "runc": 2 * 4, "cat": 4, "unshare": 4, "mkfs.xfs": 3, "sshd": 4, "munged": 4,
-		"slurmctld": 2,     // and its process for scripts
+		"slurmctld": 2 + 1, // and its process for scripts; and to be asked for its version
 		"slurmd":    2 * 3, // and to be asked for its version
 		"scontrol":  looks, "squeue": looks,
 	} {
