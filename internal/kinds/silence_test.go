@@ -2,6 +2,7 @@ package kinds_test
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -180,9 +181,9 @@ func TestANodeThatIsSilentOrIllForTooLongIsReplaced(t *testing.T) {
 			node, reason string
 			speech       speech
 		}{
-			{"n2", "its agent was silent for 1 s", silent},
-			{"n3", "not well for 1 s: slurmd: does not run", ill},
-			{"head", "its agent was silent for 1 s", silent},
+			{"n2", `its agent was silent for \d+ s`, silent},
+			{"n3", `not well for \d+ s: slurmd: does not run`, ill},
+			{"head", `its agent was silent for \d+ s`, silent},
 		} {
 			before := h.nodesOf(id)
 			victim := before[fault.node].ID
@@ -193,7 +194,9 @@ func TestANodeThatIsSilentOrIllForTooLongIsReplaced(t *testing.T) {
 				return well
 			})
 			h.untilReplaced(id, before, fault.node)
-			if all := h.failures(); !strings.HasPrefix(all[len(all)-1], fault.node+": "+fault.reason) {
+			// How long, a busy machine decides.
+			want := regexp.MustCompile("^" + fault.node + ": " + fault.reason)
+			if all := h.failures(); !want.MatchString(all[len(all)-1]) {
 				t.Errorf("%s: %q", fault.node, all)
 			}
 		}
