@@ -145,11 +145,11 @@ func (d *driver) Apply(config *protocol.Config) (stale []scheduler.Stale, failed
 		put(clientFile, Render(clusterOf(config)), 0o600, "")
 		return stale, errors.Join(failed, d.local.want(config))
 	}
-	tree := RenderTopology(config.Peers, d.slurm.placesBySwitch())
-	if tree != "" {
+	reads, first := d.slurm.placesBySwitch(), false
+	if tree := RenderTopology(config.Peers, reads); tree != "" {
 		put(topologyFile, tree, 0o644, "")
+		first = reads && d.placed.want()
 	}
-	first := tree != "" && d.slurm.placesBySwitch() && d.placed.want()
 	// Whether tasks are bound is no reason to restart slurmctld: it is srun who asks.
 	put(localFile, RenderLocal(Local{Binds: slices.ContainsFunc(config.Peers, binds), Switches: d.placed.used}), 0o644, "")
 	put(groupsFile, RenderCgroup(0), 0o644, "")

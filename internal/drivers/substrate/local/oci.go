@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/onhost"
@@ -131,19 +130,11 @@ func (d *Driver) bundle(b boot, n substrate.Node, c shared, serves bool) (ociSpe
 	spec.Linux.Namespaces = append(spec.Linux.Namespaces, ociNamespace{Type: "user", Path: b.path("userns")})
 	spec.Linux.UIDMappings = []ociIDMapping{{0, firstID, ids}}
 	spec.Linux.GIDMappings = spec.Linux.UIDMappings
-	if !n.KeepsState {
-		// What a job's programs use is for its scheduler to read, which is root of this name space alone. Heads start no jobs,
-		// and have processes with more rights than their root.
-		c := &spec.Process.Capabilities
-		for _, set := range []*[]string{&c.Bounding, &c.Effective, &c.Permitted} {
-			*set = append(slices.Clone(*set), "CAP_SYS_PTRACE")
-		}
-	}
 	return spec, d.toStage(&spec)
 }
 
 func (d *Driver) spec(b boot, n substrate.Node, c shared, serves bool) ociSpec {
-	capabilities := nodeCapabilities(serves)
+	capabilities := nodeCapabilities(serves, d.mapsUsers(n) && !n.KeepsState)
 	spec := ociSpec{
 		Version:  "1.0.2",
 		Hostname: n.Name,
@@ -182,11 +173,12 @@ func (d *Driver) spec(b boot, n substrate.Node, c shared, serves bool) ociSpec {
 // servingCapability opens files by handle.
 const servingCapability = "CAP_DAC_READ_SEARCH"
 
-// nodeCapabilities are what a node's root may do. As the node's uid 0 is the host's, each missing one matters:
+// nodeCapabilities are what a node's root may do. Where the node's uid 0 is the host's, each missing one matters:
 // SYS_ADMIN, SYS_PTRACE, SYS_MODULE, MKNOD and DAC_READ_SEARCH (which opens any file of a file system by its handle) are
 // what a node would need to reach the host. A head that serves /home has two of them for the first moment of its agent, which
-// makes a jail for the NFS server, leaves it DAC_READ_SEARCH, and gives up both: package internal/noded/jail.
-func nodeCapabilities(servesHome bool) []string {
+// makes a jail for the NFS server, leaves it DAC_READ_SEARCH, and gives up both: package internal/noded/jail. A compute node with
+// users of its own has SYS_PTRACE, which reaches its own processes alone: what a job's programs use is for its scheduler to read.
+func nodeCapabilities(servesHome, readsJobs bool) []string {
 	capabilities := []string{
 		"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_SETFCAP", // packages, home directories
 		// daemons of schedulers, sshd and su become users and end their processes
@@ -197,6 +189,9 @@ func nodeCapabilities(servesHome bool) []string {
 	}
 	if servesHome {
 		capabilities = append(capabilities, servingCapability, "CAP_SYS_ADMIN")
+	}
+	if readsJobs {
+		capabilities = append(capabilities, "CAP_SYS_PTRACE")
 	}
 	return capabilities
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,6 +68,31 @@ func TestAHeadThatServesHomeKeepsTheHostsRoot(t *testing.T) {
 	p, _ := w.first(w.up(t, n))
 	if status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID)); !strings.Contains(string(status), "Uid:\t0\t") {
 		t.Errorf("%s", status)
+	}
+}
+
+func TestRootMayReadJobsWhereItIsNobodyOnTheHost(t *testing.T) {
+	w := mapped(t)
+	mapper := w.mapper
+	for name, c := range map[string]struct {
+		head, serves, own, want bool
+	}{
+		"a compute node":                         {false, false, true, true},
+		"a head":                                 {true, false, true, false},
+		"a head that serves /home":               {true, true, true, false},
+		"a compute node with the host's numbers": {false, false, false, false},
+	} {
+		if w.mapper = mapper; !c.own {
+			w.mapper = nil
+		}
+		n := node("c1", 1, 1, "")
+		n.KeepsState, n.ServesHome = c.head, c.serves
+		shared, err := w.shared(n.Cluster)
+		check(t, err)
+		spec, _ := w.bundle(boot{}, n, shared, c.serves)
+		if got := slices.Contains(spec.Process.Capabilities.Bounding, "CAP_SYS_PTRACE"); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
 
