@@ -59,6 +59,7 @@ func TestNodesLieWhereTheirQueueAsksAndSlurmKnowsTheirSwitch(t *testing.T) {
 		`srun -N4 --constraint="[switch_near|switch_wide]" hostname | sort | xargs`:    "cpu2 cpu3 cpu4 cpu5\n",
 		`srun -N2 --constraint=switch_near hostname 2>&1 | grep -c "is not available"`: "1\n",
 		`srun -N5 hostname | sort | xargs`:                                             "cpu1 cpu2 cpu3 cpu4 cpu5\n",
+		`srun -w cpu1 grep PMIx /run/slurm/conf/mpi.conf`:                              "PMIxCollFence=ring\n",
 		`grep -h Nodes= /etc/slurm/topology.conf | sort | xargs`: "SwitchName=near Nodes=cpu1 " +
 			"SwitchName=wide Nodes=cpu2,cpu3,cpu4,cpu5\n",
 	} {

@@ -125,6 +125,11 @@ func Render(c Cluster) string {
 // cgroupConf is cgroup.conf, which nodes fetch: what it says is each node's own.
 const cgroupConf = written + "Include " + groupsFile + "\n"
 
+// mpiConf is mpi.conf(5), which nodes fetch. Slurm's other way to have ranks wait for each other, a tree, lets one go before all
+// have come: it sends to a rank that is still in MPI_Init and does not know MPI_COMM_WORLD, and that rank crashes.
+// See docs/decisions/223-a-fence-by-ring.md.
+const mpiConf = written + "PMIxCollFence=ring\n"
+
 // RenderCgroup returns a node's part of cgroup.conf, by the version of control groups that confine its jobs. With version 2, of
 // which slurmd makes its own groups where there is no systemd, they are kept from more memory than they have, too. Nodes that
 // confine no job name version 1, whose plugin does not look for a hierarchy, without which slurmd would refuse to start.

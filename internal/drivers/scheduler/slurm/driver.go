@@ -37,6 +37,7 @@ const (
 	cgroupFile   = "/etc/slurm/cgroup.conf"
 	gresFile     = "/etc/slurm/gres.conf"
 	topologyFile = "/etc/slurm/topology.conf"
+	mpiFile      = "/etc/slurm/mpi.conf"
 	clientFile   = "/run/muster/slurm.conf"     // on nodes, until slurmd has fetched the head's
 	loginFile    = "/run/muster/login.conf"     // on the head, for programs that look for nodes' addresses in it
 	nodesFile    = "/run/muster/nodes.conf"     // that it includes
@@ -156,13 +157,14 @@ func (d *driver) Apply(config *protocol.Config) (stale []scheduler.Stale, failed
 	cgroup := put(cgroupFile, cgroupConf, 0o644, "")
 	put(NodeGresFile, NodeGres(nil), 0o644, "")
 	gres := put(gresFile, Gres(), 0o644, "")
+	mpi := put(mpiFile, mpiConf, 0o644, "")
 	put(submitFile, SubmitScript, 0o644, "")
 	failed = errors.Join(failed, d.room.want(config))
 	cluster := clusterOf(config)
 	cluster.Asks = d.asks()
 	cluster.Memory = MemoryShares(config.Queues, config.Peers, d.shares)
 	maps.Copy(d.shares, cluster.Memory)
-	if put(confFile, Render(cluster), 0o644, "") || cgroup || gres || first {
+	if put(confFile, Render(cluster), 0o644, "") || cgroup || gres || mpi || first {
 		stale = append(stale, scheduler.Stale{Daemon: slurmctld, Reads: d.slurm.reconfigures() && !first})
 	}
 	cluster.Local = nodesFile
