@@ -39,6 +39,8 @@ type Image struct {
 	Boots bool
 	// Drivers are those that it carries, of GPUs and HCAs, as inventory.Drivers names them; nil: it is not known.
 	Drivers []string
+	// Programs are commands that it is known to have; nil: it is not known.
+	Programs []string
 }
 
 // Images finds images by name.
@@ -390,11 +392,8 @@ func (a *Admission) place(ctx context.Context, tx *core.Tx, plan *Plan, missing 
 			plan.Messages = append(plan.Messages, fmt.Sprintf("boot: disk has no effect on %s, which is not a whole machine",
 				p.Name))
 		}
-		if a.caps(p.Machine).Kernel && !plan.image.Boots {
-			return noKernel(plan.image, p.Machine.Name)
-		}
 	}
-	return a.drivable(plan)
+	return a.usable(plan)
 }
 
 // Refill reserves machines for the members of a cluster that have no node: after a failure, or when a name had to wait

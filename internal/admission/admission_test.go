@@ -41,6 +41,8 @@ func (images) With(drivers []string) []string {
 
 func (images) Image(name string) (admission.Image, error) {
 	switch name {
+	case "no-database":
+		return admission.Image{Name: name, Digest: "sha256:02", Arch: "amd64", Boots: true, Programs: []string{"slurmdbd"}}, nil
 	case "cuda":
 		return admission.Image{Name: name, Digest: "sha256:01", Arch: "amd64", Boots: true, Drivers: []string{"nvidia"}}, nil
 	case "bare":

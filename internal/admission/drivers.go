@@ -9,10 +9,19 @@ import (
 	"muster/internal/noded/protocol"
 )
 
-// drivable refuses an image that lacks the drivers of devices which the plan's nodes are to have.
-func (a *Admission) drivable(p *Plan) error {
+// usable refuses an image that the plan's nodes cannot boot, or that lacks what they are to have. The error is a *Refusal.
+func (a *Admission) usable(p *Plan) error {
+	if err := a.accountable(p.Spec, p.image); err != nil {
+		return err
+	}
 	for _, placed := range p.Add {
+		if a.caps(placed.Machine).Kernel && !p.image.Boots {
+			return noKernel(p.image, placed.Machine.Name)
+		}
 		if err := a.drives(p.image, placed.Role, placed.Class, placed.Machine); err != nil {
+			return err
+		}
+		if err := roomForAccounts(p.Spec, placed); err != nil {
 			return err
 		}
 	}

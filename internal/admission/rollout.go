@@ -240,6 +240,11 @@ func (a *Admission) bootable(ctx context.Context, tx *core.Tx, p *Plan, nodes []
 		if err := a.drives(p.image, n.Role, n.Class, m.Machine); err != nil {
 			return err
 		}
+		if n.Role == protocol.Head {
+			if err := a.accountable(p.Spec, p.image); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

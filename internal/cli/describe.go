@@ -195,7 +195,7 @@ func nodeReason(n apiv1.Node) string {
 		parts = append(parts, n.Reason)
 	}
 	for _, u := range n.Undone {
-		parts = append(parts, "for "+u.User+" not done, and tried again: "+u.Text)
+		parts = append(parts, "for "+u.Whom()+" not done, and tried again: "+u.Text)
 	}
 	for _, check := range n.Checks {
 		if !check.OK {

@@ -87,6 +87,7 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent, after int64)
 			SharedCPUs: !m.Substrates.Of(sizes[self.MachineID].Substrate).OwnCPUs,
 			Gateway: protocol.Neighbour{Address: substrate.Gateway().Addr().String(),
 				MAC: substrate.MAC(cluster.Segment, substrate.GatewaySlot).String()},
+			Account: cluster.Project, Accounting: cluster.Spec.Accounting, QOS: qosOf(cluster.Spec),
 			SSH: protocol.SSH{UserCA: m.authority.UserCA(), HostCA: m.authority.HostCA()},
 		}
 		known := m.Schedulers.Of(cluster.Spec.Scheduler())
@@ -228,3 +229,17 @@ func hostNames(c cluster.Cluster, n node.Node) []string {
 }
 
 func address(n node.Node) string { return substrate.Address(n.Slot).Addr().String() }
+
+// qosOf are a cluster's QOS, as its head is told.
+func qosOf(c spec.Cluster) []protocol.QOS {
+	var all []protocol.QOS
+	for _, q := range c.QOS {
+		told := protocol.QOS{Name: q.Name, Priority: q.Priority, Nodes: q.MaxNodes,
+			Minutes: int(spec.Duration(q.MaxTime).Minutes())}
+		if u := q.PerUser; u != nil {
+			told.UserCPUs, told.UserNodes, told.UserJobs, told.UserSubmitted = u.CPUs, u.Nodes, u.Jobs, u.Submitted
+		}
+		all = append(all, told)
+	}
+	return all
+}

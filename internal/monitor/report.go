@@ -156,12 +156,12 @@ func tellUndone(tx *core.Tx, c cluster.Cluster, n node.Node, now []protocol.Undo
 	}
 	for _, u := range now {
 		if !slices.Contains(n.Seen.Undone, u) {
-			event("for %s not done, and tried again: %s", u.User, u.Text)
+			event("for %s not done, and tried again: %s", u.Whom(), u.Text)
 		}
 	}
 	for _, u := range n.Seen.Undone {
 		if !slices.ContainsFunc(now, func(left protocol.Undone) bool { return left.User == u.User }) {
-			event("for %s done after all", u.User)
+			event("for %s done after all", u.Whom())
 		}
 	}
 }

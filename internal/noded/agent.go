@@ -318,7 +318,7 @@ func (n *node) start(ctx context.Context, config *protocol.Config) error {
 			for _, u := range undone {
 				n.console.printf("for %s not done, and tried again: %s", u.User, u.Text)
 			}
-			n.reporter.setUndone(undone)
+			n.reporter.setUndone("homes", undone)
 		})
 		n.tasks.Go(func() { n.homes.follow(ctx) })
 	}

@@ -105,6 +105,7 @@ func (h *headDuty) once(ctx context.Context) time.Duration {
 	}
 	h.reporter.setCheck(h.check, nil)
 	h.reporter.setScheduler(h.worthTelling(view))
+	h.reporter.setUndone("scheduler", troubles(view.Trouble))
 	if s, ok := h.scheduler.(scheduler.Suspender); ok && !keeps {
 		if err := s.Awake(ctx); err != nil && ctx.Err() == nil {
 			h.console.printf("%v", err)
@@ -123,6 +124,14 @@ func (h *headDuty) once(ctx context.Context) time.Duration {
 		}
 	}
 	return h.pause(settled(peers, view) && len(actions) == 0)
+}
+
+// troubles is what is told of a view's trouble.
+func troubles(text string) []protocol.Undone {
+	if text == "" {
+		return nil
+	}
+	return []protocol.Undone{{Text: text}}
 }
 
 func removes(a action) bool { return a.verb == "remove" }

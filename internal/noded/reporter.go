@@ -3,6 +3,7 @@ package noded
 import (
 	"context"
 	"errors"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -25,9 +26,10 @@ type reporter struct {
 
 	mu     sync.Mutex
 	report protocol.Report
-	asked  int64         // number of the test that is waited for; 0: none
-	change chan struct{} // holds one token while something is unsaid that cannot wait
-	news   chan struct{} // and while something is unsaid that can wait a little
+	undone map[string][]protocol.Undone // by who found it
+	asked  int64                        // number of the test that is waited for; 0: none
+	change chan struct{}                // holds one token while something is unsaid that cannot wait
+	news   chan struct{}                // and while something is unsaid that can wait a little
 }
 
 // worth says when a change is to be told.
@@ -125,10 +127,19 @@ func (r *reporter) setScheduler(s *protocol.Scheduler) {
 	})
 }
 
-// setUndone records what could not be done for users.
-func (r *reporter) setUndone(undone []protocol.Undone) {
+// setUndone records what a part of the agent could not do for users.
+func (r *reporter) setUndone(part string, undone []protocol.Undone) {
 	r.edit(func(p *protocol.Report) worth {
-		p.Undone = undone
+		if slices.Equal(r.undone[part], undone) {
+			return nothing
+		}
+		if r.undone == nil {
+			r.undone = map[string][]protocol.Undone{}
+		}
+		r.undone[part], p.Undone = undone, nil
+		for _, part := range slices.Sorted(maps.Keys(r.undone)) {
+			p.Undone = append(p.Undone, r.undone[part]...)
+		}
 		return atOnce
 	})
 }

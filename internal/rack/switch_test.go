@@ -273,7 +273,7 @@ func TestWhatASystemDoesByItself(t *testing.T) {
 	l := newLab(t, s)
 	client := func(body, path string, method string) {
 		t.Helper()
-		config := l.file("curl", fmt.Sprintf("user = \"operator:%s\"\ninsecure\nsilent\nfail\n", l.password()))
+		config := l.file("curl", fmt.Sprintf("user = \"operator:%s\"\ninsecure\nsilent\nfail-with-body\n", l.password()))
 		l.says("", "curl", "--config", config, "-X", method, "-d", body, "https://10.79.0.1/redfish/v1/Systems/rack-1"+path)
 	}
 	disk := filepath.Join(machineDir(l.dir, "rack-1"), "disk0.raw")

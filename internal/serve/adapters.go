@@ -20,7 +20,7 @@ func (f imageFinder) Image(name string) (admission.Image, error) {
 	image, err := f.store.Get(name)
 	if err == nil {
 		return admission.Image{Name: image.Name, Digest: image.Digest, Arch: image.Arch, Boots: image.Kernel != nil,
-			Drivers: image.Carries}, nil
+			Drivers: image.Carries, Programs: image.Programs}, nil
 	}
 	all, listed := f.store.List()
 	if listed != nil {

@@ -43,6 +43,11 @@ var kinds = map[string]kind{
 		example:  "cpu",
 		reserved: []string{"all", "default", "head", "n"},
 	},
+	"QOS name": {
+		is: "the name of a QOS", json: "string", form: pattern.New(`^[a-z][a-z0-9_-]{0,30}$`),
+		hint:    "1 to 31 of a-z, 0-9, '_' and '-'; begin with a letter",
+		example: "short",
+	},
 	// A hyphen is never followed by another one, which separates the words of an app's address; xn-- begins what is not ASCII.
 	"app name": {
 		is: "the name of an app", json: "string", form: pattern.New(`^[a-z](-?[a-z0-9]){0,14}$`),

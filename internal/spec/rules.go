@@ -1,6 +1,9 @@
 package spec
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // rule is what one field alone cannot say.
 type rule struct {
@@ -18,7 +21,7 @@ var rules = []rule{
 	}}},
 	{check: namedOnce}, {check: homeIsLarge},
 	{check: oneSite},
-	{check: plainIsFixed},
+	{check: plainIsFixed}, {check: qosIsKept},
 	{check: wholeOrPart},
 	{check: nearDevices},
 }
@@ -99,6 +102,10 @@ func namedOnce(r *reader, c Cluster) {
 			r.once(classes, class, fmt.Sprintf("queues[%d].or[%d]", i, j), "the queue names this class already")
 		}
 	}
+	qos := map[string]int{}
+	for i, q := range c.QOS {
+		r.once(qos, q.Name, fmt.Sprintf("qos[%d].name", i), "another QOS has this name")
+	}
 	apps := map[string]int{}
 	for i, app := range c.Apps() {
 		r.once(apps, app.Name, fmt.Sprintf("access.apps[%d].name", i), "another app has this name")
@@ -142,6 +149,20 @@ func plainIsFixed(r *reader, c Cluster) {
 			r.report(CodeConflict, path, r.places[path],
 				"a queue that grows with its jobs needs a scheduler, and this cluster has none",
 				"write nodes: N for a queue of fixed size; `muster scale` changes it")
+		}
+	}
+}
+
+// qosIsKept refuses QOS where nothing keeps account of who uses how much, and times that would be rounded.
+func qosIsKept(r *reader, c Cluster) {
+	if len(c.QOS) > 0 && c.Accounting != "" && c.Accounting != AccountingFull {
+		r.report(CodeConflict, "qos", r.places["qos"],
+			"needs the accounts of jobs, which accounting: "+c.Accounting+" does not keep",
+			"write accounting: full, or leave it out")
+	}
+	for i, q := range c.QOS {
+		if path := fmt.Sprintf("qos[%d].max_time", i); Duration(q.MaxTime)%time.Minute != 0 {
+			r.report(CodeBadValue, path, r.places[path], "must be whole minutes, not "+q.MaxTime, "")
 		}
 	}
 }

@@ -7,23 +7,25 @@ import (
 
 // Cluster is the cluster file. Pointers and empty values mean "not written"; Resolve fills them.
 type Cluster struct {
-	Name      string    `json:"name"`
-	Project   string    `json:"project,omitempty"`
-	Site      []string  `json:"site,omitempty"` // one name or a list in order of preference
-	Isolation string    `json:"isolation,omitempty"`
-	Image     string    `json:"image,omitempty"`
-	Boot      string    `json:"boot,omitempty"`
-	Update    *Update   `json:"update,omitempty"`
-	Nodes     int       `json:"nodes,omitempty"` // short for one queue of this many nodes; empty once resolved
-	Head      *Head     `json:"head,omitempty"`
-	Queues    []Queue   `json:"queues,omitempty"`
-	Storage   []Storage `json:"storage,omitempty"`
-	Software  *Software `json:"software,omitempty"`
-	Access    *Access   `json:"access,omitempty"`
-	Lease     *Lease    `json:"lease,omitempty"`
-	Budget    *Budget   `json:"budget,omitempty"`
-	Pause     *Pause    `json:"pause,omitempty"`
-	Burst     *Burst    `json:"burst,omitempty"`
+	Name       string    `json:"name"`
+	Project    string    `json:"project,omitempty"`
+	Site       []string  `json:"site,omitempty"` // one name or a list in order of preference
+	Isolation  string    `json:"isolation,omitempty"`
+	Image      string    `json:"image,omitempty"`
+	Boot       string    `json:"boot,omitempty"`
+	Update     *Update   `json:"update,omitempty"`
+	Nodes      int       `json:"nodes,omitempty"` // short for one queue of this many nodes; empty once resolved
+	Head       *Head     `json:"head,omitempty"`
+	Accounting string    `json:"accounting,omitempty"`
+	QOS        []QOS     `json:"qos,omitempty"`
+	Queues     []Queue   `json:"queues,omitempty"`
+	Storage    []Storage `json:"storage,omitempty"`
+	Software   *Software `json:"software,omitempty"`
+	Access     *Access   `json:"access,omitempty"`
+	Lease      *Lease    `json:"lease,omitempty"`
+	Budget     *Budget   `json:"budget,omitempty"`
+	Pause      *Pause    `json:"pause,omitempty"`
+	Burst      *Burst    `json:"burst,omitempty"`
 }
 
 // Update says how a rolling change goes from node to node.
@@ -122,6 +124,23 @@ func (c Cluster) Scheduler() string {
 	return c.Software.Scheduler
 }
 
+// QOS is a Slurm quality of service: a priority and limits. Zero and "" are none.
+type QOS struct {
+	Name     string      `json:"name"`
+	Priority int         `json:"priority,omitempty"`
+	MaxTime  string      `json:"max_time,omitempty"`
+	MaxNodes int         `json:"max_nodes,omitempty"` // of a job
+	PerUser  *UserLimits `json:"per_user,omitempty"`
+}
+
+// UserLimits are what the jobs of one user may have at the same time. Zero is no limit.
+type UserLimits struct {
+	CPUs      int `json:"cpus,omitempty"`
+	Nodes     int `json:"nodes,omitempty"`
+	Jobs      int `json:"jobs,omitempty"`
+	Submitted int `json:"submitted,omitempty"`
+}
+
 // Access says who may come in besides the owner, and to what.
 type Access struct {
 	Users   []string `json:"users,omitempty"`
@@ -135,6 +154,9 @@ type App struct {
 	Port int    `json:"port"`
 	Node string `json:"node,omitempty"`
 }
+
+// KeepsAccounts says that the file asks for the accounts of jobs, or for what needs them.
+func (c Cluster) KeepsAccounts() bool { return c.Accounting == AccountingFull || len(c.QOS) > 0 }
 
 // Apps are the cluster's web applications.
 func (c Cluster) Apps() []App {
@@ -180,6 +202,7 @@ const (
 	BootDisk       = "disk"
 	SchedulerSlurm = "slurm"
 	SchedulerNone  = "none"
+	AccountingFull = "full"
 	OnLimitWarn    = "warn" // of a budget: nothing is paused
 	Now            = "now"  // of lease.start
 	OnLoginStay    = "stay"

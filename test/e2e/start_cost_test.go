@@ -62,10 +62,12 @@ func TestWhatTheStartOfAClusterTakes(t *testing.T) {
 	}
 	looks := 3 * (1 + int(20*seconds)) // of the head at Slurm, two programs each
 	for name, most := range map[string]int{
-		"muster": 1 + 4, "exe": 4, "runc": 2 * 4, "cat": 4, "unshare": 4, "mkfs.xfs": 3, "sshd": 4, "munged": 4,
+		"muster": 1 + 4, "exe": 4, "runc": 2 * 4, "cat": 4 + 1, "unshare": 4, "mkfs.xfs": 3, "sshd": 4, "munged": 4,
 		"slurmctld": 2 + 1, // and its process for scripts; and to be asked for its version
 		"slurmd":    2 * 3, // and to be asked for its version
 		"scontrol":  looks, "squeue": looks,
+		"sh": 1, "mariadbd": 2, "slurmdbd": 1, "sacctmgr": 2, // the accounts of jobs, in a new database
+		"sdiag": 1 + int(seconds/15), // whether they are kept
 	} {
 		if n := started[name]; n > most {
 			t.Errorf("%s was started %d times, at most %d are needed", name, n, most)

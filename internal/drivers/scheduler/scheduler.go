@@ -50,6 +50,9 @@ type Capabilities struct {
 	Late []string
 	// Credential is a secret that all nodes of a cluster share; the zero value where they need none.
 	Credential Credential
+	// Accounts are the programs, and daemons of that name, that keep accounts of jobs on a head whose image has them in
+	// /usr/sbin; nil: it keeps none.
+	Accounts []string
 	// JobRoot is the name of root's processes that all programs of a job descend from; "": jobs are not told from other programs.
 	JobRoot string
 	// Listed says that users' programs learn from the head which nodes are ready: it hears of each at once.
@@ -200,6 +203,8 @@ type View struct {
 	Nodes []protocol.NodeState
 	Jobs  map[string][]Job // by node, those that hold something of it
 	protocol.Waiting
+	// Trouble is what does not work though jobs go on, and why; "": nothing.
+	Trouble string
 }
 
 // Job is a job that is on nodes: it starts, runs, is suspended or ends.

@@ -16,7 +16,10 @@
 // what is true comes back in its Report. Every call may be repeated.
 package protocol
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // BootFile is where a node finds its Boot at start. The agent reads it once and deletes it.
 const BootFile = "/run/muster/boot.json"
@@ -125,6 +128,11 @@ type Config struct {
 	// Scheduler is the cluster's, by the name of its driver, and Credential the secret that its daemons know one another by.
 	Scheduler  string `json:"scheduler"`
 	Credential []byte `json:"credential,omitempty"`
+	// Account is what its jobs are accounted to, and Accounting what the cluster file says of that: "full", "none", or "" where
+	// it is as the head has memory for.
+	Account    string `json:"account,omitempty"`
+	Accounting string `json:"accounting,omitempty"`
+	QOS        []QOS  `json:"qos,omitempty"`
 	ForEarlier
 	// Stamp is what the reply to a join would have now. When it is another one than that of the last, the agent joins again over
 	// its
@@ -214,6 +222,19 @@ type Queue struct {
 	MemoryMiB int `json:"memory_mib,omitempty"`
 }
 
+// QOS is a priority and limits, by a name that jobs ask for. Zero is no limit.
+type QOS struct {
+	Name     string `json:"name"`
+	Priority int    `json:"priority,omitempty"`
+	Minutes  int    `json:"minutes,omitempty"` // of a job
+	Nodes    int    `json:"nodes,omitempty"`   // of a job
+	// The rest is of all jobs of one user: of those that run, and of those that wait, too.
+	UserCPUs      int `json:"user_cpus,omitempty"`
+	UserNodes     int `json:"user_nodes,omitempty"`
+	UserJobs      int `json:"user_jobs,omitempty"`
+	UserSubmitted int `json:"user_submitted,omitempty"`
+}
+
 // User is an account on every node of the cluster, with a home directory on the shared /home.
 type User struct {
 	Name string   `json:"name"`
@@ -239,16 +260,19 @@ type Report struct {
 	Scheduler *Scheduler `json:"scheduler,omitempty"`
 	// Tasks are those of the Config, as far as the head has taken them up.
 	Tasks []TaskState `json:"tasks,omitempty" most:"64"`
-	// Undone is what of the Config one user alone suffers from that it is not so. It is tried again.
+	// Undone is what of the Config users alone suffer from that it is not so. It is tried again.
 	Undone []Undone `json:"undone,omitempty" most:"64" bytes:"16384"`
 	Earlier
 }
 
-// Undone is what a head could not do for a user.
+// Undone is what a head could not do for a user, or for all.
 type Undone struct {
-	User string `json:"user"`
+	User string `json:"user" doc:"for whom; empty: for everybody"`
 	Text string `json:"text" doc:"what, and why"`
 }
+
+// Whom is for whom, in words.
+func (u Undone) Whom() string { return cmp.Or(u.User, "everybody") }
 
 // NodeFacts are what a node finds itself to be. They are measured from inside: what is promised must be there.
 type NodeFacts struct {

@@ -147,6 +147,7 @@ func parts() []drivertest.Part[subject] {
 		part("who knows of jobs has a daemon that does", on(protocol.Head), "Capabilities.Jobs", "Capabilities.Controller"),
 		part("checks that come late are there", on(protocol.Compute), "Capabilities.Late"),
 		part("the credential is a secret", on(protocol.Head), "Capabilities.Credential"),
+		part("accounts are kept where the image has what keeps them", keepsAccounts, "Capabilities.Accounts"),
 		part("jobs are known by a process", rootOfJobs, "Capabilities.JobRoot"),
 		part("programs learn on the head which nodes are ready", lists, "Capabilities.Listed"),
 		part("no job is found where there is none", readsNothing, "Factory.Launch", "Launch.Nodes", "Launch.Rank"),
@@ -162,6 +163,28 @@ func parts() []drivertest.Part[subject] {
 func hasHostFile(t *testing.T, s subject) {
 	if !path.IsAbs(s.HostFile) || strings.ContainsAny(s.HostFile, " \n") {
 		t.Errorf("Open MPI cannot read %q as the path of a file", s.HostFile)
+	}
+}
+
+// keepsAccounts asks a head for accounts on an image that can, and on one that cannot.
+func keepsAccounts(t *testing.T, s subject) {
+	for _, can := range []bool{true, false} {
+		files, c := NewFiles(t), config(protocol.Head)
+		c.Account, c.Accounting = "aero", "full"
+		for _, name := range s.Capabilities.Accounts {
+			if !can {
+				continue
+			}
+			if _, err := files.Write("/usr/sbin/"+name, nil, 0o755, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range s.Capabilities.Accounts {
+			is := func(d scheduler.Daemon) bool { return d.Name == name }
+			if slices.ContainsFunc(s.Open(Host(files)).Daemons(c), is) != can {
+				t.Errorf("%s runs where the image has what keeps accounts (%v): %v", name, can, !can)
+			}
+		}
 	}
 }
 

@@ -38,6 +38,7 @@ type Cluster struct {
 	Local       string // the file that RenderLocal is for, on each node and on the head
 	Queues      []protocol.Queue
 	Memory      map[string]int // MemoryShares; a queue that is not in it has leastShare
+	Accounts    bool           // slurmdbd on the head keeps accounts of jobs
 	Asks        bool           // a script about each new job: see submitFile
 }
 
@@ -92,12 +93,27 @@ SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=%d
 # What a node may have besides, whether any has one now or not: slurmctld reads this when it starts.
 GresTypes=gpu
-# Who came first is first, but for what users say of their own jobs.
-PriorityType=priority/basic
 # Jobs of a lost node start again elsewhere.
 JobRequeue=1
 # A batch job starts at once instead of up to 3 s later.
 SchedulerParameters=batch_sched_delay=0
+`
+
+// accountingSettings are those where jobs are accounted for, and inOrder where they are not.
+const accountingSettings = `# Jobs are recorded, with what they used, by the head's slurmdbd. Who it does not know submits none.
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=%s
+AccountingStorageTRES=gres/gpu
+AccountingStorageEnforce=associations,limits,qos,safe
+# Who has used less than others lately is first; among equals, who came first.
+PriorityType=priority/multifactor
+PriorityWeightFairshare=10000
+PriorityWeightAge=1000
+PriorityWeightQOS=2000
+`
+
+const inOrder = `# Who came first is first, but for what users say of their own jobs.
+PriorityType=priority/basic
 `
 
 // Render returns slurm.conf. The same cluster gives the same text.
@@ -109,6 +125,11 @@ func Render(c Cluster) string {
 	fmt.Fprintf(&b, "StateSaveLocation=%s\n", c.StateDir)
 	fmt.Fprintf(&b, "SlurmdSpoolDir=%s\n", c.SpoolDir)
 	fmt.Fprintf(&b, settings, leastShare)
+	if c.Accounts {
+		fmt.Fprintf(&b, accountingSettings, c.HeadAddress)
+	} else {
+		b.WriteString(inOrder)
+	}
 	if c.Asks {
 		b.WriteString("# Who has left the cluster submits no new jobs.\nJobSubmitPlugins=lua\n")
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,6 +45,7 @@ const (
 	localFile    = "/run/muster/addresses.conf" // that slurm.conf includes; nodes of older versions have it by this name
 	groupsFile   = "/run/muster/cgroup.conf"    // that cgroup.conf includes
 	stateDir     = protocol.StateDir + "/slurmctld"
+	numberFile   = stateDir + "/clustername" // the name and the number of the cluster whose state it is
 	spoolDir     = "/var/spool/slurmd"
 )
 
@@ -57,6 +59,7 @@ func Factory() scheduler.Factory {
 			Controller: slurmctld,
 			Late:       []string{slurmd},
 			Credential: scheduler.Credential{Name: "munge", Bytes: 128}, // as long as mungekey(8) makes it
+			Accounts:   []string{slurmdbd, mariadbd},
 			JobRoot:    "slurmstepd",
 		},
 		Words:   scheduler.JobWords("Slurm"),
@@ -71,15 +74,18 @@ func Factory() scheduler.Factory {
 type driver struct {
 	scheduler.Host
 	Control
-	local  *localPart
-	limits limits
-	room   *room
-	slurm  version // nil: it cannot be learned, and is taken for an old one
-	placed switches
-	shares map[string]int  // what the last configuration gave for memory by queue
-	usable map[string]bool // nodes that could take jobs at the last look
-	asked  requests        // of the jobs that waited then
-	buried bool            // no earlier boot of this node lives in Slurm
+	local   *localPart
+	limits  limits
+	books   books
+	records records
+	unkept  bool // the cluster file asks for accounts, and the image cannot keep them
+	room    *room
+	slurm   version // nil: it cannot be learned, and is taken for an old one
+	placed  switches
+	shares  map[string]int  // what the last configuration gave for memory by queue
+	usable  map[string]bool // nodes that could take jobs at the last look
+	asked   requests        // of the jobs that waited then
+	buried  bool            // no earlier boot of this node lives in Slurm
 }
 
 func open(h scheduler.Host) *driver {
@@ -91,7 +97,7 @@ func open(h scheduler.Host) *driver {
 }
 
 // Prepare asks which version of Slurm the node has, and makes directories. The last thing is to make Slurm's state this cluster's
-// before slurmctld starts, which refuses the state of a cluster of another name: this one was made from that one's snapshot.
+// before slurmctld starts.
 func (d *driver) Prepare(ctx context.Context, config *protocol.Config) error {
 	program := slurmd
 	if config.Self.Role == protocol.Head {
@@ -115,15 +121,32 @@ func (d *driver) Prepare(ctx context.Context, config *protocol.Config) error {
 	if config.Self.Role != protocol.Head {
 		return failed
 	}
-	if failed = errors.Join(failed, d.Files.Directory(stateDir, 0o700, User)); failed != nil {
+	failed = errors.Join(failed, d.Files.Directory(stateDir, 0o700, User))
+	if d.accounts(config) {
+		failed = errors.Join(failed, d.Files.Directory(path.Dir(databaseSocket), 0o700, User))
+	}
+	if failed != nil {
 		return failed
 	}
-	const name = stateDir + "/clustername"
-	text, err := d.Files.Read(name)
-	if err != nil || text == "" || strings.TrimSpace(text) == config.Cluster {
+	return d.own(config)
+}
+
+// own makes Slurm's state, and its accounts, this cluster's. slurmctld refuses to start with the state of a cluster of another
+// name, from whose snapshot this one was made, and with a number for the cluster that is not slurmdbd's.
+func (d *driver) own(config *protocol.Config) error {
+	text, err := d.Files.Read(numberFile)
+	if err != nil || text == "" {
 		return err
 	}
-	return os.Remove(d.Files.Path(name))
+	name, _, _ := strings.Cut(strings.TrimSpace(text), "|")
+	if name != config.Cluster {
+		if err := os.RemoveAll(d.Files.Path(databaseDir)); err != nil {
+			return err
+		}
+	} else if !d.accounts(config) || d.Files.Exists(databaseDir) {
+		return nil
+	}
+	return os.Remove(d.Files.Path(numberFile))
 }
 
 // Apply writes Slurm's files.
@@ -162,6 +185,12 @@ func (d *driver) Apply(config *protocol.Config) (stale []scheduler.Stale, failed
 	failed = errors.Join(failed, d.room.want(config))
 	cluster := clusterOf(config)
 	cluster.Asks = d.asks()
+	d.unkept = asked(config) && !d.accountable()
+	if cluster.Accounts = d.accounts(config); cluster.Accounts {
+		put(databaseFile, databaseConf, 0o644, "")
+		put(dbdFile, dbdConf(config.Self), 0o600, User)
+		d.books.want(config)
+	}
 	cluster.Memory = MemoryShares(config.Queues, config.Peers, d.shares)
 	maps.Copy(d.shares, cluster.Memory)
 	if put(confFile, Render(cluster), 0o644, "") || cgroup || gres || mpi || first {
@@ -191,10 +220,13 @@ func (d *driver) Daemons(config *protocol.Config) []scheduler.Daemon {
 		Noise: []string{"munged: Info:"}, // a line for each refused decoding, of which Slurm tries many
 	}}
 	if config.Self.Role == protocol.Head {
+		if d.accounts(config) {
+			daemons = append(daemons, d.accountingDaemons()...)
+		}
 		// -i: damage to the saved state costs that state, not the cluster.
 		return append(daemons, scheduler.Daemon{
-			Name: slurmctld, Argv: []string{"/usr/sbin/slurmctld", "-D", "-i"}, User: User, Wait: d.Settled,
-			Grace: slurmctldGrace,
+			Name: slurmctld, Argv: []string{"/usr/sbin/slurmctld", "-D", "-i"}, User: User, Grace: slurmctldGrace,
+			Wait:  func(ctx context.Context) error { return d.beforeSlurmctld(ctx, config) },
 			Noise: []string{"Zero Bytes were transmitted"}, // nodes that knock before they start slurmd
 		})
 	}
@@ -331,7 +363,8 @@ func (d *driver) Observe(ctx context.Context) (scheduler.View, error) {
 	if err != nil {
 		return scheduler.View{}, err
 	}
-	failed := errors.Join(d.placed.saw(ctx, d.Control, now.Nodes), d.room.saw(now.Nodes), d.release(ctx, now.held))
+	failed := errors.Join(d.placed.saw(ctx, d.Control, now.Nodes), d.room.saw(now.Nodes), d.release(ctx, now.held),
+		d.enrol(ctx))
 	var fresh []string
 	usable := map[string]bool{}
 	for _, n := range now.Nodes {
@@ -349,6 +382,7 @@ func (d *driver) Observe(ctx context.Context) (scheduler.View, error) {
 	if failed != nil && ctx.Err() == nil {
 		d.Printf("%v", failed)
 	}
+	now.Trouble = d.unrecorded(ctx)
 	return now.View, nil
 }
 

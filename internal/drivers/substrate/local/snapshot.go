@@ -66,6 +66,17 @@ func (d *Driver) Save(ctx context.Context, cluster, id string, progress func(int
 // leftOut is the file of a snapshot that says what could not be copied, if there is such.
 const leftOut = "left-out"
 
+// goOn lets heads write again whose state an earlier process was copying when it was killed.
+func (d *Driver) goOn() error {
+	clusters, err := d.ListShared(context.Background())
+	for _, cluster := range clusters {
+		if c, err := d.shared(cluster); err == nil && c.stateVolume().made() {
+			_ = c.stateVolume().goOn() // an error says that nothing kept them from it
+		}
+	}
+	return err
+}
+
 func (d *Driver) save(ctx context.Context, c shared, s snapshot, progress func(int64) error) error {
 	if err := clear(ctx, s.part()); err != nil {
 		return err
@@ -85,7 +96,11 @@ func (d *Driver) save(ctx context.Context, c shared, s snapshot, progress func(i
 			return err
 		}
 		p.Without = []string{filepath.Base(protocol.StateOwn)}
-		state, err := p.Tree(ctx, c.state(), filepath.Join(s.part(), "state"))
+		var state tree.Report
+		err = c.stateVolume().still(func() (err error) {
+			state, err = p.Tree(ctx, c.state(), filepath.Join(s.part(), "state"))
+			return err
+		})
 		if report := home.And(state); err == nil && report.Count > 0 {
 			err = os.WriteFile(filepath.Join(s.part(), leftOut), []byte(report.String()), 0o600)
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"muster/internal/drivers/substrate"
 )
@@ -86,6 +87,40 @@ func TestWhatAKilledControllerLeftOfACopyIsMadeAnewOrDropped(t *testing.T) {
 	if ids, err := w.Snapshots(t.Context()); err != nil || len(ids) != 0 {
 		t.Error(ids, err)
 	}
+}
+
+// TestAHeadWritesNothingWhileItsStateIsCopied: the files of a database fit together at one moment only.
+func TestAHeadWritesNothingWhileItsStateIsCopied(t *testing.T) {
+	w := open(t, site(t))
+	t.Cleanup(func() { w.down(t) })
+	check(t, w.EnsureShared(t.Context(), "c1", alone))
+	c, err := w.shared("c1")
+	check(t, err)
+	name, wrote := filepath.Join(c.state(), "late"), make(chan error, 1)
+	write := func() { wrote <- os.WriteFile(name, nil, 0o600) }
+	waits := func() {
+		t.Helper()
+		select {
+		case err := <-wrote:
+			t.Errorf("it was written: %v", err)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	check(t, c.stateVolume().still(func() error {
+		go write()
+		waits()
+		return nil
+	}))
+	check(t, <-wrote)
+
+	root, err := os.Open(c.state())
+	check(t, err)
+	defer root.Close()
+	check(t, xfsRequest(root, freeze, nil)) // as a controller that was killed leaves it
+	go write()
+	waits()
+	check(t, w.goOn())
+	check(t, <-wrote)
 }
 
 func TestACopyOfWhatGrowsFasterEnds(t *testing.T) {

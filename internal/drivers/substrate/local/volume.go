@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -274,6 +275,46 @@ func (v volume) abandon(ctx context.Context) error {
 		}
 	}
 	return unmountBelow(ctx, v.at)
+}
+
+// Requests that keep a file system as it is, and end that: linux/fs.h.
+const (
+	freeze = 3<<30 | 4<<16 | 'X'<<8 | 119 // FIFREEZE
+	thaw   = 3<<30 | 4<<16 | 'X'<<8 | 120 // FITHAW
+)
+
+// mostStill bounds still: the host's guard of disks waits, too.
+const mostStill = 3 * time.Second
+
+// still keeps it as it is while copy reads it, so that what a database writes to several files fits together: whoever writes
+// waits meanwhile. A folder of the host's own file system is copied as it comes.
+func (v volume) still(copy func() error) error {
+	if there, err := v.mounted(); err != nil || !there || !v.made() {
+		return errors.Join(err, copy())
+	}
+	root, err := os.Open(v.at)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := xfsRequest(root, freeze, nil); err != nil {
+		return fmt.Errorf("freeze %s: %w", v.at, err)
+	}
+	goOn := sync.OnceValue(func() error { return xfsRequest(root, thaw, nil) })
+	timer := time.AfterFunc(mostStill, func() { _ = goOn() })
+	defer timer.Stop()
+	err = copy()
+	return errors.Join(err, goOn())
+}
+
+// goOn ends what a controller that was killed has left of still.
+func (v volume) goOn() error {
+	root, err := os.Open(v.at)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return xfsRequest(root, thaw, nil)
 }
 
 // usage is how large it is and how much of that is taken by files, in bytes.

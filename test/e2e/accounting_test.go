@@ -1,0 +1,122 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"muster/internal/kit/testall"
+	"muster/test/rig"
+)
+
+// TestJobsAreAccountedFor goes through docs/accounting.md: what was run is known after it has ended, after a pause, and in a copy
+// of the cluster under its own name alone.
+func TestJobsAreAccountedFor(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, "")
+	r.Start()
+	r.Run("machines", "add", "--local", "3", "--wait")
+	r.Run("create", "-f", r.File("acc.yaml", "name: acc\nnodes: 2\n"+
+		"qos: [{name: short, priority: 100, max_time: 10m, per_user: {jobs: 1}}, {name: old, max_nodes: 1}]\n"), "--wait")
+	slurm := func(command string) string { return r.Run("ssh", "acc", "--", command) }
+
+	slurm("sbatch -W -Q -J sweep --array=1-20 -o /dev/null --wrap 'srun true'")
+	const ended = `sacct -X -n -P --name=sweep -o state,account,user | sort | uniq -c | xargs`
+	r.Until("all tasks are recorded", func() bool { return slurm(ended) == "20 COMPLETED|default|admin\n" })
+	for command, want := range map[string]string{
+		"sshare -n -P -u admin -o account,user,rawshares | tail -1":                                 "  default|admin|1\n",
+		"srun -A nobody hostname 2>&1 | grep -c 'Invalid account or account/partition combination'": "1\n",
+		"srun --qos=nothing hostname 2>&1 | grep -c 'Invalid qos specification'":                    "1\n",
+		"srun --qos=short -t 11 hostname 2>&1 | grep -c 'Job violates accounting/QOS policy'":       "1\n",
+		"srun --qos=old -t 11 hostname | cut -c1":                                                   "n\n",
+		"srun --qos=old -N2 hostname 2>&1 | grep -c 'Job violates accounting/QOS policy'":           "1\n",
+		"sacctmgr -i add account mine 2>&1 | grep -c 'Only admins'":                                 "1\n",
+	} {
+		if got := slurm(command); got != want {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+
+	first := slurm("sbatch --parsable -n1 -t 1 --qos=short --wrap 'sleep 60'")
+	slurm("sbatch --parsable -n1 -t 1 --qos=short -J second --wrap 'true'")
+	r.Until("one job of the QOS runs, and one waits", func() bool {
+		return slurm("squeue -h -n second -o %r") == "QOSMaxJobsPerUserLimit\n"
+	})
+	slurm("scancel " + first)
+	r.Run("apply", "-f", r.File("acc.yaml", "name: acc\nnodes: 2\nqos: [{name: short, max_time: 20m}]\n"), "--wait")
+	r.Until("QOS are those of the file", func() bool {
+		return slurm("srun --qos=old hostname 2>&1 | grep -c 'Invalid qos'; srun --qos=short -t 20 true && echo runs") == "1\nruns\n"
+	})
+
+	start := time.Now()
+	r.Run("pause", "acc", "--wait")
+	r.Run("resume", "acc", "--wait")
+	t.Logf("paused and resumed in %.1f s", time.Since(start).Seconds())
+	if got := slurm(ended); got != "20 COMPLETED|default|admin\n" {
+		t.Errorf("after a pause: %q", got)
+	}
+	if got := slurm("srun -N2 hostname | sort | xargs"); got != "n1 n2\n" {
+		t.Errorf("after a pause: %q", got)
+	}
+
+	r.Run("snapshot", "acc", "--name", "kept", "--wait")
+	r.Run("delete", "acc", "--wait")
+	for name, want := range map[string]string{"acc": "20 COMPLETED|default|admin\n", "other": "\n"} {
+		r.Run("create", name, "--from-snapshot", "kept", "--wait")
+		if got := r.Run("ssh", name, "--", ended); got != want {
+			t.Errorf("cluster %s, of the snapshot: %q", name, got)
+		}
+		if got := r.Run("ssh", name, "--", "srun hostname"); !strings.HasPrefix(got, "n") {
+			t.Errorf("cluster %s, of the snapshot: %q", name, got)
+		}
+		r.Run("delete", name, "--wait")
+	}
+}
+
+// TestNoJobIsLostFromTheAccounts: jobs go on while what keeps them does not run, and while there is no head.
+func TestNoJobIsLostFromTheAccounts(t *testing.T) {
+	testall.Only(t) // slurmctld asks for slurmdbd every 10 s
+	t.Parallel()
+	r := rig.New(t, "")
+	r.Start()
+	r.Run("machines", "add", "--local", "5", "--wait")
+	r.Run("create", "-f", r.File("acc.yaml", "name: acc\nnodes: 2\n"), "--wait")
+	slurm := func(command string) string { return r.Run("ssh", "acc", "--", command) }
+	missed := func(program string) bool {
+		var c struct {
+			Nodes []struct{ Undone []struct{ Text string } }
+		}
+		r.Get(&c, "get", "acc")
+		for _, n := range c.Nodes {
+			for _, u := range n.Undone {
+				if u.Text == "jobs are not recorded: "+program+" does not run" {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	head := r.Node("acc", "head")
+	for _, program := range []string{"mariadbd", "slurmdbd"} {
+		head.Inside("chmod 0 /usr/sbin/" + program + "; pkill -KILL -x " + program)
+		r.Until(program+" is missed", func() bool { return missed(program) })
+		if got := slurm("srun -J without-" + program + " hostname"); !strings.HasPrefix(got, "n") {
+			t.Errorf("without %s: %q", program, got)
+		}
+		head.Inside("chmod 755 /usr/sbin/" + program)
+		r.Until("what ran without "+program+" is recorded", func() bool {
+			return r.Muster("ssh", "acc", "--", "sacct -X -n -P -o state --name=without-"+program).Out == "COMPLETED\n"
+		})
+		r.Until(program+" is not missed any more", func() bool { return !missed(program) })
+	}
+
+	slurm("sbatch -Q -J across -o /dev/null --wrap 'while [ ! -e enough ]; do sleep 0.2; done'")
+	r.Until("it runs", func() bool { return slurm("squeue -h -n across -o %T") == "RUNNING\n" })
+	slurm("touch started") // what slurmctld has not saved yet, it would start anew
+	head.Inside("until [ /var/lib/muster/slurmctld/job_state -nt /home/admin/started ]; do sleep 0.2; done")
+	head.KillAll()
+	r.Until("the head is back", func() bool { return r.Muster("ssh", "acc", "--", "touch enough; scontrol ping").Code == 0 })
+	r.Until("the job that ran meanwhile is recorded", func() bool {
+		return slurm("sacct -X -n -P -o state --name=across") == "COMPLETED\n"
+	})
+}
