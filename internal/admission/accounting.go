@@ -36,7 +36,7 @@ func (a *Admission) accountable(c spec.Cluster, image Image) error {
 	}
 	return refuse(Invalid, "image-without-accounting", accountsOf(c),
 		fmt.Sprintf("image %s lacks %s, which keep the accounts of jobs", image.Name, strings.Join(lacks, " and ")),
-		"write accounting: none and no qos, or name an image that has them, such as debian13-hpc")
+		"write accounting: none and no qos, or name an image that has them")
 }
 
 // roomForAccounts refuses them if the node is a head that has no memory for them. The error is a *Refusal.

@@ -218,6 +218,9 @@ func (a *Admission) renewals(ctx context.Context, tx *core.Tx, p *Plan) error {
 
 // bootable refuses what the machines of nodes cannot boot, or must not.
 func (a *Admission) bootable(ctx context.Context, tx *core.Tx, p *Plan, nodes []node.Node) error {
+	if err := a.accountable(p.Spec, p.image); err != nil {
+		return err
+	}
 	for _, n := range nodes {
 		m, err := machine.Get(ctx, tx, n.MachineID)
 		if err != nil {
@@ -239,11 +242,6 @@ func (a *Admission) bootable(ctx context.Context, tx *core.Tx, p *Plan, nodes []
 		}
 		if err := a.drives(p.image, n.Role, n.Class, m.Machine); err != nil {
 			return err
-		}
-		if n.Role == protocol.Head {
-			if err := a.accountable(p.Spec, p.image); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -179,9 +179,13 @@ func keepsAccounts(t *testing.T, s subject) {
 				t.Fatal(err)
 			}
 		}
+		driver := s.Open(Host(files))
+		if err := driver.Prepare(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
 		for _, name := range s.Capabilities.Accounts {
 			is := func(d scheduler.Daemon) bool { return d.Name == name }
-			if slices.ContainsFunc(s.Open(Host(files)).Daemons(c), is) != can {
+			if slices.ContainsFunc(driver.Daemons(c), is) != can {
 				t.Errorf("%s runs where the image has what keeps accounts (%v): %v", name, can, !can)
 			}
 		}

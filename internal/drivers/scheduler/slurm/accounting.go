@@ -22,8 +22,8 @@ const (
 	mariadbd = "mariadbd"
 	slurmdbd = "slurmdbd"
 
-	databaseProgram = "/usr/sbin/mariadbd"
-	dbdProgram      = "/usr/sbin/slurmdbd"
+	databaseProgram = "/usr/sbin/" + mariadbd
+	dbdProgram      = "/usr/sbin/" + slurmdbd
 
 	dbdPort        = 6819
 	dbdFile        = "/etc/slurm/slurmdbd.conf"
@@ -72,7 +72,7 @@ const databaseGrace = 20 * time.Second
 // asked says that the cluster file asks for accounts, or for what needs them.
 func asked(config *protocol.Config) bool { return config.Accounting == "full" || len(config.QOS) > 0 }
 
-// accounts says that this head keeps accounts. A controller of an earlier version names no account.
+// accounts says that a head which starts now is to keep accounts. A controller of an earlier version names no account.
 func (d *driver) accounts(config *protocol.Config) bool {
 	if config.Self.Role != protocol.Head || config.Account == "" || config.Accounting == "none" || !d.accountable() {
 		return false
@@ -250,8 +250,11 @@ type records struct {
 // unrecorded says why jobs are not recorded now; "": they are, or are not to be. Nothing is lost by that: slurmctld keeps what it
 // has to say.
 func (d *driver) unrecorded(ctx context.Context) string {
-	if d.unkept {
+	if d.unkept && !d.accountable() {
 		return "jobs are not recorded: the image lacks " + slurmdbd + " or " + mariadbd
+	}
+	if d.unkept {
+		return "jobs are not recorded, and QOS not known, before the head boots anew: it was started without accounts"
 	}
 	if !d.books.used() {
 		return ""
@@ -263,12 +266,10 @@ func (d *driver) unrecorded(ctx context.Context) string {
 	}
 	if r := &d.records; time.Since(r.at) >= asksRecords {
 		r.at = time.Now()
-		text, err := d.run(ctx, "ask for what is not recorded", "sdiag")
-		if err != nil {
-			return "" // the next look says it, if it lasts
+		if text, err := d.run(ctx, "ask for what is not recorded", "sdiag"); err == nil { // else it is as it was at the last look
+			waits := recordsIn(text)
+			r.stuck, r.waited = waits > 0 && r.waited > 0 && waits >= r.waited, waits
 		}
-		waits := recordsIn(text)
-		r.stuck, r.waited = waits > 0 && r.waited > 0 && waits >= r.waited, waits
 	}
 	if d.records.stuck {
 		return fmt.Sprintf("jobs are not recorded: slurmdbd does not take %d records; what it says is on the head's console",
@@ -294,7 +295,7 @@ func recordsIn(text string) int {
 // beforeSlurmctld waits for munged, and for slurmdbd where there is one: slurmctld has its number from it when it starts for the
 // first time, and refuses jobs of users that it does not know. Later it starts without it, if it has to.
 func (d *driver) beforeSlurmctld(ctx context.Context, config *protocol.Config) error {
-	if err := d.Settled(ctx); err != nil || !d.accounts(config) {
+	if err := d.Settled(ctx); err != nil || !d.keeps {
 		return err
 	}
 	limited, cancel := ctx, context.CancelFunc(func() {})

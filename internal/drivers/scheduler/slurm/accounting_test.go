@@ -26,6 +26,18 @@ func accountingHead(t *testing.T, image bool) (*driver, *protocol.Config) {
 		Peers: []protocol.Peer{self}, Users: []protocol.User{{Name: "bob"}, {Name: "alice"}}}
 }
 
+// begin has the driver start with a configuration, as a node does.
+func begin(t *testing.T, d *driver, config *protocol.Config) {
+	t.Helper()
+	err := d.Prepare(t.Context(), config)
+	if err == nil {
+		_, err = d.Apply(config)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestAccountsAreKeptWhereTheHeadHasMemoryForThem(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -50,9 +62,7 @@ func TestAccountsAreKeptWhereTheHeadHasMemoryForThem(t *testing.T) {
 		if c.role == protocol.Compute {
 			config.Peers = append(config.Peers, config.Self)
 		}
-		if _, err := d.Apply(config); err != nil {
-			t.Fatal(err)
-		}
+		begin(t, d, config)
 		text, err := d.Files.Read(confFile)
 		if err != nil || strings.Contains(text, "AccountingStorageHost=10.77.0.2\n") != c.want {
 			t.Errorf("%s: %q, %v", c.name, text, err)
@@ -90,9 +100,7 @@ func TestMembersAreLoadedOnceAndAgainAfterAFailure(t *testing.T) {
 		}
 	}
 	enrol(false, false)
-	if _, err := d.Apply(config); err != nil {
-		t.Fatal(err)
-	}
+	begin(t, d, config)
 	enrol(true, true)
 	enrol(false, false) // so soon again
 	broken = nil
@@ -110,9 +118,7 @@ User - 'bob':DefaultAccount='aero'
 		t.Errorf("%q, %v", text, err)
 	}
 	config.Users = append(config.Users, protocol.User{Name: "carol"})
-	if _, err := d.Apply(config); err != nil {
-		t.Fatal(err)
-	}
+	begin(t, d, config)
 	enrol(false, true)
 }
 
@@ -131,9 +137,7 @@ func TestWhatIsNotRecordedIsTold(t *testing.T) {
 		}
 	}
 	says("")
-	if _, err := d.Apply(config); err != nil {
-		t.Fatal(err)
-	}
+	begin(t, d, config)
 	says("mariadbd does not run")
 	runs[mariadbd] = true
 	says("slurmdbd does not run")
@@ -180,12 +184,32 @@ func TestAnImageThatCannotRecordJobsIsTold(t *testing.T) {
 	for says, want := range map[string]string{"full": "the image lacks slurmdbd or mariadbd", "": "", "none": ""} {
 		d, config := accountingHead(t, false)
 		config.Accounting = says
-		if _, err := d.Apply(config); err != nil {
-			t.Fatal(err)
-		}
+		begin(t, d, config)
 		if got := d.unrecorded(t.Context()); (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("accounting %q: %q", says, got)
 		}
+	}
+}
+
+// TestARunningHeadDoesNotBeginToKeepAccounts: its daemons are those that it started with.
+func TestARunningHeadDoesNotBeginToKeepAccounts(t *testing.T) {
+	d, config := accountingHead(t, true)
+	config.Self.MemoryMiB = 800
+	begin(t, d, config)
+	config.QOS = []protocol.QOS{{Name: "short"}}
+	if _, err := d.Apply(config); err != nil {
+		t.Fatal(err)
+	}
+	text, err := d.Files.Read(confFile)
+	if err != nil || strings.Contains(text, "AccountingStorageType") || len(d.Daemons(config)) != 2 {
+		t.Errorf("it keeps accounts: %v\n%s", err, text)
+	}
+	if got := d.unrecorded(t.Context()); !strings.Contains(got, "before the head boots anew") {
+		t.Errorf("it is not told: %q", got)
+	}
+	begin(t, d, config)
+	if len(d.Daemons(config)) != 4 || d.unkept {
+		t.Error("nor does it when it starts again")
 	}
 }
 

@@ -78,7 +78,8 @@ type driver struct {
 	limits  limits
 	books   books
 	records records
-	unkept  bool // the cluster file asks for accounts, and the image cannot keep them
+	keeps   bool // accounts of jobs: decided when the head starts, as its daemons start then
+	unkept  bool // the cluster file asks for accounts that are not kept
 	room    *room
 	slurm   version // nil: it cannot be learned, and is taken for an old one
 	placed  switches
@@ -122,7 +123,7 @@ func (d *driver) Prepare(ctx context.Context, config *protocol.Config) error {
 		return failed
 	}
 	failed = errors.Join(failed, d.Files.Directory(stateDir, 0o700, User))
-	if d.accounts(config) {
+	if d.keeps = d.accounts(config); d.keeps {
 		failed = errors.Join(failed, d.Files.Directory(path.Dir(databaseSocket), 0o700, User))
 	}
 	if failed != nil {
@@ -143,7 +144,7 @@ func (d *driver) own(config *protocol.Config) error {
 		if err := os.RemoveAll(d.Files.Path(databaseDir)); err != nil {
 			return err
 		}
-	} else if !d.accounts(config) || d.Files.Exists(databaseDir) {
+	} else if !d.keeps || d.Files.Exists(databaseDir) {
 		return nil
 	}
 	return os.Remove(d.Files.Path(numberFile))
@@ -185,8 +186,8 @@ func (d *driver) Apply(config *protocol.Config) (stale []scheduler.Stale, failed
 	failed = errors.Join(failed, d.room.want(config))
 	cluster := clusterOf(config)
 	cluster.Asks = d.asks()
-	d.unkept = asked(config) && !d.accountable()
-	if cluster.Accounts = d.accounts(config); cluster.Accounts {
+	d.unkept = asked(config) && !d.keeps
+	if cluster.Accounts = d.keeps; d.keeps {
 		put(databaseFile, databaseConf, 0o644, "")
 		put(dbdFile, dbdConf(config.Self), 0o600, User)
 		d.books.want(config)
@@ -220,7 +221,7 @@ func (d *driver) Daemons(config *protocol.Config) []scheduler.Daemon {
 		Noise: []string{"munged: Info:"}, // a line for each refused decoding, of which Slurm tries many
 	}}
 	if config.Self.Role == protocol.Head {
-		if d.accounts(config) {
+		if d.keeps {
 			daemons = append(daemons, d.accountingDaemons()...)
 		}
 		// -i: damage to the saved state costs that state, not the cluster.

@@ -56,9 +56,7 @@ func TestQOSAreSetAgainAfterAFailure(t *testing.T) {
 		}
 		return []byte("normal|Normal QOS default\n"), nil
 	}}
-	if _, err := d.Apply(config); err != nil {
-		t.Fatal(err)
-	}
+	begin(t, d, config)
 	want := []string{"sacctmgr -iQ load " + membersFile, "sacctmgr -nP show qos format=name,description",
 		"sacctmgr -iQ add qos short", "sh -c exec sacctmgr -iQ <" + qosFile}
 	for _, fails := range []bool{true, false} {

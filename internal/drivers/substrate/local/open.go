@@ -47,7 +47,7 @@ func openDriver(ctx context.Context, e substrate.Env) (substrate.Substrate, erro
 		return nil, err
 	}
 	h := host{driver, e.Notices}
-	return h, errors.Join(driver.goOn(), h.closeHomes(ctx))
+	return h, errors.Join(driver.goOn(ctx), h.closeHomes(ctx))
 }
 
 // closeHomes ends what an earlier version let serve /home from the host's own file system, before anything else is done.

@@ -67,10 +67,10 @@ func (d *Driver) Save(ctx context.Context, cluster, id string, progress func(int
 const leftOut = "left-out"
 
 // goOn lets heads write again whose state an earlier process was copying when it was killed.
-func (d *Driver) goOn() error {
-	clusters, err := d.ListShared(context.Background())
+func (d *Driver) goOn(ctx context.Context) error {
+	clusters, err := d.ListShared(ctx)
 	for _, cluster := range clusters {
-		if c, err := d.shared(cluster); err == nil && c.stateVolume().made() {
+		if c, err := d.shared(cluster); err == nil {
 			_ = c.stateVolume().goOn() // an error says that nothing kept them from it
 		}
 	}

@@ -119,7 +119,7 @@ func TestAHeadWritesNothingWhileItsStateIsCopied(t *testing.T) {
 	check(t, xfsRequest(root, freeze, nil)) // as a controller that was killed leaves it
 	go write()
 	waits()
-	check(t, w.goOn())
+	check(t, w.goOn(t.Context()))
 	check(t, <-wrote)
 }
 

@@ -289,7 +289,7 @@ const mostStill = 3 * time.Second
 // still keeps it as it is while copy reads it, so that what a database writes to several files fits together: whoever writes
 // waits meanwhile. A folder of the host's own file system is copied as it comes.
 func (v volume) still(copy func() error) error {
-	if there, err := v.mounted(); err != nil || !there || !v.made() {
+	if there, err := v.alone(); err != nil || !there {
 		return errors.Join(err, copy())
 	}
 	root, err := os.Open(v.at)
@@ -307,8 +307,17 @@ func (v volume) still(copy func() error) error {
 	return errors.Join(err, goOn())
 }
 
+// alone says that what is seen there is the volume, and not the host's own file system, which others may have frozen.
+func (v volume) alone() (bool, error) {
+	there, err := v.mounted()
+	return there && v.made(), err
+}
+
 // goOn ends what a controller that was killed has left of still.
 func (v volume) goOn() error {
+	if there, err := v.alone(); err != nil || !there {
+		return err
+	}
 	root, err := os.Open(v.at)
 	if err != nil {
 		return err
