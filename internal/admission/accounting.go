@@ -36,7 +36,7 @@ func (a *Admission) accountable(c spec.Cluster, image Image) error {
 	}
 	return refuse(Invalid, "image-without-accounting", accountsOf(c),
 		fmt.Sprintf("image %s lacks %s, which keep the accounts of jobs", image.Name, strings.Join(lacks, " and ")),
-		"write accounting: none and no qos, or name an image that has them")
+		"write accounting: light and no qos, or name an image that has them")
 }
 
 // roomForAccounts refuses them if the node is a head that has no memory for them. The error is a *Refusal.
@@ -51,5 +51,5 @@ func roomForAccounts(c spec.Cluster, n Placed) error {
 	return refuse(Invalid, "too-small", accountsOf(c),
 		fmt.Sprintf("the head would be on %s with %d MiB of memory, and the accounts of its jobs take %d", n.Machine.Name,
 			memory, leastAccounting),
-		"write accounting: none and no qos, or a head.class whose machines have more")
+		"write accounting: light and no qos, or a head.class whose machines have more")
 }

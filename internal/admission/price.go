@@ -19,7 +19,8 @@ import (
 
 // Terms are what a node of a class on a machine costs from now on.
 func (a *Admission) Terms(class string, m inventory.Machine) usage.Terms {
-	terms := usage.Terms{Rate: a.Catalogue.Rate(class, m), Cores: m.Facts.UsableCores(), GPUs: m.Facts.Count("gpu")}
+	terms := usage.Terms{Rate: a.Catalogue.Rate(class, m), Cores: m.Facts.UsableCores(), CPUs: m.Facts.CPUs,
+		GPUs: m.Facts.Count("gpu")}
 	for _, state := range a.Catalogue.Tariff.Charged {
 		terms.Charged = append(terms.Charged, usage.State(state))
 	}

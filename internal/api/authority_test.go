@@ -92,6 +92,7 @@ var wanted = map[answers][]string{
 	{"yyyyy", "yyyyy"}: {"list-keys", "add-key", "delete-key", "list-tokens", "add-token", "delete-token", "get-site",
 		"list-classes", "list-images", "get-calendar",
 		"list-projects", "list-audit", "list-sessions", "get-gateway", "list-clusters", "list-snapshots", "list-events",
+		"list-jobs", "list-current-jobs", "get-efficiency",
 		"get-login", "log-in",
 		"list-centres", "get-centre"},
 	{"----y", "----y"}: {"list-machines", "get-machine", "list-machine-passes", "list-passes", "list-networks",
@@ -109,7 +110,8 @@ var wanted = map[answers][]string{
 	{"?-yyy", "????y"}: {"create-cluster", "apply-cluster", "scale-cluster", "delete-cluster", "pause-cluster", "resume-cluster",
 		"extend-cluster", "change-rollout",
 		"create-snapshot", "delete-snapshot"},
-	{"?-yy-", "????-"}: {"certify", "tunnel", "open-app", "run-task"},
+	{"?-yy-", "????-"}: {"certify", "tunnel", "open-app", "run-task", "cancel-job",
+		"get-job-output"},
 	{"?----", "????-"}: {"get-task-output"}, // it is sam's
 	{"???yy", "????y"}: {"end-session"},
 	{"?????", "?????"}: {"join-project"}, // nobody is invited
@@ -198,7 +200,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 			for project, answers := range map[string]string{"aero": w.own, "bio": w.other} {
 				for i, who := range callers {
 					path := strings.NewReplacer("{cluster}", project+"%2Fcfd", "{snapshot}", project+"%2Fshot", "{project}",
-						project, "{person}", "sam", "{machine}", "m1",
+						project, "{person}", "sam", "{machine}", "m1", "{job}", "1",
 						"{network}", "n1", "{session}", "s-"+project, "{app}", "jupyter", "{centre}", "arc", "{fabric}", "ib0",
 						"{partition}", "storage", "{port}", "0x0002c903000a0b0c", "{token}", "t-"+who, "{task}", "t-"+project,
 						"{fingerprint}", url.PathEscape("SHA256:x")).Replace(op.path)

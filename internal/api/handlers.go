@@ -38,6 +38,12 @@ func (a *API) handlers() []handler {
 		on(apiv1.GetTaskOutput, a.taskOutput),
 		on(apiv1.CancelTask, a.cancelTask),
 
+		on(apiv1.ListJobs, a.listJobs),
+		on(apiv1.ListCurrentJobs, a.listCurrentJobs),
+		on(apiv1.CancelJob, a.cancelJob),
+		on(apiv1.GetJobOutput, a.jobOutput),
+		on(apiv1.GetEfficiency, a.efficiency),
+
 		on(apiv1.ListCentres, a.listCentres),
 		on(apiv1.AddCentre, a.addCentre),
 		on(apiv1.GetCentre, a.getCentre),

@@ -204,6 +204,14 @@ func limitTask(f scheduler.Factory, w *task.Work) error {
 	return nil
 }
 
+// onHead refuses what only jobs have.
+func onHead(head string, w *task.Work) error {
+	if w.Queue != "" || w.Ranks > 1 || w.Whole {
+		return invalidTask("%s is the head: a program starts once there, and shares it", head)
+	}
+	return nil
+}
+
 // named refuses nodes that a job cannot be on together.
 func named(ctx context.Context, tx *core.Tx, c cluster.Cluster, w *task.Work) error {
 	nodes, err := node.Of(ctx, tx, c.ID)
@@ -214,6 +222,8 @@ func named(ctx context.Context, tx *core.Tx, c cluster.Cluster, w *task.Work) er
 	for _, n := range nodes {
 		if n.Role == protocol.Compute {
 			queues[n.Name] = n.Queue
+		} else if slices.Equal(w.On, []string{n.Name}) {
+			return onHead(n.Name, w)
 		}
 	}
 	seen := map[string]bool{}

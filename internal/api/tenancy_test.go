@@ -14,6 +14,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/door/access"
 	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/job"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/person"
@@ -64,6 +65,16 @@ func hide(t *testing.T, db *core.Store) {
 					ClusterID: "c-hid", Cluster: "hidden-cluster", Spec: c, CreatedBy: "hidden-person"})
 			},
 			func() error {
+				of := job.Job{Cluster: "hidden-cluster", ClusterID: "c-hid", Project: "hidden-project"}
+				one := protocol.Job{Number: 1, ID: "1", User: "hidden-person", Name: "hidden-job"}
+				now := protocol.CurrentJobs{Jobs: []protocol.CurrentJob{{Job: one}}}
+				if err := ended(ctx, tx, of, protocol.EndedJob{Job: one}); err != nil {
+					return err
+				}
+				_, err := job.Keep(ctx, tx, of, protocol.JobsTold{Current: &now})
+				return err
+			},
+			func() error {
 				tx.Log(core.Event{Type: "cluster.requested", Project: "hidden-project", ClusterID: "c-hid",
 					Cluster: "hidden-cluster", Text: "hidden-text by hidden-person"})
 				return person.Audit(ctx, tx, person.Entry{ID: "a-hid", Person: "hidden-person", Door: person.APIDoor,
@@ -83,7 +94,7 @@ func hide(t *testing.T, db *core.Store) {
 // refs fills the parameters of a path: with the names that a project's things have, and how they may be written.
 func refs(path, project, cluster, snapshot, person, token string) string {
 	return strings.NewReplacer("{cluster}", cluster, "{snapshot}", snapshot, "{project}", project, "{person}", person, "{token}",
-		token, "{machine}", "m1", "{network}", "n1",
+		token, "{machine}", "m1", "{network}", "n1", "{job}", "1",
 		"{fingerprint}", "SHA256:"+project).Replace(path)
 }
 

@@ -17,6 +17,8 @@ func Operations() []Endpoint {
 		ListSessions.Endpoint, EndSession.Endpoint,
 		CreateSnapshot.Endpoint, ListSnapshots.Endpoint, GetSnapshot.Endpoint, DeleteSnapshot.Endpoint,
 		RunTask.Endpoint, ListTasks.Endpoint, GetTask.Endpoint, GetTaskOutput.Endpoint, CancelTask.Endpoint,
+		ListJobs.Endpoint, ListCurrentJobs.Endpoint, CancelJob.Endpoint, GetJobOutput.Endpoint,
+		GetEfficiency.Endpoint,
 		ListCentres.Endpoint, AddCentre.Endpoint, GetCentre.Endpoint, ChangeCentre.Endpoint, RemoveCentre.Endpoint,
 		GetCentreAuthority.Endpoint,
 		GetLogin.Endpoint, LogIn.Endpoint, ListKeys.Endpoint, AddKey.Endpoint, DeleteKey.Endpoint, ListTokens.Endpoint,
@@ -171,6 +173,34 @@ var (
 		Summary: "Cancel a task of yours, or of a project that you own",
 		Tag:     "tasks", Action: access.Own, Status: http.StatusAccepted, Errors: []int{403, 404, 409},
 		Commands: []string{"tasks cancel"}}}
+)
+
+// Operations on jobs of clusters' schedulers.
+var (
+	ListJobs = Op[ListJobsInput, List[Job]]{Endpoint{ID: "list-jobs", Method: http.MethodGet, Path: "/v1/jobs",
+		Summary: "List jobs that have ended, the last first, of clusters that are gone, too",
+		Tag:     "jobs", Action: access.Browse, Errors: []int{404, 409},
+		Commands: []string{"jobs"}}}
+	ListCurrentJobs = Op[ListCurrentJobsInput, List[Job]]{Endpoint{ID: "list-current-jobs", Method: http.MethodGet,
+		Path:    "/v1/jobs/current",
+		Summary: "List jobs that are pending or run, as heads told some seconds ago: the first 500 of each cluster",
+		Tag:     "jobs", Action: access.Browse, Errors: []int{404},
+		Commands: []string{"jobs"}}}
+	CancelJob = Op[JobRef, Task]{Endpoint{ID: "cancel-job", Method: http.MethodDelete,
+		Path:    "/v1/clusters/{cluster}/jobs/{job}",
+		Summary: "Cancel a job of yours: the task does it that is returned",
+		Tag:     "jobs", Action: access.Enter, Status: http.StatusAccepted, Errors: []int{403, 404, 409},
+		Commands: []string{"jobs cancel"}}}
+	GetJobOutput = Op[JobRef, Task]{Endpoint{ID: "get-job-output", Method: http.MethodPost,
+		Path:    "/v1/clusters/{cluster}/jobs/{job}/output",
+		Summary: "Read what a job of yours has written: it is the output of the task that is returned",
+		Tag:     "jobs", Action: access.Enter, Status: http.StatusAccepted, Errors: []int{403, 404, 409},
+		Commands: []string{"jobs output"}}}
+	GetEfficiency = Op[GetEfficiencyInput, Efficiencies]{Endpoint{ID: "get-efficiency", Method: http.MethodGet,
+		Path:    "/v1/efficiency",
+		Summary: "Show what users or projects had for their jobs, and what they used of it",
+		Tag:     "jobs", Action: access.Browse, Errors: []int{404},
+		Commands: []string{"efficiency"}}}
 )
 
 // Operations on snapshots.

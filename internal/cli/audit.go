@@ -32,7 +32,7 @@ them. You see what you did yourself; owners also see what was done in their proj
 	looks := c.Flags().Bool("all", false, "show requests that only read, too")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		from, err := past(*since, time.Now())
+		from, err := past("--since", *since, time.Now())
 		if err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func (a *app) printAudit(entries []apiv1.Entry, looks bool) {
 }
 
 // past reads a time that has passed: so long ago, a day, or an instant.
-func past(text string, now time.Time) (time.Time, error) {
+func past(flag, text string, now time.Time) (time.Time, error) {
 	if ago, err := duration.Parse(text); err == nil && ago > 0 {
 		return now.Add(-ago), nil
 	}
@@ -82,5 +82,6 @@ func past(text string, now time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return now, usage("--since: %q is not a time: write how long ago, as in 2h or 3d, a day as in 2026-11-01, or RFC 3339", text)
+	return now, usage("%s: %q is not a time: write how long ago, as in 2h or 3d, a day as in 2026-11-01, or RFC 3339", flag,
+		text)
 }

@@ -66,6 +66,8 @@ func verbs() []verb {
 		{"sessions", forClusters, (*app).sessions},
 		{"run", forClusters, (*app).runOn},
 		{"tasks", forClusters, (*app).tasks},
+		{"jobs", forClusters, (*app).jobs},
+		{"efficiency", forClusters, (*app).efficiency},
 		{"open", forClusters, (*app).open},
 		{"keys", forClusters, (*app).keys},
 		{"cost", forClusters, (*app).cost},

@@ -104,9 +104,12 @@ func hostilePaths(s *site) {
 		t := poisoned[apiv1.Task]()
 		t.Phase, t.Outcome = apiv1.Ended, apiv1.TaskLost
 		return t
-	}, "POST /v1/clusters/{c}/tasks", "GET /v1/tasks/{t}", "DELETE /v1/tasks/{t}")
+	}, "POST /v1/clusters/{c}/tasks", "DELETE /v1/clusters/{c}/jobs/{j}", "POST /v1/clusters/{c}/jobs/{j}/output",
+		"GET /v1/tasks/{t}", "DELETE /v1/tasks/{t}")
 	one(func() any { return list(poisoned[apiv1.Task]()) }, "GET /v1/clusters/{c}/tasks")
 	one(func() any { return apiv1.TaskOutput{Ended: true, Bytes: []byte{}} }, "GET /v1/tasks/{t}/output")
+	one(func() any { return list(poisoned[apiv1.Job]()) }, "GET /v1/jobs", "GET /v1/jobs/current")
+	one(func() any { return poisoned[apiv1.Efficiencies]() }, "GET /v1/efficiency")
 	one(func() any { return poisoned[apiv1.Statement]() }, "GET /v1/usage")
 	one(func() any { return list(poisoned[apiv1.Entry]()) }, "GET /v1/audit")
 	one(func() any { return poisoned[apiv1.Calendar]() }, "GET /v1/calendar")
@@ -186,6 +189,7 @@ func hostileLines(file, plain string) map[string][][]string {
 			{"a", "--from-snapshot", "s"}, {hostile, "--nodes", "1"}},
 		"delete":               {{"a"}, {"a", "--wait", "--timeout", "200ms"}},
 		"describe":             {{"a"}},
+		"efficiency":           {{}},
 		"events":               {{}, {"a"}, {"-w"}, {"a", "-w"}},
 		"expand":               {{"-f", file}},
 		"extend":               {{"a", "--for", "1h"}, {"a", "--for", "1h", "--dry-run"}},
@@ -206,6 +210,9 @@ func hostileLines(file, plain string) map[string][][]string {
 		"gateway show":         {{}},
 		"get":                  {{"a"}},
 		"images list":          {{}},
+		"jobs":                 {{}, {"a", "1"}},
+		"jobs cancel":          {{"a", "1"}},
+		"jobs output":          {{"a", "1"}},
 		"keys add":             {{plain}},
 		"keys delete":          {{hostile}},
 		"keys list":            {{}},

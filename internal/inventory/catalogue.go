@@ -34,6 +34,7 @@ type Catalogue struct {
 	Login      Login
 	// AuditKeep is how long it is kept who did what.
 	AuditKeep time.Duration
+	Jobs      Jobs
 	// HypervisorIdle is how long a machine that became a hypervisor may be without guests, before it is a whole machine again; 0:
 	// the default.
 	HypervisorIdle time.Duration
@@ -50,6 +51,12 @@ type Catalogue struct {
 	Fabrics map[string]map[string]string
 	// Together is the share of a network's nodes that may be lost at once and be believed of each; 0: the default.
 	Together float64
+}
+
+// Jobs is what a site keeps of jobs that have ended: for so long, and of each project so many.
+type Jobs struct {
+	Keep       time.Duration
+	PerProject int
 }
 
 // Nodes is what a site opens to all its nodes on the controller's host, as its file says under nodes. Each is more of the
@@ -98,6 +105,10 @@ type siteFile struct {
 	Audit      struct {
 		Keep string `yaml:"keep"`
 	} `yaml:"audit"`
+	Jobs struct {
+		Keep       string `yaml:"keep"`
+		PerProject *int   `yaml:"per_project"`
+	} `yaml:"jobs"`
 	Login   *loginWritten                `yaml:"login"`
 	Nodes   Nodes                        `yaml:"nodes"`
 	Fabrics map[string]map[string]string `yaml:"fabrics"`
@@ -187,6 +198,9 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 	if c.AuditKeep, err = duration.Within(cmp.Or(file.Audit.Keep, "400d"), 24*time.Hour, 10*366*24*time.Hour); err != nil {
 		return c, fmt.Errorf("audit.keep, how long the record of who did what is kept: %w", err)
 	}
+	if c.Jobs, err = file.jobs(); err != nil {
+		return c, err
+	}
 	if c.Login, err = file.Login.read(); err != nil {
 		return c, err
 	}
@@ -239,6 +253,22 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 		}
 	}
 	return c, file.money(&c)
+}
+
+// jobs reads what is kept of jobs.
+func (f siteFile) jobs() (jobs Jobs, err error) {
+	if jobs.Keep, err = duration.Within(cmp.Or(f.Jobs.Keep, "400d"), 24*time.Hour, 10*366*24*time.Hour); err != nil {
+		return jobs, fmt.Errorf("jobs.keep, how long it is kept which jobs have ended: %w", err)
+	}
+	const usual, most = 200_000, 100_000_000
+	if jobs.PerProject = usual; f.Jobs.PerProject != nil {
+		jobs.PerProject = *f.Jobs.PerProject
+	}
+	if jobs.PerProject < 1 || jobs.PerProject > most {
+		return jobs, fmt.Errorf("jobs.per_project, how many of a project's jobs are kept: %d; write a number from 1 to %d",
+			jobs.PerProject, most)
+	}
+	return jobs, nil
 }
 
 // limit reads a time of the site file; "" is 0.

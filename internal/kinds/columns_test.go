@@ -18,6 +18,7 @@ import (
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/snapshot"
+	"muster/internal/noded/protocol"
 	"muster/internal/place/topology"
 )
 
@@ -29,7 +30,8 @@ func columns() map[string]any {
 	var seen node.Node
 	return map[string]any{
 		"boot.file": machine.Boot{}.File, "boot.findings": machine.Boot{}.Findings,
-		"cluster.receipt": cluster.Cluster{}.Receipt, "cluster.spec": cluster.Cluster{}.Spec,
+		"told_jobs.current": protocol.CurrentJobs{},
+		"cluster.receipt":   cluster.Cluster{}.Receipt, "cluster.spec": cluster.Cluster{}.Spec,
 		"cluster.learned": cluster.Cluster{}.Learned, "cluster.targets": cluster.Cluster{}.Targets,
 		"hosted.guest": host.Hosted{}.Guest, "hosting.report": host.Seen{}.Report,
 		"fabric_topology.graph": topology.Graph{},

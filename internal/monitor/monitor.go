@@ -59,8 +59,10 @@ type Monitor struct {
 	reports   limit.Pace  // of agents, and what else is a transaction each
 	configs   limit.Pace  // read by agents: while many nodes of a cluster start there is news many times a second
 	outputs   limit.Pace  // of tasks, in pieces
+	jobs      limit.Pace  // of heads, many at a time
 	joins     limit.Pace  // of agents that are known, for another certificate
 	origins   origins     // of agents
+	added     added       // of jobs
 
 	Telemetry *telemetry.Telemetry // nil: nobody counts
 	Images    Images               // that guests elsewhere boot
@@ -68,6 +70,8 @@ type Monitor struct {
 	Schedulers scheduler.Registry
 	// Substrates are what the site's machines can be of.
 	Substrates substrate.Registry
+	// MostJobs is how many jobs that have ended are kept of a project.
+	MostJobs int
 	// Refresh makes the authority what the rows of a transaction say; nil: it does not change.
 	Refresh func(context.Context, *core.Tx) error
 }
@@ -81,6 +85,7 @@ func New(db *core.Store, a *identity.Authority, owner string, log *slog.Logger) 
 		reports: limit.Pace{Kind: "reports", Burst: reportsAtOnce, Every: reportsEvery},
 		configs: limit.Pace{Kind: "requests for a configuration", Burst: 1000, Every: 50 * time.Millisecond},
 		outputs: limit.Pace{Kind: "pieces of output", Burst: 2000, Every: 20 * time.Millisecond},
+		jobs:    limit.Pace{Kind: "lists of jobs", Burst: 20, Every: 2 * time.Second},
 		joins:   limit.Pace{Kind: "joins", Burst: 30, Every: time.Minute},
 		lines:   limit.LinesOfUnknown()}
 }
@@ -95,6 +100,7 @@ func (m *Monitor) Handler() http.Handler {
 	mux.HandleFunc("GET /agent/v1/config", m.paced(&m.configs, m.config))
 	mux.HandleFunc("POST /agent/v1/report", m.paced(&m.reports, m.report))
 	mux.HandleFunc("POST "+protocol.TaskPath, m.paced(&m.outputs, m.taskOutput))
+	mux.HandleFunc("POST "+protocol.JobsPath, m.paced(&m.jobs, m.toldJobs))
 	mux.HandleFunc("GET /agent/v1/inspection", m.known(m.inspection))
 	mux.HandleFunc("POST /agent/v1/findings", m.paced(&m.reports, m.findings))
 	mux.HandleFunc("GET "+protocol.HostingPath, m.paced(&m.reports, m.hosting))

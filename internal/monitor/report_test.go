@@ -39,7 +39,7 @@ func TestEveryListThatAgentsReportIsBounded(t *testing.T) {
 			}
 		}
 	}
-	for _, report := range []any{protocol.Report{}, protocol.HostReport{}, protocol.Findings{}} {
+	for _, report := range []any{protocol.Report{}, protocol.HostReport{}, protocol.Findings{}, protocol.JobsTold{}} {
 		look(reflect.TypeOf(report))
 	}
 	report := protocol.Report{Checks: make([]protocol.Check, 3800)}

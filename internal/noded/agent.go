@@ -130,6 +130,7 @@ type controller interface {
 	Config(ctx context.Context, after int64) (*protocol.Config, error)
 	Report(context.Context, protocol.Report) (protocol.ReportReply, error)
 	Output(context.Context, protocol.TaskOutput) (protocol.TaskKept, error)
+	Jobs(context.Context, protocol.JobsTold) (protocol.JobsKept, error)
 	Close()
 	inspection.Controller
 }
@@ -180,6 +181,7 @@ type node struct {
 	tester    *tester
 	head      *headDuty // nil unless this is a head, and its scheduler tells of jobs
 	duty      *taskDuty // nil unless this is a head
+	jobs      *jobsDuty // nil unless this is a head, and its scheduler tells people of jobs
 
 	homes      *homeKeeper // nil unless this is a head
 	leavers    *leavers
@@ -324,10 +326,17 @@ func (n *node) start(ctx context.Context, config *protocol.Config) error {
 	}
 	if control, ok := n.driver.(scheduler.Control); ok && config.Self.Role == protocol.Head {
 		n.head = newHeadDuty(control, n.scheduler.Caps.Controller, n.reporter, n.console, n.newestPeers)
+		if s, ok := control.(scheduler.Teller); ok {
+			n.jobs = newJobsDuty(s, n.controller.Jobs, n.console)
+		}
 		n.console.listen(func(who string) {
-			if who == n.scheduler.Caps.Controller {
-				n.head.look() // it logs what happens to its nodes and jobs
-				n.duty.look()
+			if who != n.scheduler.Caps.Controller {
+				return
+			}
+			n.head.look() // it logs what happens to its nodes and jobs
+			n.duty.look()
+			if n.jobs != nil {
+				n.jobs.look()
 			}
 		})
 	}
@@ -373,6 +382,9 @@ func (n *node) serve(ctx context.Context, config *protocol.Config) error {
 	}
 	if n.head != nil {
 		n.tasks.Go(func() { n.head.run(ctx) })
+	}
+	if n.jobs != nil {
+		n.tasks.Go(func() { n.jobs.run(ctx) })
 	}
 	return nil
 }

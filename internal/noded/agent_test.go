@@ -275,6 +275,10 @@ func (d *deafController) Report(_ context.Context, r protocol.Report) (protocol.
 	return protocol.ReportReply{Revision: 3, Every: time.Minute}, nil
 }
 
+func (d *deafController) Jobs(context.Context, protocol.JobsTold) (protocol.JobsKept, error) {
+	return protocol.JobsKept{}, errors.New("no")
+}
+
 func (d *deafController) Output(context.Context, protocol.TaskOutput) (protocol.TaskKept, error) {
 	return protocol.TaskKept{Bytes: protocol.NoTask}, nil
 }

@@ -99,6 +99,15 @@ func (c *client) Output(ctx context.Context, piece protocol.TaskOutput) (protoco
 	return kept, nil
 }
 
+// Jobs tells of a head's jobs.
+func (c *client) Jobs(ctx context.Context, jobs protocol.JobsTold) (protocol.JobsKept, error) {
+	var kept protocol.JobsKept
+	if _, err := c.call(ctx, answerTimeout, http.MethodPost, protocol.JobsPath, jobs, &kept); err != nil {
+		return kept, fmt.Errorf("tell of jobs: %w", err)
+	}
+	return kept, nil
+}
+
 // Inspection asks what the inspection of this machine is to do.
 func (c *client) Inspection(ctx context.Context) (protocol.Inspection, error) {
 	var inspection protocol.Inspection

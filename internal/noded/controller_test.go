@@ -49,6 +49,7 @@ type fakeController struct {
 	every   time.Duration
 	outputs map[string][]byte // of tasks
 	pieces  int
+	told    protocol.JobsTold // all jobs that have ended, and those that are there
 }
 
 func newFakeController(t testing.TB) *fakeController {
@@ -73,6 +74,7 @@ func newFakeController(t testing.TB) *fakeController {
 		reports: map[string]protocol.Report{}, joins: map[string]int{}, count: map[string]int{},
 		wanted: map[string]protocol.Hosting{}, hosted: map[string]protocol.HostReport{}, stale: map[string]bool{},
 		outputs: map[string][]byte{},
+		told:    protocol.JobsTold{Until: time.Now().Add(-time.Hour), Current: &protocol.CurrentJobs{}},
 	}
 }
 
@@ -113,6 +115,7 @@ func (f *fakeController) routes() http.Handler {
 	mux.HandleFunc("GET /agent/v1/config", f.config)
 	mux.HandleFunc("POST /agent/v1/report", f.report)
 	mux.HandleFunc("POST "+protocol.TaskPath, f.output)
+	mux.HandleFunc("POST "+protocol.JobsPath, f.jobs)
 	mux.HandleFunc("GET "+protocol.HostingPath, f.hosting)
 	mux.HandleFunc("POST "+protocol.HostedPath, f.host)
 	return mux
@@ -283,6 +286,27 @@ func (f *fakeController) output(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_ = json.NewEncoder(w).Encode(protocol.TaskKept{Bytes: int64(len(f.outputs[piece.ID]))})
+}
+
+// jobs keeps what heads tell of jobs.
+func (f *fakeController) jobs(w http.ResponseWriter, r *http.Request) {
+	var told protocol.JobsTold
+	if err := json.NewDecoder(r.Body).Decode(&told); err != nil || peer(r) == "" {
+		http.Error(w, "bad jobs", http.StatusBadRequest)
+		return
+	}
+	f.mu.Lock()
+	if told.Until.After(f.told.Until) {
+		f.told.Until = told.Until
+	}
+	if told.Current != nil {
+		f.told.Current = told.Current
+	}
+	f.told.Ended = append(f.told.Ended, told.Ended...)
+	kept := protocol.JobsKept{Since: f.told.Until}
+	f.mu.Unlock()
+	f.bell()
+	_ = json.NewEncoder(w).Encode(kept)
 }
 
 // last is the node's last report.

@@ -128,6 +128,9 @@ func (d *taskDuty) take(ctx context.Context, config *protocol.Config, t protocol
 		run.files, run.runner = run.files.ofSystem(), d.here
 	case user >= 0:
 		run.files = run.files.of(config.Users[user])
+		if slices.Equal(t.On, []string{config.Self.Name}) { // no job, but a program of the user's here
+			run.runner = d.here
+		}
 	}
 	if t.Cancel {
 		run.wake <- struct{}{}

@@ -68,7 +68,9 @@ func TestTasksRunOnARealCluster(t *testing.T) {
 	root.Account = "root"
 	steps := task("steps", "srun sh -c 'echo $MUSTER_TASK on $(hostname)'")
 	steps.On = []string{"n2"}
-	give(ranks, fails, loud, refused, stranger, root, steps)
+	here := task("here", "")
+	here.On, here.Command = []string{"head"}, []string{"sh", "-c", `echo "$(id -un) on $(hostname)${SLURM_JOB_ID:+ in a job}"`}
+	give(ranks, fails, loud, refused, stranger, root, steps, here)
 
 	s := ends("ranks")
 	if got := f.wrote("ranks"); s.Outcome != protocol.TaskOK || *s.Exit != 0 || !slices.Equal(s.Nodes, []string{"n1", "n2"}) ||
@@ -94,6 +96,9 @@ func TestTasksRunOnARealCluster(t *testing.T) {
 	if s := ends("steps"); s.Outcome != protocol.TaskOK || f.wrote("steps") != "steps on n2\n" {
 		t.Errorf("%+v has written %q", s, f.wrote("steps"))
 	}
+	if s := ends("here"); s.Outcome != protocol.TaskOK || f.wrote("here") != "alice on head\n" {
+		t.Errorf("%+v has written %q", s, f.wrote("here"))
+	}
 	for _, id := range []string{"stranger", "root"} {
 		if s := ends(id); s.Outcome != protocol.TaskFailed || !strings.Contains(s.Text, "is no user of the cluster") ||
 			f.wrote(id) != "" {
@@ -118,11 +123,27 @@ func TestTasksRunOnARealCluster(t *testing.T) {
 		t.Errorf("%+v has written %q", s, f.wrote("slow"))
 	}
 	f.until(t, "the output of what runs", func() bool { return string(f.outputs["unwanted"]) == "begun\n" })
+	f.until(t, "the job is told", func() bool {
+		return slices.ContainsFunc(f.told.Current.Jobs, func(j protocol.CurrentJob) bool {
+			return j.Name == "muster-unwanted" && j.User == "alice" && !j.Began.IsZero() && strings.HasPrefix(j.Nodes, "n") &&
+				j.NodeCount == 1 && j.CPUs > 0 && time.Since(j.Submitted) < patience
+		})
+	})
 	unwanted.Cancel = true
 	give(thief, pipe, slow, unwanted)
 	if s := ends("unwanted"); s.Outcome != protocol.TaskCancelled {
 		t.Errorf("%+v", s)
 	}
+
+	f.until(t, "jobs that have ended are told", func() bool {
+		seen := map[string]protocol.EndedJob{}
+		for _, j := range f.told.Ended {
+			seen[j.Name] = j
+		}
+		failed, ended := seen["muster-fails"], seen["muster-unwanted"]
+		return failed.Outcome == protocol.JobFailed && failed.Exit == 3 && failed.Nodes == "n[1-2]" && failed.NodeCount == 2 &&
+			ended.Outcome == protocol.JobCancelled && !ended.Began.IsZero() && ended.Ended.Sub(ended.Began) < patience
+	})
 
 	// A head that boots anew goes on with what it has begun, and begins nothing twice.
 	on := task("on", "echo one >>~/on; until [ -e ~/go ]; do sleep 0.1; done; echo two >>~/on; cat ~/on; exit 4")

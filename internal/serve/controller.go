@@ -35,6 +35,7 @@ import (
 	"muster/internal/kinds"
 	"muster/internal/kinds/authority"
 	"muster/internal/kinds/cluster/clusterlife"
+	"muster/internal/kinds/job"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/person"
 	"muster/internal/kit/clock"
@@ -257,7 +258,7 @@ func (k *controller) run(ctx context.Context) error {
 	watch.Schedulers, watch.Substrates = k.admission.Schedulers, k.admission.Substrates
 	engine := kinds.NewEngine(k.owner, deps, k.Log)
 	networks := newNetworks(k, watch)
-	watch.Images = networks.files
+	watch.Images, watch.MostJobs = networks.files, k.admission.Catalogue.Jobs.PerProject
 	about := k.about(engine, networks)
 	root, err := k.localRoot(ctx)
 	if err != nil {
@@ -357,13 +358,14 @@ func (k *controller) run(ctx context.Context) error {
 	return err
 }
 
-// housekeep forgets what was kept for a while: answers for repeated requests, tokens that have ended, who did what.
+// housekeep forgets what was kept for a while: answers for repeated requests, tokens that have ended, who did what, jobs.
 func (k *controller) housekeep(ctx context.Context) error {
+	jobs := k.admission.Catalogue.Jobs
 	for {
 		err := k.db.Update(ctx, func(tx *core.Tx) error {
 			return errors.Join(person.ForgetAnswers(ctx, tx, 24*time.Hour), person.ForgetTokens(ctx, tx, 24*time.Hour),
 				authority.ForgetTrust(ctx, tx), person.ForgetEntries(ctx, tx, k.admission.Catalogue.AuditKeep),
-				tx.ForgetEvents(ctx, k.admission.Catalogue.AuditKeep))
+				tx.ForgetEvents(ctx, k.admission.Catalogue.AuditKeep), job.Forget(ctx, tx, jobs.Keep, jobs.PerProject))
 		})
 		if err != nil && ctx.Err() == nil {
 			k.Log.Error("cannot delete old rows", "error", err)

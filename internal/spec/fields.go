@@ -110,12 +110,12 @@ var table = []Field{
 		Why: "the head holds the home directories and runs Slurm's controller; moving it would stop every job",
 		Doc: "The class of the head's machine."},
 
-	{Path: "accounting", Type: "choice", Values: []string{AccountingFull, "light", "none"}, Now: []string{AccountingFull, "none"},
-		NotYet:  "a list of jobs that have ended, without a database",
-		Default: "full if the head has 1 GiB of memory or more and its image can, else none", Effect: NeverChanges,
+	{Path: "accounting", Type: "choice", Values: []string{AccountingFull, "light", "none"},
+		Default: "full if the head has 1 GiB of memory or more and its image can, else light", Effect: NeverChanges,
 		Why: "a database starts with its cluster; create another cluster",
-		Doc: "What the cluster keeps of its jobs: all that sacct, sreport, fair share and limits need, in a database on the head " +
-			"(full); or nothing (none)."},
+		Doc: "What is kept of jobs that have ended: all that sacct, sreport, fair share and limits need, in a database on the " +
+			"head, and what they used, by the site (full); what they were and how they ended, by the site alone (light); or " +
+			"nothing (none)."},
 
 	{Path: "qos", Type: "list", Min: 1, Max: 20, Doc: "Slurm QOS, which a job names with `--qos`; one called normal is that of " +
 		"jobs that name none."},

@@ -21,8 +21,15 @@ func TestJobsAreAccountedFor(t *testing.T) {
 	slurm := func(command string) string { return r.Run("ssh", "acc", "--", command) }
 
 	slurm("sbatch -W -Q -J sweep --array=1-20 -o /dev/null --wrap 'srun true'")
+	wrote := strings.TrimSpace(slurm("sbatch --parsable -W -J sweep --wrap 'echo out; echo err >&2; hostname | cut -c1'"))
+	if got := r.Run("jobs", "output", "acc", wrote); got != "out\nerr\nn\n" {
+		t.Errorf("job %s has written %q", wrote, got)
+	}
 	const ended = `sacct -X -n -P --name=sweep -o state,account,user | sort | uniq -c | xargs`
-	r.Until("all tasks are recorded", func() bool { return slurm(ended) == "20 COMPLETED|default|admin\n" })
+	r.Until("all tasks are recorded", func() bool { return slurm(ended) == "21 COMPLETED|default|admin\n" })
+	r.Until("the site knows them, too", func() bool {
+		return strings.Count(r.Run("jobs", "acc", "--state", "completed"), "sweep") == 21
+	})
 	for command, want := range map[string]string{
 		"sshare -n -P -u admin -o account,user,rawshares | tail -1":                                 "  default|admin|1\n",
 		"srun -A nobody hostname 2>&1 | grep -c 'Invalid account or account/partition combination'": "1\n",
@@ -42,7 +49,11 @@ func TestJobsAreAccountedFor(t *testing.T) {
 	r.Until("one job of the QOS runs, and one waits", func() bool {
 		return slurm("squeue -h -n second -o %r") == "QOSMaxJobsPerUserLimit\n"
 	})
-	slurm("scancel " + first)
+	r.Until("what waits and runs is told", func() bool {
+		got := r.Run("jobs", "acc")
+		return strings.Contains(got, "QOSMaxJobsPerUserLimit") && strings.Contains(got, "running")
+	})
+	r.Run("jobs", "cancel", "acc", strings.TrimSpace(first))
 	r.Run("apply", "-f", r.File("acc.yaml", "name: acc\nnodes: 2\nqos: [{name: short, max_time: 20m}]\n"), "--wait")
 	r.Until("QOS are those of the file", func() bool {
 		return slurm("srun --qos=old hostname 2>&1 | grep -c 'Invalid qos'; srun --qos=short -t 20 true && echo runs") == "1\nruns\n"
@@ -52,7 +63,7 @@ func TestJobsAreAccountedFor(t *testing.T) {
 	r.Run("pause", "acc", "--wait")
 	r.Run("resume", "acc", "--wait")
 	t.Logf("paused and resumed in %.1f s", time.Since(start).Seconds())
-	if got := slurm(ended); got != "20 COMPLETED|default|admin\n" {
+	if got := slurm(ended); got != "21 COMPLETED|default|admin\n" {
 		t.Errorf("after a pause: %q", got)
 	}
 	if got := slurm("srun -N2 hostname | sort | xargs"); got != "n1 n2\n" {
@@ -61,7 +72,7 @@ func TestJobsAreAccountedFor(t *testing.T) {
 
 	r.Run("snapshot", "acc", "--name", "kept", "--wait")
 	r.Run("delete", "acc", "--wait")
-	for name, want := range map[string]string{"acc": "20 COMPLETED|default|admin\n", "other": "\n"} {
+	for name, want := range map[string]string{"acc": "21 COMPLETED|default|admin\n", "other": "\n"} {
 		r.Run("create", name, "--from-snapshot", "kept", "--wait")
 		if got := r.Run("ssh", name, "--", ended); got != want {
 			t.Errorf("cluster %s, of the snapshot: %q", name, got)
@@ -70,6 +81,14 @@ func TestJobsAreAccountedFor(t *testing.T) {
 			t.Errorf("cluster %s, of the snapshot: %q", name, got)
 		}
 		r.Run("delete", name, "--wait")
+	}
+
+	// What has ended in a cluster that is gone, is remembered: once, though two clusters had its accounts.
+	if got := r.Run("jobs", "--state", "completed"); strings.Count(got, "sweep") != 21 {
+		t.Errorf("of clusters that are gone:\n%s", got)
+	}
+	if got := r.Run("efficiency"); !strings.Contains(got, "default  admin") {
+		t.Errorf("efficiency: %s", got)
 	}
 }
 

@@ -22,6 +22,8 @@ type meters struct {
 	requestSeconds *prometheus.HistogramVec // operation
 	streams        *prometheus.GaugeVec     // operation
 
+	jobs *prometheus.CounterVec // result
+
 	agents       *prometheus.CounterVec   // call, status
 	agentSeconds *prometheus.HistogramVec // call
 
@@ -75,6 +77,8 @@ func newMeters() meters {
 			Help: "Watches and tunnels that are open."},
 			[]string{"operation"}),
 
+		jobs: counter("jobs_ended_total", "Jobs of clusters that have ended, by how.", "result"),
+
 		agents: counter("agent_requests_total", "Answered calls of the nodes' agents, by HTTP status.", "call", "status"),
 		agentSeconds: histogram("agent_request_seconds", "How long it took to answer an agent; for config this is a long poll.",
 			callBounds, "call"),
@@ -99,7 +103,7 @@ func (m meters) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.stays, m.failures, m.steps, m.stepSeconds, m.callSeconds, m.callFailures, m.boots, m.requests, m.requestSeconds,
 		m.streams,
-		m.agents, m.agentSeconds, m.transactions, m.rows, m.retries, m.dbFailures, m.leases, m.sent, m.transfers,
+		m.jobs, m.agents, m.agentSeconds, m.transactions, m.rows, m.retries, m.dbFailures, m.leases, m.sent, m.transfers,
 	}
 }
 
@@ -125,6 +129,13 @@ func (t *Telemetry) Agent(call string, status int, began time.Time) {
 	}
 	t.meters.agents.WithLabelValues(call, strconv.Itoa(status)).Inc()
 	t.meters.agentSeconds.WithLabelValues(call).Observe(time.Since(began).Seconds())
+}
+
+// JobEnded tells that a cluster's job has ended, and how.
+func (t *Telemetry) JobEnded(result string) {
+	if t != nil {
+		t.meters.jobs.WithLabelValues(result).Inc()
+	}
 }
 
 // BootStep tells that a node or machine has reached a step of its boot, so long after the step before.

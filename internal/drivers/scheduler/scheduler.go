@@ -33,6 +33,9 @@ type Factory struct {
 	// 0: it does not say. nil: scripts say nothing to it. The error says in which line is what a task's job cannot have. The
 	// Runner's jobs have the rest.
 	Script func(script string) (limit time.Duration, err error)
+	// Cancel and Output are what a user runs on the head to end a job of theirs, and to read what it has written; nil: it has no
+	// jobs.
+	Cancel, Output func(job string) []string
 	// Earlier reads what heads report whose agents are of a version that knew one scheduler only; nil: there are none.
 	Earlier func(report []byte) (*protocol.Scheduler, error)
 }
@@ -196,6 +199,14 @@ type Suspender interface {
 	Suspend(context.Context) error
 	// Awake is called while they do not, again and again.
 	Awake(context.Context) error
+}
+
+// Teller is a Control that tells people of jobs.
+type Teller interface {
+	// Tell lists the jobs that there are, and those that ended at since or later, in order of their ends: all that ended before
+	// Until, which may be any time after since, or zero where nobody knows yet, or ever. It may be called beside other methods,
+	// and again with a time that it was called with before.
+	Tell(ctx context.Context, since time.Time) (protocol.JobsTold, error)
 }
 
 // View is what a scheduler says at one moment.

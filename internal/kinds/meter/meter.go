@@ -17,7 +17,7 @@ import (
 )
 
 const columns = `u.subject, u.kind, u.project, u.cluster_id, u.cluster, u.node, u.queue, u.class, u.machine, u.state, u.quantity,
-	u.rate, u.currency, u.charges, u.cores, u.gpus, u.began, COALESCE(u.ended, 0)`
+	u.rate, u.currency, u.charges, u.cores, u.cpus, u.gpus, u.began, COALESCE(u.ended, 0)`
 
 func scan(r core.Scanner) (usage.Row, error) {
 	var u usage.Row
@@ -25,7 +25,7 @@ func scan(r core.Scanner) (usage.Row, error) {
 	var began, ended int64
 	err := r.Scan(&u.Subject, &u.Kind, &u.Project, &u.ClusterID, &u.Cluster, &u.Node, &u.Queue, &u.Class, &u.Machine, &u.State,
 		&u.Quantity,
-		&u.Rate.Micros, &u.Rate.Currency, &charges, &u.Cores, &u.GPUs, &began, &ended)
+		&u.Rate.Micros, &u.Rate.Currency, &charges, &u.Cores, &u.CPUs, &u.GPUs, &began, &ended)
 	if err != nil {
 		return u, err
 	}
@@ -49,11 +49,11 @@ func insert(ctx context.Context, tx *core.Tx, u usage.Row, follows bool) error {
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO usage (subject, kind, project, cluster_id, cluster, node, queue, class, machine, state,
 		quantity,
-			rate, currency, charges, charged, cores, gpus, follows, began)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
+			rate, currency, charges, charged, cores, cpus, gpus, follows, began)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
 		u.Subject, string(u.Kind), u.Project, u.ClusterID, u.Cluster, u.Node, u.Queue, u.Class, u.Machine, string(u.State),
 		u.Quantity,
-		u.Rate.Micros, u.Rate.Currency, string(charges), core.Flag(u.Costs()), u.Cores, u.GPUs, before, began)
+		u.Rate.Micros, u.Rate.Currency, string(charges), core.Flag(u.Costs()), u.Cores, u.CPUs, u.GPUs, before, began)
 	return err
 }
 

@@ -5,6 +5,7 @@
 //	GET  /agent/v1/config?after=N       → Config                     long poll: 204 after about 25 s without news
 //	POST /agent/v1/report               Report → ReportReply         heartbeat; at once when something changed
 //	POST /agent/v1/task                 TaskOutput → TaskKept        a head's: what a task has written
+//	POST /agent/v1/jobs                 JobsTold → JobsKept          a head's: jobs, those that have ended too
 //	GET  /agent/v1/inspection           → Inspection                 what to do, for a boot with duty inspect
 //	POST /agent/v1/findings             Findings                     how far it is, and at last what was found
 //	GET  /agent/v1/hosting?after=N      → Hosting                    the guests of a hypervisor, for a boot with duty host

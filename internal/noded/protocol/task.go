@@ -26,7 +26,7 @@ type Task struct {
 	Script string        `json:"script,omitempty"`
 	Queue  string        `json:"queue,omitempty"` // "": the default
 	Nodes  int           `json:"nodes,omitempty"` // 0: as many as its ranks take
-	On     []string      `json:"on,omitempty"`    // these nodes
+	On     []string      `json:"on,omitempty"`    // these nodes; the head alone: there, at once, and by no scheduler
 	Ranks  int           `json:"ranks,omitempty"` // 0: one a node
 	Whole  bool          `json:"whole,omitempty"` // shares its nodes with no other job
 	Limit  time.Duration `json:"limit"`           // of its run, without its wait

@@ -113,6 +113,7 @@ type subject struct {
 	Control      scheduler.Control
 	Runner       scheduler.Runner
 	Suspender    scheduler.Suspender
+	Teller       scheduler.Teller
 	Reads        scheduler.Launch
 	live         *Live
 }
@@ -125,6 +126,7 @@ func Contract(t *testing.T, f scheduler.Factory, live *Live) {
 		s.Control, _ = s.Driver.(scheduler.Control)
 		s.Runner, _ = s.Driver.(scheduler.Runner)
 		s.Suspender, _ = s.Driver.(scheduler.Suspender)
+		s.Teller, _ = s.Driver.(scheduler.Teller)
 		return s
 	}, nil)
 }
@@ -152,11 +154,13 @@ func parts() []drivertest.Part[subject] {
 		part("programs learn on the head which nodes are ready", lists, "Capabilities.Listed"),
 		part("no job is found where there is none", readsNothing, "Factory.Launch", "Launch.Nodes", "Launch.Rank"),
 		part("what scripts say to it is read, or refused", readsScripts, "Factory.Script"),
+		part("users have commands for their jobs, or there are none", commands, "Factory.Cancel", "Factory.Output"),
 		part("what earlier agents report is read, or refused", readsEarlier, "Factory.Earlier"),
 		part("it runs users' programs", runs, "Runner.Submit", "Runner.Find", "Runner.Follow", "Runner.Cancel", "Runner.Launch"),
 		part("it controls nodes", controls, "Control.Observe", "Control.Drain", "Control.Resume", "Control.Remove",
 			"Control.End", "Control.Refuse"),
 		part("it lets jobs sleep", controls, "Suspender.Suspend", "Suspender.Awake"),
+		part("it tells people of jobs", controls, "Teller.Tell"),
 	}
 }
 
@@ -234,6 +238,23 @@ func readsScripts(t *testing.T, s subject) {
 	}
 	if limit, err := s.Script("\x00\xff\n#"); err != nil && limit != 0 || limit < 0 {
 		t.Errorf("of what is no script it reads %s, %v", limit, err)
+	}
+}
+
+// commands have the job as a word of its own, whatever it is.
+func commands(t *testing.T, s subject) {
+	if (s.Cancel == nil) != (s.Output == nil) || s.Cancel != nil && !s.Caps.Jobs {
+		t.Errorf("jobs: %v; there is a command to cancel them: %v; to read what they have written: %v", s.Caps.Jobs, s.Cancel != nil,
+			s.Output != nil)
+	}
+	if s.Cancel == nil {
+		return
+	}
+	const job = "12_3; reboot"
+	for _, argv := range [][]string{s.Cancel(job), s.Output(job)} {
+		if len(argv) < 2 || argv[0] == job || !slices.Contains(argv, job) {
+			t.Errorf("%q is no command for job %q", argv, job)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"muster/internal/drivers/scheduler"
 	"muster/internal/noded/protocol"
@@ -18,6 +19,8 @@ type Rig struct {
 	Node string
 	// Down takes the node out of service by the scheduler's own means, as somebody does who runs it; nil: there are none.
 	Down func(*testing.T)
+	// Cancel is what users run on the head to end a job of theirs; nil: there is no such thing.
+	Cancel func(job string) []string
 	// Unseen are reasons why the node cannot be brought into a state here.
 	Unseen map[protocol.State]string
 }
@@ -35,6 +38,9 @@ func ControlContract(t *testing.T, driver scheduler.Driver, rig Rig) {
 	}
 	if s, sleeps := driver.(scheduler.Suspender); sleeps {
 		t.Run("jobs outlive that their nodes sleep", func(t *testing.T) { c.outlives(t, s) })
+	}
+	if s, tells := driver.(scheduler.Teller); tells {
+		t.Run("people are told of jobs", func(t *testing.T) { c.tells(t, s) })
 	}
 	t.Run("a node that is removed is forgotten", c.removes)
 	for _, state := range protocol.States() {
@@ -194,6 +200,47 @@ func (c controlling) outlives(t *testing.T, s scheduler.Suspender) {
 		t.Fatal(err)
 	}
 	c.becomes(t, protocol.NodeFree)
+}
+
+// tells has a job run, and end: by its own user alone, where there is a command for that.
+func (c controlling) tells(t *testing.T, s scheduler.Teller) {
+	began := time.Now().Add(-time.Minute)
+	job := c.starts(t, "told")
+	c.reaches(t, job, protocol.TaskRuns)
+	told := func() (told protocol.JobsTold, of *protocol.CurrentJob) {
+		told, err := s.Tell(t.Context(), began)
+		if err != nil || told.Current == nil {
+			t.Fatalf("%+v, %v", told, err)
+		}
+		for i, j := range told.Current.Jobs {
+			if j.ID == job {
+				of = &told.Current.Jobs[i]
+			}
+		}
+		return told, of
+	}
+	if all, of := told(); of == nil || of.User != "alice" || of.Began.IsZero() || of.NodeCount != 1 || of.CPUs < 1 ||
+		of.Nodes != c.rig.Node || all.Current.Running != 1 {
+		t.Errorf("of job %s it tells %+v, of all %+v", job, of, all.Current)
+	}
+	if c.rig.Cancel != nil {
+		if out, err := c.rig.Run(t.Context(), numbers()["mallory"], c.rig.Cancel(job)...); err == nil {
+			t.Errorf("somebody else ends it: %s", out)
+		}
+		c.reaches(t, job, protocol.TaskRuns)
+		if out, err := c.rig.Run(t.Context(), numbers()["alice"], c.rig.Cancel(job)...); err != nil {
+			t.Errorf("its user ends it: %s, %v", out, err)
+		}
+	} else if err := c.Cancel(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	c.becomes(t, protocol.NodeFree)
+	until(t, "the end of a job is told, or nobody tells of those", func() bool {
+		all, of := told()
+		return of == nil && (all.Until.IsZero() || slices.ContainsFunc(all.Ended, func(j protocol.EndedJob) bool {
+			return j.ID == job && j.User == "alice" && j.Outcome == protocol.JobCancelled && !j.Began.IsZero()
+		}))
+	})
 }
 
 func (c controlling) removes(t *testing.T) {

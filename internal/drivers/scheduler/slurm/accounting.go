@@ -74,7 +74,8 @@ func asked(config *protocol.Config) bool { return config.Accounting == "full" ||
 
 // accounts says that a head which starts now is to keep accounts. A controller of an earlier version names no account.
 func (d *driver) accounts(config *protocol.Config) bool {
-	if config.Self.Role != protocol.Head || config.Account == "" || config.Accounting == "none" || !d.accountable() {
+	if config.Self.Role != protocol.Head || config.Account == "" || config.Accounting == "light" ||
+		config.Accounting == "none" || !d.accountable() {
 		return false
 	}
 	memory := config.Self.MemoryMiB

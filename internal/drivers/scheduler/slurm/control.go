@@ -129,7 +129,11 @@ func (c Control) Nudge(ctx context.Context, nodes []string) error {
 }
 
 func (c Control) run(ctx context.Context, what string, argv ...string) (string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer from slurmctld for %v", patience))
+	return c.within(ctx, patience, what, argv...)
+}
+
+func (c Control) within(ctx context.Context, limit time.Duration, what string, argv ...string) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer from Slurm for %v", limit))
 	defer cancel()
 	out, err := c.Exec(ctx, argv...)
 	if err == nil {

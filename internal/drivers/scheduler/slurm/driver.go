@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -66,6 +67,8 @@ func Factory() scheduler.Factory {
 		Earlier: earlier,
 		Launch:  launch{},
 		Script:  readScript,
+		Cancel:  func(job string) []string { return []string{"scancel", "-v", job} },
+		Output:  func(job string) []string { return []string{jobOutput, job} },
 		Open:    func(h scheduler.Host) scheduler.Driver { return open(h) },
 	}
 }
@@ -87,6 +90,9 @@ type driver struct {
 	usable  map[string]bool // nodes that could take jobs at the last look
 	asked   requests        // of the jobs that waited then
 	buried  bool            // no earlier boot of this node lives in Slurm
+
+	longestLook time.Duration // of Tell, at the past; 0: all of it
+	light       atomic.Bool   // where no accounts are kept, Tell says what slurmctld knows of jobs that have ended
 }
 
 func open(h scheduler.Host) *driver {
@@ -187,6 +193,7 @@ func (d *driver) Apply(config *protocol.Config) (stale []scheduler.Stale, failed
 	cluster := clusterOf(config)
 	cluster.Asks = d.asks()
 	d.unkept = asked(config) && !d.keeps
+	d.light.Store(config.Accounting != "none")
 	if cluster.Accounts = d.keeps; d.keeps {
 		put(databaseFile, databaseConf, 0o644, "")
 		put(dbdFile, dbdConf(config.Self), 0o600, User)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/internal/drivers/scheduler"
+	"muster/internal/kit/hostlist"
 	"muster/internal/noded/protocol"
 )
 
@@ -80,7 +81,7 @@ func parseJobs(text string, now time.Time) (queue, error) {
 			continue
 		}
 		tasks[array]++
-		names, err := ExpandHosts(said["nodelist"])
+		names, err := hostlist.Expand(said["nodelist"], hostlist.Most)
 		if err != nil {
 			return queue{}, err
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"muster/internal/kit/hostlist"
 )
 
 // mostRanks bounds what a short text may expand to.
@@ -20,7 +22,7 @@ func (launch) Nodes(env func(string) string) (names []string, ranks []int, err e
 	if list == "" {
 		return nil, nil, nil
 	}
-	if names, err = ExpandHosts(list); err != nil {
+	if names, err = hostlist.Expand(list, hostlist.Most); err != nil {
 		return nil, nil, err
 	}
 	ranks, err = perNode(env("SLURM_TASKS_PER_NODE"), len(names))

@@ -89,13 +89,13 @@ func readRequest(line string, v version) (r request, err error) {
 	return r, nil
 }
 
-// mebibytes reads 3G, 1.50G, 2500M, or a number of them.
+// mebibytes reads 3G, 1.50G, 2500M, 900K, or a number of them.
 func mebibytes(text string) (int, error) {
 	if text == "" {
 		return 0, nil
 	}
 	scale, digits := 1.0, text
-	for unit, of := range map[string]float64{"M": 1, "G": 1 << 10, "T": 1 << 20, "P": 1 << 30} {
+	for unit, of := range map[string]float64{"K": 1. / (1 << 10), "M": 1, "G": 1 << 10, "T": 1 << 20, "P": 1 << 30} {
 		if cut, found := strings.CutSuffix(text, unit); found {
 			scale, digits = of, cut
 		}

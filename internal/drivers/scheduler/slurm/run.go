@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/internal/drivers/scheduler"
+	"muster/internal/kit/hostlist"
 	"muster/internal/noded/protocol"
 )
 
@@ -132,7 +133,7 @@ func parseJob(text string) (scheduler.JobState, error) {
 	var s scheduler.JobState
 	if list := fields["NodeList"]; list != "" && list != "(null)" {
 		var err error
-		if s.Nodes, err = ExpandHosts(list); err != nil {
+		if s.Nodes, err = hostlist.Expand(list, hostlist.Most); err != nil {
 			return s, fmt.Errorf("slurm: show job: %w", err)
 		}
 	}

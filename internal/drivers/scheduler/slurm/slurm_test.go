@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"muster/internal/drivers/scheduler"
 	"muster/internal/drivers/scheduler/schedulertest"
@@ -134,38 +133,6 @@ func TestWhatWordsMarksAndFlagsOfAStateMean(t *testing.T) {
 			t.Errorf("%s, %d jobs: %s, and %+v", c.state, c.jobs, state, got[0])
 		}
 	}
-}
-
-func TestHostListsExpand(t *testing.T) {
-	for list, want := range map[string]string{
-		"":                    "",
-		"n1":                  "n1",
-		"n[1-3]":              "n1 n2 n3",
-		"n[08-11,3],gpu-1":    "n08 n09 n10 n11 n3 gpu-1",
-		"rack[1-2]n[1-2]":     "rack1n1 rack1n2 rack2n1 rack2n2",
-		"a[1]b,c":             "a1b c",
-		"cpu-[1-2],gpu-[1,3]": "cpu-1 cpu-2 gpu-1 gpu-3",
-	} {
-		got, err := ExpandHosts(list)
-		if err != nil || strings.Join(got, " ") != want {
-			t.Errorf("%q: %q %v", list, got, err)
-		}
-	}
-	for _, bad := range []string{"n[", "n]", "n[[1]]", "n[2-1]", "n[a]", "n[1-99999999]", "a[1-9999]b[1-9999]"} {
-		if got, err := ExpandHosts(bad); err == nil {
-			t.Errorf("%q: accepted as %d names", bad, len(got))
-		}
-	}
-}
-
-func TestNamesWithoutBracketsExpandToThemselves(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		names := rapid.SliceOfN(rapid.StringMatching(`[a-z][a-z0-9-]{0,9}`), 1, 20).Draw(t, "names")
-		got, err := ExpandHosts(strings.Join(names, ","))
-		if err != nil || !cmp.Equal(names, got) {
-			t.Fatalf("%q %v", got, err)
-		}
-	})
 }
 
 func FuzzParse(f *testing.F) {

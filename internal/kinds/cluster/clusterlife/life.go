@@ -11,6 +11,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/host"
+	"muster/internal/kinds/job"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
@@ -259,7 +260,7 @@ func (w Handlers) clusterDelete(ctx context.Context, c clusterView) core.Outcome
 	outcome := core.Advance(core.Deleted, "nothing is left; it lived %.0f s", seconds)
 	outcome.Asleep = true
 	return outcome.With(func(ctx context.Context, tx *core.Tx) error {
-		if err := task.Remove(ctx, tx, c.ID); err != nil {
+		if err := errors.Join(task.Remove(ctx, tx, c.ID), job.End(ctx, tx, c.ID)); err != nil {
 			return err
 		}
 		machines, err := node.MachinesOf(ctx, tx, c.ID)

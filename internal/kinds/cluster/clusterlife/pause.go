@@ -2,12 +2,14 @@ package clusterlife
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/job"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
@@ -120,7 +122,7 @@ func (w Handlers) clusterPausing(ctx context.Context, c clusterView) core.Outcom
 				return err
 			}
 		}
-		return cluster.SetHeld(ctx, tx, c.ID, held)
+		return errors.Join(cluster.SetHeld(ctx, tx, c.ID, held), job.Pause(ctx, tx, c.ID, c.asleep() > 0))
 	})
 }
 

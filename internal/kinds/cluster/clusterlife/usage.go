@@ -209,7 +209,8 @@ func (w Handlers) reprice(ctx context.Context) error {
 				}
 				now = w.Admission.Terms(r.Class, machines[i].Machine)
 			}
-			if now.Rate != r.Rate || !slices.Equal(now.Charged, r.Charged) || now.Cores != r.Cores || now.GPUs != r.GPUs {
+			if now.Rate != r.Rate || !slices.Equal(now.Charged, r.Charged) || now.Cores != r.Cores || now.CPUs != r.CPUs ||
+				now.GPUs != r.GPUs {
 				terms[r.Subject] = now
 			}
 		}

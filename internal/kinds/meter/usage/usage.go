@@ -49,6 +49,7 @@ type Terms struct {
 	Rate    inventory.Price // of a node per hour, of a /home per GiB and month
 	Charged []State
 	Cores   int
+	CPUs    int // 0: not known
 	GPUs    int
 }
 

@@ -1,4 +1,8 @@
-package slurm
+// Package hostlist reads names of nodes in their short form, as pdsh, ClusterShell and batch systems write them:
+// "n[1-3,07],gpu1".
+//
+// What enters: text of anybody. What leaves: names, or an error where there are more than its caller wants.
+package hostlist
 
 import (
 	"fmt"
@@ -6,23 +10,23 @@ import (
 	"strings"
 )
 
-// maxHosts bounds what a short text may expand to.
-const maxHosts = 1 << 16
+// Most is enough for any cluster.
+const Most = 1 << 16
 
-// ExpandHosts turns Slurm's short form of a list of names, such as "n[1-3,07],gpu1", into the names.
-func ExpandHosts(list string) ([]string, error) {
+// Expand turns the short form into the names, at most so many.
+func Expand(list string, most int) ([]string, error) {
 	var all []string
 	for list != "" {
 		item, rest, err := cutItem(list)
 		if err != nil {
 			return nil, fmt.Errorf("host list %q: %w", list, err)
 		}
-		names, err := expandItem(item)
+		names, err := expandItem(item, most)
 		if err != nil {
 			return nil, fmt.Errorf("host list %q: %w", item, err)
 		}
-		if all = append(all, names...); len(all) > maxHosts {
-			return nil, fmt.Errorf("host list of more than %d names", maxHosts)
+		if all = append(all, names...); len(all) > most {
+			return nil, fmt.Errorf("host list of more than %d names", most)
 		}
 		list = rest
 	}
@@ -51,24 +55,24 @@ func cutItem(list string) (item, rest string, err error) {
 }
 
 // expandItem expands the first pair of brackets and, by calling itself, those after it.
-func expandItem(item string) ([]string, error) {
+func expandItem(item string, most int) ([]string, error) {
 	before, after, found := strings.Cut(item, "[")
 	if !found {
 		return []string{item}, nil
 	}
 	ranges, after, _ := strings.Cut(after, "]")
-	tails, err := expandItem(after)
+	tails, err := expandItem(after, most)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for r := range strings.SplitSeq(ranges, ",") {
-		numbers, err := expandRange(r)
+		numbers, err := expandRange(r, most)
 		if err != nil {
 			return nil, err
 		}
-		if len(names)+len(numbers)*len(tails) > maxHosts {
-			return nil, fmt.Errorf("more than %d names", maxHosts)
+		if len(names)+len(numbers)*len(tails) > most {
+			return nil, fmt.Errorf("more than %d names", most)
 		}
 		for _, number := range numbers {
 			for _, tail := range tails {
@@ -80,7 +84,7 @@ func expandItem(item string) ([]string, error) {
 }
 
 // expandRange expands "3" or "08-11", keeping leading zeros.
-func expandRange(r string) ([]string, error) {
+func expandRange(r string, most int) ([]string, error) {
 	from, to, isRange := strings.Cut(r, "-")
 	if !isRange {
 		to = from
@@ -90,7 +94,7 @@ func expandRange(r string) ([]string, error) {
 		return nil, fmt.Errorf("bad range %q", r)
 	}
 	high, err := strconv.ParseUint(to, 10, 32)
-	if err != nil || high < low || high-low >= maxHosts {
+	if err != nil || high < low || high-low >= uint64(most) {
 		return nil, fmt.Errorf("bad range %q", r)
 	}
 	names := make([]string, 0, high-low+1)

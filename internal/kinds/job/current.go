@@ -1,0 +1,123 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"muster/internal/core"
+	"muster/internal/noded/protocol"
+)
+
+// Told are the jobs of a cluster that had not ended when its head told of them.
+type Told struct {
+	protocol.CurrentJobs
+	At        time.Time
+	Cluster   string
+	ClusterID string
+	Project   string
+}
+
+const toldFrom = `SELECT t.current, t.told_at, c.name, c.id, c.project
+	FROM told_jobs t JOIN cluster c ON c.id = t.cluster_id`
+
+func scanTold(r core.Scanner) (t Told, err error) {
+	var text string
+	var at int64
+	if err := r.Scan(&text, &at, &t.Cluster, &t.ClusterID, &t.Project); err != nil {
+		return t, err
+	}
+	t.At = core.Instant(at)
+	if text == "" {
+		return t, nil
+	}
+	if err := json.Unmarshal([]byte(text), &t.CurrentJobs); err != nil {
+		return t, fmt.Errorf("jobs of cluster %s: %w", t.ClusterID, err)
+	}
+	return t, nil
+}
+
+// Current lists the jobs that have not ended, by cluster. Of its argument, Projects and Cluster count.
+func Current(ctx context.Context, tx *core.Tx, of Of) ([]Told, error) {
+	var which core.Where
+	if of.Projects != nil {
+		which.Among("c.project", of.Projects)
+	}
+	if of.Cluster != "" {
+		which.And(`(c.id = $? OR c.name = $?)`, of.Cluster, of.Cluster)
+	}
+	all, err := core.List(ctx, tx, scanTold, toldFrom+which.Text+` ORDER BY c.project, c.name, c.id`, which.Args...)
+	if err != nil {
+		return nil, fmt.Errorf("list current jobs: %w", err)
+	}
+	return all, nil
+}
+
+// toldOf is what the head of a cluster told last; nothing, if it told nothing.
+func toldOf(ctx context.Context, tx *core.Tx, cluster string) (Told, error) {
+	t, err := core.One(ctx, tx, scanTold, toldFrom+` WHERE c.id = $1`, cluster)
+	if errors.Is(err, core.ErrNotFound) {
+		return t, nil
+	}
+	if err != nil {
+		return t, fmt.Errorf("current jobs of cluster %s: %w", cluster, err)
+	}
+	return t, nil
+}
+
+// Pause notes that the jobs of a cluster wait for it: those that ran are queued again, unless their nodes only sleep.
+func Pause(ctx context.Context, tx *core.Tx, cluster string, asleep bool) error {
+	t, err := toldOf(ctx, tx, cluster)
+	if err != nil || len(t.Jobs) == 0 {
+		return err
+	}
+	for i := range t.Jobs {
+		j := &t.Jobs[i]
+		if j.Reason = "its cluster is paused"; !asleep {
+			j.Began, j.Nodes = time.Time{}, ""
+		}
+	}
+	text, err := json.Marshal(t.CurrentJobs)
+	if err == nil {
+		_, err = tx.Exec(ctx, `UPDATE told_jobs SET current = $2 WHERE cluster_id = $1`, cluster, string(text))
+	}
+	if err != nil {
+		return fmt.Errorf("pause the jobs of cluster %s: %w", cluster, err)
+	}
+	return nil
+}
+
+// End has the jobs of a cluster that has gone end with it.
+func End(ctx context.Context, tx *core.Tx, cluster string) error {
+	t, err := toldOf(ctx, tx, cluster)
+	if err != nil {
+		return err
+	}
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	var all []protocol.EndedJob
+	for _, j := range t.Jobs {
+		all = append(all, protocol.EndedJob{Job: j.Job, Ended: now.Truncate(time.Second), Outcome: protocol.JobCancelled})
+	}
+	prices, err := pricesOf(ctx, tx, cluster, all)
+	if err != nil {
+		return err
+	}
+	for _, j := range all {
+		if !bound(&j) {
+			continue
+		}
+		of := Job{EndedJob: j, Cluster: t.Cluster, ClusterID: t.ClusterID, Project: t.Project, Cost: prices.of(j)}
+		if _, err := of.add(ctx, tx); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM told_jobs WHERE cluster_id = $1`, cluster); err != nil {
+		return fmt.Errorf("end the jobs of cluster %s: %w", cluster, err)
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package job
+
+import (
+	"context"
+
+	"muster/internal/core"
+	"muster/internal/inventory"
+	"muster/internal/kinds/meter"
+	"muster/internal/kinds/meter/usage"
+	"muster/internal/kit/hostlist"
+	"muster/internal/noded/protocol"
+)
+
+// prices are those of a cluster's nodes, while some jobs ran.
+type prices struct {
+	rows map[string][]usage.Row // by node
+	left int                    // rows that may be looked at yet: a head can say that each job ran everywhere, for ever
+}
+
+// mostLooks is enough for thousands of jobs on hundreds of nodes.
+const mostLooks = 1 << 21
+
+func pricesOf(ctx context.Context, tx *core.Tx, cluster string, jobs []protocol.EndedJob) (*prices, error) {
+	p := &prices{rows: map[string][]usage.Row{}, left: mostLooks}
+	of := meter.Of{Cluster: cluster}
+	for _, j := range jobs {
+		if !j.Began.IsZero() && (of.From.IsZero() || j.Began.Before(of.From)) {
+			of.From = j.Began
+		}
+		if j.Ended.After(of.To) {
+			of.To = j.Ended
+		}
+	}
+	if of.From.IsZero() {
+		return p, nil
+	}
+	rows, err := meter.Rows(ctx, tx, of)
+	for _, r := range rows {
+		if r.Kind == usage.Node {
+			p.rows[r.Node] = append(p.rows[r.Node], r)
+		}
+	}
+	return p, err
+}
+
+// of is what a job cost; of nothing that can be said, nothing.
+func (p *prices) of(j protocol.EndedJob) inventory.Price {
+	if j.Began.IsZero() {
+		return inventory.Price{}
+	}
+	names, err := hostlist.Expand(j.Nodes, len(p.rows))
+	if err != nil { // nodes that the cluster did not have
+		return inventory.Price{}
+	}
+	run := usage.Run{Nodes: map[string]bool{}, CPUs: j.CPUs, GPUs: j.GPUs, From: j.Began, To: j.Ended}
+	var rows []usage.Row
+	for _, name := range names {
+		if !run.Nodes[name] && p.left > 0 {
+			p.left -= len(p.rows[name])
+			rows = append(rows, p.rows[name]...)
+		}
+		run.Nodes[name] = true
+	}
+	if p.left <= 0 {
+		return inventory.Price{}
+	}
+	return usage.Part(rows, run)
+}
