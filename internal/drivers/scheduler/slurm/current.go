@@ -62,8 +62,9 @@ func (d *driver) Tell(ctx context.Context, since time.Time) (told protocol.JobsT
 	return told, nil
 }
 
-// newDelimiter is a mark that nobody can have written before.
-func newDelimiter() string { return rand.Text()[:8] }
+// newDelimiter is a mark that nobody can have written before. It begins with a letter: to squeue, a number after the name of a
+// field is its width.
+func newDelimiter() string { return "X" + rand.Text()[:8] }
 
 // readRecords reads what squeue and sacct print when each field ends with the delimiter, and each record with a new line.
 func readRecords(text, fields, delimiter string) (all []map[string]string, err error) {

@@ -93,6 +93,17 @@ func TestCurrentJobsAreReadFromSqueue(t *testing.T) {
 	}
 }
 
+func TestADelimiterIsNoWidth(t *testing.T) {
+	seen := map[string]bool{}
+	for range 1000 {
+		mark := newDelimiter()
+		if seen[mark] || mark[0] < 'A' || mark[0] > 'Z' || strings.ContainsAny(mark, " ,:.") {
+			t.Errorf("%q", mark)
+		}
+		seen[mark] = true
+	}
+}
+
 func FuzzCurrent(f *testing.F) {
 	f.Add(delimited(currentRecord("arraytaskid=0-18:2%3"), "<>"))
 	f.Fuzz(func(t *testing.T, text string) {

@@ -115,18 +115,20 @@ func TestNoJobIsToldBeforeAllOfItIsKnown(t *testing.T) {
 		case argv[0] == "sdiag":
 			return []byte("DBD Agent queue size: " + waits + "\n"), nil
 		case strings.Contains(line, "squeue"):
-			_, delimiter, _ := strings.Cut(line, "jobid:")
+			_, rest, _ := strings.Cut(line, "jobid:")
+			delimiter, _, _ := strings.Cut(rest, ",")
 			var text string
 			for _, at := range completes {
 				text += currentRecord("state=COMPLETING", fmt.Sprintf("endtime=%d", at.Unix()))
 			}
-			return []byte(delimited(text, delimiter[:8])), nil
+			return []byte(delimited(text, delimiter)), nil
 		case !strings.Contains(line, " sacct "):
 			return nil, errors.New("not there")
 		}
 		asked = argv
-		_, delimiter, _ := strings.Cut(line, "--delimiter=")
-		return []byte(delimited(records, delimiter[:8])), fails
+		_, rest, _ := strings.Cut(line, "--delimiter=")
+		delimiter, _, _ := strings.Cut(rest, " ")
+		return []byte(delimited(records, delimiter)), fails
 	}}
 	now := time.Now().Truncate(time.Second)
 	since := now.Add(-time.Hour)
@@ -205,7 +207,8 @@ func TestWithoutAccountsSlurmctldTellsWhatHasEnded(t *testing.T) {
 		begin(t, d, config)
 		d.Control = Control{func(_ context.Context, argv ...string) ([]byte, error) {
 			line := strings.Join(argv, " ")
-			_, delimiter, asked := strings.Cut(line, "jobid:")
+			_, rest, asked := strings.Cut(line, "jobid:")
+			delimiter, _, _ := strings.Cut(rest, ",")
 			if !asked || strings.Contains(line, " -t all ") != told {
 				return nil, fmt.Errorf("it asked %s", line)
 			}
@@ -216,7 +219,7 @@ func TestWithoutAccountsSlurmctldTellsWhatHasEnded(t *testing.T) {
 						fmt.Sprint("starttime=", now.Unix()-ago), fmt.Sprint("endtime=", now.Unix()-ago), "nodelist=n1")
 				}
 			}
-			return []byte(delimited(text, delimiter[:8])), nil
+			return []byte(delimited(text, delimiter)), nil
 		}}
 		got, err := d.Tell(t.Context(), now.Add(-time.Hour))
 		if err != nil || got.Current == nil || got.Current.Running != 1 || told == got.Until.IsZero() ||
