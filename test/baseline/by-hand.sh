@@ -1,5 +1,5 @@
 #!/bin/bash
-# by-hand.sh N: what a skilled person does without Muster. Starts one head and N nodes from the image with runc, Slurm
+# by-hand.sh N [JOBS]: what a skilled person does without Muster. Starts one head and N nodes from the image with runc, Slurm
 # with a static node list, waits until all N are idle, prints "cluster_start_seconds N T", and takes all of it down.
 #
 #   IMAGE  the image's squashfs
@@ -7,10 +7,10 @@
 #
 # The clock starts before anything is made (the mount of the image, networks, keys, configuration) and stops when sinfo
 # on the head shows N idle nodes. CHECK=1 runs an MPI job afterwards, outside the clock. HOLD=1 leaves the nodes there until
-# standard input ends.
+# standard input ends. With JOBS, array.sh runs that many on the head, outside the clock.
 set -euo pipefail
 
-nodes=${1:?usage: IMAGE=FILE WORK=DIR by-hand.sh N}
+nodes=${1:?usage: IMAGE=FILE WORK=DIR by-hand.sh N [JOBS]} jobs=${2:-0}
 : "${IMAGE:?is the path of the image\'s squashfs}" "${WORK:?is a folder for scratch files}"
 case $nodes in *[!0-9]* | 0*) echo "by-hand: $nodes is not a number of nodes" >&2; exit 2 ;; esac
 ((nodes <= 240)) || { echo "by-hand: at most 240 nodes" >&2; exit 2; }
@@ -81,6 +81,8 @@ write_configuration() {
 		SelectType=select/cons_tres
 		SelectTypeParameters=CR_Core
 		ReturnToService=2
+		MaxArraySize=100001
+		MaxJobCount=100000
 		TreeWidth=65533
 		SlurmUser=root
 		StateSaveLocation=/var/spool/slurmctld
@@ -158,6 +160,8 @@ until (($(idle) == nodes)); do
 done
 ended=$EPOCHREALTIME
 echo "cluster_start_seconds $nodes $(awk -v a="$began" -v b="$ended" 'BEGIN {printf "%.3f", b - a}')"
+
+if ((jobs)); then on head bash -c "$(cat "$here/array.sh")" array.sh "$jobs"; fi
 
 if [ "${HOLD:-0}" = 1 ]; then cat > /dev/null; fi
 

@@ -119,6 +119,7 @@ func TestCompare(t *testing.T) {
 		start(t, r, controller, watch, image, s.nodes, s.runs)
 	}
 	overhead(t, r, image)
+	arrays(t, r, image)
 }
 
 // start measures from the command to all nodes idle in Slurm, ours and by hand in turn: how long it takes, the time of
@@ -221,4 +222,24 @@ func overhead(t *testing.T, r *rig.Rig, image string) {
 		results.add(t, row{what: c.what, unit: c.unit, peer: "host", ours: ours, theirs: theirs, bound: "at least 0.97"})
 	}
 	r.Run("delete", "native", "--wait")
+}
+
+// arrays measures how many jobs of one second a cluster of three nodes runs in a second, ours with accounts of jobs and by hand
+// without.
+func arrays(t *testing.T, r *rig.Rig, image string) {
+	text, err := os.ReadFile(filepath.Join(rig.Root(t), "test/baseline/array.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Run("create", "-f", r.File("array.yaml", fmt.Sprintf("name: array\nnodes: %d\n", size.arrayNodes)), "--wait")
+	nodes, jobs := strconv.Itoa(size.arrayNodes), strconv.Itoa(size.arrayJobs)
+	var ours, theirs samples
+	for range size.arrays {
+		theirs = append(theirs, number(t, "jobs_per_second", script(t, image, t.TempDir(), "by-hand.sh", nodes, jobs)))
+		said := r.Run("ssh", "array", "--", "bash -s "+jobs+" <<'END'\n"+string(text)+"END")
+		ours = append(ours, number(t, "jobs_per_second", said))
+	}
+	results.add(t, row{what: fmt.Sprintf("an array of %s one-second jobs on %s nodes", jobs, nodes), unit: "1/s", peer: "by hand",
+		ours: ours, theirs: theirs, bound: "at least 0.95"})
+	r.Run("delete", "array", "--wait")
 }

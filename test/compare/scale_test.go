@@ -17,6 +17,8 @@ const wholeVariable = "MUSTER_COMPARE"
 type scale struct {
 	starts                  []clusterStarts
 	programs, order         int // runs of each program on a node, and the order of HPL
+	arrayNodes, arrayJobs   int // of a cluster, and of an array on it
+	arrays                  int // runs of that
 	boots                   int // of a machine
 	services                int // runs of each boot service
 	readers, blob           int // by HTTP, and bytes that each reads
@@ -35,12 +37,14 @@ type clusterStarts struct{ nodes, runs int }
 var size = map[bool]scale{
 	true: {
 		starts: []clusterStarts{{3, 7}, {50, 3}}, programs: 7, order: 3000, boots: 3,
+		arrayNodes: 3, arrayJobs: 500, arrays: 3,
 		services: 5, readers: 64, blob: 300 << 20, rate: 20000, seconds: 5, machines: 5000, boot: 16 << 20,
 		bulk: 442 << 20, bulks: 5, logins: 15, treeFiles: 5000, trees: 5, sessions: 500,
 		records: 256, files: 2000, rounds: 7,
 	},
 	false: {
 		starts: []clusterStarts{{1, 1}}, programs: 1, order: 500, boots: 1,
+		arrayNodes: 1, arrayJobs: 4, arrays: 1,
 		services: 1, readers: 4, blob: 8 << 20, rate: 500, seconds: 1, machines: 50, boot: 1 << 20,
 		bulk: 8 << 20, bulks: 1, logins: 1, treeFiles: 100, trees: 1, sessions: 50,
 		records: 8, files: 50, rounds: 1,
