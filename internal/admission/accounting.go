@@ -14,10 +14,13 @@ const leastAccounting = 512
 
 // accountsOf is the field that asks for them.
 func accountsOf(c spec.Cluster) string {
-	if c.Accounting == spec.AccountingFull {
+	switch {
+	case c.Accounting == spec.AccountingFull:
 		return "accounting"
+	case len(c.QOS) > 0:
+		return "qos"
 	}
-	return "qos"
+	return "shares"
 }
 
 // accountable refuses accounts of jobs that the cluster file asks for and nothing would keep. The error is a *Refusal.
@@ -36,7 +39,7 @@ func (a *Admission) accountable(c spec.Cluster, image Image) error {
 	}
 	return refuse(Invalid, "image-without-accounting", accountsOf(c),
 		fmt.Sprintf("image %s lacks %s, which keep the accounts of jobs", image.Name, strings.Join(lacks, " and ")),
-		"write accounting: light and no qos, or name an image that has them")
+		"write accounting: light and neither qos nor shares, or name an image that has them")
 }
 
 // roomForAccounts refuses them if the node is a head that has no memory for them. The error is a *Refusal.
@@ -51,5 +54,5 @@ func roomForAccounts(c spec.Cluster, n Placed) error {
 	return refuse(Invalid, "too-small", accountsOf(c),
 		fmt.Sprintf("the head would be on %s with %d MiB of memory, and the accounts of its jobs take %d", n.Machine.Name,
 			memory, leastAccounting),
-		"write accounting: light and no qos, or a head.class whose machines have more")
+		"write accounting: light and neither qos nor shares, or a head.class whose machines have more")
 }

@@ -88,7 +88,8 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent, after int64)
 			Gateway: protocol.Neighbour{Address: substrate.Gateway().Addr().String(),
 				MAC: substrate.MAC(cluster.Segment, substrate.GatewaySlot).String()},
 			Account: cluster.Project, Accounting: cluster.Spec.Accounting, QOS: qosOf(cluster.Spec),
-			SSH: protocol.SSH{UserCA: m.authority.UserCA(), HostCA: m.authority.HostCA()},
+			Shares: sharesOf(cluster.Spec),
+			SSH:    protocol.SSH{UserCA: m.authority.UserCA(), HostCA: m.authority.HostCA()},
 		}
 		known := m.Schedulers.Of(cluster.Spec.Scheduler())
 		if c.Scheduler = known.Name; known.Caps.Credential.Bytes > 0 {
@@ -229,6 +230,15 @@ func hostNames(c cluster.Cluster, n node.Node) []string {
 }
 
 func address(n node.Node) string { return substrate.Address(n.Slot).Addr().String() }
+
+// sharesOf are those of a cluster's users, as its head is told.
+func sharesOf(c spec.Cluster) map[string]int {
+	shares := map[string]int{}
+	for _, s := range c.Shares {
+		shares[s.User] = s.Share
+	}
+	return shares
+}
 
 // qosOf are a cluster's QOS, as its head is told.
 func qosOf(c spec.Cluster) []protocol.QOS {

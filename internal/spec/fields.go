@@ -138,6 +138,13 @@ var table = []Field{
 	{Path: "qos[].per_user.submitted", Type: "number", Min: 1, Max: 1_000_000, Effect: Live, Why: nextPass,
 		Doc: "Jobs that run or wait; more are refused."},
 
+	{Path: "shares", Type: "list", Min: 1, Max: 500, Doc: "Fair share: who has used less than his part of the cluster goes first. " +
+		"Everybody who is not named has 1."},
+	{Path: "shares[]", Type: "mapping", Effect: Live, Why: nextPass, Doc: "The share of a user."},
+	{Path: "shares[].user", Type: "name", Required: true, Effect: Live, Why: nextPass, Doc: "A member of the project."},
+	{Path: "shares[].share", Type: "number", Required: true, Max: 1000, Effect: Live, Why: nextPass,
+		Doc: "How many times the part of one with 1; 0: only what nobody else asks for."},
+
 	{Path: "queues", Type: "list", Min: 1, Max: 50, Doc: "The cluster's queues; instead of nodes."},
 	{Path: "queues[]", Type: "mapping", Effect: Live, Why: "the new queue joins the running cluster",
 		Less: DrainsQueue, LessWhy: "its jobs end before its nodes go",

@@ -106,6 +106,10 @@ func namedOnce(r *reader, c Cluster) {
 	for i, q := range c.QOS {
 		r.once(qos, q.Name, fmt.Sprintf("qos[%d].name", i), "another QOS has this name")
 	}
+	users := map[string]int{}
+	for i, s := range c.Shares {
+		r.once(users, s.User, fmt.Sprintf("shares[%d].user", i), "this user has a share already")
+	}
 	apps := map[string]int{}
 	for i, app := range c.Apps() {
 		r.once(apps, app.Name, fmt.Sprintf("access.apps[%d].name", i), "another app has this name")
@@ -153,12 +157,14 @@ func plainIsFixed(r *reader, c Cluster) {
 	}
 }
 
-// qosIsKept refuses QOS where nothing keeps account of who uses how much, and times that would be rounded.
+// qosIsKept refuses QOS and shares where nothing keeps account of who uses how much, and times that would be rounded.
 func qosIsKept(r *reader, c Cluster) {
-	if len(c.QOS) > 0 && c.Accounting != "" && c.Accounting != AccountingFull {
-		r.report(CodeConflict, "qos", r.places["qos"],
-			"needs the accounts of jobs, which accounting: "+c.Accounting+" does not keep",
-			"write accounting: full, or leave it out")
+	for field, n := range map[string]int{"qos": len(c.QOS), "shares": len(c.Shares)} {
+		if n > 0 && c.Accounting != "" && c.Accounting != AccountingFull {
+			r.report(CodeConflict, field, r.places[field],
+				"needs the accounts of jobs, which accounting: "+c.Accounting+" does not keep",
+				"write accounting: full, or leave it out")
+		}
 	}
 	for i, q := range c.QOS {
 		if path := fmt.Sprintf("qos[%d].max_time", i); Duration(q.MaxTime)%time.Minute != 0 {

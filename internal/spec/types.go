@@ -7,25 +7,26 @@ import (
 
 // Cluster is the cluster file. Pointers and empty values mean "not written"; Resolve fills them.
 type Cluster struct {
-	Name       string    `json:"name"`
-	Project    string    `json:"project,omitempty"`
-	Site       []string  `json:"site,omitempty"` // one name or a list in order of preference
-	Isolation  string    `json:"isolation,omitempty"`
-	Image      string    `json:"image,omitempty"`
-	Boot       string    `json:"boot,omitempty"`
-	Update     *Update   `json:"update,omitempty"`
-	Nodes      int       `json:"nodes,omitempty"` // short for one queue of this many nodes; empty once resolved
-	Head       *Head     `json:"head,omitempty"`
-	Accounting string    `json:"accounting,omitempty"`
-	QOS        []QOS     `json:"qos,omitempty"`
-	Queues     []Queue   `json:"queues,omitempty"`
-	Storage    []Storage `json:"storage,omitempty"`
-	Software   *Software `json:"software,omitempty"`
-	Access     *Access   `json:"access,omitempty"`
-	Lease      *Lease    `json:"lease,omitempty"`
-	Budget     *Budget   `json:"budget,omitempty"`
-	Pause      *Pause    `json:"pause,omitempty"`
-	Burst      *Burst    `json:"burst,omitempty"`
+	Name       string      `json:"name"`
+	Project    string      `json:"project,omitempty"`
+	Site       []string    `json:"site,omitempty"` // one name or a list in order of preference
+	Isolation  string      `json:"isolation,omitempty"`
+	Image      string      `json:"image,omitempty"`
+	Boot       string      `json:"boot,omitempty"`
+	Update     *Update     `json:"update,omitempty"`
+	Nodes      int         `json:"nodes,omitempty"` // short for one queue of this many nodes; empty once resolved
+	Head       *Head       `json:"head,omitempty"`
+	Accounting string      `json:"accounting,omitempty"`
+	QOS        []QOS       `json:"qos,omitempty"`
+	Shares     []UserShare `json:"shares,omitempty"`
+	Queues     []Queue     `json:"queues,omitempty"`
+	Storage    []Storage   `json:"storage,omitempty"`
+	Software   *Software   `json:"software,omitempty"`
+	Access     *Access     `json:"access,omitempty"`
+	Lease      *Lease      `json:"lease,omitempty"`
+	Budget     *Budget     `json:"budget,omitempty"`
+	Pause      *Pause      `json:"pause,omitempty"`
+	Burst      *Burst      `json:"burst,omitempty"`
 }
 
 // Update says how a rolling change goes from node to node.
@@ -141,6 +142,12 @@ type UserLimits struct {
 	Submitted int `json:"submitted,omitempty"`
 }
 
+// UserShare is a user's part of the cluster, next to 1 of everybody whom the file does not name.
+type UserShare struct {
+	User  string `json:"user"`
+	Share int    `json:"share"`
+}
+
 // Access says who may come in besides the owner, and to what.
 type Access struct {
 	Users   []string `json:"users,omitempty"`
@@ -156,7 +163,9 @@ type App struct {
 }
 
 // KeepsAccounts says that the file asks for the accounts of jobs, or for what needs them.
-func (c Cluster) KeepsAccounts() bool { return c.Accounting == AccountingFull || len(c.QOS) > 0 }
+func (c Cluster) KeepsAccounts() bool {
+	return c.Accounting == AccountingFull || len(c.QOS)+len(c.Shares) > 0
+}
 
 // Apps are the cluster's web applications.
 func (c Cluster) Apps() []App {

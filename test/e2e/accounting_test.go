@@ -30,8 +30,9 @@ func TestJobsAreAccountedFor(t *testing.T) {
 	r.Until("the site knows them, too", func() bool {
 		return strings.Count(r.Run("jobs", "acc", "--state", "completed"), "sweep") == 21
 	})
+	const share = "sshare -n -P -u admin -o account,user,rawshares | tail -1"
 	for command, want := range map[string]string{
-		"sshare -n -P -u admin -o account,user,rawshares | tail -1":                                 "  default|admin|1\n",
+		share: "  default|admin|1\n",
 		"srun -A nobody hostname 2>&1 | grep -c 'Invalid account or account/partition combination'": "1\n",
 		"srun --qos=nothing hostname 2>&1 | grep -c 'Invalid qos specification'":                    "1\n",
 		"srun --qos=short -t 11 hostname 2>&1 | grep -c 'Job violates accounting/QOS policy'":       "1\n",
@@ -54,10 +55,15 @@ func TestJobsAreAccountedFor(t *testing.T) {
 		return strings.Contains(got, "QOSMaxJobsPerUserLimit") && strings.Contains(got, "running")
 	})
 	r.Run("jobs", "cancel", "acc", strings.TrimSpace(first))
-	r.Run("apply", "-f", r.File("acc.yaml", "name: acc\nnodes: 2\nqos: [{name: short, max_time: 20m}]\n"), "--wait")
+	r.Run("apply", "-f", r.File("acc.yaml", "name: acc\nnodes: 2\nqos: [{name: short, max_time: 20m}]\n"+
+		"shares: [{user: admin, share: 5}]\n"), "--wait")
 	r.Until("QOS are those of the file", func() bool {
 		return slurm("srun --qos=old hostname 2>&1 | grep -c 'Invalid qos'; srun --qos=short -t 20 true && echo runs") == "1\nruns\n"
 	})
+
+	if got, want := slurm(share), "  default|admin|5\n"; got != want {
+		t.Errorf("shares: %q, want %q", got, want)
+	}
 
 	start := time.Now()
 	r.Run("pause", "acc", "--wait")

@@ -134,6 +134,8 @@ type Config struct {
 	Account    string `json:"account,omitempty"`
 	Accounting string `json:"accounting,omitempty"`
 	QOS        []QOS  `json:"qos,omitempty"`
+	// Shares are users' parts of the cluster, where the cluster file says some: all others have 1.
+	Shares map[string]int `json:"shares,omitempty"`
 	ForEarlier
 	// Stamp is what the reply to a join would have now. When it is another one than that of the last, the agent joins again over
 	// its

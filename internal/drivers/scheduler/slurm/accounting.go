@@ -70,7 +70,9 @@ const accountingMemory = 1024
 const databaseGrace = 20 * time.Second
 
 // asked says that the cluster file asks for accounts, or for what needs them.
-func asked(config *protocol.Config) bool { return config.Accounting == "full" || len(config.QOS) > 0 }
+func asked(config *protocol.Config) bool {
+	return config.Accounting == "full" || len(config.QOS)+len(config.Shares) > 0
+}
 
 // accounts says that a head which starts now is to keep accounts. A controller of an earlier version names no account.
 func (d *driver) accounts(config *protocol.Config) bool {
@@ -161,6 +163,7 @@ type book struct {
 	members string // who may submit, as membersOf writes it; "": nothing is kept
 	account string
 	qos     []protocol.QOS
+	shares  bool // the file says some
 }
 
 func (b book) equal(other book) bool {
@@ -175,15 +178,23 @@ type books struct {
 }
 
 // membersOf is what `sacctmgr load` reads: it adds who is not there yet, and leaves what it is not told, as shares and limits
-// that root has set.
-func membersOf(config *protocol.Config) string {
+// that root has set. Shares are written if the cluster file says some, or did.
+func membersOf(config *protocol.Config, shares bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Cluster - '%s'\nParent - 'root'\n", config.Cluster)
 	fmt.Fprintf(&b, "Account - '%s':Description='%[1]s':Organization='%[1]s'\nParent - '%[1]s'\n", config.Account)
 	users := slices.Clone(config.Users)
 	slices.SortFunc(users, func(a, b protocol.User) int { return strings.Compare(a.Name, b.Name) })
 	for _, u := range users {
-		fmt.Fprintf(&b, "User - '%s':DefaultAccount='%s'\n", u.Name, config.Account)
+		fmt.Fprintf(&b, "User - '%s':DefaultAccount='%s'", u.Name, config.Account)
+		if shares {
+			share, named := config.Shares[u.Name]
+			if !named {
+				share = 1
+			}
+			fmt.Fprintf(&b, ":Fairshare=%d", share)
+		}
+		b.WriteString("\n")
 	}
 	return b.String()
 }
@@ -191,7 +202,8 @@ func membersOf(config *protocol.Config) string {
 func (b *books) want(config *protocol.Config) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.wanted = book{membersOf(config), config.Account, config.QOS}
+	has := len(config.Shares) > 0
+	b.wanted = book{membersOf(config, has || b.known.shares), config.Account, config.QOS, has}
 }
 
 // used says that there is one.

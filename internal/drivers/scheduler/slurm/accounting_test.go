@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +121,36 @@ User - 'bob':DefaultAccount='aero'
 	config.Users = append(config.Users, protocol.User{Name: "carol"})
 	begin(t, d, config)
 	enrol(false, true)
+}
+
+func TestSharesAreThoseOfTheClusterFile(t *testing.T) {
+	d, config := accountingHead(t, true)
+	d.Control = Control{func(context.Context, ...string) ([]byte, error) { return nil, nil }}
+	for _, step := range []struct {
+		shares map[string]int
+		want   string // of alice, and of bob
+	}{{nil, "'' ''"}, {map[string]int{"bob": 3, "gone": 7}, "'':Fairshare=1 '':Fairshare=3"}, {map[string]int{"alice": 0},
+		"'':Fairshare=0 '':Fairshare=1"}, {nil, "'':Fairshare=1 '':Fairshare=1"}} {
+		config.Shares = step.shares
+		begin(t, d, config)
+		d.books.tried = time.Time{}
+		if err := d.enrol(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		text, err := d.Files.Read(membersFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for line := range strings.Lines(text) {
+			if _, rest, user := strings.Cut(strings.TrimSpace(line), "DefaultAccount='aero"); user {
+				got = append(got, "'"+rest)
+			}
+		}
+		if !slices.Equal(got, strings.Fields(step.want)) {
+			t.Errorf("%v: %q, want %s", step.shares, got, step.want)
+		}
+	}
 }
 
 func TestWhatIsNotRecordedIsTold(t *testing.T) {
