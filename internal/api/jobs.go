@@ -137,7 +137,7 @@ func endedView(j job.Job) apiv1.Job {
 		v.Cost = j.Cost.String()
 	}
 	if v.Began != nil {
-		v.Exit, v.Seconds = &j.Exit, j.Ended.Sub(j.Began).Seconds()
+		v.Exit, v.Seconds = &j.Exit, j.Ran().Seconds()
 	}
 	if used := j.Used; used != nil && v.Began != nil {
 		v.CPUSeconds, v.PeakMiB = used.CPUSeconds, used.PeakMiB

@@ -9,7 +9,6 @@ import (
 	"muster/internal/door/identity"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/job"
-	"muster/internal/kinds/node"
 	"muster/internal/kit/printable"
 	"muster/internal/noded/protocol"
 )
@@ -29,17 +28,11 @@ func (m *Monitor) toldJobs(w http.ResponseWriter, r *http.Request, who identity.
 	ctx := r.Context()
 	var kept job.Kept
 	err := m.db.Update(ctx, func(tx *core.Tx) error {
-		n, err := node.Get(ctx, tx, who.Node)
+		head, err := headOf(ctx, tx, who)
 		if err != nil {
 			return err
 		}
-		if _, err := wanted(ctx, tx, n, who); err != nil {
-			return err
-		}
-		if n.Role != protocol.Head {
-			return errRefused
-		}
-		c, err := cluster.Get(ctx, tx, n.Cluster)
+		c, err := cluster.Get(ctx, tx, head.Cluster)
 		if err != nil {
 			return err
 		}

@@ -95,21 +95,30 @@ func (m *Monitor) taskOutput(w http.ResponseWriter, r *http.Request, who identit
 	}
 	var kept protocol.TaskKept
 	err := m.db.Update(r.Context(), func(tx *core.Tx) error {
-		node, err := node.Get(r.Context(), tx, who.Node)
+		head, err := headOf(r.Context(), tx, who)
 		if err != nil {
 			return err
 		}
-		if _, err := wanted(r.Context(), tx, node, who); err != nil {
-			return err
-		}
-		if node.Role != protocol.Head {
-			return errRefused
-		}
-		kept.Bytes, err = task.KeepOutput(r.Context(), tx, node.Cluster, piece.ID, piece.Start, piece.Bytes)
+		kept.Bytes, err = task.KeepOutput(r.Context(), tx, head.Cluster, piece.ID, piece.Start, piece.Bytes)
 		if errors.Is(err, core.ErrNotFound) { // it is forgotten: no reason to end the head's boot
 			kept.Bytes, err = protocol.NoTask, nil
 		}
 		return err
 	})
 	m.answer(w, r, kept, err)
+}
+
+// headOf is the node of an agent that calls as a head does; errRefused: it is none, or no more.
+func headOf(ctx context.Context, tx *core.Tx, who identity.Agent) (node.Node, error) {
+	n, err := node.Get(ctx, tx, who.Node)
+	if err != nil {
+		return n, err
+	}
+	if _, err := wanted(ctx, tx, n, who); err != nil {
+		return n, err
+	}
+	if n.Role != protocol.Head {
+		return n, errRefused
+	}
+	return n, nil
 }

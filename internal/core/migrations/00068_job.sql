@@ -37,8 +37,7 @@ CREATE INDEX job_of_project ON job (project, ended);
 CREATE TABLE told_jobs (
   cluster_id TEXT   PRIMARY KEY REFERENCES cluster (id),
   until      BIGINT NOT NULL,                -- all that ended before are in job
-  current    TEXT   NOT NULL,                -- JSON: those that have not ended
-  told_at    BIGINT NOT NULL                 -- when it told of them
+  current    TEXT   NOT NULL                 -- JSON: those that have not ended; '': it told of none yet
 );
 
 -- CPUs of the node: a job is charged for its part of them. 0: not known.

@@ -14,22 +14,19 @@ import (
 // Told are the jobs of a cluster that had not ended when its head told of them.
 type Told struct {
 	protocol.CurrentJobs
-	At        time.Time
 	Cluster   string
 	ClusterID string
 	Project   string
 }
 
-const toldFrom = `SELECT t.current, t.told_at, c.name, c.id, c.project
+const toldFrom = `SELECT t.current, c.name, c.id, c.project
 	FROM told_jobs t JOIN cluster c ON c.id = t.cluster_id`
 
 func scanTold(r core.Scanner) (t Told, err error) {
 	var text string
-	var at int64
-	if err := r.Scan(&text, &at, &t.Cluster, &t.ClusterID, &t.Project); err != nil {
+	if err := r.Scan(&text, &t.Cluster, &t.ClusterID, &t.Project); err != nil {
 		return t, err
 	}
-	t.At = core.Instant(at)
 	if text == "" {
 		return t, nil
 	}

@@ -1,4 +1,5 @@
-// Package job keeps the jobs of all clusters that have ended, also when their clusters are gone.
+// Package job keeps the jobs of all clusters: those that have ended, also when their clusters are gone, and those that have not,
+// as heads told last.
 //
 // What enters: what heads tell. What leaves: rows, and sums of them.
 package job
@@ -33,8 +34,8 @@ func (j Job) Ran() time.Duration {
 }
 
 const columns = `number, id, account, queue, qos, name, nodes, node_count, cpus, gpus, memory, submitted,
-	COALESCE(began, 0), ended, outcome, exit_code, signal, COALESCE(cpu_ms, -1), COALESCE(peak, 0), cost, currency, cluster, cluster_id,
-	project`
+	COALESCE(began, 0), ended, outcome, exit_code, signal, COALESCE(cpu_ms, -1), COALESCE(peak, 0), cost, currency,
+	cluster, cluster_id, project`
 
 func scan(r core.Scanner) (j Job, err error) {
 	var submitted, began, ended, cpu, peak int64
@@ -110,10 +111,9 @@ func saveTold(ctx context.Context, tx *core.Tx, cluster string, until time.Time,
 		}
 		text = string(written)
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO told_jobs (cluster_id, until, current, told_at) VALUES ($1, $2, $3, now_ms())
+	_, err := tx.Exec(ctx, `INSERT INTO told_jobs (cluster_id, until, current) VALUES ($1, $2, $3)
 		ON CONFLICT (cluster_id) DO UPDATE SET until = excluded.until,
-			current = CASE WHEN excluded.current = '' THEN told_jobs.current ELSE excluded.current END,
-			told_at = CASE WHEN excluded.current = '' THEN told_jobs.told_at ELSE excluded.told_at END`,
+			current = CASE WHEN excluded.current = '' THEN told_jobs.current ELSE excluded.current END`,
 		cluster, until.UnixMilli(), text)
 	if err != nil {
 		return fmt.Errorf("jobs of cluster %s: %w", cluster, err)

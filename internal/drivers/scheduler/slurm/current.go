@@ -148,10 +148,7 @@ func endedNow(job protocol.Job, record map[string]string, outcome protocol.JobSt
 		return ended
 	}
 	ended.Began = instant(record["starttime"])
-	has := resources(record["tres-alloc"])
-	memory, _ := mebibytes(has["mem"])
-	gpus, _ := count(has["gres/gpu"])
-	ended.MemoryMiB, ended.GPUs = int64(memory), gpus
+	_ = allot(&ended.Job, record["tres-alloc"]) // what cannot be read is not known
 	ended.Exit, ended.Signal = exitOf(record["exit_code"])
 	return ended
 }

@@ -146,18 +146,13 @@ func endedJob(record map[string]string) (protocol.EndedJob, error) {
 	if err != nil || job.Ended.IsZero() || job.Outcome == "" {
 		return job, fmt.Errorf("job %.20q is %.40q and has ended at %.40q", record["jobidraw"], record["state"], record["end"])
 	}
-	has := resources(record["alloctres"])
-	record["exit"], record["signal"], _ = strings.Cut(record["exitcode"], ":")
-	record["gpus"] = cmp.Or(has["gres/gpu"], "0")
-	var failed error
-	for field, into := range map[string]*int{"nnodes": &job.NodeCount, "alloccpus": &job.CPUs, "exit": &job.Exit,
-		"signal": &job.Signal, "gpus": &job.GPUs} {
+	failed := allot(&job.Job, record["alloctres"])
+	for field, into := range map[string]*int{"nnodes": &job.NodeCount, "alloccpus": &job.CPUs} {
 		n, err := count(record[field])
 		failed = errors.Join(failed, err)
 		*into = n
 	}
-	memory, err := mebibytes(has["mem"])
-	failed, job.MemoryMiB = errors.Join(failed, err), int64(memory)
+	job.Exit, job.Signal = exitOf(record["exitcode"])
 	if job.CPUs == 0 { // it never had any
 		job.Began, job.NodeCount = time.Time{}, 0
 	} else {
@@ -178,6 +173,15 @@ func instant(text string) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(seconds, 0).UTC()
+}
+
+// allot notes the memory and GPUs that a job was given.
+func allot(job *protocol.Job, text string) error {
+	has := resources(text)
+	memory, err1 := mebibytes(has["mem"])
+	gpus, err2 := count(cmp.Or(has["gres/gpu"], "0"))
+	job.MemoryMiB, job.GPUs = int64(memory), gpus
+	return errors.Join(err1, err2)
 }
 
 // resources reads a list of them, as cpu=2,mem=800M,gres/gpu=1.
