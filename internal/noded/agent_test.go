@@ -72,12 +72,16 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-func (l *lab) configure(revision int64) {
+func (l *lab) configure(revision int64, change ...func(*protocol.Config)) {
 	self := testPeer("n1", 1, protocol.Compute)
 	ca := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(l.controller.hostCA.PublicKey())))
-	l.controller.set("n1", protocol.Config{Revision: revision, Cluster: "test", Self: self,
+	config := protocol.Config{Revision: revision, Cluster: "test", Self: self,
 		Peers: []protocol.Peer{testPeer("head", 0, protocol.Head), self}, Credential: []byte("munge secret"),
-		SSH: protocol.SSH{UserCA: ca, HostCA: ca}})
+		SSH: protocol.SSH{UserCA: ca, HostCA: ca}}
+	for _, f := range change {
+		f(&config)
+	}
+	l.controller.set("n1", config)
 }
 
 func (l *lab) deps() deps {
