@@ -68,6 +68,7 @@ var bodies = map[string]string{
 	"change-person":        `{"full_name": "Vera"}`,
 	"add-project":          `{"name": "new", "owner": "olga"}`,
 	"change-project":       `{"recorded": true}`,
+	"set-hooks":            `{"prolog": "true"}`,
 	"set-member":           `{"role": "viewer"}`,
 	"add-machines":         `{"machines": []}`,
 	"put-network":          `{"interface": "eth9", "range": "10.0.0.10-10.0.0.20"}`,
@@ -106,7 +107,7 @@ var wanted = map[answers][]string{
 		"remove-fabric", "import-fabric", "put-fabric-partition", "remove-fabric-partition",
 		"assign-fabric-port", "forget-fabric-port"},
 	{"?yyyy", "????y"}: {"get-cluster", "get-cluster-cost", "list-cluster-events", "get-snapshot", "get-quota", "list-members",
-		"get-usage", "list-tasks", "get-task"},
+		"get-hooks", "get-usage", "list-tasks", "get-task"},
 	{"?-yyy", "????y"}: {"create-cluster", "apply-cluster", "scale-cluster", "delete-cluster", "pause-cluster", "resume-cluster",
 		"extend-cluster", "change-rollout",
 		"create-snapshot", "delete-snapshot"},
@@ -115,6 +116,7 @@ var wanted = map[answers][]string{
 	{"?----", "????-"}: {"get-task-output"}, // it is sam's
 	{"???yy", "????y"}: {"end-session"},
 	{"?????", "?????"}: {"join-project"}, // nobody is invited
+	{"?--y-", "????-"}: {"set-hooks"},
 	{"?--yy", "????y"}: {"set-member", "remove-member", "change-project", "cancel-task"},
 }
 

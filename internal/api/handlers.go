@@ -66,6 +66,8 @@ func (a *API) handlers() []handler {
 		on(apiv1.ListProjects, a.listProjects),
 		on(apiv1.AddProject, a.addProject),
 		on(apiv1.ChangeProject, a.changeProject),
+		on(apiv1.GetHooks, a.getHooks),
+		on(apiv1.SetHooks, a.setHooks),
 		on(apiv1.GetQuota, a.quota),
 		on(apiv1.ListMembers, a.listMembers),
 		on(apiv1.SetMember, a.setMember),

@@ -107,7 +107,6 @@ func workOf(b apiv1.TaskBody) (task.Work, error) {
 	for _, word := range b.Command {
 		size += len(word) + 1
 	}
-	all := strings.Join(b.Command, "") + b.Script
 	switch {
 	case (len(b.Command) > 0) == (b.Script != ""):
 		return w, invalidTask("give a command or a script")
@@ -115,14 +114,10 @@ func workOf(b apiv1.TaskBody) (task.Work, error) {
 		return w, invalidTask("command: the program has no name")
 	case size > protocol.MostScript:
 		return w, invalidTask("what is to run has %d bytes, at most %d are taken", size, protocol.MostScript)
-	case strings.ContainsRune(all, 0):
-		return w, invalidTask("what is to run has a zero byte")
-	case strings.HasPrefix(b.Script, "\ufeff"):
-		return w, invalidTask("the script begins with a byte order mark, so that nobody knows how to start it: save it without one")
-	case strings.Contains(b.Script, "\r"):
-		line := 1 + strings.Count(b.Script[:strings.IndexByte(b.Script, '\r')], "\n")
-		return w, invalidTask("the script's line %d ends with a carriage return, as on Windows, which bash takes for a part of the "+
-			"command: `sed -i 's/\\r$//' FILE` or `dos2unix FILE` takes them out", line)
+	case strings.ContainsRune(strings.Join(b.Command, ""), 0):
+		return w, invalidTask("command: it has a zero byte")
+	case unfit("the script", b.Script) != "":
+		return w, invalidTask("%s", unfit("the script", b.Script))
 	case b.Nodes > 0 && len(b.On) > 0:
 		return w, invalidTask("nodes and on: give one of them")
 	case b.Ranks > 0 && b.Ranks < max(b.Nodes, len(b.On)):

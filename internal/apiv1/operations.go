@@ -23,7 +23,8 @@ func Operations() []Endpoint {
 		GetCentreAuthority.Endpoint,
 		GetLogin.Endpoint, LogIn.Endpoint, ListKeys.Endpoint, AddKey.Endpoint, DeleteKey.Endpoint, ListTokens.Endpoint,
 		AddToken.Endpoint, AddPersonToken.Endpoint, DeleteToken.Endpoint, ListPeople.Endpoint, AddPerson.Endpoint,
-		ChangePerson.Endpoint, ListProjects.Endpoint, AddProject.Endpoint, ChangeProject.Endpoint, GetQuota.Endpoint,
+		ChangePerson.Endpoint, ListProjects.Endpoint, AddProject.Endpoint, ChangeProject.Endpoint, GetHooks.Endpoint,
+		SetHooks.Endpoint, GetQuota.Endpoint,
 		ListMembers.Endpoint, SetMember.Endpoint, RemoveMember.Endpoint, JoinProject.Endpoint, ListAudit.Endpoint,
 		GetSite.Endpoint, GetStatus.Endpoint, ListClasses.Endpoint, ListImages.Endpoint, GetCalendar.Endpoint,
 		GetUsage.Endpoint, ListSecrets.Endpoint, RotateSecrets.Endpoint, RekeySecrets.Endpoint,
@@ -324,6 +325,14 @@ var (
 		Summary: "Change a project",
 		Tag:     "projects", Action: access.Govern, Errors: []int{403, 404},
 		Commands: []string{"projects set"}}}
+	GetHooks = Op[ProjectRef, Hooks]{Endpoint{ID: "get-hooks", Method: http.MethodGet, Path: "/v1/projects/{project}/hooks",
+		Summary: "Show the scripts that a project runs around jobs",
+		Tag:     "projects", Action: access.See, Errors: []int{404},
+		Commands: []string{"projects hooks"}}}
+	SetHooks = Op[SetHooksInput, Hooks]{Endpoint{ID: "set-hooks", Method: http.MethodPut, Path: "/v1/projects/{project}/hooks",
+		Summary: "Set the scripts that a project runs around jobs",
+		Tag:     "projects", Action: access.Lead, Errors: []int{403, 404, 422},
+		Commands: []string{"projects hooks"}}}
 	GetQuota = Op[GetQuotaInput, Quota]{Endpoint{ID: "get-quota", Method: http.MethodGet, Path: "/v1/projects/{project}/quota",
 		Summary: "Show a project's quota and what it uses",
 		Tag:     "usage", Action: access.See, Errors: []int{404},

@@ -100,6 +100,18 @@ type ChangeProjectBody struct {
 	Recorded *bool `json:"recorded,omitempty" doc:"record terminals in its clusters from now on"`
 }
 
+// Hooks are scripts that a project runs around each job of its clusters, once on each of the job's nodes, as its user.
+type Hooks struct {
+	Prolog string `json:"prolog,omitempty" doc:"before the job's programs. What it prints as export NAME=value is set for them; if it fails the job is cancelled" maxLength:"16384"`
+	Epilog string `json:"epilog,omitempty" doc:"after them" maxLength:"16384"`
+}
+
+// SetHooksInput is what SetHooks takes.
+type SetHooksInput struct {
+	ProjectRef
+	Body Hooks
+}
+
 // ListMembersInput is what ListMembers takes.
 type ListMembersInput struct {
 	ProjectRef

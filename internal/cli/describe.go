@@ -100,6 +100,7 @@ func (a *app) printCluster(c apiv1.Cluster) {
 		a.out.gap()
 		a.printNodes(c)
 	}
+	a.printSiteChecks(c.Nodes)
 	a.printAccelerators(c.Nodes)
 	if slices.ContainsFunc(c.Nodes, func(n apiv1.Node) bool { return n.Part != nil }) {
 		a.out.gap()
@@ -213,6 +214,9 @@ func schedulerWords(s *protocol.NodeState) (state, jobs string) {
 	state = s.Raw
 	if s.Closed() {
 		state += "+drain"
+	}
+	if s.Reboots {
+		state += "+reboot"
 	}
 	if !s.Responding {
 		state += "*"

@@ -146,6 +146,7 @@ func hostilePaths(s *site) {
 	one(func() any { return list(poisoned[apiv1.Project]()) }, "GET /v1/projects")
 	one(func() any { return poisoned[apiv1.Project]() }, "POST /v1/projects", "PUT /v1/projects/{p}")
 	one(func() any { return list(poisoned[apiv1.Member]()) }, "GET /v1/projects/{p}/members")
+	one(func() any { return poisoned[apiv1.Hooks]() }, "GET /v1/projects/{p}/hooks", "PUT /v1/projects/{p}/hooks")
 	one(func() any { return poisoned[apiv1.Member]() }, "PUT /v1/projects/{p}/members/{m}", "DELETE /v1/projects/{p}/members/{m}",
 		"POST /v1/projects/{p}/join")
 	one(func() any { return poisoned[apiv1.Quota]() }, "GET /v1/projects/{p}/quota", "PUT /v1/projects/{p}/quota")
@@ -239,6 +240,7 @@ func hostileLines(file, plain string) map[string][][]string {
 		"plan":                 {{"-f", file}},
 		"projects add":         {{"p"}},
 		"projects grant":       {{"p", "bob", "member"}},
+		"projects hooks":       {{"p"}, {"p", "--prolog", ""}},
 		"projects join":        {{hostile}},
 		"projects leave":       {{hostile}},
 		"projects list":        {{}},

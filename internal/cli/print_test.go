@@ -89,10 +89,13 @@ func TestADescriptionExplainsEveryNode(t *testing.T) {
 				Reason: "cpu unlimited", Since: ago(time.Hour), Seen: ago(0)},
 			{Name: "n1", Role: protocol.Compute, Queue: "main", Machine: "m1", Address: "10.77.0.3", Phase: apiv1.Ready,
 				Reason: "cpu 2", Since: ago(time.Minute), Seen: ago(time.Second),
-				Scheduler: &protocol.NodeState{State: protocol.NodeDraining, Raw: "mixed", Responding: false, Jobs: 3}},
+				Scheduler: &protocol.NodeState{State: protocol.NodeDraining, Raw: "mixed", Responding: false, Jobs: 3},
+				Checks: []protocol.Check{{Name: "mounts", OK: true, Limit: "succeeds"},
+					{Name: "disk", Text: "93 %, at most 90 %", Limit: "at most 90 %", Found: true, Value: 93, Unit: "%"}}},
 			{Name: "n2", Role: protocol.Compute, Queue: "main", Machine: "m2", Address: "10.77.0.4", Phase: apiv1.Joining,
 				Reason: "waits for munge", Since: ago(time.Second),
-				Checks: []protocol.Check{{Name: "sshd", OK: true}, {Name: "munge", Text: "refused"}}},
+				Checks: []protocol.Check{{Name: "sshd", OK: true}, {Name: "munge", Text: "refused"},
+					{Name: "disk", OK: true, Limit: "at most 90 %", Found: true, Value: 12.5, Unit: "%"}}},
 		},
 	})
 	s.answers("GET /v1/clusters/c1/events", 200,
@@ -113,8 +116,12 @@ change   generation 2 is being applied, 1 was reached
 
 NODE  QUEUE   PHASE    FOR   MACHINE  ADDRESS    SCHEDULER     JOBS  SEEN   REASON
 head  (head)  ready    1h0m  s1       10.77.0.2                      0s     cpu unlimited
-n1    main    ready    1m0s  m1       10.77.0.3  mixed+drain*  3     1s     cpu 2
+n1    main    ready    1m0s  m1       10.77.0.3  mixed+drain*  3     1s     cpu 2; disk fails: 93 %, at most 90 %
 n2    main    joining  1s    m2       10.77.0.4                      never  waits for munge; munge fails: refused
+
+CHECK   LIMIT         NODES  LOWEST       HIGHEST    FAILS ON
+mounts  succeeds      1
+disk    at most 90 %  2      12.5 % (n2)  93 % (n1)  n1
 
 AGO   WHO  EVENT
 1m0s  n2   joining: its agent is here

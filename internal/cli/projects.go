@@ -23,8 +23,8 @@ also manages the members. Without a verb, list your projects and your role in ea
   muster projects members aero
   muster projects grant aero bob member
   muster projects revoke aero bob`,
-	}, a.projectsList(), a.projectsAdd(), a.projectsSet(), a.projectsMembers(), a.projectsGrant(), a.projectsRevoke(),
-		a.projectsJoin(), a.projectsLeave())
+	}, a.projectsList(), a.projectsAdd(), a.projectsSet(), a.projectsHooks(), a.projectsMembers(), a.projectsGrant(),
+		a.projectsRevoke(), a.projectsJoin(), a.projectsLeave())
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
 		projects, _, err := askAll(ctx, a, apiv1.ListProjects, apiv1.Page{})
 		if err != nil {
@@ -125,6 +125,71 @@ log in.`,
 		return output.print(a.out, raw, func() { a.say("new terminal sessions on clusters of %s are %s", args[0], what) })
 	})
 	return c
+}
+
+func (a *app) projectsHooks() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "hooks PROJECT",
+		Short: "Show or set the scripts that a project runs around jobs",
+		Long: `Show the scripts that run around each job of the project's clusters, once on each of the job's nodes, as the job's user; or set
+them. They apply to jobs that start from now on, with image debian12-hpc on nodes that boot from now on. Only owners of the project set
+them.
+
+The prolog runs before the job's programs, and sets environment variables for them by printing "export NAME=value". If it fails, the
+job is cancelled. The epilog runs after them. Each has a minute.`,
+		Example: `  muster projects hooks aero
+  muster projects hooks aero --prolog prolog.sh --epilog epilog.sh
+  muster projects hooks aero --prolog ""`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.projectNames),
+	}
+	prolog := c.Flags().String("prolog", "", "the `FILE` with the prolog; empty: none from now on")
+	epilog := c.Flags().String("epilog", "", "the `FILE` with the epilog; empty: none from now on")
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		ref := apiv1.ProjectRef{Project: args[0]}
+		hooks, raw, err := ask(ctx, a, apiv1.GetHooks, ref)
+		if err != nil {
+			return err
+		}
+		changed := false
+		for flag, change := range map[string]struct{ file, script *string }{
+			"prolog": {prolog, &hooks.Prolog}, "epilog": {epilog, &hooks.Epilog},
+		} {
+			if !c.Flags().Changed(flag) {
+				continue
+			}
+			if changed, *change.script = true, ""; *change.file == "" {
+				continue
+			}
+			_, text, err := a.readText("the "+flag, *change.file)
+			if err != nil {
+				return err
+			}
+			*change.script = string(text)
+		}
+		if changed {
+			if hooks, raw, err = ask(ctx, a, apiv1.SetHooks, apiv1.SetHooksInput{ProjectRef: ref, Body: hooks}); err != nil {
+				return err
+			}
+		}
+		return output.print(a.out, raw, func() {
+			a.printHook("prolog", hooks.Prolog)
+			a.printHook("epilog", hooks.Epilog)
+		})
+	})
+	return c
+}
+
+func (a *app) printHook(name, script string) {
+	if script == "" {
+		a.out.line("%s: none", name)
+		return
+	}
+	a.out.line("%s:", name)
+	for text := range strings.Lines(script) {
+		a.out.line("    %s", strings.TrimSuffix(text, "\n"))
+	}
 }
 
 func (a *app) projectsMembers() *cobra.Command {

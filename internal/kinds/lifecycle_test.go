@@ -34,6 +34,7 @@ type fixture struct {
 	admission *admission.Admission
 	mute      func(node.Node) bool    // nodes whose agents say nothing
 	jobs      func(node.Node) int     // that run on a node
+	reboots   func(node.Node) bool    // its Slurm was told to reboot a node
 	measure   func(node.Node) float64 // what a node that is asked to finds its memory bandwidth to be
 }
 
@@ -225,6 +226,7 @@ func (s *fixture) play(ctx context.Context, tx *core.Tx, n node.Node) (said bool
 		if s.jobs != nil {
 			row.Jobs = s.jobs(n)
 		}
+		row.Reboots = s.reboots != nil && s.reboots(n)
 		row.State = protocol.StateOf(n.Desired == node.Absent || n.Renew, row.Jobs > 0)
 	}
 	if (row == nil) != (n.Seen.Scheduler == nil) || row != nil && *row != *n.Seen.Scheduler {

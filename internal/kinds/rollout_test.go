@@ -210,6 +210,33 @@ func TestANodeWithJobsDrainsUntilTheyEndAndTheOthersDoNotWaitBehindIt(t *testing
 	s.untilHas(id, "new", 3)
 }
 
+func TestANodeThatItsSchedulerRebootsIsTheSameNodeAfterwards(t *testing.T) {
+	t.Parallel()
+	s := newRolloutFixture(t, t.TempDir()+"/db", 4)
+	s.fixture.reboots = func(n node.Node) bool { return n.Name == "n2" && n.Boot == 1 && n.Phase == core.Ready }
+	s.run(1)
+	s.untilFree(4)
+	id := s.create("hello", 3)
+	s.until(id, "rebooted", func(c cluster.Cluster, all []node.Node) bool {
+		if strings.Contains(c.Reason, "rollout") {
+			t.Errorf("a reboot is no rollout: %s", c.Reason)
+		}
+		return c.Phase == core.Ready && len(all) == 4 && all[2].Boot == 2 && all[2].Phase == core.Ready
+	})
+	for _, n := range s.nodes(id) {
+		if n.Renew || n.Boot != 1 && n.Name != "n2" {
+			t.Errorf("%s: boot %d, %+v", n.Name, n.Boot, n)
+		}
+	}
+	s.view(func(ctx context.Context, tx *core.Tx) error {
+		machines, err := node.MachinesOf(ctx, tx, id)
+		if err == nil && len(machines) != 4 {
+			t.Errorf("%d machines instead of the 4 that it began with", len(machines))
+		}
+		return err
+	})
+}
+
 func TestARolloutStopsAtTheFirstNodeThatDoesNotComeUpAndGoesBackOrOn(t *testing.T) {
 	kindstest.Either(t, func(t *testing.T, url string) {
 		s := newRolloutFixture(t, url, 6)

@@ -135,6 +135,11 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent, after int64)
 			return err
 		}
 		c.Partitions = partitionsOf(ports)
+		hooks, err := person.HooksOf(ctx, tx, cluster.Project)
+		if err != nil {
+			return err
+		}
+		c.Hooks = protocol.Hooks(hooks)
 		c.Users, err = usersOf(ctx, tx, cluster)
 		config = c
 		return err
@@ -184,13 +189,18 @@ func usersOf(ctx context.Context, tx *core.Tx, c cluster.Cluster) ([]protocol.Us
 func (m *Monitor) peer(c cluster.Cluster, n node.Node, on, host machine.Machine, now time.Time) protocol.Peer {
 	caps := m.Substrates.Of(on.Substrate)
 	draining := n.Desired == node.Absent || n.Renew && n.Role == protocol.Compute
+	fails := ""
+	if n.Phase == core.Ready && n.Role == protocol.Compute && !draining {
+		fails = n.Seen.Fails(n.Boot)
+	}
 	return protocol.Peer{
 		Name: n.Name, Address: address(n), MAC: substrate.MAC(c.Segment, n.Slot).String(), Role: n.Role, Queue: n.Queue,
 		CPUs: on.Facts.CPUs, MemoryMiB: on.Facts.MemoryMiB, GPUs: gpusOf(caps, on, host), Leaf: n.Leaf, LeafNumber: n.LeafNumber,
-		Ready:   n.Phase == core.Ready && !draining,
+		Ready:   n.Phase == core.Ready && !draining && fails == "",
 		OwnCPUs: caps.OwnCPUs,
 		Mounts:  n.Role == protocol.Compute && m.elsewhere(n, on),
-		Drain:   draining, DrainKill: draining && !n.DrainUntil.IsZero() && now.After(n.DrainUntil),
+		Drain:   draining || fails != "", DrainKill: draining && !n.DrainUntil.IsZero() && now.After(n.DrainUntil),
+		Fails: fails,
 	}
 }
 

@@ -66,8 +66,14 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 		if err := node.SaveReport(ctx, tx, n.ID, report); err != nil {
 			return err
 		}
-		if n.Phase != core.Ready || !slices.Equal(n.Seen.Checks, report.Checks) {
+		if n.Phase != core.Ready || !slices.EqualFunc(n.Seen.Checks, report.Checks, protocol.Check.Same) {
 			tx.Wake(node.Kind, n.ID)
+		}
+		now := node.Observed{Boot: report.Boot, Checks: report.Checks}
+		if n.Seen.Fails(n.Boot) != now.Fails(n.Boot) {
+			if err := cluster.TellHead(ctx, tx, n.Cluster); err != nil { // it takes no new jobs, or takes them again
+				return err
+			}
 		}
 		if n.Role == protocol.Head && c.Phase == cluster.Pausing {
 			tx.Wake(cluster.Kind, c.ID) // which waits for the head's steps

@@ -62,6 +62,11 @@ func Run(ctx context.Context, o Options) error {
 		o.BootFile = protocol.BootFile
 	}
 	jail.Shed()
+	if os.Getpid() == 1 {
+		if err := raiseFiles(); err != nil {
+			return fmt.Errorf("the limit of open files: %w", err)
+		}
+	}
 	reaper := NewReaper()
 	collecting, stop := context.WithCancel(context.WithoutCancel(ctx)) // children end after ctx has
 	var collector sync.WaitGroup
@@ -178,6 +183,7 @@ type node struct {
 	scheduler scheduler.Factory // of the cluster
 	driver    scheduler.Driver
 	reporter  *reporter
+	sites     *siteChecks
 	tester    *tester
 	head      *headDuty // nil unless this is a head, and its scheduler tells of jobs
 	duty      *taskDuty // nil unless this is a head
@@ -312,6 +318,13 @@ func (n *node) start(ctx context.Context, config *protocol.Config) error {
 	}
 	n.reporter = newReporter(n.boot.Boot, names(n.probes(config)))
 	n.reporter.late = n.scheduler.Caps.Late
+	n.sites = &siteChecks{disk: n.deps.disk, role: config.Self.Role, reporter: n.reporter, console: n.console,
+		run: n.deps.processes.Run, start: func(ctx context.Context, c check) {
+			n.tasks.Go(func() { c.run(ctx, n.reporter) })
+		}}
+	n.sites.taken = append(names(n.probes(config)), gpusCheck, partitionsCheck, nfsCheck, string(protocol.PauseBegins),
+		string(protocol.PauseHalt), string(protocol.PauseSleep))
+	n.sites.read(true)
 	n.reporter.setFacts(n.accelerators(facts(), config.Self))
 	n.tester = newTester(n.deps.beside, n.reporter, n.console)
 	if config.Self.Role == protocol.Head {
@@ -380,6 +393,7 @@ func (n *node) serve(ctx context.Context, config *protocol.Config) error {
 			n.watch(ctx, c)
 		}
 	}
+	n.tasks.Go(func() { n.sites.follow(ctx) })
 	if n.head != nil {
 		n.tasks.Go(func() { n.head.run(ctx) })
 	}

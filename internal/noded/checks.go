@@ -18,6 +18,9 @@ import (
 	"muster/internal/noded/protocol"
 )
 
+// nfsCheck is of heads that serve /home.
+const nfsCheck = "nfs"
+
 const (
 	sshPort    = 22
 	probeFirst = 20 * time.Millisecond // pause after a failed probe; doubles
@@ -30,6 +33,7 @@ type check struct {
 	name    string
 	service string        // whose start or end makes it due at once
 	every   time.Duration // after a pass
+	calm    bool          // a failure is looked at again after every, too
 	within  time.Duration // that a probe may take; 0: probeLimit
 	probe   func(context.Context) error
 	first   func(context.Context) error // instead of probe after a start of the service, without a process; nil: probe
@@ -53,9 +57,11 @@ func (c check) run(ctx context.Context, r *reporter) {
 		}
 		r.setCheck(c.name, err)
 		wait := c.every
-		if err != nil {
+		switch {
+		case c.calm:
+		case err != nil:
 			wait, pause = pause, min(2*pause, probeMost)
-		} else {
+		default:
 			pause, probe = probeFirst, c.probe
 		}
 		timer := time.NewTimer(wait)

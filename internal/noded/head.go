@@ -167,7 +167,7 @@ func (h *headDuty) pause(settled bool) time.Duration {
 	}
 }
 
-// settled says whether the scheduler can use every compute node, and knows no other.
+// settled says whether the scheduler can use every compute node but those that fail a check, and knows no other.
 func settled(peers []protocol.Peer, view scheduler.View) bool {
 	has := map[string]protocol.NodeState{}
 	for _, n := range view.Nodes {
@@ -180,7 +180,8 @@ func settled(peers []protocol.Peer, view scheduler.View) bool {
 		}
 		count++
 		n, found := has[p.Name]
-		if !found || p.Drain || !n.Usable() {
+		aside := p.Fails != "" && n.Closed()
+		if !found || !aside && (p.Drain || !n.Usable()) {
 			return false
 		}
 	}
@@ -191,7 +192,8 @@ func settled(peers []protocol.Peer, view scheduler.View) bool {
 type action struct {
 	verb string // drain, resume, remove, end
 	node string
-	job  int // for end
+	job  int    // for end
+	why  string // for drain: the check that it fails
 }
 
 // plan says what is to be done now so that the scheduler comes to what the peers say. Done again, it says the same
@@ -212,7 +214,7 @@ func plan(peers []protocol.Peer, view scheduler.View) []action {
 			actions = append(actions, action{verb: "remove", node: n.Name})
 			continue
 		case p.Drain && !n.Closed():
-			actions = append(actions, action{verb: "drain", node: n.Name})
+			actions = append(actions, action{verb: "drain", node: n.Name, why: p.Fails})
 		case !p.Drain && n.Closed() && strings.HasPrefix(n.Reason, scheduler.Ours):
 			actions = append(actions, action{verb: "resume", node: n.Name})
 		}
@@ -232,7 +234,11 @@ func plan(peers []protocol.Peer, view scheduler.View) []action {
 func (a action) do(ctx context.Context, control scheduler.Control) error {
 	switch a.verb {
 	case "drain":
-		return control.Drain(ctx, a.node, scheduler.Ours+" drain")
+		reason := "drain"
+		if a.why != "" {
+			reason = a.why + " fails"
+		}
+		return control.Drain(ctx, a.node, scheduler.Ours+" "+reason)
 	case "resume":
 		return control.Resume(ctx, a.node)
 	case "end":

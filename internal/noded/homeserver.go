@@ -179,8 +179,8 @@ func (n *node) export(ctx context.Context, config *protocol.Config) error {
 			// what version 6 says of settings that 4 needs
 			"PR_SET_IO_FLUSHER due to EPERM, ignoring", "will soon be deprecated", "under DIRECTORY_SERVICES section"},
 	})
-	n.reporter.expect("nfs")
-	n.watch(ctx, check{name: "nfs", service: ganesha, every: 30 * time.Second, probe: func(ctx context.Context) error {
+	n.reporter.expect(nfsCheck)
+	n.watch(ctx, check{name: nfsCheck, service: ganesha, every: 30 * time.Second, probe: func(ctx context.Context) error {
 		if !n.supervisor.running(ganesha) {
 			if err := n.deps.jails.why(); err != nil {
 				return err

@@ -170,12 +170,24 @@ func writeSettings(below string) error {
 	return failed
 }
 
+// openFiles is how many files programs of a node may open, unless they ask for more.
+const openFiles = 1 << 16
+
 // raiseLimits sets what services, and so jobs, inherit: memory that InfiniBand pins, and files.
 func raiseLimits() error {
-	const files = 1 << 20
+	const most = 1 << 20
 	return errors.Join(
 		unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}),
-		unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1 << 16, Max: files}))
+		unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: openFiles, Max: most}))
+}
+
+// raiseFiles sets it where the node has its host's limits, as far as these go. It is called in the first process of a node.
+func raiseFiles() error {
+	var host unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &host); err != nil {
+		return err
+	}
+	return unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: min(openFiles, host.Max), Max: host.Max})
 }
 
 const (

@@ -41,11 +41,14 @@ const (
 	atOnce
 )
 
+// notChecked is the reason of a check that was not made yet.
+const notChecked = "not checked yet"
+
 // newReporter starts with all checks not passed.
 func newReporter(boot int64, checks []string) *reporter {
 	r := &reporter{report: protocol.Report{Boot: boot}, change: make(chan struct{}, 1), news: make(chan struct{}, 1)}
 	for _, name := range checks {
-		r.report.Checks = append(r.report.Checks, protocol.Check{Name: name, Text: "not checked yet"})
+		r.report.Checks = append(r.report.Checks, protocol.Check{Name: name, Text: notChecked})
 	}
 	return r
 }
@@ -70,20 +73,50 @@ func (r *reporter) setRevision(revision int64) {
 // expect adds a check that came to be needed, not passed yet.
 func (r *reporter) expect(name string) {
 	r.edit(func(p *protocol.Report) worth {
-		p.Checks = append(p.Checks, protocol.Check{Name: name, Text: "not checked yet"})
+		p.Checks = append(p.Checks, protocol.Check{Name: name, Text: notChecked})
 		return atOnce
+	})
+}
+
+// setSiteChecks puts these in the place of the site's own checks that there were. What is known of one that stays is kept.
+func (r *reporter) setSiteChecks(checks []protocol.Check) {
+	r.edit(func(p *protocol.Report) worth {
+		for _, old := range p.Checks {
+			for i, c := range checks {
+				if c.Name == old.Name && c.Limit == old.Limit && c.Unit == old.Unit {
+					checks[i] = old
+				}
+			}
+		}
+		p.Checks = append(slices.DeleteFunc(slices.Clone(p.Checks), protocol.Check.OfSite), checks...)
+		return atOnce
+	})
+}
+
+// setValue records what one of the site's own checks has found. Its result follows.
+func (r *reporter) setValue(name string, value float64) {
+	r.edit(func(p *protocol.Report) worth {
+		for i, c := range p.Checks {
+			if c.Name == name {
+				p.Checks[i].Found, p.Checks[i].Value = true, value
+			}
+		}
+		return nothing
 	})
 }
 
 // setCheck records a check's result; nil means passed.
 func (r *reporter) setCheck(name string, err error) {
-	check := protocol.Check{Name: name, OK: err == nil}
-	if err != nil {
-		check.Text = err.Error()
-	}
 	r.edit(func(p *protocol.Report) worth {
 		i := slices.IndexFunc(p.Checks, func(c protocol.Check) bool { return c.Name == name })
-		if i < 0 || p.Checks[i] == check {
+		if i < 0 {
+			return nothing
+		}
+		check := p.Checks[i]
+		if check.OK, check.Text = err == nil, ""; err != nil {
+			check.Text = err.Error()
+		}
+		if p.Checks[i] == check {
 			return nothing
 		}
 		flipped := p.Checks[i].OK != check.OK

@@ -40,6 +40,7 @@ const (
 	Own    Action = "own"    // create, change and delete clusters
 	Enter  Action = "enter"  // log in to clusters, open their web apps
 	Govern Action = "govern" // say who is in the project
+	Lead   Action = "lead"   // say what runs as whoever is in it
 )
 
 // Rule says who may do an action.
@@ -64,6 +65,7 @@ func Rules() map[Action]Rule {
 		Own:    {Operators: true, Roles: []Role{Owner, Member}, Changes: true},
 		Enter:  {Roles: []Role{Owner, Member}, Changes: true},
 		Govern: {Operators: true, Roles: []Role{Owner}, Changes: true},
+		Lead:   {Roles: []Role{Owner}, Changes: true},
 	}
 }
 

@@ -33,12 +33,13 @@ func TestTheMatrix(t *testing.T) {
 		access.Own:    {"operator": {no, yes, yes}, "owner": {no, yes, no}, "member": {no, yes, no}, "viewer": {}, "nobody": {}},
 		access.Enter:  {"operator": {}, "owner": {no, yes, no}, "member": {no, yes, no}, "viewer": {}, "nobody": {}},
 		access.Govern: {"operator": {no, yes, yes}, "owner": {no, yes, no}, "member": {}, "viewer": {}, "nobody": {}},
+		access.Lead:   {"operator": {}, "owner": {no, yes, no}, "member": {}, "viewer": {}, "nobody": {}},
 	}
 	if len(wanted) != len(access.Rules()) {
 		t.Fatalf("%d actions are spelt out, there are %d", len(wanted), len(access.Rules()))
 	}
 	changes := map[access.Action]bool{access.Keep: true, access.Run: true, access.Own: true, access.Enter: true,
-		access.Govern: true}
+		access.Govern: true, access.Lead: true}
 	wide := map[access.Action]bool{access.Keep: true, access.Survey: true, access.Run: true}
 	for action, rows := range wanted {
 		for role, want := range rows {

@@ -2,8 +2,6 @@ package life
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"muster/internal/kinds/cluster"
@@ -24,14 +22,6 @@ func Nodes(n int) string {
 		return "1 node"
 	}
 	return fmt.Sprintf("%d nodes", n)
-}
-
-// Few names some and counts the rest.
-func Few(names []string) string {
-	if len(names) > 4 {
-		names = append(slices.Clone(names[:3]), fmt.Sprintf("and %d more", len(names)-3))
-	}
-	return strings.Join(names, ", ")
 }
 
 // HomeOf is how many bytes a cluster's /home may hold; 0: as the site has it.

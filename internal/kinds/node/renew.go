@@ -29,6 +29,14 @@ func Renew(ctx context.Context, tx *core.Tx, id string, drainFor time.Duration) 
 	return nil
 }
 
+// Reboot has a node that leaves the ready phase in this transaction boot anew on its own machine.
+func Reboot(ctx context.Context, tx *core.Tx, id string) error {
+	if _, err := tx.Exec(ctx, `UPDATE node SET renew = 1 WHERE id = $1`, id); err != nil {
+		return fmt.Errorf("reboot node %s: %w", id, err)
+	}
+	return nil
+}
+
 // Spare takes Renew back while the node's old boot still runs, and wakes it. A head that has begun to stop its
 // daemons boots anew in any case.
 func Spare(ctx context.Context, tx *core.Tx, id string) error {

@@ -74,17 +74,27 @@ type Observed struct {
 	Undone    []protocol.Undone    // of a head: what it could not do for users
 }
 
-// Healthy says that this boot has reported and passed every check, those named aside.
+// Healthy says that this boot has reported and passed every check, those named and the site's own aside.
 func (o Observed) Healthy(boot int64, aside ...string) bool {
 	if o.Boot != boot || len(o.Checks) == 0 {
 		return false
 	}
 	for _, check := range o.Checks {
-		if !check.OK && !slices.Contains(aside, check.Name) {
+		if !check.OK && !check.OfSite() && !slices.Contains(aside, check.Name) {
 			return false
 		}
 	}
 	return true
+}
+
+// Fails is the first of the site's own checks that this boot fails; "" if it passes them.
+func (o Observed) Fails(boot int64) string {
+	for _, check := range o.Checks {
+		if o.Boot == boot && !check.OK && check.OfSite() {
+			return check.Name
+		}
+	}
+	return ""
 }
 
 // Tested is the result of one of this boot's tests; nil while there is none.

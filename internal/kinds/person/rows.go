@@ -130,6 +130,28 @@ func ChangeProject(ctx context.Context, tx *core.Tx, p Project) error {
 	return nil
 }
 
+// Hooks are scripts that run around each job of a project's clusters, as the job's user; "": none.
+type Hooks struct{ Prolog, Epilog string }
+
+// HooksOf are those of a project.
+func HooksOf(ctx context.Context, tx *core.Tx, project string) (Hooks, error) {
+	scan := func(r core.Scanner) (h Hooks, err error) { return h, r.Scan(&h.Prolog, &h.Epilog) }
+	h, err := core.One(ctx, tx, scan, `SELECT prolog, epilog FROM project WHERE name = $1`, project)
+	if err != nil {
+		return h, fmt.Errorf("hooks of project %s: %w", project, err)
+	}
+	return h, nil
+}
+
+// SetHooks writes them, and tells the project's clusters.
+func SetHooks(ctx context.Context, tx *core.Tx, project string, h Hooks) error {
+	if _, err := tx.Exec(ctx, `UPDATE project SET prolog = $2, epilog = $3 WHERE name = $1`, project, h.Prolog,
+		h.Epilog); err != nil {
+		return fmt.Errorf("set hooks of project %s: %w", project, err)
+	}
+	return cluster.InformProject(ctx, tx, project)
+}
+
 // GetProject finds a project.
 func GetProject(ctx context.Context, tx *core.Tx, name string) (Project, error) {
 	p, err := core.One(ctx, tx, scanProject, `SELECT name, recorded, created_at FROM project WHERE name = $1`, name)

@@ -1,7 +1,11 @@
 // Package words puts numbers into sentences.
 package words
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Count is a number of things, as in "1 node" and "2 nodes". The noun's plural ends in s.
 func Count(n int, noun string) string {
@@ -9,4 +13,12 @@ func Count(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Few names some and counts the rest.
+func Few(names []string) string {
+	if len(names) > 4 {
+		names = append(slices.Clone(names[:3]), fmt.Sprintf("and %d more", len(names)-3))
+	}
+	return strings.Join(names, ", ")
 }

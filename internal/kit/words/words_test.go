@@ -9,3 +9,17 @@ func TestOneThingIsNotMany(t *testing.T) {
 		}
 	}
 }
+
+func TestOfManyNamesThreeAreSaid(t *testing.T) {
+	for _, c := range []struct {
+		names []string
+		want  string
+	}{
+		{nil, ""}, {[]string{"n1"}, "n1"}, {[]string{"n1", "n2", "n3", "n4"}, "n1, n2, n3, n4"},
+		{[]string{"n1", "n2", "n3", "n4", "n5"}, "n1, n2, n3, and 2 more"},
+	} {
+		if got := Few(c.names); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

@@ -136,6 +136,8 @@ type Config struct {
 	QOS        []QOS  `json:"qos,omitempty"`
 	// Shares are users' parts of the cluster, where the cluster file says some: all others have 1.
 	Shares map[string]int `json:"shares,omitempty"`
+	// Hooks run around each job, as its user.
+	Hooks Hooks `json:"hooks,omitzero"`
 	ForEarlier
 	// Stamp is what the reply to a join would have now. When it is another one than that of the last, the agent joins again over
 	// its
@@ -210,6 +212,8 @@ type Peer struct {
 	// the user's drain limit has passed.
 	Drain     bool `json:"drain,omitempty"`
 	DrainKill bool `json:"drain_kill,omitempty"`
+	// Fails is the one of the site's own checks for which it is drained, and stays.
+	Fails string `json:"fails,omitempty"`
 }
 
 // Queue is a group of nodes that jobs are sent to.
@@ -223,6 +227,13 @@ type Queue struct {
 	// CPUs and MemoryMiB are what its nodes will have, which have CPUs of their own; 0: it is as the machines are.
 	CPUs      int `json:"cpus,omitempty"`
 	MemoryMiB int `json:"memory_mib,omitempty"`
+}
+
+// Hooks are scripts around a job, once on each of its nodes, as its user; "": none. What the prolog prints as "export NAME=value"
+// is set for the job's programs; one that fails cancels the job.
+type Hooks struct {
+	Prolog string `json:"prolog,omitempty"`
+	Epilog string `json:"epilog,omitempty"`
 }
 
 // QOS is a priority and limits, by a name that jobs ask for. Zero is no limit.
@@ -291,9 +302,25 @@ type NodeFacts struct {
 
 // Check is one health check's latest result.
 type Check struct {
-	Name string `json:"name"` // sshd, home, network, or one of the scheduler's
+	Name string `json:"name"` // sshd, home, network, one of the scheduler's, or one of the site's own
 	OK   bool   `json:"ok"`
 	Text string `json:"text,omitempty"` // why not, in words
+
+	Limit string  `json:"limit,omitempty" doc:"of the site's own checks: what is asked for, in words"`
+	Found bool    `json:"found,omitempty" doc:"such a check has found a value"`
+	Value float64 `json:"value,omitempty" doc:"the last that was found"`
+	Unit  string  `json:"unit,omitempty" doc:"of the value"`
+}
+
+// OfSite says that it is one of the site's own: while it fails its node takes no new jobs, and works on.
+func (c Check) OfSite() bool { return c.Limit != "" }
+
+// Same says that two results differ in nothing but the value of a check that has passed.
+func (c Check) Same(other Check) bool {
+	if c.OK {
+		c.Value = other.Value
+	}
+	return c == other
 }
 
 // ReportReply tells the agent whether its Config is still the newest.

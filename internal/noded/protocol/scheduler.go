@@ -48,13 +48,17 @@ type NodeState struct {
 	LastBusy   string `json:"last_busy,omitempty" doc:"when its last job ended, in the scheduler's own format: only compare it with earlier values"`
 	Reason     string `json:"reason,omitempty" doc:"why it is drained or down, as the scheduler says"`
 	Raw        string `json:"raw" doc:"the scheduler's own word for its state"`
+	Reboots    bool   `json:"reboots,omitempty" doc:"somebody has told the scheduler to reboot it, and its jobs have ended"`
 	Size       Size   `json:"size,omitzero" doc:"what its jobs may use together, as the scheduler counts it"`
 }
 
 // Usable says that a job may begin there.
 func (n *NodeState) Usable() bool {
-	return n != nil && n.Responding && (n.State == NodeFree || n.State == NodeBusy)
+	return n != nil && n.Responding && !n.Reboots && (n.State == NodeFree || n.State == NodeBusy)
 }
+
+// Rebooting says that it is to reboot now.
+func (n *NodeState) Rebooting() bool { return n != nil && n.Reboots }
 
 // Working says that it has a job.
 func (n *NodeState) Working() bool {

@@ -40,6 +40,7 @@ type Cluster struct {
 	Memory      map[string]int // MemoryShares; a queue that is not in it has leastShare
 	Accounts    bool           // slurmdbd on the head keeps accounts of jobs
 	Asks        bool           // a script about each new job: see submitFile
+	Hooks       bool           // the project has some: see hookLines
 }
 
 // settings are the lines that are the same in every cluster.
@@ -64,6 +65,10 @@ MaxNodeCount=4096
 TreeWidth=65533
 # A node that comes back, under its own name, works again by itself.
 ReturnToService=2
+# Who may reboot a node says so to Slurm, which waits for its jobs; then Muster does it, however the node is to be switched.
+RebootProgram=/bin/true
+# It has this long, in seconds. Slurm takes the node out of service if Muster was away for longer.
+ResumeTimeout=3600
 # Muster's heartbeat finds a dead node in seconds and removes it; this is only for when Muster itself is away. A busy
 # node may be slow to answer, and a false alarm costs its jobs.
 SlurmdTimeout=60
@@ -85,8 +90,9 @@ JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=5
 # A rank that dies takes its step with it: the others would wait for it for ever.
 KillOnBadExit=1
-# What a job may pin in memory is its node's own limit, not that of the head that it was submitted on: InfiniBand needs it.
-PropagateResourceLimitsExcept=MEMLOCK
+# What a job may pin in memory, as InfiniBand needs it, and how many files it may open are limits of its node, not of the head
+# that it was submitted on.
+PropagateResourceLimitsExcept=MEMLOCK,NOFILE
 # Cores and memory are given out. Who asks for no memory gets the share of the CPUs, in MiB for each.
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
@@ -132,6 +138,9 @@ func Render(c Cluster) string {
 	}
 	if c.Asks {
 		b.WriteString("# Who has left the cluster submits no new jobs.\nJobSubmitPlugins=lua\n")
+	}
+	if c.Hooks {
+		b.WriteString(hookLines)
 	}
 	b.WriteString("\n# A queue is a partition of all nodes that name it as their feature, now or later.\n")
 	for _, q := range c.Queues {

@@ -173,6 +173,7 @@ func (d *driver) Apply(config *protocol.Config) (stale []scheduler.Stale, failed
 	}
 	d.putCommands(func(name, content string) { put(name, content, 0o755, "") })
 	if config.Self.Role == protocol.Compute {
+		failed = errors.Join(failed, d.putHooks(put, config.Hooks))
 		put(clientFile, Render(clusterOf(config)), 0o600, "")
 		return stale, errors.Join(failed, d.local.want(config))
 	}
@@ -191,7 +192,7 @@ func (d *driver) Apply(config *protocol.Config) (stale []scheduler.Stale, failed
 	put(submitFile, SubmitScript, 0o644, "")
 	failed = errors.Join(failed, d.room.want(config))
 	cluster := clusterOf(config)
-	cluster.Asks = d.asks()
+	cluster.Asks, cluster.Hooks = d.asks(), config.Hooks != protocol.Hooks{}
 	d.unkept = asked(config) && !d.keeps
 	d.light.Store(config.Accounting != "none")
 	if cluster.Accounts = d.keeps; d.keeps {

@@ -82,6 +82,9 @@ func parseNode(line string) (nodeLine, error) {
 		if strings.Contains(flag[len(word):], "*") {
 			node.Responding = false
 		}
+		if strings.Contains(flag[len(word):], "^") || word == "REBOOT_ISSUED" {
+			node.Reboots = true
+		}
 		switch {
 		case i == 0:
 			node.Raw = strings.ToLower(word)

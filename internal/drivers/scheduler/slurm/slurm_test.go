@@ -135,6 +135,19 @@ func TestWhatWordsMarksAndFlagsOfAStateMean(t *testing.T) {
 	}
 }
 
+// A node that is only asked to reboot still has jobs, and may get more.
+func TestANodeRebootsOnceSlurmHasToldItTo(t *testing.T) {
+	for state, want := range map[string]bool{
+		"IDLE+REBOOT_ISSUED+DYNAMIC_NORM": true, "IDLE^": true, "DOWN*+REBOOT_ISSUED": true,
+		"MIXED+REBOOT_REQUESTED": false, "MIXED@": false, "IDLE": false,
+	} {
+		got, err := parseNodes("NodeName=n Arch=x86_64 State=" + state + " ThreadsPerCore=1 Reason=Reboot ASAP")
+		if err != nil || len(got) != 1 || got[0].Reboots != want || want && got[0].Usable() {
+			t.Errorf("%s: %+v %v", state, got, err)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, file := range []string{"nodes.txt", "down.txt", "jobs.txt"} {
 		text, err := os.ReadFile(filepath.Join("testdata", file))

@@ -12,7 +12,6 @@ import (
 	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
-	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
@@ -201,7 +200,7 @@ func waits(jobs []int) string {
 	if len(ids) == 1 {
 		return "job " + ids[0] + " waits"
 	}
-	return "jobs " + life.Few(ids) + " wait"
+	return "jobs " + words.Few(ids) + " wait"
 }
 
 // idlers says which nodes of a queue go: ": cpu1, cpu2 had no job for 5m".
@@ -215,7 +214,7 @@ func idlers(q elastic.Queue, surplus []node.Node) string {
 	if len(names) == 0 {
 		return ": no job waits for more nodes"
 	}
-	return ": " + life.Few(names) + " had no job for " + shortest(q.IdleAfter)
+	return ": " + words.Few(names) + " had no job for " + shortest(q.IdleAfter)
 }
 
 // shortest is a duration without its zero parts: 5m, not 5m0s.

@@ -17,6 +17,7 @@ import (
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/snapshot"
 	"muster/internal/kinds/task"
+	"muster/internal/kit/words"
 	"muster/internal/noded/protocol"
 	"muster/internal/spec"
 )
@@ -223,13 +224,13 @@ func summary(ready, want int, waits map[string][]string) string {
 		if len(names) == 0 {
 			continue
 		}
-		text += fmt.Sprintf("; %s: %s", p, life.Few(names))
+		text += fmt.Sprintf("; %s: %s", p, words.Few(names))
 	}
 	return text
 }
 
 func back(machines []string) string {
-	return "machines on their way back to the pool: " + life.Few(machines)
+	return "machines on their way back to the pool: " + words.Few(machines)
 }
 
 // clusterDelete sends every node away, then removes what they shared, and writes the receipt when nothing is left.

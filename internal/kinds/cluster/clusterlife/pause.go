@@ -86,7 +86,7 @@ func (w Handlers) clusterPausing(ctx context.Context, c clusterView) core.Outcom
 	case c.Desired == core.Present && head != nil && head.Desired != core.Present:
 		return core.WaitFor(clusterLooks, "gives the head back, once it has saved its state, and starts it again")
 	case c.Desired == core.Present && len(c.soonGone()) > 0:
-		return core.WaitFor(clusterLooks, "starts anew, under their names, once they are gone: %s", life.Few(c.soonGone()))
+		return core.WaitFor(clusterLooks, "starts anew, under their names, once they are gone: %s", words.Few(c.soonGone()))
 	case c.Desired == core.Present:
 		return core.Advance(cluster.Resuming, "it is to run again").With(c.dropHook)
 	case c.KeepsMemory && (head != nil || len(staying) > 0):
@@ -199,7 +199,7 @@ func (c clusterView) draining(going []node.Node, serves bool) core.Outcome {
 		names = append(names, n.Name)
 		endless = endless || (n.Phase == core.Ready || n.Phase == node.Draining) && n.DrainUntil.IsZero()
 	}
-	outcome := core.WaitFor(clusterLooks, "%s to go: %s", words.Count(len(going), "node"), life.Few(names))
+	outcome := core.WaitFor(clusterLooks, "%s to go: %s", words.Count(len(going), "node"), words.Few(names))
 	if serves || !endless {
 		return outcome
 	}

@@ -23,7 +23,7 @@ func (w Handlers) rollOut(c clusterView, stands string) core.Outcome {
 	p, _ := admission.ProgressOf(c.Cluster, c.nodes)
 	phase, text := cluster.Provisioning, fmt.Sprintf("rollout to %s: %d of %s", p.To, p.Done, words.Count(p.Total, "node"))
 	if len(p.Draining) > 0 {
-		text += ", waits for jobs on " + life.Few(p.Draining)
+		text += ", waits for jobs on " + words.Few(p.Draining)
 	}
 	if c.Halted() {
 		phase, text = core.Degraded, life.Stopped(c.Cluster)
@@ -64,7 +64,10 @@ func (w Handlers) stepRollout(ctx context.Context, tx *core.Tx, id string) error
 	return nil
 }
 
-// behind says that some node does not have what the cluster's file says, or had it and was the reason to stop.
+// behind says that some node does not have what the cluster's file says, or had it and was the reason to stop. One that reboots
+// for another reason has it.
 func (c clusterView) behind() bool {
-	return c.Halted() || slices.ContainsFunc(c.nodes, func(n node.Node) bool { return n.Renew || c.Behind(n) })
+	return c.Halted() || slices.ContainsFunc(c.nodes, func(n node.Node) bool {
+		return n.Renew && n.Phase != node.Attaching || c.Behind(n)
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"muster/internal/core"
-	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
@@ -59,7 +58,7 @@ func (c clusterView) suspend(head *node.Node, awake []node.Node) core.Outcome {
 	for _, n := range awake {
 		names = append(names, n.Name)
 	}
-	outcome := core.WaitFor(clusterLooks, "%s to be suspended: %s", words.Count(len(awake), "node"), life.Few(names))
+	outcome := core.WaitFor(clusterLooks, "%s to be suspended: %s", words.Count(len(awake), "node"), words.Few(names))
 	for _, n := range awake {
 		if !n.Sleeps {
 			outcome = outcome.With(func(ctx context.Context, tx *core.Tx) error { return node.PutToSleep(ctx, tx, n.ID) })

@@ -377,7 +377,7 @@ func (w Handlers) nodeJoin(_ context.Context, n nodeView) core.Outcome {
 	switch {
 	case n.leaving():
 		return n.inform(core.Releasing, "no longer wanted")
-	case !n.Seen.Healthy(n.Boot, n.laterChecks()...):
+	case !n.Seen.Healthy(n.Boot, n.laterChecks()...), n.Seen.Fails(n.Boot) != "":
 		return core.WaitFor(nodeLooks, "waits for %s", n.unwell())
 	}
 	if waits := n.awaitsPorts(); waits != "" {
@@ -424,6 +424,8 @@ func (w Handlers) nodeReady(ctx context.Context, n nodeView) core.Outcome {
 		return n.inform(core.Releasing, "no longer wanted")
 	case n.Renew:
 		return n.renew()
+	case n.Role == protocol.Compute && n.Seen.Scheduler.Rebooting():
+		return n.reboot()
 	}
 	if n.startedAnew() {
 		return n.bootAnew("has started anew")

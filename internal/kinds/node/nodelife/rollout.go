@@ -21,6 +21,14 @@ func (n nodeView) renew() core.Outcome {
 	return n.inform(node.Draining, "%s", n.scheduler.Words.HeadRenews)
 }
 
+// reboot is for a node whose scheduler was told to reboot it, and has waited for its jobs: the same node, on its own machine,
+// with what its cluster boots.
+func (n nodeView) reboot() core.Outcome {
+	return n.inform(node.Attaching, "%s has it reboot", n.scheduler.Title).With(func(ctx context.Context, tx *core.Tx) error {
+		return node.Reboot(ctx, tx, n.ID)
+	})
+}
+
 // drained is the end of a drain: the node goes, or boots anew.
 func (n nodeView) drained(why string) core.Outcome {
 	if n.Desired == core.Present {

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"strconv"
+	"strings"
+
+	"muster/internal/apiv1"
+	"muster/internal/kit/words"
+	"muster/internal/noded/protocol"
+)
+
+// siteCheck is one of the site's own checks, over all nodes of a cluster that make it.
+type siteCheck struct {
+	protocol.Check
+	nodes           int
+	lowest, highest protocol.Check // as found
+	at, atHighest   string         // on which nodes
+	fails           []string       // nodes
+}
+
+// printSiteChecks lists the site's own checks.
+func (a *app) printSiteChecks(nodes []apiv1.Node) {
+	var checks []*siteCheck
+	known := map[protocol.Check]*siteCheck{}
+	for _, n := range nodes {
+		for _, c := range n.Checks {
+			if !c.OfSite() {
+				continue
+			}
+			same := protocol.Check{Name: c.Name, Limit: c.Limit}
+			all := known[same]
+			if all == nil {
+				all = &siteCheck{Check: same}
+				known[same], checks = all, append(checks, all)
+			}
+			all.add(n.Name, c)
+		}
+	}
+	if len(checks) == 0 {
+		return
+	}
+	t := newTable("CHECK", "LIMIT", "NODES", "LOWEST", "HIGHEST", "FAILS ON").whole()
+	for _, c := range checks {
+		t.row(c.Name, c.Limit, strconv.Itoa(c.nodes), found(c.lowest, c.at), found(c.highest, c.atHighest), words.Few(c.fails))
+	}
+	a.out.gap()
+	t.print(a.out)
+}
+
+func (s *siteCheck) add(node string, c protocol.Check) {
+	s.nodes++
+	if !c.OK {
+		s.fails = append(s.fails, node)
+	}
+	if c.Found && (!s.lowest.Found || c.Value < s.lowest.Value) {
+		s.lowest, s.at = c, node
+	}
+	if c.Found && (!s.highest.Found || c.Value > s.highest.Value) {
+		s.highest, s.atHighest = c, node
+	}
+}
+
+// found is a check's value and where that is; "" if there is none.
+func found(c protocol.Check, node string) string {
+	if !c.Found {
+		return ""
+	}
+	return strings.TrimSpace(strconv.FormatFloat(c.Value, 'g', 6, 64)+" "+c.Unit) + " (" + node + ")"
+}
