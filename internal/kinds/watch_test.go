@@ -70,6 +70,10 @@ func TestEveryStepIsCountedAndEveryLineSaysWhom(t *testing.T) {
 	s.until(id, "whole again", func(c cluster.Cluster, nodes []node.Node) bool {
 		return c.Phase == core.Ready && len(nodes) == 3 && nodes[1].ID != victim.ID
 	})
+	s.eventually(func() bool { // its machine is not waited for by the cluster
+		is := func(line map[string]any) bool { return line["msg"] == "goes on to quarantined" }
+		return slices.ContainsFunc(log.lines(t), is)
+	})
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
