@@ -80,9 +80,22 @@ func (c Control) Down(ctx context.Context, node, reason string) error {
 	return c.update(ctx, node, "down", reason)
 }
 
-// Resume ends Drain and Down.
+// Resume ends Drain and Down. A node that is only drained is not to register anew, which "resume" has it do: slurmd then removes
+// scripts of jobs that it does not know, and one may be of a job that begins at this moment, as jobs do that have waited for it.
 func (c Control) Resume(ctx context.Context, node string) error {
-	err := c.update(ctx, node, "resume", "")
+	text, err := c.run(ctx, "show node "+node, "scontrol", "show", "node", "-o", node)
+	if err != nil {
+		return err
+	}
+	now, err := parseNode(strings.TrimSpace(text))
+	if err != nil {
+		return fmt.Errorf("slurm: show node %s: %w", node, err)
+	}
+	state := "undrain"
+	if now.Raw == "down" {
+		state = "resume"
+	}
+	err = c.update(ctx, node, state, "")
 	if err != nil && strings.Contains(err.Error(), "Invalid node state specified") {
 		return nil // it is in service: there is nothing to end
 	}
