@@ -2,7 +2,6 @@ package cli
 
 import (
 	"strconv"
-	"strings"
 
 	"muster/internal/apiv1"
 	"muster/internal/kit/words"
@@ -65,5 +64,5 @@ func found(c protocol.Check, node string) string {
 	if !c.Found {
 		return ""
 	}
-	return strings.TrimSpace(strconv.FormatFloat(c.Value, 'g', 6, 64)+" "+c.Unit) + " (" + node + ")"
+	return words.Amount(c.Value, c.Unit) + " (" + node + ")"
 }

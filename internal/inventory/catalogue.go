@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net"
+	netmail "net/mail"
 	"os"
 	"slices"
 	"strconv"
@@ -13,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"muster/internal/kit/duration"
+	"muster/internal/kit/mail"
 )
 
 // Catalogue is what a site offers: its classes and what a cluster file need not say.
@@ -35,6 +38,7 @@ type Catalogue struct {
 	// AuditKeep is how long it is kept who did what.
 	AuditKeep time.Duration
 	Jobs      Jobs
+	Mail      *mail.Relay // that takes letters about jobs; nil: there is none
 	// HypervisorIdle is how long a machine that became a hypervisor may be without guests, before it is a whole machine again; 0:
 	// the default.
 	HypervisorIdle time.Duration
@@ -109,6 +113,11 @@ type siteFile struct {
 		Keep       string `yaml:"keep"`
 		PerProject *int   `yaml:"per_project"`
 	} `yaml:"jobs"`
+	Mail *struct {
+		Relay   string   `yaml:"relay"`
+		From    string   `yaml:"from"`
+		Domains []string `yaml:"domains"`
+	} `yaml:"mail"`
 	Login   *loginWritten                `yaml:"login"`
 	Nodes   Nodes                        `yaml:"nodes"`
 	Fabrics map[string]map[string]string `yaml:"fabrics"`
@@ -201,6 +210,9 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 	if c.Jobs, err = file.jobs(); err != nil {
 		return c, err
 	}
+	if c.Mail, err = file.mail(); err != nil {
+		return c, err
+	}
 	if c.Login, err = file.Login.read(); err != nil {
 		return c, err
 	}
@@ -269,6 +281,31 @@ func (f siteFile) jobs() (jobs Jobs, err error) {
 			jobs.PerProject, most)
 	}
 	return jobs, nil
+}
+
+// mail reads how letters are sent.
+func (f siteFile) mail() (*mail.Relay, error) {
+	w := f.Mail
+	if w == nil {
+		return nil, nil
+	}
+	if host, port, err := net.SplitHostPort(w.Relay); err != nil || host == "" || port == "" {
+		return nil, fmt.Errorf("mail.relay: %q; write the host and the port of an SMTP server, as in smtp.example.org:25", w.Relay)
+	}
+	r := &mail.Relay{Address: w.Relay, From: w.From}
+	_, own, _ := strings.Cut(w.From, "@")
+	for _, domain := range append(slices.Clone(w.Domains), own)[:max(1, len(w.Domains))] {
+		r.Domains = append(r.Domains, strings.ToLower(domain))
+	}
+	if from, err := netmail.ParseAddress(w.From); err != nil || from.Address != w.From {
+		return nil, fmt.Errorf("mail.from: %q; write the address that letters come from, as in muster@example.org", w.From)
+	}
+	for _, domain := range r.Domains {
+		if _, err := r.Recipient("name@" + domain); err != nil {
+			return nil, fmt.Errorf("mail.domains: %q is no domain", domain)
+		}
+	}
+	return r, nil
 }
 
 // limit reads a time of the site file; "" is 0.

@@ -135,6 +135,9 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent, after int64)
 			return err
 		}
 		c.Partitions = partitionsOf(ports)
+		if m.Mail != nil && self.Role == protocol.Head {
+			c.MailTo = m.Mail.Domains
+		}
 		hooks, err := person.HooksOf(ctx, tx, cluster.Project)
 		if err != nil {
 			return err

@@ -25,6 +25,7 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
+	"muster/internal/kit/mail"
 	"muster/internal/noded/protocol"
 )
 
@@ -60,6 +61,8 @@ type Monitor struct {
 	configs   limit.Pace  // read by agents: while many nodes of a cluster start there is news many times a second
 	outputs   limit.Pace  // of tasks, in pieces
 	jobs      limit.Pace  // of heads, many at a time
+	mails     limit.Pace  // calls of heads with letters
+	letters   limit.Pace  // of a project
 	joins     limit.Pace  // of agents that are known, for another certificate
 	origins   origins     // of agents
 	added     added       // of jobs
@@ -72,6 +75,8 @@ type Monitor struct {
 	Substrates substrate.Registry
 	// MostJobs is how many jobs that have ended are kept of a project.
 	MostJobs int
+	// Mail takes the letters of clusters' schedulers; nil: the site has no relay.
+	Mail *mail.Relay
 	// Refresh makes the authority what the rows of a transaction say; nil: it does not change.
 	Refresh func(context.Context, *core.Tx) error
 }
@@ -86,6 +91,8 @@ func New(db *core.Store, a *identity.Authority, owner string, log *slog.Logger) 
 		configs: limit.Pace{Kind: "requests for a configuration", Burst: 1000, Every: 50 * time.Millisecond},
 		outputs: limit.Pace{Kind: "pieces of output", Burst: 2000, Every: 20 * time.Millisecond},
 		jobs:    limit.Pace{Kind: "lists of jobs", Burst: 20, Every: 2 * time.Second},
+		mails:   limit.Pace{Kind: "calls with letters", Burst: 20, Every: 2 * time.Second},
+		letters: limit.Pace{Kind: "letters", Burst: lettersAtOnce, Every: lettersEvery},
 		joins:   limit.Pace{Kind: "joins", Burst: 30, Every: time.Minute},
 		lines:   limit.LinesOfUnknown()}
 }
@@ -101,6 +108,7 @@ func (m *Monitor) Handler() http.Handler {
 	mux.HandleFunc("POST /agent/v1/report", m.paced(&m.reports, m.report))
 	mux.HandleFunc("POST "+protocol.TaskPath, m.paced(&m.outputs, m.taskOutput))
 	mux.HandleFunc("POST "+protocol.JobsPath, m.paced(&m.jobs, m.toldJobs))
+	mux.HandleFunc("POST "+protocol.MailPath, m.paced(&m.mails, m.post))
 	mux.HandleFunc("GET /agent/v1/inspection", m.known(m.inspection))
 	mux.HandleFunc("POST /agent/v1/findings", m.paced(&m.reports, m.findings))
 	mux.HandleFunc("GET "+protocol.HostingPath, m.paced(&m.reports, m.hosting))

@@ -136,6 +136,7 @@ type controller interface {
 	Report(context.Context, protocol.Report) (protocol.ReportReply, error)
 	Output(context.Context, protocol.TaskOutput) (protocol.TaskKept, error)
 	Jobs(context.Context, protocol.JobsTold) (protocol.JobsKept, error)
+	Mail(context.Context, protocol.Letters) (protocol.Posted, error)
 	Close()
 	inspection.Controller
 }
@@ -318,7 +319,7 @@ func (n *node) start(ctx context.Context, config *protocol.Config) error {
 	}
 	n.reporter = newReporter(n.boot.Boot, names(n.probes(config)))
 	n.reporter.late = n.scheduler.Caps.Late
-	n.sites = &siteChecks{disk: n.deps.disk, role: config.Self.Role, reporter: n.reporter, console: n.console,
+	n.sites = &siteChecks{disk: n.deps.disk, role: config.Self.Role, reporter: n.reporter,
 		run: n.deps.processes.Run, start: func(ctx context.Context, c check) {
 			n.tasks.Go(func() { c.run(ctx, n.reporter) })
 		}}
@@ -399,6 +400,10 @@ func (n *node) serve(ctx context.Context, config *protocol.Config) error {
 	}
 	if n.jobs != nil {
 		n.tasks.Go(func() { n.jobs.run(ctx) })
+	}
+	if config.Self.Role == protocol.Head {
+		mails := mailDuty{dir: n.deps.disk.path(protocol.MailDir), post: n.controller.Mail, console: n.console}
+		n.tasks.Go(func() { mails.run(ctx) })
 	}
 	return nil
 }

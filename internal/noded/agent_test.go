@@ -287,6 +287,10 @@ func (d *deafController) Output(context.Context, protocol.TaskOutput) (protocol.
 	return protocol.TaskKept{Bytes: protocol.NoTask}, nil
 }
 
+func (d *deafController) Mail(context.Context, protocol.Letters) (protocol.Posted, error) {
+	return protocol.Posted{}, nil
+}
+
 func (d *deafController) Close() {}
 
 func TestReportsGoOutWhenTheyMayChangeSomethingAndElseNowAndThen(t *testing.T) {

@@ -108,6 +108,15 @@ func (c *client) Jobs(ctx context.Context, jobs protocol.JobsTold) (protocol.Job
 	return kept, nil
 }
 
+// Mail delivers a head's letters.
+func (c *client) Mail(ctx context.Context, letters protocol.Letters) (protocol.Posted, error) {
+	var posted protocol.Posted
+	if _, err := c.call(ctx, pollTimeout, http.MethodPost, protocol.MailPath, letters, &posted); err != nil {
+		return posted, fmt.Errorf("deliver letters: %w", err)
+	}
+	return posted, nil
+}
+
 // Inspection asks what the inspection of this machine is to do.
 func (c *client) Inspection(ctx context.Context) (protocol.Inspection, error) {
 	var inspection protocol.Inspection

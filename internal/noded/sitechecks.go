@@ -20,6 +20,7 @@ import (
 	"muster/internal/kit/clock"
 	"muster/internal/kit/duration"
 	"muster/internal/kit/pattern"
+	"muster/internal/kit/words"
 	"muster/internal/noded/protocol"
 )
 
@@ -59,18 +60,13 @@ func (c siteCheck) limit() string {
 	case c.broken != "":
 		return "a file that can be read"
 	case c.Least != nil && c.Most != nil:
-		return "from " + amount(*c.Least, "") + " to " + amount(*c.Most, c.Unit)
+		return "from " + words.Amount(*c.Least, "") + " to " + words.Amount(*c.Most, c.Unit)
 	case c.Least != nil:
-		return "at least " + amount(*c.Least, c.Unit)
+		return "at least " + words.Amount(*c.Least, c.Unit)
 	case c.Most != nil:
-		return "at most " + amount(*c.Most, c.Unit)
+		return "at most " + words.Amount(*c.Most, c.Unit)
 	}
 	return "succeeds"
-}
-
-// amount is a number with its unit.
-func amount(value float64, unit string) string {
-	return strings.TrimSpace(strconv.FormatFloat(value, 'g', 6, 64) + " " + unit)
 }
 
 // parseSiteCheck reads the file of a check.
@@ -107,7 +103,6 @@ type siteChecks struct {
 	role     protocol.Role
 	taken    []string // names of other checks
 	reporter *reporter
-	console  *console
 	run      func(ctx context.Context, argv ...string) ([]byte, error)
 	start    func(context.Context, check)
 
@@ -117,11 +112,7 @@ type siteChecks struct {
 // read reports which checks there are, and says whether they are others than before. A node that starts is to pass them first;
 // later ones that are new have passed until they were made.
 func (s *siteChecks) read(starts bool) bool {
-	now, err := s.list()
-	if err != nil {
-		s.console.printf("the site's own checks: %v", err)
-		return false
-	}
+	now := s.list()
 	if reflect.DeepEqual(now, s.now) {
 		return false
 	}
@@ -139,39 +130,36 @@ func (s *siteChecks) read(starts bool) bool {
 }
 
 // list reads the files. What is wrong with one is its check's.
-func (s *siteChecks) list() ([]siteCheck, error) {
+func (s *siteChecks) list() (checks []siteCheck) {
+	broken := func(name, why string, args ...any) {
+		checks = append(checks, siteCheck{name: name, broken: fmt.Sprintf(why, args...)})
+	}
 	entries, err := os.ReadDir(s.disk.path(siteChecksDir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		broken(path.Base(siteChecksDir), "%v", err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	var checks []siteCheck
 	for _, entry := range entries {
 		name := entry.Name()
 		if strings.HasPrefix(name, ".") || entry.IsDir() {
 			continue
 		}
 		if len(checks) == mostSiteChecks {
-			s.console.printf("%s: only the first %d of its checks are made", siteChecksDir, mostSiteChecks)
+			broken(name, "a node makes %d checks at most", mostSiteChecks)
 			break
 		}
 		text, err := s.file(path.Join(siteChecksDir, name))
-		c := siteCheck{name: name}
 		if err != nil {
-			c.broken = err.Error()
-		} else {
-			c = parseSiteCheck(name, text)
+			broken(name, "%v", err)
+			continue
 		}
-		if slices.Contains(s.taken, c.name) {
-			c = siteCheck{name: name, broken: "every node has a check of this name"}
-		}
-		if c.On == "" || c.On == s.role {
+		switch c := parseSiteCheck(name, text); {
+		case slices.Contains(s.taken, c.name):
+			broken(name, "every node has a check of this name")
+		case c.broken != "" || c.On == "" || c.On == s.role:
 			checks = append(checks, c)
 		}
 	}
-	return checks, nil
+	return checks
 }
 
 // file reads one.
@@ -201,8 +189,10 @@ func (s *siteChecks) follow(ctx context.Context) {
 	}
 }
 
-// briefly runs a command of which the first bytes of output count, however much it writes.
-const briefly = `set -o pipefail; bash -c "$1" | { head -c 4096; cat > /dev/null; }`
+// briefly runs a command of which the first bytes of output and of errors count, however much it writes.
+const briefly = `set -o pipefail
+first() { head -c "$1"; cat > /dev/null; }
+{ bash -c "$1" 2>&1 >&3 | first 300 >&2; } 3>&1 | first 4096`
 
 // probe runs the command and compares what it prints.
 func (s *siteChecks) probe(c siteCheck) func(context.Context) error {
@@ -220,7 +210,7 @@ func (s *siteChecks) probe(c siteCheck) func(context.Context) error {
 		}
 		s.reporter.setValue(c.name, value)
 		if c.Least != nil && value < *c.Least || c.Most != nil && value > *c.Most {
-			return fmt.Errorf("%s, %s", amount(value, c.Unit), c.limit())
+			return fmt.Errorf("%s, %s", words.Amount(value, c.Unit), c.limit())
 		}
 		return nil
 	}

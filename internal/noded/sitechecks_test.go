@@ -1,10 +1,11 @@
 package noded
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -76,7 +77,6 @@ func TestChecksComeAndGoWithTheirFiles(t *testing.T) {
 		r.setCheck("sshd", nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		s := &siteChecks{disk: disk{root: root}, role: protocol.Compute, taken: []string{"sshd"}, reporter: r,
-			console: &console{out: io.Discard},
 			run: func(_ context.Context, argv ...string) ([]byte, error) {
 				out, ok := outputs[argv[len(argv)-1]]
 				if !ok {
@@ -133,4 +133,33 @@ func TestChecksComeAndGoWithTheirFiles(t *testing.T) {
 		cancel()
 		<-done
 	})
+}
+
+func FuzzSiteCheck(f *testing.F) {
+	f.Add("a.yaml", "run: df /\nmost: 90\nunit: \"%\"\nevery: 30s\non: head\n")
+	f.Add("a.sh", "")
+	f.Fuzz(func(t *testing.T, file, text string) {
+		c := parseSiteCheck(file, text)
+		if c.broken == "" && (c.Run == "" || c.every < siteCheckLeast) || c.limit() == "" || c.broken != "" && c.name != file {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
+// What a check writes without end costs the agent nothing, and what it says of its failure is kept.
+func TestTheFirstOfWhatACheckWritesCounts(t *testing.T) {
+	for command, want := range map[string]string{
+		"echo 93; yes | head -c 1000000":                 "93",
+		"echo why >&2; exit 3":                           "",
+		"head -c 1000000 /dev/zero >&2; echo 7; sleep 0": "7",
+	} {
+		c := exec.Command("bash", "-c", briefly, "check", command)
+		var out, failed bytes.Buffer
+		c.Stdout, c.Stderr = &out, &failed
+		err := c.Run()
+		right := (err == nil) == (want != "") && strings.HasPrefix(out.String(), want)
+		if !right || out.Len() > 4096 || failed.Len() > 300 {
+			t.Errorf("%s: %v, %d and %d bytes: %.20q, %.20q", command, err, out.Len(), failed.Len(), &out, &failed)
+		}
+	}
 }

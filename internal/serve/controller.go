@@ -258,6 +258,7 @@ func (k *controller) run(ctx context.Context) error {
 	watch.Schedulers, watch.Substrates = k.admission.Schedulers, k.admission.Substrates
 	engine := kinds.NewEngine(k.owner, deps, k.Log)
 	networks := newNetworks(k, watch)
+	watch.Mail = k.admission.Catalogue.Mail
 	watch.Images, watch.MostJobs = networks.files, k.admission.Catalogue.Jobs.PerProject
 	about := k.about(engine, networks)
 	root, err := k.localRoot(ctx)

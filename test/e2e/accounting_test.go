@@ -36,6 +36,7 @@ func TestJobsAreAccountedFor(t *testing.T) {
 		"srun -A nobody hostname 2>&1 | grep -c 'Invalid account or account/partition combination'": "1\n",
 		"srun --qos=nothing hostname 2>&1 | grep -c 'Invalid qos specification'":                    "1\n",
 		"srun --qos=short -t 11 hostname 2>&1 | grep -c 'Job violates accounting/QOS policy'":       "1\n",
+		"srun --qos=short sh -c 'scontrol show job $SLURM_JOB_ID | grep -o TimeLimit=[0-9:]*'":      "TimeLimit=00:10:00\n",
 		"srun --qos=old -t 11 hostname | cut -c1":                                                   "n\n",
 		"srun --qos=old -N2 hostname 2>&1 | grep -c 'Job violates accounting/QOS policy'":           "1\n",
 		"sacctmgr -i add account mine 2>&1 | grep -c 'Only admins'":                                 "1\n",

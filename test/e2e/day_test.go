@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"muster/internal/kit/mail/mailtest"
 	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
@@ -47,7 +48,7 @@ func TestAUsersDay(t *testing.T) {
 			until scontrol show job $J | grep -q JobState=COMPLETED; do sleep 0.2; done
 			scontrol show job $J | grep -o 'Restarts=[0-9]*'`, "Restarts=1\n"},
 		{"a shell on a node has a terminal", `
-			script -qec 'srun --pty bash -c "tty -s && hostname | cut -c1"' /dev/null < /dev/null | tr -d '\r'`, "n\n"},
+			script -qec 'srun --pty bash -c "tty -s && hostname | cut -c1"' /dev/null < /dev/null | tr -d '\r' | grep -o 'n$'`, "n\n"},
 		{"an allocation holds several steps", `salloc -Q -N2 sh -c 'srun hostname | wc -l; srun -n1 hostname | wc -l'`, "2\n1\n"},
 		{"a node for a job alone", `
 			A=$(sbatch --parsable -w n1 --exclusive -o /dev/null --wrap 'sleep 600')
@@ -143,6 +144,44 @@ echo export SCRATCH=/tmp/of.$SLURM_JOB_ID
 	}
 	r.Run("projects", "hooks", "default", "--prolog", "", "--epilog", "")
 	r.Until("jobs are as before", func() bool { return shell(`srun sh -c 'echo "[$SCRATCH]"'`) == "[]\n" })
+	r.Run("delete", "day", "--wait")
+	r.NothingLeft()
+}
+
+// mailed is the built-in site, with a relay.
+const mailed = `
+site: home
+defaults: {project: default, image: debian13-hpc, class: local, head_class: local}
+classes: [{name: local, select: ["substrate = local"]}]
+mail: {relay: "%s", from: muster@example.org}
+`
+
+func TestUsersAreWrittenToAboutTheirJobs(t *testing.T) {
+	t.Parallel()
+	relay, printed := mailtest.Server(t)
+	r := rig.New(t, "")
+	r.Site = r.File("site.yaml", fmt.Sprintf(mailed, relay))
+	r.Start()
+	r.Run("machines", "add", "--local", "2", "--wait")
+	r.Run("create", "-f", r.File("day.yaml", "name: day\nnodes: 1\n"), "--wait")
+	shell := func(command string) string { return r.Run("ssh", "day", "--", command) }
+	shell("sbatch -Q -J mailed --mail-type=END,FAIL --wrap true; sbatch -Q -J other --mail-type=END --mail-user=ada@example.org --wrap true")
+	if got := shell("sbatch --mail-type=END --mail-user=eve@example.com --wrap true 2>&1"); !strings.Contains(got,
+		"no mail is sent to eve@example.com: this site writes to addresses of example.org alone") {
+		t.Errorf("of mail that is not sent: %q", got)
+	}
+	r.Until("both letters are there", func() bool {
+		text := printed()
+		return strings.Contains(text, "To: admin@example.org") && strings.Contains(text, "Name=mailed Ended") &&
+			strings.Contains(text, "To: ada@example.org") && strings.Contains(text, "user     admin") &&
+			strings.Contains(text, "cluster  default/day")
+	})
+	if got := r.Node("day", "head").Inside("sleep 6; ls -A /run/muster/mail"); got != "" {
+		t.Errorf("letters that were sent are left: %s", got)
+	}
+	if strings.Contains(printed(), "example.com") {
+		t.Errorf("somebody elsewhere was written to: %s", printed())
+	}
 	r.Run("delete", "day", "--wait")
 	r.NothingLeft()
 }

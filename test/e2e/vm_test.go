@@ -62,6 +62,14 @@ func TestAClusterOfVirtualMachines(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a job has a /tmp of its own, which goes with it", func(t *testing.T) {
+		r := r.In(t)
+		const job = `srun -Q -w n1 sh -c 'ls /tmp | grep -c seen; touch /tmp/seen; ls /tmp/seen'; `
+		out := r.Run("ssh", "vm", "--", job+job+"ssh n1 'ls /tmp | grep -c seen; df -m / /tmp >&2; ls /var/spool/slurm-jobs/*'; true")
+		if out != "0\n/tmp/seen\n0\n/tmp/seen\n0\n" {
+			t.Errorf("%q", out)
+		}
+	})
 	t.Run("they outlive the agent of their host", func(t *testing.T) {
 		r := r.In(t)
 		boots := func() string { return r.Run("ssh", "vm", "--", "srun -N2 cat /proc/sys/kernel/random/boot_id | sort") }

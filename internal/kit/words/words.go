@@ -3,7 +3,9 @@ package words
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -21,4 +23,9 @@ func Few(names []string) string {
 		names = append(slices.Clone(names[:3]), fmt.Sprintf("and %d more", len(names)-3))
 	}
 	return strings.Join(names, ", ")
+}
+
+// Amount is a number, to a thousandth, with its unit, as in "12.5 %".
+func Amount(value float64, unit string) string {
+	return strings.TrimSpace(strconv.FormatFloat(math.Round(value*1000)/1000, 'f', -1, 64) + " " + unit)
 }

@@ -23,3 +23,14 @@ func TestOfManyNamesThreeAreSaid(t *testing.T) {
 		}
 	}
 }
+
+func TestAmountsAreReadAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		value      float64
+		unit, want string
+	}{{93, "%", "93 %"}, {12.5, "GiB", "12.5 GiB"}, {1234567, "", "1234567"}, {0.1 + 0.2, "s", "0.3 s"}} {
+		if got := Amount(c.value, c.unit); got != c.want {
+			t.Errorf("%v: %q, want %q", c.value, got, c.want)
+		}
+	}
+}

@@ -136,6 +136,8 @@ type Config struct {
 	QOS        []QOS  `json:"qos,omitempty"`
 	// Shares are users' parts of the cluster, where the cluster file says some: all others have 1.
 	Shares map[string]int `json:"shares,omitempty"`
+	// MailTo are the domains that the site sends mail to; none: it sends no mail. It is for heads.
+	MailTo []string `json:"mail_to,omitempty"`
 	// Hooks run around each job, as its user.
 	Hooks Hooks `json:"hooks,omitzero"`
 	ForEarlier

@@ -41,6 +41,8 @@ type Cluster struct {
 	Accounts    bool           // slurmdbd on the head keeps accounts of jobs
 	Asks        bool           // a script about each new job: see submitFile
 	Hooks       bool           // the project has some: see hookLines
+	Mails       bool           // the site has a relay: see mailProgram
+	Private     bool           // jobs have folders of their own in place of what all share: see jobFolders
 }
 
 // settings are the lines that are the same in every cluster.
@@ -56,9 +58,6 @@ SlurmctldPidFile=/run/slurm/slurmctld.pid
 SlurmdPidFile=/run/slurm/slurmd.pid
 # Nodes that joined before a queue was added have an older copy of this file, which does not matter to them.
 DebugFlags=NO_CONF_HASH
-# Mail is not set up; this silences an error at every start.
-MailProg=/bin/true
-
 # All nodes are dynamic. The limit sizes a table and cannot be changed while slurmctld runs.
 MaxNodeCount=4096
 # slurmctld speaks to each node itself: a forwarding tree would pass through nodes that may be about to leave.
@@ -136,11 +135,25 @@ func Render(c Cluster) string {
 	} else {
 		b.WriteString(inOrder)
 	}
+	mails := "/bin/true" // as Slurm takes it for an error that there is none
+	if c.Mails {
+		mails = mailProgram
+	}
+	fmt.Fprintf(&b, "MailProg=%s\n", mails)
 	if c.Asks {
 		b.WriteString("# Who has left the cluster submits no new jobs.\nJobSubmitPlugins=lua\n")
 	}
 	if c.Hooks {
 		b.WriteString(hookLines)
+	}
+	if c.Private {
+		b.WriteString("# Each job has folders of its own: see job_container.conf.\nJobContainerType=job_container/tmpfs\n")
+	}
+	switch { // a prolog has ended on all nodes before the job begins; with Contain Slurm makes the job's folders there
+	case c.Private:
+		b.WriteString("PrologFlags=Alloc,Contain\n")
+	case c.Hooks:
+		b.WriteString("PrologFlags=Alloc\n")
 	}
 	b.WriteString("\n# A queue is a partition of all nodes that name it as their feature, now or later.\n")
 	for _, q := range c.Queues {
@@ -159,6 +172,13 @@ const cgroupConf = written + "Include " + groupsFile + "\n"
 // have come: it sends to a rank that is still in MPI_Init and does not know MPI_COMM_WORLD, and that rank crashes.
 // See docs/decisions/223-a-fence-by-ring.md.
 const mpiConf = written + "PMIxCollFence=ring\n"
+
+// mpiFolders is the rest of mpi.conf where jobs have folders of their own: what slurmstepd shares with the ranks of a node is
+// made before they have.
+const mpiFolders = "PMIxCliTmpDirBase=/dev/shm\n"
+
+// jobFolders is job_container.conf(5), which nodes fetch: each job finds a /tmp of its own, which goes with it.
+const jobFolders = written + "AutoBasePath=true\nBasePath=" + foldersDir + "\nDirs=/tmp\n"
 
 // RenderCgroup returns a node's part of cgroup.conf, by the version of control groups that confine its jobs. With version 2, of
 // which slurmd makes its own groups where there is no systemd, they are kept from more memory than they have, too. Nodes that

@@ -40,6 +40,7 @@ const (
 	gresFile     = "/etc/slurm/gres.conf"
 	topologyFile = "/etc/slurm/topology.conf"
 	mpiFile      = "/etc/slurm/mpi.conf"
+	foldersFile  = "/etc/slurm/job_container.conf"
 	clientFile   = "/run/muster/slurm.conf"     // on nodes, until slurmd has fetched the head's
 	loginFile    = "/run/muster/login.conf"     // on the head, for programs that look for nodes' addresses in it
 	nodesFile    = "/run/muster/nodes.conf"     // that it includes
@@ -48,6 +49,7 @@ const (
 	stateDir     = protocol.StateDir + "/slurmctld"
 	numberFile   = stateDir + "/clustername" // the name and the number of the cluster whose state it is
 	spoolDir     = "/var/spool/slurmd"
+	foldersDir   = "/var/spool/slurm-jobs" // of jobs, on each node
 )
 
 // Factory describes the driver.
@@ -82,6 +84,7 @@ type driver struct {
 	books   books
 	records records
 	keeps   bool // accounts of jobs: decided when the head starts, as its daemons start then
+	apart   bool // see private
 	unkept  bool // the cluster file asks for accounts that are not kept
 	room    *room
 	slurm   version // nil: it cannot be learned, and is taken for an old one
@@ -188,11 +191,17 @@ func (d *driver) Apply(config *protocol.Config) (stale []scheduler.Stale, failed
 	cgroup := put(cgroupFile, cgroupConf, 0o644, "")
 	put(NodeGresFile, NodeGres(nil), 0o644, "")
 	gres := put(gresFile, Gres(), 0o644, "")
-	mpi := put(mpiFile, mpiConf, 0o644, "")
+	cluster := clusterOf(config)
+	ranks := mpiConf
+	if cluster.Private = d.private(config); cluster.Private {
+		ranks += mpiFolders
+	}
+	mpi := put(mpiFile, ranks, 0o644, "")
+	put(foldersFile, jobFolders, 0o644, "")
 	put(submitFile, SubmitScript, 0o644, "")
 	failed = errors.Join(failed, d.room.want(config))
-	cluster := clusterOf(config)
-	cluster.Asks, cluster.Hooks = d.asks(), config.Hooks != protocol.Hooks{}
+	failed = errors.Join(failed, d.putMail(put, config))
+	cluster.Asks, cluster.Hooks, cluster.Mails = d.asks(), config.Hooks != protocol.Hooks{}, len(config.MailTo) > 0
 	d.unkept = asked(config) && !d.keeps
 	d.light.Store(config.Accounting != "none")
 	if cluster.Accounts = d.keeps; d.keeps {
@@ -213,6 +222,19 @@ func (d *driver) Apply(config *protocol.Config) (stale []scheduler.Stale, failed
 
 // binds says that Slurm is to bind the tasks of a node's jobs to CPUs.
 func binds(p protocol.Peer) bool { return p.Role == protocol.Compute && p.OwnCPUs }
+
+// private says that each job can have folders of its own: Slurm mounts them, which nodes in namespaces may not, and what it is
+// told counts for all nodes. Older versions were not tried. While there are no nodes it stays as it was.
+func (d *driver) private(config *protocol.Config) bool {
+	shares := func(p protocol.Peer) bool { return p.Role == protocol.Compute && !p.OwnCPUs }
+	switch {
+	case !d.slurm.since(24, 11), slices.ContainsFunc(config.Peers, shares):
+		d.apart = false
+	case slices.ContainsFunc(config.Peers, binds):
+		d.apart = true
+	}
+	return d.apart
+}
 
 func clusterOf(config *protocol.Config) Cluster {
 	head := scheduler.Head(config)
@@ -251,7 +273,11 @@ func (d *driver) Daemons(config *protocol.Config) []scheduler.Daemon {
 		gpus = gpusOf(found, hardware.Read(hardware.Tree(d.Files.Path("/"))).Layout)
 	}
 	d.buried = d.buried || config.First // there is none to bury
-	conf := NodeConf(self, gpus, sizeOf(d.Files.Path("/tmp")))
+	tmp := "/tmp"
+	if d.private(config) {
+		tmp = path.Dir(foldersDir)
+	}
+	conf := NodeConf(self, gpus, sizeOf(d.Files.Path(tmp)))
 	head := net.JoinHostPort(scheduler.Head(config).Address, strconv.Itoa(Port))
 	return append(daemons, scheduler.Daemon{
 		Name: slurmd, Argv: []string{"/usr/sbin/slurmd", "-D", "-Z", "--conf", conf, "--conf-server", head},

@@ -51,13 +51,11 @@ exit 0
 	}
 }
 
-// hookLines are those of slurm.conf where a project has hooks. With the flag a prolog has ended on all nodes before the job
-// begins; a batch job is not lost meanwhile.
+// hookLines are those of slurm.conf where a project has hooks. A batch job is not lost while its prolog runs.
 const hookLines = `# Scripts of the project's, once a job on each of its nodes.
 Prolog=` + hooksDir + `/prolog
 Epilog=` + hooksDir + `/epilog
 TaskProlog=` + hooksDir + `/task-prolog
-PrologFlags=Alloc
 BatchStartTimeout=120
 `
 

@@ -112,3 +112,36 @@ func TestSlurmStartsHooksWhereAProjectHasSome(t *testing.T) {
 		t.Errorf("%v, %q", err, written)
 	}
 }
+
+func TestJobsHaveFoldersOfTheirOwnWhereAllNodesCanMount(t *testing.T) {
+	own, shared := protocol.Peer{Role: protocol.Compute, OwnCPUs: true}, protocol.Peer{Role: protocol.Compute}
+	head := protocol.Peer{Role: protocol.Head, OwnCPUs: true}
+	d := driver{slurm: version{24, 11, 5}}
+	for _, c := range []struct {
+		what  string
+		peers []protocol.Peer
+		want  bool
+	}{
+		{"no nodes yet", []protocol.Peer{head}, false}, {"a node in namespaces", []protocol.Peer{head, shared}, false},
+		{"both", []protocol.Peer{head, own, shared}, false}, {"machines", []protocol.Peer{head, own, own}, true},
+		{"they have gone, and will come again", []protocol.Peer{head}, true}, {"another came", []protocol.Peer{shared}, false},
+	} {
+		if got := d.private(&protocol.Config{Peers: c.peers}); got != c.want {
+			t.Errorf("%s: %v", c.what, got)
+		}
+	}
+	old := driver{slurm: version{22, 5, 8}}
+	if old.private(&protocol.Config{Peers: []protocol.Peer{own}}) {
+		t.Error("nobody has tried that with an older version")
+	}
+	for _, c := range []struct {
+		cluster Cluster
+		want    string
+	}{{Cluster{}, ""}, {Cluster{Hooks: true}, "PrologFlags=Alloc\n"}, {Cluster{Private: true}, "PrologFlags=Alloc,Contain\n"},
+		{Cluster{Private: true, Hooks: true}, "PrologFlags=Alloc,Contain\n"}} {
+		text := Render(c.cluster) // Slurm takes no setting twice
+		if strings.Count(text, "PrologFlags=") != min(len(c.want), 1) || !strings.Contains(text, c.want) {
+			t.Errorf("%+v: %s", c.cluster, text)
+		}
+	}
+}

@@ -111,6 +111,28 @@ local function note(job, queues)
 	job.admin_comment = string.format("max_nodes=%d,tasks=%d%s", asks(job, "max_nodes") or 0, asks(job, "num_tasks") or 0, held)
 end
 
+-- Who asks for mail that is not sent is told.
+local function say_mail(job)
+	if not job.mail_type or job.mail_type == 0 then
+		return
+	end
+	local file, domains = io.open("` + mailDomains + `"), {}
+	if file then
+		for line in file:lines() do
+			domains[#domains + 1] = line
+			domains[line:lower()] = true
+		end
+		file:close()
+	end
+	local to = (job.mail_user or ""):match("@(.*)$")
+	if #domains == 0 then
+		slurm.log_user("this cluster sends no mail: --mail-type has no effect; sbatch --wait and muster run wait for the end of a job")
+	elseif to and not domains[to:lower()] then
+		slurm.log_user("no mail is sent to " .. job.mail_user .. ": this site writes to addresses of " ..
+			table.concat(domains, ", ") .. " alone")
+	end
+end
+
 local function refuse()
 	slurm.log_user("you are no user of this cluster any more")
 	return slurm.ESLURM_ACCESS_DENIED
@@ -132,9 +154,7 @@ function slurm_job_submit(job, partitions, uid)
 		end
 	end
 	refused:close()
-	if job.mail_type and job.mail_type > 0 then
-		slurm.log_user("this cluster sends no mail: --mail-type has no effect; sbatch --wait and muster run wait for the end of a job")
-	end
+	say_mail(job)
 	local queues = queues_of(job)
 	say_excess(job, queues)
 	note(job, queues)
