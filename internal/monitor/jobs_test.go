@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -14,25 +13,16 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/door/identity"
-	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/job"
 	"muster/internal/kinds/kindstest"
-	"muster/internal/kinds/node"
 	"muster/internal/noded/protocol"
 )
 
 func TestOnlyAHeadTellsOfJobs(t *testing.T) {
-	db := kindstest.Open(t, t.TempDir()+"/db")
-	kindstest.AddMachines(t, db, 2)
-	kindstest.AddCluster(t, db, "c1", "cfd")
+	db := smallCluster(t)
 	var now time.Time
 	kindstest.Update(t, db, func(ctx context.Context, tx *core.Tx) (err error) {
-		head := node.Node{ID: "head", Cluster: "c1", Name: "head", Role: protocol.Head, Class: "local", MachineID: "m1",
-			Machine: "m1"}
-		_, err = tx.Exec(ctx, `UPDATE cluster SET created_at = created_at - 3600000`)
-		err = errors.Join(err, cluster.AddSeat(ctx, tx, "c1", cluster.Seat{Name: "head", Slot: 1}), node.Add(ctx, tx, head),
-			kindstest.AddNode(ctx, tx, "n1", "c1", "n1", 2, "m2"))
-		if err == nil {
+		if _, err = tx.Exec(ctx, `UPDATE cluster SET created_at = created_at - 3600000`); err == nil {
 			now, err = tx.Now(ctx)
 		}
 		return err

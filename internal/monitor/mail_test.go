@@ -2,9 +2,7 @@ package monitor
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -12,26 +10,15 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/core"
 	"muster/internal/door/identity"
 	"muster/internal/kinds/cluster"
-	"muster/internal/kinds/kindstest"
-	"muster/internal/kinds/node"
 	"muster/internal/kit/mail"
 	"muster/internal/noded/protocol"
 )
 
 // What cannot be sent is told so that the head tries again; what is for nobody of the site's never reaches the relay.
 func TestLettersOfHeadsGoToTheSitesRelayAlone(t *testing.T) {
-	db := kindstest.Open(t, t.TempDir()+"/db")
-	kindstest.AddMachines(t, db, 2)
-	kindstest.AddCluster(t, db, "c1", "cfd")
-	kindstest.Update(t, db, func(ctx context.Context, tx *core.Tx) error {
-		head := node.Node{ID: "head", Cluster: "c1", Name: "head", Role: protocol.Head, Class: "local", MachineID: "m1",
-			Machine: "m1"}
-		return errors.Join(cluster.AddSeat(ctx, tx, "c1", cluster.Seat{Name: "head", Slot: 1}), node.Add(ctx, tx, head),
-			kindstest.AddNode(ctx, tx, "n1", "c1", "n1", 2, "m2"))
-	})
+	db := smallCluster(t)
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -317,13 +317,14 @@ func (n *node) start(ctx context.Context, config *protocol.Config) error {
 	if err := errors.Join(n.system.daemons(config.Self.Role), n.driver.Prepare(ctx, config)); err != nil {
 		return err
 	}
-	n.reporter = newReporter(n.boot.Boot, names(n.probes(config)))
+	checks := names(n.probes(config))
+	n.reporter = newReporter(n.boot.Boot, checks)
 	n.reporter.late = n.scheduler.Caps.Late
 	n.sites = &siteChecks{disk: n.deps.disk, role: config.Self.Role, reporter: n.reporter,
 		run: n.deps.processes.Run, start: func(ctx context.Context, c check) {
 			n.tasks.Go(func() { c.run(ctx, n.reporter) })
 		}}
-	n.sites.taken = append(names(n.probes(config)), gpusCheck, partitionsCheck, nfsCheck, string(protocol.PauseBegins),
+	n.sites.taken = append(checks, gpusCheck, partitionsCheck, nfsCheck, string(protocol.PauseBegins),
 		string(protocol.PauseHalt), string(protocol.PauseSleep))
 	n.sites.read(true)
 	n.reporter.setFacts(n.accelerators(facts(), config.Self))

@@ -148,17 +148,20 @@ func FuzzSiteCheck(f *testing.F) {
 
 // What a check writes without end costs the agent nothing, and what it says of its failure is kept.
 func TestTheFirstOfWhatACheckWritesCounts(t *testing.T) {
-	for command, want := range map[string]string{
-		"echo 93; yes | head -c 1000000":                 "93",
-		"echo why >&2; exit 3":                           "",
-		"head -c 1000000 /dev/zero >&2; echo 7; sleep 0": "7",
+	for command, want := range map[string]struct {
+		value, why string
+		fails      bool
+	}{
+		"echo 93; yes | head -c 1000000":         {value: "93\ny\n"},
+		"echo no fan >&2; exit 3":                {why: "no fan\n", fails: true},
+		"yes | head -c 1000000 >&2; echo 7":      {value: "7\n", why: "y\ny\n"},
+		"echo 5; echo sensor is old >&2; exit 0": {value: "5\n", why: "sensor is old\n"},
 	} {
 		c := exec.Command("bash", "-c", briefly, "check", command)
 		var out, failed bytes.Buffer
 		c.Stdout, c.Stderr = &out, &failed
-		err := c.Run()
-		right := (err == nil) == (want != "") && strings.HasPrefix(out.String(), want)
-		if !right || out.Len() > 4096 || failed.Len() > 300 {
+		if err := c.Run(); (err != nil) != want.fails || out.Len() > 4096 || failed.Len() > 300 ||
+			!strings.HasPrefix(out.String(), want.value) || !strings.HasPrefix(failed.String(), want.why) {
 			t.Errorf("%s: %v, %d and %d bytes: %.20q, %.20q", command, err, out.Len(), failed.Len(), &out, &failed)
 		}
 	}
