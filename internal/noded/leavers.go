@@ -235,7 +235,7 @@ func (l *leavers) read(pid int) (p process, ok bool) {
 }
 
 // nobodys is a user ID that no process has: high, but one that there is in a node with a user namespace of its own.
-const nobodys = 0x0efffff0
+const nobodys = 0x0100fff0
 
 // signalAll signals all processes of a user at once, as kill(2) does for that user with -1. It is asked by a thread that is
 // the user in effect and somebody else in its other IDs: so it may signal the user's processes, and nobody else's, and they

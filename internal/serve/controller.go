@@ -34,10 +34,13 @@ import (
 	"muster/internal/inventory"
 	"muster/internal/kinds"
 	"muster/internal/kinds/authority"
+	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/cluster/clusterlife"
 	"muster/internal/kinds/job"
 	"muster/internal/kinds/life"
+	"muster/internal/kinds/node"
 	"muster/internal/kinds/person"
+	"muster/internal/kinds/snapshot"
 	"muster/internal/kit/clock"
 	"muster/internal/monitor"
 )
@@ -359,14 +362,16 @@ func (k *controller) run(ctx context.Context) error {
 	return err
 }
 
-// housekeep forgets what was kept for a while: answers for repeated requests, tokens that have ended, who did what, jobs.
+// housekeep forgets what was kept for a while: answers for repeated requests, tokens that have ended, who did what, jobs, and
+// what is gone.
 func (k *controller) housekeep(ctx context.Context) error {
-	jobs := k.admission.Catalogue.Jobs
+	jobs, keep := k.admission.Catalogue.Jobs, k.admission.Catalogue.AuditKeep
 	for {
 		err := k.db.Update(ctx, func(tx *core.Tx) error {
 			return errors.Join(person.ForgetAnswers(ctx, tx, 24*time.Hour), person.ForgetTokens(ctx, tx, 24*time.Hour),
-				authority.ForgetTrust(ctx, tx), person.ForgetEntries(ctx, tx, k.admission.Catalogue.AuditKeep),
-				tx.ForgetEvents(ctx, k.admission.Catalogue.AuditKeep), job.Forget(ctx, tx, jobs.Keep, jobs.PerProject))
+				authority.ForgetTrust(ctx, tx), person.ForgetEntries(ctx, tx, keep), tx.ForgetEvents(ctx, keep),
+				job.Forget(ctx, tx, jobs.Keep, jobs.PerProject),
+				node.Forget(ctx, tx, keep), snapshot.Forget(ctx, tx, keep), cluster.Forget(ctx, tx, keep))
 		})
 		if err != nil && ctx.Err() == nil {
 			k.Log.Error("cannot delete old rows", "error", err)

@@ -44,9 +44,10 @@ func newSite(t *testing.T, flags ...string) site {
 		people[person] = r.As(strings.TrimSpace(r.Run("tokens", "add", "laptop", "--person", person)))
 	}
 	s.alice, s.mallory = people["alice"], people["mallory"]
-	s.alice.Run("create", "-f", r.File("a1.yaml", "name: a1\nnodes: 1\naccess: {apps: [{name: app, port: 8888}]}\n"))
+	a1 := r.File("a1.yaml", "name: a1\nnodes: 1\naccess: {apps: [{name: app, port: 8888}]}\n")
+	s.alice.Run("create", "-f", a1)
 	s.mallory.Run("create", "m1", "--nodes", "1", "--wait")
-	r.Until("a1 is ready", func() bool { return strings.Contains(s.alice.Run("list"), "ready") })
+	s.alice.Run("apply", "-f", a1, "--wait")
 	s.ssh = s.key()
 	return s
 }

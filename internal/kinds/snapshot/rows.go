@@ -162,3 +162,12 @@ func SayRestoring(ctx context.Context, tx *core.Tx, cluster, text string) error 
 	}
 	return nil
 }
+
+// Forget drops the rows of snapshots that were deleted longer ago than age.
+func Forget(ctx context.Context, tx *core.Tx, age time.Duration) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM snapshot WHERE phase = 'deleted' AND phase_at < now_ms() - $1`,
+		age.Milliseconds()); err != nil {
+		return fmt.Errorf("forget deleted snapshots: %w", err)
+	}
+	return nil
+}

@@ -148,7 +148,7 @@ func (d *Driver) makeDirs(b boot, c shared, n substrate.Node) error {
 		}
 	}
 	if d.mapsUsers(n) {
-		return give(filepath.Join(layer, "upper")) // which the root takes its owner from
+		return give(filepath.Join(layer, "upper"), numbersOf(n).root()) // which the root takes its owner from
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ func (d *Driver) mountRun(b boot, n substrate.Node) error {
 		return err
 	}
 	if d.mapsUsers(n) {
-		return give(at)
+		return give(at, numbersOf(n).root())
 	}
 	return nil
 }
@@ -214,7 +214,7 @@ func (d *Driver) start(ctx context.Context, held *onhost.Hold, b boot, n substra
 	runc.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C at the controller is not meant for it
 	run := runc.Run
 	if d.mapsUsers(n) {
-		run = func() error { return d.inStage(mounts, runc.Run) }
+		run = func() error { return d.inStage(b, mounts, runc.Run) }
 	}
 	if err := run(); err != nil {
 		if ctx.Err() != nil {

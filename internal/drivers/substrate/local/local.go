@@ -85,9 +85,8 @@ type Driver struct {
 	wards   *wards
 
 	privileged *privileged
-	mapper     *mapper // nil: nodes' root is the host's
-	stageDir   string  // where a node's mounts lie while it is started
-	noMapper   string  // why mapper is nil
+	noMapping  string // why nodes' root is the host's; "": it is nobody there
+	stageDir   string // where a node's mounts lie while it is started
 
 	reserve sync.Mutex // held while volumes are told what they may take
 	guarded bool       // they are told again and again: somebody keeps them from the reserve of the disk

@@ -3,8 +3,10 @@ package local
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -14,10 +16,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
+	"muster/internal/kit/netns"
 )
 
 func TestNothingIsLeftAfterRemoval(t *testing.T) {
@@ -79,6 +83,38 @@ func TestClustersWithTheSameAddressesDoNotReachEachOther(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The kernel keeps 1024 neighbours that were not written, of all its networks together, and none while so many are asked for.
+func TestANodeThatSpeaksToNobodyLeavesNeighboursToOthers(t *testing.T) {
+	w := open(t, site(t))
+	b := w.up(t, node("c1", 1, 1, ""))
+	check(t, netns.Do(b.path("netns"), func() error {
+		for host := range 200 {
+			c, err := net.Dial("udp", fmt.Sprintf("10.77.9.%d:9", host))
+			if err != nil {
+				return err
+			}
+			_, err = c.Write([]byte("?"))
+			if err := errors.Join(err, c.Close()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	check(t, withLinks(b.path("netns"), func(links *netlink.Handle) error {
+		nic, err := links.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		all, err := links.NeighList(nic.Attrs().Index, netlink.FAMILY_V4)
+		for _, n := range all {
+			if n.State&(unix.NUD_NOARP|unix.NUD_PERMANENT) == 0 {
+				return fmt.Errorf("%d neighbours, of which %v is asked for", len(all), n)
+			}
+		}
+		return err
+	}))
 }
 
 func TestANodeHasNoWayOut(t *testing.T) {
@@ -258,7 +294,10 @@ func TestAnImageIsMountedAsLongAsANodeUsesIt(t *testing.T) {
 		check(t, step.do())
 		want := []string{}
 		for _, digest := range step.want {
-			want = append(want, filepath.Base(w.lower(substrate.Node{Image: digest})))
+			want = append(want, imageName(digest))
+			if w.mapsUsers(one) {
+				want = append(want, fmt.Sprintf("%s.%d", imageName(digest), numbersOf(one).root()))
+			}
 		}
 		if diff := cmp.Diff(want, mounted()); diff != "" {
 			t.Errorf("%s: %s", step.name, diff)

@@ -119,7 +119,7 @@ func (d *Driver) plug(cluster string, b boot, n substrate.Node) error {
 	port, create := substrate.PortName(n.Node), netns.New
 	if d.mapsUsers(n) {
 		create = func(path string, do func() error) error {
-			if err := namespaces(path, b.path("userns")); err != nil {
+			if err := numbersOf(n).namespaces(path, b.path("userns")); err != nil {
 				return err
 			}
 			return netns.Do(path, do)
@@ -233,10 +233,12 @@ func addNIC(links *netlink.Handle, cluster, port string, n substrate.Node) error
 	if err := links.AddrAdd(nic, &netlink.Addr{IPNet: ipNet(n.Address)}); err != nil {
 		return fmt.Errorf("address of eth0: %w", err)
 	}
-	if err := errors.Join(up(links, "lo"), links.LinkSetUp(nic)); err != nil {
+	// Nobody answers ARP here, and a question that waits for an answer has a place in a table that all networks of the host
+	// share, its own first of all: whoever asks for addresses that nobody has would fill it.
+	if err := errors.Join(links.LinkSetARPOff(nic), up(links, "lo"), links.LinkSetUp(nic)); err != nil {
 		return err
 	}
-	// The gateway answers no ARP. Other neighbours are for the node's agent to write.
+	// Neighbours but the gateway are for the node's agent to write.
 	gateway := &netlink.Neigh{LinkIndex: nic.Attrs().Index, Family: unix.AF_INET, State: unix.NUD_PERMANENT,
 		IP: substrate.Gateway().Addr().AsSlice(), HardwareAddr: substrate.MAC(substrate.Segment(n.MAC), substrate.GatewaySlot)}
 	if err := links.NeighSet(gateway); err != nil {

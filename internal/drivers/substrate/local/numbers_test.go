@@ -48,11 +48,12 @@ func TestANodeLeavesToOthersWhatAHostHasFewOf(t *testing.T) {
 
 func TestSettingsAreRaisedAndNeverLowered(t *testing.T) {
 	dir := t.TempDir()
-	low, high := filepath.Join(dir, "low"), filepath.Join(dir, "high")
+	low, high, several := filepath.Join(dir, "low"), filepath.Join(dir, "high"), filepath.Join(dir, "several")
 	check(t, os.WriteFile(low, []byte("4096\n"), 0o600))
 	check(t, os.WriteFile(high, []byte("1000000\n"), 0o600))
-	check(t, widen(map[string]int64{low: 65536, high: 65536, filepath.Join(dir, "none"): 1}))
-	for path, want := range map[string]string{low: "65536", high: "1000000\n"} {
+	check(t, os.WriteFile(several, []byte("4096\t8192\t1000000\n"), 0o600))
+	check(t, widen(map[string]int64{low: 65536, high: 65536, several: 65536, filepath.Join(dir, "none"): 1}))
+	for path, want := range map[string]string{low: "65536", high: "1000000\n", several: "65536 65536 1000000"} {
 		if got, err := os.ReadFile(path); err != nil || string(got) != want {
 			t.Errorf("%s is %q: %v", path, got, err)
 		}
@@ -60,5 +61,14 @@ func TestSettingsAreRaisedAndNeverLowered(t *testing.T) {
 	check(t, os.WriteFile(low, []byte("odd"), 0o600))
 	if err := widen(map[string]int64{low: 1}); err == nil || !strings.Contains(err.Error(), low) {
 		t.Error(err)
+	}
+}
+
+func TestCoresOfNodesAreForNoProgramOfTheHost(t *testing.T) {
+	if got := coreLimit([]byte("|/usr/lib/systemd/systemd-coredump %P\n")); len(got) != 1 || got[0].Hard != 1 {
+		t.Errorf("%v", got)
+	}
+	if got := coreLimit([]byte("core\n")); got != nil {
+		t.Errorf("%v", got)
 	}
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,6 +34,7 @@ type (
 		Cwd          string          `json:"cwd"`
 		User         ociUser         `json:"user"`
 		Capabilities ociCapabilities `json:"capabilities"`
+		Rlimits      []ociRlimit     `json:"rlimits,omitempty"`
 		OOMScoreAdj  int             `json:"oomScoreAdj"`
 
 		NoNewPrivileges bool `json:"noNewPrivileges"`
@@ -41,6 +43,11 @@ type (
 		UID   int `json:"uid"`
 		GID   int `json:"gid"`
 		Umask int `json:"umask"`
+	}
+	ociRlimit struct {
+		Type string `json:"type"`
+		Hard int64  `json:"hard"`
+		Soft int64  `json:"soft"`
 	}
 	ociCapabilities struct {
 		Bounding  []string `json:"bounding"`
@@ -128,13 +135,14 @@ func (d *Driver) bundle(b boot, n substrate.Node, c shared, serves bool) (ociSpe
 		return spec, nil
 	}
 	spec.Linux.Namespaces = append(spec.Linux.Namespaces, ociNamespace{Type: "user", Path: b.path("userns")})
-	spec.Linux.UIDMappings = []ociIDMapping{{0, firstID, ids}}
+	spec.Linux.UIDMappings = numbersOf(n)
 	spec.Linux.GIDMappings = spec.Linux.UIDMappings
 	return spec, d.toStage(&spec)
 }
 
 func (d *Driver) spec(b boot, n substrate.Node, c shared, serves bool) ociSpec {
 	capabilities := nodeCapabilities(serves, d.mapsUsers(n) && !n.KeepsState)
+	pattern, _ := os.ReadFile("/proc/sys/kernel/core_pattern") // a kernel without it dumps no core
 	spec := ociSpec{
 		Version:  "1.0.2",
 		Hostname: n.Name,
@@ -144,7 +152,8 @@ func (d *Driver) spec(b boot, n substrate.Node, c shared, serves bool) ociSpec {
 			Env:  []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8"},
 			Cwd:  "/",
 			User: ociUser{Umask: 0o022},
-			// Resource limits are left as the caller's own: raising them would need CAP_SYS_RESOURCE.
+			// Other resource limits are left as the caller's own: raising them would need CAP_SYS_RESOURCE.
+			Rlimits:      coreLimit(pattern),
 			Capabilities: ociCapabilities{capabilities, capabilities, capabilities},
 			OOMScoreAdj:  100, // if the host itself runs out of memory, nodes go before the controller
 		},
@@ -168,6 +177,15 @@ func (d *Driver) spec(b boot, n substrate.Node, c shared, serves bool) ociSpec {
 		spec.Linux.CgroupsPath = d.cgroups.Path(b.name)
 	}
 	return spec
+}
+
+// coreLimit keeps programs of nodes that crash from a program of the host's, which would handle them as root and keep their cores
+// on the host's disk: core(5), where a limit of 1 is what says so. Where cores are files, they are files of the node's.
+func coreLimit(pattern []byte) []ociRlimit {
+	if !bytes.HasPrefix(pattern, []byte("|")) {
+		return nil
+	}
+	return []ociRlimit{{"RLIMIT_CORE", 1, 1}}
 }
 
 // servingCapability opens files by handle.

@@ -82,7 +82,7 @@ func (h host) Work(ctx context.Context) {
 			h.config.Log.Error("cannot move a /home to a file system of its own; tried again when its nodes start", "error", err)
 		}
 	})
-	all.Go(func() { h.GuardTasks(ctx) })
+	all.Go(func() { h.GuardShares(ctx) })
 	all.Go(func() { onhost.KeepEnds(ctx, filepath.Join(h.config.Dir, "nodes/*/*/console.log")) })
 	all.Go(func() { h.GuardDisk(ctx) })
 	all.Wait()

@@ -91,7 +91,7 @@ func (d *Driver) noNewPrivileges(ctx context.Context, n substrate.Node) (bool, e
 	if d.config.Opened.Setuid != nil {
 		return !*d.config.Opened.Setuid, nil
 	}
-	found, err := d.privileged.in(ctx, d.lower(n), d.config.Log)
+	found, err := d.privileged.in(ctx, d.imageAt(n.Image), d.config.Log)
 	if err != nil {
 		return false, fmt.Errorf("programs that give privileges: %w", err)
 	}

@@ -29,43 +29,50 @@ func (d *Driver) mountRoot(ctx context.Context, b boot, c shared, n substrate.No
 		return err
 	}
 	// Held until the overlay uses the image: from then on the kernel's table of mounts says that it is in use.
-	held, err := onhost.Exclusive(ctx, d.lockPath("image", filepath.Base(d.lower(n))))
+	held, err := onhost.Exclusive(ctx, d.lockPath("image", name))
 	if err != nil {
 		return err
 	}
 	defer held.Release()
-	lower := d.lower(n)
-	if err := d.mountLower(squashfs, lower, d.mapsUsers(n)); err != nil {
+	lower := d.imageAt(digest)
+	if err := mountOnce(lower, func() error { return mountImage(squashfs, lower) }); err != nil {
 		return fmt.Errorf("image %s: %w", digest, err)
+	}
+	if d.mapsUsers(n) {
+		if lower, err = mountNumbered(lower, b, n); err != nil {
+			return fmt.Errorf("image %s: %w", digest, err)
+		}
 	}
 	return mountOverlay(lower, c.layer(b), b.path("root"))
 }
 
 func imageName(digest string) string { return strings.ReplaceAll(digest, ":", "-") }
 
-// lower is where a node's image is mounted: one mount for all nodes with the same users' numbers.
-func (d *Driver) lower(n substrate.Node) string {
-	name := imageName(n.Image)
-	if d.mapsUsers(n) {
-		name += mappedImage
-	}
-	return filepath.Join(d.config.Dir, "images", name)
+// imageAt is where an image is mounted once for all nodes.
+func (d *Driver) imageAt(digest string) string {
+	return filepath.Join(d.config.Dir, "images", imageName(digest))
 }
 
-const mappedImage = "-nodes"
+// mountNumbered mounts an image that is mounted once more, with the numbers of a node's cluster, and says where.
+func mountNumbered(image string, b boot, n substrate.Node) (at string, err error) {
+	users, err := os.Open(b.path("userns"))
+	if err != nil {
+		return "", err
+	}
+	defer users.Close()
+	at = fmt.Sprintf("%s.%d", image, numbersOf(n).root())
+	return at, mountOnce(at, func() error { return translate(users, image, at) })
+}
 
-// mountLower mounts an image, unless it is mounted, with the numbers of nodes if it is mapped. The caller holds its lock.
-func (d *Driver) mountLower(squashfs, at string, mapped bool) error {
+// mountOnce mounts something at a path, unless something is mounted there. The caller holds the image's lock.
+func mountOnce(at string, mount func() error) error {
 	if there, err := mounted(at); err != nil || there {
 		return err
 	}
 	if err := os.MkdirAll(at, 0o700); err != nil {
 		return err
 	}
-	if mapped {
-		return d.mapper.image(squashfs, at)
-	}
-	return mountImage(squashfs, at)
+	return mount()
 }
 
 func checkImageName(name string) error {
@@ -109,29 +116,30 @@ func (d *Driver) releaseImages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, entry := range entries {
+	for _, entry := range slices.Backward(entries) { // those with numbers of clusters come before the image itself
 		image := filepath.Join(dir, entry.Name())
 		// Asked twice: most of the time the answer is yes, and then the lock is not worth waiting for.
-		if used, err := isLower(image); err != nil || used {
+		if used, err := isUsed(image); err != nil || used {
 			if err != nil {
 				return err
 			}
 			continue
 		}
-		if err := d.releaseImage(ctx, entry.Name(), image); err != nil {
+		if err := d.releaseImage(ctx, image); err != nil {
 			return fmt.Errorf("release image %s: %w", entry.Name(), err)
 		}
 	}
 	return nil
 }
 
-func (d *Driver) releaseImage(ctx context.Context, name, image string) error {
+func (d *Driver) releaseImage(ctx context.Context, image string) error {
+	name, _, _ := strings.Cut(filepath.Base(image), ".")
 	held, err := onhost.Exclusive(ctx, d.lockPath("image", name))
 	if err != nil {
 		return err
 	}
 	defer held.Release()
-	if used, err := isLower(image); err != nil || used {
+	if used, err := isUsed(image); err != nil || used {
 		return err
 	}
 	if err := unmountBelow(ctx, image); err != nil {
@@ -143,10 +151,14 @@ func (d *Driver) releaseImage(ctx context.Context, name, image string) error {
 	return nil
 }
 
-// isLower says whether an overlay stands on dir.
-func isLower(dir string) (bool, error) {
+// isUsed says whether an overlay stands on an image's mount, or it is there with the numbers of a cluster too.
+func isUsed(dir string) (bool, error) {
+	others, err := filepath.Glob(dir + ".*")
+	if err != nil || len(others) > 0 {
+		return err == nil, err
+	}
 	used := false
-	err := eachMount(func(at, options string) {
+	err = eachMount(func(at, options string) {
 		used = used || strings.Contains(options, "lowerdir="+dir+",")
 	})
 	return used, err

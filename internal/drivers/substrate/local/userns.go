@@ -24,16 +24,30 @@ import (
 )
 
 // A node may have a user namespace of its own: its users' numbers, root's 0 first, are others on the host, to whom nothing
-// belongs there. Files keep the numbers that they have on disk: mounts translate them.
+// belongs there. Files keep the numbers that they have on disk: mounts translate them. Some things, such as files that are under
+// way in sockets and the memory of pipes, the kernel counts by users' numbers, so each cluster has other ones.
 const (
-	firstID = 0x70000000 // what 0 is on the host; above containers of systemd, below users of guests (drivers/substrate/vm)
-	ids     = 0x0f000000
+	firstID   = 0x70000000 // above containers of systemd
+	ownIDs    = 1 << 16    // that a cluster has for itself: accounts of images, and people
+	ownRanges = 0xe00      // clusters that do: of more than these, two may have the same
+	commonID  = firstID + ownRanges*ownIDs
+	commonIDs = 0x01000000 // of all clusters, for numbers from ownIDs on; they end below users of guests (drivers/substrate/vm)
 )
+
+// numbers are what users of a cluster's nodes are on the host, by ranges; the first begins with root.
+type numbers []ociIDMapping
+
+func numbersOf(n substrate.Node) numbers {
+	own := uint32(substrate.Segment(n.MAC) % ownRanges)
+	return numbers{{0, firstID + own*ownIDs, ownIDs}, {ownIDs, commonID, commonIDs}}
+}
+
+func (n numbers) root() uint32 { return n[0].Host }
 
 // inUserNamespace starts a program that waits, in new namespaces of these kinds beside that of users, and hands its process
 // number to do. It has ended when inUserNamespace returns. The program makes its namespaces itself: to be born in them it would
 // have to be a copy of this process, with all its memory.
-func inUserNamespace(kinds []string, do func(pid int) error) error {
+func inUserNamespace(n numbers, kinds []string, do func(pid int) error) error {
 	wait := exec.Command("unshare", append(append([]string{"--user"}, kinds...), "cat")...)
 	hold, err := wait.StdinPipe()
 	if err != nil {
@@ -57,7 +71,7 @@ func inUserNamespace(kinds []string, do func(pid int) error) error {
 		_, err = io.ReadFull(answer, make([]byte, 1))
 	}
 	if err == nil {
-		err = mapUsersOf(wait.Process.Pid)
+		err = n.mapUsersOf(wait.Process.Pid)
 	}
 	if err == nil {
 		err = do(wait.Process.Pid)
@@ -69,20 +83,23 @@ func inUserNamespace(kinds []string, do func(pid int) error) error {
 	return err
 }
 
-// mapUsersOf gives the user namespace of a process the numbers of nodes.
-func mapUsersOf(pid int) error {
-	line := fmt.Appendf(nil, "0 %d %d\n", firstID, ids)
+// mapUsersOf gives the user namespace of a process these numbers.
+func (n numbers) mapUsersOf(pid int) error {
+	var lines []byte
+	for _, r := range n {
+		lines = fmt.Appendf(lines, "%d %d %d\n", r.Container, r.Host, r.Size)
+	}
 	for _, file := range []string{"uid_map", "gid_map"} {
-		if err := os.WriteFile(fmt.Sprintf("/proc/%d/%s", pid, file), line, 0); err != nil {
+		if err := os.WriteFile(fmt.Sprintf("/proc/%d/%s", pid, file), lines, 0); err != nil {
 			return fmt.Errorf("users' numbers: %w", err)
 		}
 	}
 	return nil
 }
 
-// translate makes a mount of what lies at from, with the numbers of nodes, at the path at, which must exist.
-func (m *mapper) translate(from, at string) error {
-	fd, err := m.tree(from)
+// translate makes a mount of what lies at from, with the numbers of a user namespace, at the path at, which must exist.
+func translate(users *os.File, from, at string) error {
+	fd, err := numbered(users, from)
 	if err != nil {
 		return err
 	}
@@ -93,128 +110,109 @@ func (m *mapper) translate(from, at string) error {
 	return nil
 }
 
-// tree is a mount, not attached anywhere, of what lies at a path, with the numbers of nodes.
-func (m *mapper) tree(path string) (int, error) {
+// numbered is a mount, not attached anywhere, of what lies at a path, with the numbers of a user namespace.
+func numbered(users *os.File, path string) (int, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
 		return -1, fmt.Errorf("mount of %s: %w", path, err)
 	}
-	if err := m.number(fd); err != nil {
+	if err := number(users, fd); err != nil {
 		unix.Close(fd)
 		return -1, fmt.Errorf("mount of %s: %w", path, err)
 	}
 	return fd, nil
 }
 
-// number gives a mount that is not attached anywhere the numbers of nodes.
-func (m *mapper) number(fd int) error {
-	attributes := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(m.namespace.Fd())}
+// number gives a mount that is not attached anywhere the numbers of a user namespace.
+func number(users *os.File, fd int) error {
+	attributes := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(users.Fd())}
 	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, attributes); err != nil {
 		return fmt.Errorf("translate users' numbers: %w", err)
 	}
 	return nil
 }
 
-// mapper makes mounts with the numbers of nodes.
-type mapper struct{ namespace *os.File }
-
 //go:embed empty.sqfs
 var emptyImage []byte
 
-// newMapper tries out whether this host can: a user namespace, and mounts with other numbers on the file system of dir and on
-// an image's.
-func newMapper(dir string) (_ *mapper, err error) {
-	m := &mapper{}
-	err = inUserNamespace(nil, func(pid int) (err error) {
-		m.namespace, err = os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
+// tryToMap tries out whether this host can: a user namespace, and mounts with other numbers on the file system of dir and on an
+// image's.
+func tryToMap(dir string) error {
+	var users *os.File
+	err := inUserNamespace(numbersOf(substrate.Node{MAC: substrate.MAC(0, 0)}), nil, func(pid int) (err error) {
+		users, err = os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer func() {
-		if err != nil {
-			m.namespace.Close()
-		}
-	}()
-	fd, err := m.tree(dir)
+	defer users.Close()
+	fd, err := numbered(users, dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	unix.Close(fd)
 	// Nothing here has a name, so that nothing is left of it, wherever this process is killed.
 	empty, err := unix.MemfdCreate("empty image", unix.MFD_CLOEXEC)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	image := os.NewFile(uintptr(empty), "empty image")
 	defer image.Close()
 	if _, err := image.Write(emptyImage); err != nil {
-		return nil, err
-	}
-	fd, err = m.squash(fmt.Sprintf("/proc/self/fd/%d", empty))
-	if err != nil {
-		return nil, err
-	}
-	return m, unix.Close(fd)
-}
-
-// image mounts a squashfs with the numbers of nodes. The caller holds the image's lock.
-func (m *mapper) image(squashfs, at string) error {
-	fd, err := m.squash(squashfs)
-	if err != nil {
 		return err
 	}
+	fd, err = squash(fmt.Sprintf("/proc/self/fd/%d", empty))
+	if err != nil {
+		return fmt.Errorf("image: %w", err)
+	}
 	defer unix.Close(fd)
-	return unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	if err := number(users, fd); err != nil {
+		return fmt.Errorf("image: %w", err)
+	}
+	return nil
 }
 
-// squash makes the mount, which nobody sees until it is moved somewhere, and which ends with its descriptor if it is not.
-func (m *mapper) squash(squashfs string) (mount int, err error) {
+// squash mounts a squashfs where nobody sees it until it is moved somewhere: it ends with its descriptor if it is not.
+func squash(squashfs string) (mount int, err error) {
 	device, err := attachLoop(squashfs, unix.LO_FLAGS_READ_ONLY)
 	if err != nil {
-		return 0, fmt.Errorf("loop device: %w", err)
+		return -1, fmt.Errorf("loop device: %w", err)
 	}
 	defer device.Close()
 	system, err := unix.Fsopen("squashfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
-		return 0, err
+		return -1, err
 	}
 	defer unix.Close(system)
 	err = errors.Join(unix.FsconfigSetString(system, "source", device.Name()), unix.FsconfigSetFlag(system, "ro"))
 	if err == nil {
 		err = unix.FsconfigCreate(system)
 	}
-	if err == nil {
-		mount, err = unix.Fsmount(system, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NODEV)
-	}
 	if err != nil {
-		return 0, fmt.Errorf("image: %w", err)
+		return -1, err
 	}
-	if err := m.number(mount); err != nil {
-		return 0, fmt.Errorf("image: %w", errors.Join(err, unix.Close(mount)))
-	}
-	return mount, nil
+	return unix.Fsmount(system, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NODEV)
 }
 
-// give makes all that lies below a directory a node's root's.
-func give(dir string) error {
+// give makes all that lies below a directory a user's.
+func give(dir string, to uint32) error {
 	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		return os.Lchown(path, firstID, firstID)
+		return os.Lchown(path, int(to), int(to))
 	})
 }
 
 // namespaces makes a network namespace and the user namespace that it belongs to, and keeps both by mounts on files.
-func namespaces(network, users string) error {
+func (n numbers) namespaces(network, users string) error {
 	for _, path := range []string{network, users} {
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			return err
 		}
 	}
-	return inUserNamespace([]string{"--net"}, func(pid int) error {
+	return inUserNamespace(n, []string{"--net"}, func(pid int) error {
 		own := func(kind string) string { return fmt.Sprintf("/proc/%d/ns/%s", pid, kind) }
 		return errors.Join(unix.Mount(own("user"), users, "", unix.MS_BIND, ""),
 			unix.Mount(own("net"), network, "", unix.MS_BIND, ""))
@@ -223,11 +221,16 @@ func namespaces(network, users string) error {
 
 // inStage runs do, which starts runc, on a thread of its own in a mount namespace of its own. There, what the node is to see
 // lies where its root can go: the data directory is for the host's root alone, and runc mounts as the node's.
-func (d *Driver) inStage(mounts []staged, do func() error) error {
-	return osthread.Spend(func() error { return d.stage(mounts, do) })
+func (d *Driver) inStage(b boot, mounts []staged, do func() error) error {
+	return osthread.Spend(func() error { return d.stage(b, mounts, do) })
 }
 
-func (d *Driver) stage(mounts []staged, do func() error) error {
+func (d *Driver) stage(b boot, mounts []staged, do func() error) error {
+	users, err := os.Open(b.path("userns"))
+	if err != nil {
+		return err
+	}
+	defer users.Close()
 	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("mount namespace: %w", err)
 	}
@@ -239,14 +242,14 @@ func (d *Driver) stage(mounts []staged, do func() error) error {
 		return fmt.Errorf("mount %s: %w", d.stageDir, err)
 	}
 	for _, m := range mounts {
-		if err := d.stageOne(m); err != nil {
+		if err := stageOne(users, m); err != nil {
 			return fmt.Errorf("stage %s: %w", m.from, err)
 		}
 	}
 	return do()
 }
 
-func (d *Driver) stageOne(m staged) error {
+func stageOne(users *os.File, m staged) error {
 	info, err := os.Stat(m.from)
 	if err != nil {
 		return err
@@ -260,7 +263,7 @@ func (d *Driver) stageOne(m staged) error {
 		return err
 	}
 	if m.mapped {
-		return d.mapper.translate(m.from, m.at)
+		return translate(users, m.from, m.at)
 	}
 	return unix.Mount(m.from, m.at, "", unix.MS_BIND, "")
 }
@@ -289,7 +292,7 @@ func (d *Driver) toStage(s *ociSpec) []staged {
 
 // mapsUsers says whether a node has a user namespace of its own. Heads that serve /home have none: only the host's root may
 // open files by handle.
-func (d *Driver) mapsUsers(n substrate.Node) bool { return d.mapper != nil && !n.ServesHome }
+func (d *Driver) mapsUsers(n substrate.Node) bool { return d.noMapping == "" && !n.ServesHome }
 
 // freeDir finds a directory that everybody can reach and that hides nothing that runc needs when something is mounted on it.
 func freeDir(needed ...string) (string, error) {
@@ -312,15 +315,15 @@ func freeDir(needed ...string) (string, error) {
 // mapUsers sees to it that nodes have user namespaces of their own, where this host can and the site does not forbid it.
 func (d *Driver) mapUsers() {
 	if own := d.config.Opened.OwnUsers; own != nil && !*own {
-		d.noMapper = "the site file says so"
+		d.noMapping = "the site file says so"
 		return
 	}
 	free, err := freeDir(d.config.Dir, d.config.Binary, d.config.Sockets)
 	if err == nil {
-		d.mapper, err = newMapper(d.config.Dir)
+		err = tryToMap(d.config.Dir)
 	}
 	if err != nil {
-		d.noMapper = err.Error()
+		d.noMapping = err.Error()
 		d.config.Log.Info("root of nodes on this host is the host's", "because", err)
 		return
 	}
@@ -329,5 +332,5 @@ func (d *Driver) mapUsers() {
 
 // OwnUsers says whether nodes have user namespaces of their own; if not, why.
 func (d *Driver) OwnUsers(context.Context) (own bool, why string, err error) {
-	return d.mapper != nil, d.noMapper, nil
+	return d.noMapping == "", d.noMapping, nil
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/drivers/substrate"
 )
 
 // mapped is a driver whose nodes have user namespaces of their own.
@@ -31,19 +33,64 @@ func TestRootOfANodeIsNobodyOnTheHost(t *testing.T) {
 	p, _ := w.first(b)
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
 	check(t, err)
-	if want := fmt.Sprintf("Uid:\t%d\t%[1]d\t%[1]d\t%[1]d\n", firstID); !strings.Contains(string(status), want) {
+	root := numbersOf(n).root()
+	if want := fmt.Sprintf("Uid:\t%d\t%[1]d\t%[1]d\t%[1]d\n", root); !strings.Contains(string(status), want) {
 		t.Errorf("on the host the first process is not %q:\n%s", want, status)
 	}
-	for path, want := range map[string]uint32{c.home() + "/of-root": 0, b.path("run/of-root"): firstID,
-		c.layer(b) + "/upper/of-root": firstID} {
+	for path, want := range map[string]uint32{c.home() + "/of-root": 0, b.path("run/of-root"): root,
+		c.layer(b) + "/upper/of-root": root} {
 		var s unix.Stat_t
 		if err := unix.Stat(path, &s); err != nil || s.Uid != want || s.Gid != want {
 			t.Errorf("%s is of %d:%d, want %d: %v", path, s.Uid, s.Gid, want, err)
 		}
 	}
 	text, _ := os.ReadFile(filepath.Join(c.home(), "out"))
-	if want := fmt.Sprintf("0\n%10d %10d %10d\n", 0, firstID, ids); !strings.HasPrefix(string(text), want) {
+	if want := fmt.Sprintf("0\n%10d %10d %10d\n%10d %10d %10d\n",
+		0, root, ownIDs, ownIDs, commonID, commonIDs); !strings.HasPrefix(string(text), want) {
 		t.Errorf("in the node: %q, want %q", text, want)
+	}
+}
+
+// The kernel counts files that are under way by a user's number on the host: root of one node kept all of a host from logging in,
+// which sshd passes a terminal for.
+func TestRootOfAClustersNodeLeavesFilesToPassToOthers(t *testing.T) {
+	w := mapped(t)
+	sent := func(cluster string, segment int, command string) (many int) {
+		n := node(cluster, 1, 1, command)
+		n.MAC = substrate.MAC(segment, 1)
+		check(t, w.EnsureShared(t.Context(), cluster, alone))
+		c, err := w.shared(cluster)
+		check(t, err)
+		build(t, "passer", c.home())
+		w.up(t, n)
+		eventually(t, "it has sent what it may", func() bool {
+			text, err := os.ReadFile(filepath.Join(c.home(), "sent"))
+			if err == nil {
+				_, err = fmt.Sscan(string(text), &many)
+			}
+			return err == nil
+		})
+		return many
+	}
+	if all := sent("c1", 1, "exec /home/passer"); all < 1000 || all >= 1<<22 {
+		t.Fatalf("root of a node sent %d files, which should be all it may", all)
+	}
+	if one := sent("c2", 2, "exec /home/passer 1"); one != 1 {
+		t.Error("root of another cluster's node can pass no file")
+	}
+}
+
+func TestClustersHaveNumbersOfTheirOwn(t *testing.T) {
+	last := numbers{}
+	for segment := range ownRanges {
+		n := numbersOf(substrate.Node{MAC: substrate.MAC(segment, 1)})
+		if len(last) > 0 && n.root() != last.root()+ownIDs || n[0].Host+n[0].Size > n[1].Host {
+			t.Fatalf("cluster %d has %v after %v", segment, n, last)
+		}
+		last = n
+	}
+	if end := last[1].Host + last[1].Size; end != 0x7f000000 {
+		t.Errorf("they end before %#x: from there on are users of guests", end)
 	}
 }
 
@@ -73,7 +120,6 @@ func TestAHeadThatServesHomeKeepsTheHostsRoot(t *testing.T) {
 
 func TestRootMayReadJobsWhereItIsNobodyOnTheHost(t *testing.T) {
 	w := mapped(t)
-	mapper := w.mapper
 	for name, c := range map[string]struct {
 		head, serves, own, want bool
 	}{
@@ -82,8 +128,8 @@ func TestRootMayReadJobsWhereItIsNobodyOnTheHost(t *testing.T) {
 		"a head that serves /home":               {true, true, true, false},
 		"a compute node with the host's numbers": {false, false, false, false},
 	} {
-		if w.mapper = mapper; !c.own {
-			w.mapper = nil
+		if w.noMapping = ""; !c.own {
+			w.noMapping = "by test"
 		}
 		n := node("c1", 1, 1, "")
 		n.KeepsState, n.ServesHome = c.head, c.serves
@@ -127,7 +173,7 @@ func TestAHostThatCannotMapUsersSaysWhy(t *testing.T) {
 	dir := t.TempDir()
 	check(t, unix.Mount("proc", dir, "proc", 0, "")) // a file system that has no other numbers
 	defer func() { check(t, unix.Unmount(dir, 0)) }()
-	if m, err := newMapper(dir); err == nil || m != nil || !strings.Contains(err.Error(), dir) {
-		t.Errorf("%v %v", m, err)
+	if err := tryToMap(dir); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Error(err)
 	}
 }

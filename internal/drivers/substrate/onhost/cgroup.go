@@ -231,15 +231,34 @@ func (c Cgroups) Read(name string, files ...string) string {
 }
 
 // LimitPids sets how many processes and threads a group may have; one that has gone is no error.
-func (c Cgroups) LimitPids(name string, most int64) error {
+func (c Cgroups) LimitPids(name string, most int64) error { return c.set(name, "pids.max", most) }
+
+// Weigh sets what a group weighs where CPUs are asked for by more than they can do for, as a part of what groups usually weigh
+// (cgroups(7), CPU); one that has gone is no error.
+func (c Cgroups) Weigh(name string, part float64) error {
+	return errors.Join(c.set(name, "cpu.shares", max(2, int64(part*1024))), c.set(name, "cpu.weight", max(1, int64(part*100))))
+}
+
+// BoundSockets lets what a group's sockets hold take a quarter of the memory that it may have, beside that: version 1 does not
+// count it as memory, as version 2 does. One that has gone is no error.
+func (c Cgroups) BoundSockets(name string) error {
+	memory, err := strconv.ParseInt(c.Read(name, "memory.limit_in_bytes"), 10, 64)
+	if page := int64(os.Getpagesize()); err == nil && memory < 1<<60 { // a number near the largest there is: none
+		return c.set(name, "memory.kmem.tcp.limit_in_bytes", memory/4/page*page)
+	}
+	return nil
+}
+
+// set writes a number into a group's file, in each hierarchy that has it, unless it is there.
+func (c Cgroups) set(name, file string, to int64) error {
 	for _, dir := range c.Dirs(name) {
-		file := filepath.Join(dir, "pids.max")
-		text, err := os.ReadFile(file)
-		if value := strconv.FormatInt(most, 10); err == nil && strings.TrimSpace(string(text)) != value {
-			err = os.WriteFile(file, []byte(value), 0)
+		path := filepath.Join(dir, file)
+		text, err := os.ReadFile(path)
+		if value := strconv.FormatInt(to, 10); err == nil && strings.TrimSpace(string(text)) != value {
+			err = os.WriteFile(path, []byte(value), 0)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) {
-			return fmt.Errorf("limit the processes of a control group: %w", err)
+			return fmt.Errorf("limit a control group: %w", err)
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -14,12 +15,14 @@ import (
 // Processes and threads, tasks to the kernel, have numbers that all nodes of a host share with it. Each node may have a few at
 // its start; from then on it is told, each second, how many it may have: what it has and a share of what is left. So all of them
 // together never come to what the host keeps, however fast they fork between two looks, and a cluster that takes all it can
-// leaves to each other one its share.
+// leaves to each other one its share. With that each is told what it weighs where all want CPUs: together as much as a few groups
+// of the host's, however many they are, so that the host has time for its own. And its sockets get a bound, where they have none.
 
 const (
 	tasksAtStart = 1024
 	tasksLook    = time.Second
 	tasksStep    = 64 // smaller changes are not worth a write
+	nodesWeigh   = 4  // groups' usual weights, all nodes of the host together
 )
 
 // allTasks is how many processes and threads this host can have.
@@ -36,12 +39,12 @@ func allTasks() int64 {
 	return least
 }
 
-// GuardTasks shares out processes and threads until ctx ends.
-func (d *Driver) GuardTasks(ctx context.Context) {
+// GuardShares shares out what nodes have of the host until ctx ends.
+func (d *Driver) GuardShares(ctx context.Context) {
 	for told := false; ctx.Err() == nil; {
-		err := d.shareTasks(allTasks())
+		err := d.share(allTasks())
 		if err != nil && !told {
-			d.config.Log.Error("cannot share out the host's processes among nodes", "error", err)
+			d.config.Log.Error("cannot share out what nodes have of the host", "error", err)
 		}
 		told = err != nil
 		select {
@@ -51,8 +54,8 @@ func (d *Driver) GuardTasks(ctx context.Context) {
 	}
 }
 
-// shareTasks tells each node once how many it may have.
-func (d *Driver) shareTasks(all int64) error {
+// share tells each node once how many tasks it may have, and what it weighs.
+func (d *Driver) share(all int64) error {
 	if !d.cgroups.Pids {
 		return nil
 	}
@@ -90,8 +93,11 @@ func (d *Driver) shareTasks(all int64) error {
 			host -= n
 		}
 	}
-	for name, allowed := range allowTasks(all, host, has) {
-		if err := d.cgroups.LimitPids(name, allowed-allowed%tasksStep); err != nil {
+	allowed := allowTasks(all, host, has)
+	for name, most := range allowed {
+		err := errors.Join(d.cgroups.LimitPids(name, most-most%tasksStep),
+			d.cgroups.Weigh(name, min(1, nodesWeigh/float64(len(allowed)))), d.cgroups.BoundSockets(name))
+		if err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,7 @@ func TestANodeThatOnlyForksLeavesProcessNumbersToTheHostAndToOthers(t *testing.T
 	}
 	all, took := int64(8000), int64(0) // the host is told to be small
 	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		check(t, w.shareTasks(all))
+		check(t, w.share(all))
 		took = count(greedy[0]) + count(greedy[1])
 	}
 	if took < tasksAtStart || took > all*3/4*3/4 {
@@ -42,10 +42,38 @@ func TestANodeThatOnlyForksLeavesProcessNumbersToTheHostAndToOthers(t *testing.T
 	check(t, err)
 	check(t, os.WriteFile(filepath.Join(c.home(), "go"), nil, 0o600))
 	eventually(t, "another cluster begins 200 processes", func() bool {
-		check(t, w.shareTasks(all))
+		check(t, w.share(all))
 		_, err := os.Stat(filepath.Join(c.home(), "forked"))
 		return err == nil
 	})
+}
+
+// Each node that began took as much of the CPUs from the controller as the one before.
+func TestAllNodesTogetherWeighAsMuchAsAFewGroups(t *testing.T) {
+	w := open(t, site(t))
+	file, usual := "cpu.shares", int64(1024)
+	if w.cgroups.Version == 2 {
+		file, usual = "cpu.weight", 100
+	}
+	if !w.cgroups.CPU || !w.cgroups.Pids {
+		t.Skip("skipped: this host cannot limit processes, or CPUs")
+	}
+	for _, nodes := range []int{1, nodesWeigh + 2} {
+		sum := int64(0)
+		var all []boot
+		for n := range nodes {
+			all = append(all, w.up(t, node("c1", n+1, 1, "")))
+		}
+		check(t, w.share(allTasks()))
+		for _, b := range all {
+			n, err := strconv.ParseInt(w.cgroups.Read(b.name, file), 10, 64)
+			check(t, err)
+			sum += n
+		}
+		if want := min(int64(nodes), nodesWeigh) * usual; sum > want || sum < want*9/10 {
+			t.Errorf("%d nodes weigh %d, want %d", nodes, sum, want)
+		}
+	}
 }
 
 func TestWhatNodesMayHaveNeverAddsUpToWhatTheHostKeeps(t *testing.T) {
@@ -72,4 +100,22 @@ func TestWhatNodesMayHaveNeverAddsUpToWhatTheHostKeeps(t *testing.T) {
 			t.Fatalf("nodes that have %d may have %d, beside %d of the host, of %d", had, may, host, all)
 		}
 	})
+}
+
+// Where memory does not count what sockets hold, a node's sockets took all that the host has for those of all.
+func TestSocketsOfANodeHaveABoundOfItsMemory(t *testing.T) {
+	w := open(t, site(t))
+	switch {
+	case !w.cgroups.Memory || !w.cgroups.Pids:
+		t.Skip("skipped: this host cannot limit memory, or processes")
+	case w.cgroups.Version == 2:
+		t.Skip("skipped: control groups of version 2 count sockets as memory")
+	}
+	n := node("c1", 1, 1, "")
+	n.MemoryMiB = 64
+	b := w.up(t, n)
+	check(t, w.share(allTasks()))
+	if got := w.cgroups.Read(b.name, "memory.kmem.tcp.limit_in_bytes"); got != fmt.Sprint(16<<20) {
+		t.Errorf("sockets of a node with 64 MiB may hold %s bytes", got)
+	}
 }

@@ -1,0 +1,1 @@
+-- An index adds no rows.
