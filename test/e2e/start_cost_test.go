@@ -61,13 +61,14 @@ func TestWhatTheStartOfAClusterTakes(t *testing.T) {
 		}
 	}
 	looks := 3 * (1 + int(20*seconds)) // of the head at Slurm, two programs each
+	tells := int(seconds / 5)          // of the head to the site: which jobs there are and have ended
 	for name, most := range map[string]int{
 		"muster": 1 + 4, "exe": 4, "runc": 2 * 4, "cat": 4 + 1, "unshare": 4, "mkfs.xfs": 3, "sshd": 4, "munged": 4,
 		"slurmctld": 2 + 1, // and its process for scripts; and to be asked for its version
 		"slurmd":    2 * 3, // and to be asked for its version
 		"scontrol":  looks, "squeue": looks,
 		"sh": 1, "mariadbd": 2, "slurmdbd": 1, "sacctmgr": 2, // the accounts of jobs, in a new database
-		"sdiag": 1 + int(seconds/15), // whether they are kept
+		"sdiag": 1 + int(seconds/15) + tells, "sacct": tells, // whether they are kept, and what they are
 	} {
 		if n := started[name]; n > most {
 			t.Errorf("%s was started %d times, at most %d are needed", name, n, most)
