@@ -8,7 +8,9 @@ done
 # The measuring programs, from the sources that stay beside them. No -march=native: the image goes to other machines.
 src=/usr/local/src/muster
 mpicc -O2 -Wall -Werror -o /usr/local/bin/mpi-pingpong "$src/mpi-pingpong.c"
+mpicc -O2 -Wall -Werror -o /usr/local/bin/mpi-sweep "$src/mpi-sweep.c"
 gcc -O3 -fopenmp -Wall -Werror -o /usr/local/bin/stream-triad "$src/stream-triad.c"
+gcc -O2 -Wall -Werror -o /usr/local/bin/dgemm "$src/dgemm.c" -l:libblas.so.3 -lm
 chmod 755 /usr/local/bin/hpl
 
 # What the head's NFS server is started with. Headers of ntirpc 6 name a config.h that Debian does not ship; only tracing, which
