@@ -68,6 +68,7 @@ func verbs() []verb {
 		{"tasks", forClusters, (*app).tasks},
 		{"jobs", forClusters, (*app).jobs},
 		{"efficiency", forClusters, (*app).efficiency},
+		{"bench", forClusters, (*app).bench},
 		{"open", forClusters, (*app).open},
 		{"keys", forClusters, (*app).keys},
 		{"cost", forClusters, (*app).cost},

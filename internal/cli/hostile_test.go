@@ -277,6 +277,7 @@ func hostileLines(file, plain string) map[string][][]string {
 		"users enable":         {{"bob"}},
 		"users list":           {{}},
 		"users set":            {{"bob", "--name", "x"}},
+		"bench validate":       {{file}, {plain}},
 		"validate":             {{"-f", file}, {"-f", plain}},
 		"whoami":               {{}},
 	}

@@ -12,6 +12,8 @@ import (
 	"muster/internal/core"
 	"muster/internal/core/sealing"
 	"muster/internal/kinds/authority"
+	"muster/internal/kinds/bench"
+	"muster/internal/kinds/bench/benchlife"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/cluster/clusterlife"
 	fabrics "muster/internal/kinds/fabric"
@@ -44,6 +46,7 @@ func list() []kind {
 		{snapshot.Definition(), snapshotlife.Table},
 		{fabrics.Definition(), fabriclife.Table},
 		{task.Definition(), tasklife.Table},
+		{bench.Definition(), benchlife.Table},
 		{person.Definition(), nil},
 		{authority.Definition(), nil},
 	}

@@ -19,6 +19,7 @@ const (
 type Field struct {
 	Path     string   // pattern: "[]" stands for any entry of a list, "*" for any key
 	Type     string   // a key of kinds, as documentation prints it
+	Keys     string   // of "*": the kind of its keys; a name, if it is empty
 	Required bool     // within its mapping
 	OrOne    bool     // a list that may be written as its only entry
 	Values   []string // all words of a choice

@@ -1,6 +1,9 @@
 package spec
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // node is a field with its place in the tree of fields.
 type node struct {
@@ -9,18 +12,19 @@ type node struct {
 	key    string  // the last step of its path
 	fields []*node // of a mapping, in the order of the table
 	item   *node   // of a list, or the values of a mapping with free keys
+	keys   kind    // of the free keys that have these values
 }
 
 // grammar is the tree that the table of fields spells out. It is never written to.
-var grammar = plant(table)
+var grammar = plant(table, kinds)
 
 // plant grows the tree. A row comes after the row of its parent, which a test holds the table to.
-func plant(rows []Field) *node {
+func plant(rows []Field, kinds map[string]kind) *node {
 	root := &node{kind: kinds["mapping"]}
 	byPath := map[string]*node{"": root}
 	for _, row := range rows {
 		parent, key := splitPattern(row.Path)
-		n := &node{Field: row, kind: kinds[row.Type], key: key}
+		n := &node{Field: row, kind: kinds[row.Type], key: key, keys: kinds[cmp.Or(row.Keys, "name")]}
 		if up := byPath[parent]; key == "[]" || key == "*" {
 			up.item = n
 		} else {

@@ -15,20 +15,13 @@ type Document struct {
 // Parse reads one cluster file, in YAML or JSON. The file's name is only for messages. An error is always Diagnostics, and holds
 // everything that is wrong, as far as the text can be understood.
 func Parse(file string, src []byte) (*Document, error) {
-	text, body, ds := load(src)
-	doc := &Document{File: file, places: map[string]position{"": {1, 1}}}
-	if len(ds) == 0 {
-		r := &reader{text: text, places: doc.places}
-		r.places[""] = r.start(body)
-		doc.Cluster = decode(r.value(grammar, "", body))
+	doc := &Document{File: file}
+	var err error
+	doc.places, err = clusterFile.read(file, src, func(r *reader, values any) {
+		doc.Cluster = decode(values)
 		r.applyRules(doc.Cluster)
-		ds = r.found
-	}
-	for i := range ds {
-		ds[i].File = file
-	}
-	ds.sort()
-	if err := ds.err(); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
 	doc.nickname()

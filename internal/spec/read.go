@@ -128,8 +128,8 @@ func (r *reader) mapping(n *node, path string, m ast.MapNode) any {
 
 // freeKey is the field for any key of a mapping with free keys, nil for a key that is no name.
 func (r *reader) freeKey(n *node, path, key string, at position) *node {
-	if !kinds["name"].accepts(key) {
-		r.report(CodeBadValue, path, at, "must be a name", kinds["name"].advice())
+	if keys := n.item.keys; !keys.accepts(key) {
+		r.report(CodeBadValue, path, at, "must be "+keys.is, keys.advice())
 	}
 	return n.item
 }
@@ -147,18 +147,18 @@ func (r *reader) unknown(n *node, parent, key string, at position) {
 		if meant := join(parent, word); !r.written(meant) {
 			r.places[meant] = at
 		}
-	} else if homes := homesOf(key); len(homes) > 0 {
+	} else if homes := r.form.homesOf(key); len(homes) > 0 {
 		hint = fmt.Sprintf("%s is written in %s", key, either(homes))
 	}
 	r.report(CodeUnknownField, join(parent, key), at, "unknown field", hint)
 }
 
 // homesOf lists the mappings that have a field of this name.
-func homesOf(key string) (homes []string) {
-	for _, f := range table {
-		if parent, last := splitPattern(f.Path); last == key {
+func (f *Form) homesOf(key string) (homes []string) {
+	for _, row := range f.table {
+		if parent, last := splitPattern(row.Path); last == key {
 			if parent == "" {
-				parent = "the file itself, beside name"
+				parent = "the file itself, beside " + f.table[0].Path
 			}
 			homes = append(homes, parent)
 		}
@@ -243,7 +243,7 @@ var shapes = map[ast.NodeType]string{
 	ast.NullType: "null", ast.BoolType: "boolean", ast.IntegerType: "integer", ast.FloatType: "number",
 	ast.InfinityType: "number",
 	ast.NanType:      "number", ast.StringType: "string", ast.MappingType: "object", ast.MappingValueType: "object",
-	ast.SequenceType: "array",
+	ast.SequenceType: "array", ast.LiteralType: "string",
 }
 
 func shapeOf(v ast.Node) string {
@@ -273,8 +273,11 @@ func describe(v ast.Node) string {
 }
 
 func scalarText(v ast.Node) string {
-	if s, ok := v.(*ast.StringNode); ok {
-		return s.Value
+	switch v := v.(type) {
+	case *ast.StringNode:
+		return v.Value
+	case *ast.LiteralNode: // a block of text
+		return v.Value.Value
 	}
 	return v.GetToken().Value
 }

@@ -11,9 +11,14 @@ import (
 // also
 // refuses what is not available yet, which here is only described.
 func Schema() []byte {
-	schema := grammar.schema()
+	return clusterFile.Schema("Muster cluster file")
+}
+
+// Schema is a JSON Schema (2020-12) of a form.
+func (f *Form) Schema(title string) []byte {
+	schema := f.root.schema()
 	schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-	schema["title"] = "Muster cluster file"
+	schema["title"] = title
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -53,7 +58,7 @@ func (n *node) schema() map[string]any {
 func (n *node) schemaOfMapping(s map[string]any) {
 	if n.item != nil {
 		s["additionalProperties"] = n.item.schema()
-		s["propertyNames"] = map[string]any{"pattern": kinds["name"].form.String()}
+		s["propertyNames"] = map[string]any{"pattern": n.item.keys.form.String()}
 		return
 	}
 	properties, required := map[string]any{}, []string{}

@@ -27,22 +27,24 @@ const (
 )
 
 // text is the source and where in it things are.
-type text struct{ lines []string }
+type text struct {
+	form  *Form
+	lines []string
+}
 
 // position is a position in the text; the zero place is unknown.
 type position struct{ line, col int }
 
-// load takes the source to the syntax tree of its only document. What YAML can do and a cluster file does not need is refused
-// here;
+// load takes the source to the syntax tree of its only document. What YAML can do and the form does not need is refused here;
 // duplicate keys are left to the reader, which finds all of them.
-func load(src []byte) (text, ast.Node, Diagnostics) {
+func (f *Form) load(src []byte) (text, ast.Node, Diagnostics) {
 	src = bytes.TrimPrefix(src, []byte("\ufeff")) // editors on Windows write one
 	if d, bad := misencoded(src); bad {
 		return text{}, nil, Diagnostics{d}
 	}
-	t := text{strings.Split(string(src), "\n")}
+	t := text{f, strings.Split(string(src), "\n")}
 	if len(src) > maxBytes || len(t.lines) > maxLines {
-		return t, nil, Diagnostics{tooLarge(position{1, 1}, fmt.Sprintf("more than %d bytes or %d lines", maxBytes, maxLines))}
+		return t, nil, Diagnostics{t.tooLarge(position{1, 1}, fmt.Sprintf("more than %d bytes or %d lines", maxBytes, maxLines))}
 	}
 	tokens, err := guarded(func() (token.Tokens, error) { return lexer.Tokenize(string(src)), nil })
 	if err != nil {
@@ -89,15 +91,15 @@ func misencoded(src []byte) (Diagnostic, bool) {
 	return Diagnostic{}, false
 }
 
-func tooLarge(at position, what string) Diagnostic {
+func (t text) tooLarge(at position, what string) Diagnostic {
 	return Diagnostic{Code: CodeTooLarge, Line: at.line, Col: at.col, Text: "the file is too large: " + what,
-		Hint: "a cluster file is short; is this another file?"}
+		Hint: t.form.what + " is short; is this another file?"}
 }
 
 // tooDeep bounds the recursion of the parser, from the tokens alone.
 func (t text) tooDeep(tokens token.Tokens) (Diagnostic, bool) {
 	if len(tokens) > maxTokens {
-		return tooLarge(t.at(tokens[maxTokens]), fmt.Sprintf("more than %d words and signs", maxTokens)), true
+		return t.tooLarge(t.at(tokens[maxTokens]), fmt.Sprintf("more than %d words and signs", maxTokens)), true
 	}
 	open, dashes, line := 0, 0, 0
 	for _, tk := range tokens {
@@ -116,15 +118,14 @@ func (t text) tooDeep(tokens token.Tokens) (Diagnostic, bool) {
 		if open > maxDepth || dashes > maxDepth || first && open <= 0 && tk.Position.Column > maxIndent {
 			at := t.at(tk)
 			return Diagnostic{Code: CodeTooLarge, Line: at.line, Col: at.col, Text: "nested too deeply",
-				Hint: "no field of a cluster file is as deep as this"}, true
+				Hint: "no field of " + t.form.what + " is as deep as this"}, true
 		}
 	}
 	return Diagnostic{}, false
 }
 
-// unneeded are the parts of YAML that a cluster file does without: each hides what a file says from a reader, or lets a small
-// file
-// stand for a large one.
+// unneeded are the parts of YAML that files do without: each hides what a file says from a reader, or lets a small file stand for
+// a large one. Blocks of text are for forms that have some.
 var unneeded = map[token.Type]struct{ what, hint string }{
 	token.AnchorType:     {"an anchor (&)", "write the value out; put text that begins with & in quotes"},
 	token.AliasType:      {"an alias (*)", "write the value out; put text that begins with * in quotes"},
@@ -138,10 +139,11 @@ var unneeded = map[token.Type]struct{ what, hint string }{
 
 func (t text) refused(tokens token.Tokens) (ds Diagnostics) {
 	for _, tk := range tokens {
-		if u, bad := unneeded[tk.Type]; bad && !ds.full() {
+		block := tk.Type == token.LiteralType || tk.Type == token.FoldedType
+		if u, bad := unneeded[tk.Type]; bad && !(block && t.form.blocks) && !ds.full() {
 			at := t.at(tk)
 			ds.add(Diagnostic{Code: CodeYAMLFeature, Line: at.line, Col: at.col,
-				Text: u.what + " has no meaning in a cluster file", Hint: u.hint})
+				Text: u.what + " has no meaning in " + t.form.what, Hint: u.hint})
 		}
 	}
 	return ds
@@ -204,18 +206,19 @@ func (t text) only(file *ast.File) (text, ast.Node, Diagnostics) {
 		if body != nil {
 			at := t.start(doc.Body)
 			return t, nil, Diagnostics{{Code: CodeSeveralDocuments, Line: at.line, Col: at.col,
-				Text: "a second document; a file describes one cluster", Hint: "put each cluster in a file of its own"}}
+				Text: "a second document; a file describes one " + t.form.one,
+				Hint: "put each " + t.form.one + " in a file of its own"}}
 		}
 		body = doc.Body
 	}
-	const smallest = "the smallest file has two lines, name: cfd and nodes: 16"
 	if body == nil || body.Type() == ast.NullType {
-		return t, nil, Diagnostics{{Code: CodeEmpty, Line: 1, Col: 1, Text: "the file is empty", Hint: smallest}}
+		return t, nil, Diagnostics{{Code: CodeEmpty, Line: 1, Col: 1, Text: "the file is empty", Hint: t.form.smallest}}
 	}
 	if _, ok := body.(ast.MapNode); !ok {
 		at := t.start(body)
 		return t, nil, Diagnostics{{Code: CodeWrongType, Line: at.line, Col: at.col,
-			Text: "the file must be a mapping, not " + describe(body), Hint: smallest + ", each with a space after the colon"}}
+			Text: "the file must be a mapping, not " + describe(body),
+			Hint: t.form.smallest + ", each with a space after the colon"}}
 	}
 	return t, body, nil
 }

@@ -1,0 +1,144 @@
+package recipe
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"muster/internal/spec"
+)
+
+// Suite is a list of recipes that are run together.
+type Suite struct {
+	Name    string  `json:"suite"`
+	About   string  `json:"about"`
+	Rounds  int     `json:"rounds"` // how often all of it runs; 0: usualRounds
+	Entries []Entry `json:"recipes"`
+}
+
+// usualRounds is how often a suite runs: six values are the fewest that say how sure their median is.
+const usualRounds = 7
+
+// Entry is a recipe in a suite.
+type Entry struct {
+	Recipe     string              `json:"recipe"`
+	Parameters map[string][]string `json:"parameters"` // instead of the recipe's own
+}
+
+// SuiteForm is how a suite is written.
+func SuiteForm() *spec.Form {
+	return spec.NewForm("a suite", "suite", "a suite has the fields suite, about and recipes", []spec.Field{
+		{Path: "suite", Type: "recipe name", Required: true, Doc: "Its name."},
+		{Path: "about", Type: "line", Required: true, Doc: "What it measures, in a sentence."},
+		{Path: "rounds", Type: "number", Min: 1, Max: 100, Default: fmt.Sprint(usualRounds),
+			Doc: "How often all of it runs, in another order each time. Six are the fewest that say how sure a median is."},
+		{Path: "recipes", Type: "list", Required: true, Min: 1, Max: 50, Doc: "What it runs."},
+		{Path: "recipes[]", Type: "mapping", Doc: "A recipe."},
+		{Path: "recipes[].recipe", Type: "recipe name", Required: true, Doc: "Its name."},
+		{Path: "recipes[].parameters", Type: "mapping", Doc: "Values in the place of the recipe's."},
+		{Path: "recipes[].parameters.*", Type: "list", Keys: "parameter", OrOne: true, Min: 1, Max: 50, Doc: "Of a parameter."},
+		{Path: "recipes[].parameters.*[]", Type: "value", Doc: "A number, a word, or = and an expression."},
+	}, types())
+}
+
+// ParseSuite reads a suite. An error is always spec.Diagnostics.
+func ParseSuite(file string, src []byte) (*Suite, error) {
+	s := &Suite{}
+	if err := SuiteForm().Read(file, src, s, func() []spec.Problem { return nil }); err != nil {
+		return nil, err
+	}
+	s.Rounds = cmp.Or(s.Rounds, usualRounds)
+	return s, nil
+}
+
+// Library has recipes and suites by their names.
+type Library struct {
+	Recipes map[string]*Recipe
+	Suites  map[string]*Suite
+}
+
+// Load reads all recipes and suites of folders: files whose names end in .yaml. What is in a later folder replaces what is in an
+// earlier one. An error is about the first file that is wrong.
+func Load(folders ...fs.FS) (*Library, error) {
+	l := &Library{map[string]*Recipe{}, map[string]*Suite{}}
+	for _, folder := range folders {
+		files, err := fs.Glob(folder, "*.yaml")
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			if err := l.add(folder, file); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Suites)) {
+		if _, err := l.Steps(l.Suites[name], Example()); err != nil {
+			return nil, fmt.Errorf("suite %s: %w", name, err)
+		}
+	}
+	return l, nil
+}
+
+func (l *Library) add(folder fs.FS, file string) error {
+	src, err := fs.ReadFile(folder, file)
+	if err != nil {
+		return err
+	}
+	if IsSuite(src) {
+		s, err := ParseSuite(path.Base(file), src)
+		if err != nil {
+			return err
+		}
+		l.Suites[s.Name] = s
+		return nil
+	}
+	r, err := Parse(path.Base(file), src)
+	if err != nil {
+		return err
+	}
+	l.Recipes[r.Name] = r
+	return nil
+}
+
+// IsSuite says that a file is a suite, by its first line that is no comment.
+func IsSuite(src []byte) bool {
+	for line := range strings.Lines(string(src)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			return strings.HasPrefix(line, "suite:")
+		}
+	}
+	return false
+}
+
+// Steps are those of all recipes of a suite on such nodes, in the suite's order.
+func (l *Library) Steps(s *Suite, on Nodes) (all []Step, err error) {
+	for i, e := range s.Entries {
+		known := l.Recipes[e.Recipe]
+		if known == nil {
+			return nil, fmt.Errorf("recipes[%d]: there is no recipe %s; known are %s", i, e.Recipe,
+				strings.Join(slices.Sorted(maps.Keys(l.Recipes)), ", "))
+		}
+		r := *known
+		r.Parameters = maps.Clone(known.Parameters)
+		for key, values := range e.Parameters {
+			if _, has := r.Parameters[key]; !has {
+				return nil, fmt.Errorf("recipes[%d]: %s has no parameter %s", i, e.Recipe, key)
+			}
+			r.Parameters[key] = values
+		}
+		steps, err := r.Steps(on)
+		if err != nil {
+			return nil, fmt.Errorf("recipes[%d]: %s: %w", i, e.Recipe, err)
+		}
+		all = append(all, steps...)
+	}
+	if len(all) > mostSteps {
+		return nil, fmt.Errorf("it makes %d steps, and %d are the most", len(all), mostSteps)
+	}
+	return all, nil
+}

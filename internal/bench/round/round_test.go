@@ -1,0 +1,135 @@
+package round
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/internal/bench/recipe"
+)
+
+// steps are those of recipes of one step each.
+func steps(t *testing.T, recipes ...string) (all []recipe.Step) {
+	t.Helper()
+	for _, text := range recipes {
+		r, err := recipe.Parse("r.yaml", []byte("recipe: r\nabout: a test\n"+text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := r.Steps(recipe.Nodes{Nodes: 1, Cores: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, s...)
+	}
+	return all
+}
+
+const read = "read: [{quantity: q, lines: '^q (?P<value>.*)', unit: s, better: lower}]\n"
+
+// job runs a script with a home of its own, and says what it wrote.
+func job(t *testing.T, script string) (home string, output []byte) {
+	t.Helper()
+	home = t.TempDir()
+	c := exec.Command("bash", "-s")
+	c.Stdin, c.Env = strings.NewReader(script), append(os.Environ(), "HOME="+home)
+	output, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	return home, output
+}
+
+func TestStepsRunInAJob(t *testing.T) {
+	const of = "m4rkm4rk"
+	all := steps(t,
+		"seconds: 1\nrun: echo q 1; echo oops >&2; exit 3\n"+read,
+		"seconds: 1\nneeds: {programs: [bash, no-such-program]}\nrun: echo q 1\n"+read,
+		"seconds: 1\nfiles: {in: 'it''s $HOME {{nodes}}'}\nrun: cat in > out; printf 'no newline'\n"+
+			"read: [{quantity: q, from: out, lines: '(?P<value>\\d)', unit: s, better: lower}]\nvalid: [{from: none, none: x}]\n",
+		"seconds: 1\nrun: head -c 3000000 /dev/zero | tr '\\0' x; echo done > out\n"+
+			"read: [{quantity: q, from: out, lines: '(?P<value>\\d)', unit: s, better: lower}]\n",
+		"seconds: 1\nrun: 'read line; echo \"stdin: $line\"; : > out'\n"+
+			"read: [{quantity: q, from: out, lines: '(?P<value>\\d)', unit: s, better: lower}]\n")
+	script, err := Script(of, all, []int{4, 2, 0, 1, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, output := job(t, script)
+	if left, err := filepath.Glob(home + "/.*"); err != nil || len(left) > 2 { // itself, and the folder above
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	ran := Read(of, output)
+	if len(ran) != 5 {
+		t.Fatalf("%d steps in %.500q", len(ran), output)
+	}
+	if r := ran[0]; r.Status != 3 || r.Output[""] != "q 1\noops\n" || r.Took() <= 0 || r.Took() > 10*time.Second ||
+		time.Since(r.Ended).Abs() > time.Minute {
+		t.Errorf("%+v", r)
+	}
+	if r := ran[1]; r.Missing != "no-such-program" || !r.Ended.IsZero() {
+		t.Errorf("%+v", r)
+	}
+	if r := ran[2]; r.Status != 0 || r.Output["out"] != "it's $HOME 1" || r.Output[""] != "no newline" || len(r.Output) != 2 {
+		t.Errorf("%+v", r)
+	}
+	if r := ran[3]; len(r.Output[""]) != recipe.MostText+1 || r.Output["out"] != "done\n" || r.Status != 0 {
+		t.Errorf("%d bytes, %q, status %d", len(r.Output[""]), r.Output["out"], r.Status)
+	}
+	if r := ran[4]; r.Output[""] != "stdin: \n" || r.Output["out"] != "" || len(r.Output) != 2 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestAStepThatHangsIsEnded(t *testing.T) {
+	all := steps(t, "seconds: 1\nrun: trap '' TERM; echo q 1; sleep 60\n"+read, "seconds: 1\nrun: echo q 2; sleep 60 &\n"+read)
+	script, err := Script("m4rkm4rk", all, []int{0, 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, output := job(t, strings.ReplaceAll(strings.ReplaceAll(script, "step 0 40 ", "step 0 0.3 "), "-k 10", "-k 0.3"))
+	ran := Read("m4rkm4rk", output)
+	if r := ran[0]; r == nil || r.Status != 137 || r.Output[""] != "q 1\n" || r.Took() > 30*time.Second {
+		t.Errorf("%+v", r)
+	}
+	if r := ran[1]; r == nil || r.Status != 0 || r.Output[""] != "q 2\n" || r.Took() > 30*time.Second {
+		t.Errorf("the next one runs, and what it leaves behind ends: %+v", r)
+	}
+}
+
+func TestAJobIsReadWhileItRuns(t *testing.T) {
+	text := "\n@m4rkm4rk begin 1\nq 1\n\n@m4rkm4rk end 1 0 10.5 12.25\n\n@m4rkm4rk begin 0\nhalf"
+	for n := range len(text) {
+		if ran := Read("m4rkm4rk", []byte(text[:n])); ran[1] != nil && ran[1].Output == nil {
+			t.Errorf("after %d bytes: %+v", n, ran[1])
+		}
+	}
+	ran := Read("m4rkm4rk", []byte(text))
+	if r := ran[1]; r.Took() != 1750*time.Millisecond || r.Output[""] != "q 1\n" {
+		t.Errorf("%+v", r)
+	}
+	if r := ran[0]; !r.Ended.IsZero() || r.Output[""] != "half" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestAMarkIsAWord(t *testing.T) {
+	for _, bad := range []string{"", "short", "with space", "a';rm -rf /"} {
+		if _, err := Script(bad, nil, nil); err == nil {
+			t.Errorf("%q is a mark", bad)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte("\n@m4rkm4rk begin 1\nq\n\n@m4rkm4rk end 1 0 1 2\n\n@m4rkm4rk file 1 a YQ==\n\n@m4rkm4rk missing 2 x\n"))
+	f.Add([]byte("\n@m4rkm4rk file 9 a !\n\n@m4rkm4rk missing 1 x\n\n@m4rkm4rk file 1 a YQ==\n\n@m4rkm4rk end 1 0 1e300 -1"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for _, r := range Read("m4rkm4rk", text) {
+			_ = r.Took()
+		}
+	})
+}

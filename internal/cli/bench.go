@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/bench/recipe"
+	"muster/internal/kit/words"
+)
+
+func (a *app) bench() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "bench",
+		Short: "Check recipes of benchmarks",
+		Long: `A recipe says how a benchmark is run on a cluster and how its figures are read from what it writes. A suite is a list of
+recipes.`,
+		Example: `  muster bench validate stream.yaml`,
+	}, a.benchValidate())
+}
+
+func (a *app) benchValidate() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "validate FILE…",
+		Short: "Check recipes and suites, without a controller",
+		Long: `Check recipes and suites without asking a controller. Every error is printed with its line, its column and what would work; the
+exit code is then 2. If there is a sample of what a recipe's command wrote beside it, such as stream.out beside stream.yaml, it
+is read as a run's output would be, and what was read is shown. The recipes of a suite are looked for when it is used.`,
+		Example: `  muster bench validate stream.yaml
+  muster bench validate *.yaml`,
+		Args: cobra.MinimumNArgs(1),
+	}
+	c.RunE = a.do(func(_ context.Context, args []string) error {
+		for _, file := range args {
+			if err := a.validateBench(file); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return c
+}
+
+// validateBench checks a recipe with its sample, or a suite.
+func (a *app) validateBench(path string) error {
+	name, text, err := a.readText("the recipe", path)
+	if err != nil {
+		return err
+	}
+	if recipe.IsSuite(text) {
+		s, err := recipe.ParseSuite(name, text)
+		if err != nil {
+			return err
+		}
+		a.say("%s is a valid suite: %s, %s", name, words.Count(len(s.Entries), "recipe"), words.Count(s.Rounds, "round"))
+		return nil
+	}
+	r, err := recipe.Parse(name, text)
+	if err != nil {
+		return err
+	}
+	steps, err := r.Steps(recipe.Example())
+	if err != nil {
+		return err // it was parsed, with that shape
+	}
+	a.say("%s is a valid recipe: %s", name, words.Count(len(steps), "step"))
+	sample := strings.TrimSuffix(path, ".yaml") + ".out"
+	output, err := os.ReadFile(sample)
+	switch {
+	case errors.Is(err, os.ErrNotExist) || sample == path+".out":
+		return nil
+	case err != nil:
+		return fmt.Errorf("read the sample: %w", err)
+	}
+	out := recipe.Output{"": string(output)}
+	for _, file := range steps[0].Wanted() { // the sample stands for all that the step leaves
+		out[file] = string(output)
+	}
+	result := steps[0].Result(out)
+	for _, s := range result.Samples {
+		a.out.line("%s %g %s", steps[0].Series(s), s.Value, s.Unit)
+	}
+	if len(result.Wrong) > 0 {
+		return usage("%s: %s", sample, strings.Join(result.Wrong, "; "))
+	}
+	return nil
+}
