@@ -19,6 +19,7 @@ import (
 
 	"muster/internal/kit/clock"
 	"muster/internal/kit/osthread"
+	"muster/internal/noded/protocol"
 )
 
 // sweepEvery is how often processes of those who have left are looked for after none was found: what a job left behind, or
@@ -234,8 +235,8 @@ func (l *leavers) read(pid int) (p process, ok bool) {
 	return p, err == nil
 }
 
-// nobodys is a user ID that no process has: high, but one that there is in a node with a user namespace of its own.
-const nobodys = 0x0100fff0
+// nobodys is a user ID that no process has: one of the last that every node has.
+const nobodys = protocol.Users - 16
 
 // signalAll signals all processes of a user at once, as kill(2) does for that user with -1. It is asked by a thread that is
 // the user in effect and somebody else in its other IDs: so it may signal the user's processes, and nobody else's, and they

@@ -33,7 +33,7 @@ type Kind struct {
 
 // NewForm makes a form of a table, whose types are the cluster file's and these. It panics where a row is of no type, or comes
 // before its parent's: tables are written down, and tests use them.
-func NewForm(what, one, smallest string, table []Field, types map[string]Kind) *Form {
+func NewForm(one, smallest string, table []Field, types map[string]Kind) *Form {
 	all := map[string]kind{}
 	for name, k := range kinds {
 		all[name] = k
@@ -47,18 +47,12 @@ func NewForm(what, one, smallest string, table []Field, types map[string]Kind) *
 			panic("spec: the field " + row.Path + " is of no type: " + row.Type)
 		}
 	}
-	return &Form{what: what, one: one, smallest: smallest, blocks: true, table: table, root: plant(table, all)}
-}
-
-// Problem is something wrong with what a file says, as Form.Read's rules find it.
-type Problem struct {
-	Path       string // where, such as "read[1].lines"
-	Text, Hint string
+	return &Form{what: "a " + one, one: one, smallest: smallest, blocks: true, table: table, root: plant(table, all)}
 }
 
 // Read reads a file of the form into a value, whose JSON names are the table's. Where nothing is wrong so far, rules tell what no
 // field alone can say, of that value. The file's name is only for messages. An error is always Diagnostics.
-func (f *Form) Read(file string, src []byte, into any, rules func() []Problem) error {
+func (f *Form) Read(file string, src []byte, into any, rules func() Diagnostics) error {
 	_, err := f.read(file, src, func(r *reader, values any) {
 		text, err := json.Marshal(values)
 		if err == nil {
@@ -67,16 +61,9 @@ func (f *Form) Read(file string, src []byte, into any, rules func() []Problem) e
 		if err != nil {
 			panic(fmt.Sprintf("spec: %T does not follow the table of its form: %v", into, err))
 		}
-		if len(r.found) > 0 {
-			return
-		}
-		for _, p := range rules() {
-			at, path := r.places[p.Path], p.Path
-			for at == (position{}) && path != "" {
-				path = parentOf(path)
-				at = r.places[path]
-			}
-			r.report(CodeBadValue, p.Path, at, p.Text, p.Hint)
+		if len(r.found) == 0 && rules != nil {
+			places := Document{File: file, places: r.places}
+			r.found = places.Locate(rules())
 		}
 	})
 	return err

@@ -19,20 +19,19 @@ type Expression struct {
 	eval  evaluator
 }
 
-// String is the text.
-func (e Expression) String() string { return e.text }
-
 // Names are the names that it has.
 func (e Expression) Names() []string { return e.names }
 
 // Eval is the value. An error names what is not known, and what is no number.
 func (e Expression) Eval(values Values) (float64, error) {
 	v, err := e.eval(values)
-	if err == nil && (math.IsNaN(v) || math.IsInf(v, 0)) {
+	if err == nil && !finite(v) {
 		err = fmt.Errorf("%s is no number", e.text)
 	}
 	return v, err
 }
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // functions are those of expressions, by their name and how many arguments they have at least.
 var functions = map[string]struct {

@@ -94,7 +94,7 @@ func (s Step) Result(out Output) Result {
 func value(e *regexp.Regexp, groups []string) (float64, error) {
 	text := groups[e.SubexpIndex("value")]
 	v, err := strconv.ParseFloat(text, 64)
-	if err != nil || v != v || v-v != 0 { // not a number, or infinite
+	if err != nil || !finite(v) {
 		return 0, fmt.Errorf("%s is no number, in the line %s", clip(text), clip(groups[0]))
 	}
 	return v, nil

@@ -138,7 +138,7 @@ func table() []spec.Field {
 
 // Form is how a recipe is written.
 func Form() *spec.Form {
-	return spec.NewForm("a recipe", "recipe", "a recipe has the fields recipe, about, seconds, run and read", table(), types())
+	return spec.NewForm("recipe", "a recipe has the fields recipe, about, seconds, run and read", table(), types())
 }
 
 // Parse reads a recipe. An error is always spec.Diagnostics, and holds everything that is wrong.
@@ -154,8 +154,10 @@ func Parse(file string, src []byte) (*Recipe, error) {
 func Example() Nodes { return Nodes{Nodes: 4, Cores: 16, Memory: 64 << 30} }
 
 // rules holds a recipe to what no field alone can say.
-func (r *Recipe) rules() (found []spec.Problem) {
-	wrong := func(path, text, hint string) { found = append(found, spec.Problem{Path: path, Text: text, Hint: hint}) }
+func (r *Recipe) rules() (found spec.Diagnostics) {
+	wrong := func(path, text, hint string) {
+		found = append(found, spec.Diagnostic{Code: spec.CodeBadValue, Path: path, Text: text, Hint: hint})
+	}
 	steps := 1
 	for _, values := range r.Parameters {
 		steps = min(steps*len(values), mostSteps+1)
@@ -169,7 +171,7 @@ func (r *Recipe) rules() (found []spec.Problem) {
 		wrong(path, "is the name of something that is known already", "choose another")
 	}
 	for i, read := range r.Read {
-		r.pattern(fmt.Sprintf("read[%d].lines", i), read.Lines, true, wrong)
+		usable(fmt.Sprintf("read[%d].lines", i), read.Lines, true, wrong)
 	}
 	for i, c := range r.Valid {
 		at := fmt.Sprintf("valid[%d]", i)
@@ -179,8 +181,8 @@ func (r *Recipe) rules() (found []spec.Problem) {
 		case c.Equals != "" && c.Some == "":
 			wrong(at+".equals", "is for lines that match some", "write some, with the group (?P<value>…)")
 		}
-		r.pattern(at+".some", c.Some, c.Equals != "", wrong)
-		r.pattern(at+".none", c.None, false, wrong)
+		usable(at+".some", c.Some, c.Equals != "", wrong)
+		usable(at+".none", c.None, false, wrong)
 	}
 	if len(found) > 0 {
 		return found
@@ -213,8 +215,8 @@ func (r *Recipe) clashes() (paths []string) {
 	return paths
 }
 
-// pattern looks whether a regular expression is one.
-func (r *Recipe) pattern(path, text string, value bool, wrong func(path, text, hint string)) {
+// usable looks whether a regular expression can be used.
+func usable(path, text string, value bool, wrong func(path, text, hint string)) {
 	if text == "" {
 		return
 	}
@@ -345,7 +347,7 @@ func (s Step) with(key, path, text string) (Step, error) {
 		next.values[key], next.Parameters[key] = v, number(v)
 		return next, nil
 	}
-	if v, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
+	if v, err := strconv.ParseFloat(text, 64); err == nil && finite(v) {
 		next.values[key] = v
 	}
 	next.Parameters[key] = text

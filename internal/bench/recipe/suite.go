@@ -31,7 +31,7 @@ type Entry struct {
 
 // SuiteForm is how a suite is written.
 func SuiteForm() *spec.Form {
-	return spec.NewForm("a suite", "suite", "a suite has the fields suite, about and recipes", []spec.Field{
+	return spec.NewForm("suite", "a suite has the fields suite, about and recipes", []spec.Field{
 		{Path: "suite", Type: "recipe name", Required: true, Doc: "Its name."},
 		{Path: "about", Type: "line", Required: true, Doc: "What it measures, in a sentence."},
 		{Path: "rounds", Type: "number", Min: 1, Max: 100, Default: fmt.Sprint(usualRounds),
@@ -48,7 +48,7 @@ func SuiteForm() *spec.Form {
 // ParseSuite reads a suite. An error is always spec.Diagnostics.
 func ParseSuite(file string, src []byte) (*Suite, error) {
 	s := &Suite{}
-	if err := SuiteForm().Read(file, src, s, func() []spec.Problem { return nil }); err != nil {
+	if err := SuiteForm().Read(file, src, s, nil); err != nil {
 		return nil, err
 	}
 	s.Rounds = cmp.Or(s.Rounds, usualRounds)

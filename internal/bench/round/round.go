@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -85,16 +86,10 @@ func call(b *strings.Builder, number int, s recipe.Step) error {
 	if err != nil {
 		return err
 	}
-	const run = "run.sh"
-	files[run] = command
+	files["run.sh"] = command
 	programs, wanted := strings.Join(s.Recipe.Needs.Programs, " "), strings.Join(s.Wanted(), " ")
 	fmt.Fprintf(b, "step %d %d '%s' '%s'", number, limit, programs, wanted)
-	names := make([]string, 0, len(files))
-	for name := range files {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		fmt.Fprintf(b, " %s=%s", name, base64.StdEncoding.EncodeToString([]byte(files[name])))
 	}
 	b.WriteString("\n")

@@ -18,8 +18,10 @@ type Effect struct {
 	P        float64   `json:"p"`                  // how likely values that lie so far apart are where sides are equal
 }
 
-// errPositive says which values have no ratio.
-var errPositive = errors.New("a ratio needs values above 0")
+// noRatio is the error of values that are not both above 0.
+func noRatio(a, b float64) error {
+	return fmt.Errorf("a ratio needs values above 0, not %g and %g", a, b)
+}
 
 // Pairs compares sides that were measured in turns: values of the same index are a pair, and what disturbs both alike does not
 // count. The ratio is the Hodges–Lehmann estimate of the pairs' ratios, the interval and the p-value are those of Wilcoxon's
@@ -33,7 +35,7 @@ func Pairs(a, b []float64) (Effect, error) {
 	for i := range a {
 		d[i] = math.Log(b[i]) - math.Log(a[i])
 		if !finite(d[i]) {
-			return Effect{}, fmt.Errorf("%w, not %g and %g", errPositive, a[i], b[i])
+			return Effect{}, noRatio(a[i], b[i])
 		}
 	}
 	walsh := make([]float64, 0, len(d)*(len(d)+1)/2)
@@ -59,7 +61,7 @@ func Groups(a, b []float64) (Effect, error) {
 		for _, y := range b {
 			shift := math.Log(y) - math.Log(x)
 			if !finite(shift) {
-				return Effect{}, fmt.Errorf("%w, not %g and %g", errPositive, x, y)
+				return Effect{}, noRatio(x, y)
 			}
 			shifts = append(shifts, shift)
 		}

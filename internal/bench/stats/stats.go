@@ -5,6 +5,7 @@
 package stats
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -77,15 +78,7 @@ func Adjust(p []float64) []float64 {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(a, b int) int {
-		switch {
-		case p[a] > p[b]:
-			return -1
-		case p[a] < p[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(p[b], p[a]) })
 	adjusted, least := make([]float64, len(p)), 1.0
 	for i, at := range order { // from the largest
 		least = min(least, p[at]*float64(len(p))/float64(len(p)-i))

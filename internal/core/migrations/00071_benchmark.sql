@@ -9,7 +9,6 @@ CREATE TABLE benchmark (
   plan       TEXT   NOT NULL,                -- JSON: suite and recipes as they were, the nodes' shape, rounds
   cancel     BIGINT NOT NULL DEFAULT 0 CHECK (cancel IN (0, 1)),
   task       TEXT   NOT NULL DEFAULT '',     -- of the round that is under way
-  round      BIGINT NOT NULL DEFAULT 0,      -- rounds that have ended
   outcome    TEXT   NOT NULL DEFAULT '' CHECK (outcome IN ('', 'ok', 'incomplete', 'cancelled')),
   created_at BIGINT NOT NULL,
   {{life}},

@@ -60,14 +60,15 @@ func (p Plan) Steps() ([]recipe.Step, error) {
 	return l.Steps(&p.Suite, p.Nodes)
 }
 
-const columns = `id, project, cluster_id, cluster, account, plan, cancel, task, round, outcome, created_at, ` + core.LifeColumns
+const columns = `id, project, cluster_id, cluster, account, plan, cancel, task, outcome, created_at,
+	(SELECT COUNT(*) FROM benchmark_round r WHERE r.benchmark_id = benchmark.id), ` + core.LifeColumns
 
 func scan(r core.Scanner) (Run, error) {
 	var run Run
 	var plan string
 	var at, created int64
-	fields := []any{&run.ID, &run.Project, &run.ClusterID, &run.Cluster, &run.Account, &plan, &run.Cancel, &run.Task, &run.Round,
-		&run.Outcome, &created}
+	fields := []any{&run.ID, &run.Project, &run.ClusterID, &run.Cluster, &run.Account, &plan, &run.Cancel, &run.Task,
+		&run.Outcome, &created, &run.Round}
 	if err := r.Scan(append(fields, run.Fields(&at)...)...); err != nil {
 		return run, err
 	}
@@ -100,16 +101,6 @@ func Get(ctx context.Context, tx *core.Tx, id string) (Run, error) {
 		return r, fmt.Errorf("run %s: %w", id, err)
 	}
 	return r, nil
-}
-
-// List lists the runs of a project ("": all), the newest first.
-func List(ctx context.Context, tx *core.Tx, project string) ([]Run, error) {
-	runs, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM benchmark WHERE $1 = '' OR project = $1
-		ORDER BY created_at DESC, id DESC`, project)
-	if err != nil {
-		return nil, fmt.Errorf("list runs: %w", err)
-	}
-	return runs, nil
 }
 
 // WantEnd asks that a run ends, and wakes it.
@@ -189,7 +180,7 @@ func SaveRound(ctx context.Context, tx *core.Tx, r Run, o Round) error {
 		}
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, `UPDATE benchmark SET task = '', round = $2 WHERE id = $1`, r.ID, o.Number+1)
+		_, err = tx.Exec(ctx, `UPDATE benchmark SET task = '' WHERE id = $1`, r.ID)
 	}
 	if err != nil {
 		return fmt.Errorf("round %d of run %s: %w", o.Number, r.ID, err)

@@ -116,6 +116,9 @@ const (
 // Roles lists them.
 func Roles() []Role { return []Role{Head, Compute} }
 
+// Users is how many user IDs there are in a node that has a user namespace of its own, from 0 on.
+const Users = 0x01010000
+
 // Config is the whole desired state of one node. Agents refuse a Config whose Revision is older than the last applied.
 type Config struct {
 	Revision  int64  `json:"revision"`

@@ -31,7 +31,7 @@ const (
 	ownIDs    = 1 << 16    // that a cluster has for itself: accounts of images, and people
 	ownRanges = 0xe00      // clusters that do: of more than these, two may have the same
 	commonID  = firstID + ownRanges*ownIDs
-	commonIDs = 0x01000000 // of all clusters, for numbers from ownIDs on; they end below users of guests (drivers/substrate/vm)
+	commonIDs = protocol.Users - ownIDs // of all clusters; they end below users of guests (drivers/substrate/vm)
 )
 
 // numbers are what users of a cluster's nodes are on the host, by ranges; the first begins with root.

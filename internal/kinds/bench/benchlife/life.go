@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
@@ -172,8 +171,8 @@ func (v view) save(ctx context.Context, tx *core.Tx) error {
 	said := v.task.Said
 	o := bench.Round{Number: v.Round, State: string(cmp.Or(v.task.Outcome, protocol.TaskLost)), Why: said.Text,
 		Nodes: map[string]string{}}
-	o.Began = firstOf(said.Began, v.task.CreatedAt, v.PhaseAt)
-	o.Ended = firstOf(said.Ended, o.Began)
+	o.Began = cmp.Or(said.Began, v.task.CreatedAt, v.PhaseAt)
+	o.Ended = cmp.Or(said.Ended, o.Began)
 	for _, name := range said.Nodes {
 		o.Nodes[name] = v.machines[name]
 	}
@@ -182,11 +181,6 @@ func (v view) save(ctx context.Context, tx *core.Tx) error {
 		o.Steps = append(o.Steps, judge(i, s, ran[i], o))
 	}
 	return bench.SaveRound(ctx, tx, v.Run, o)
-}
-
-// firstOf is the first of these times that is known.
-func firstOf(times ...time.Time) time.Time {
-	return times[max(0, slices.IndexFunc(times, func(t time.Time) bool { return !t.IsZero() }))]
 }
 
 // judge says what became of a step.
