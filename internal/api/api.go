@@ -7,6 +7,7 @@ package api
 
 import (
 	"context"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -62,6 +63,9 @@ type API struct {
 
 	// CheckFabric says what the driver of a fabric finds wrong in what it is told; nil: there are no drivers.
 	CheckFabric func(fabrics.Fabric) error
+
+	// Recipes are the site's own of benchmarks, beside those that every site has; nil: there are none.
+	Recipes fs.FS
 
 	// Shares is how much may go on at once; nil: as with a thousand connections.
 	Shares *Shares

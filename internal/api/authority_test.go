@@ -14,6 +14,7 @@ import (
 	"muster/internal/apiv1"
 	"muster/internal/core"
 	"muster/internal/door/access"
+	"muster/internal/kinds/bench"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/person"
 	"muster/internal/kinds/snapshot"
@@ -59,6 +60,7 @@ var bodies = map[string]string{
 	"change-rollout":       `{"action": "resume"}`,
 	"create-snapshot":      `{}`,
 	"run-task":             `{"command": ["true"]}`,
+	"run-benchmark":        `{}`,
 	"certify":              `{"public_key": "ssh-ed25519 AAAA"}`,
 	"add-key":              `{"line": "ssh-ed25519 AAAA"}`,
 	"add-token":            `{"name": "x"}`,
@@ -93,7 +95,7 @@ var wanted = map[answers][]string{
 	{"yyyyy", "yyyyy"}: {"list-keys", "add-key", "delete-key", "list-tokens", "add-token", "delete-token", "get-site",
 		"list-classes", "list-images", "get-calendar",
 		"list-projects", "list-audit", "list-sessions", "get-gateway", "list-clusters", "list-snapshots", "list-events",
-		"list-jobs", "list-current-jobs", "get-efficiency",
+		"list-jobs", "list-current-jobs", "get-efficiency", "list-suites", "list-benchmarks",
 		"get-login", "log-in",
 		"list-centres", "get-centre"},
 	{"----y", "----y"}: {"list-machines", "get-machine", "list-machine-passes", "list-passes", "list-networks",
@@ -107,17 +109,19 @@ var wanted = map[answers][]string{
 		"remove-fabric", "import-fabric", "put-fabric-partition", "remove-fabric-partition",
 		"assign-fabric-port", "forget-fabric-port"},
 	{"?yyyy", "????y"}: {"get-cluster", "get-cluster-cost", "list-cluster-events", "get-snapshot", "get-quota", "list-members",
-		"get-hooks", "get-usage", "list-tasks", "get-task"},
+		"get-hooks", "get-usage", "list-tasks", "get-task", "get-benchmark", "list-benchmark-series", "list-benchmark-rounds",
+		"list-benchmark-steps",
+		"compare-benchmarks"},
 	{"?-yyy", "????y"}: {"create-cluster", "apply-cluster", "scale-cluster", "delete-cluster", "pause-cluster", "resume-cluster",
 		"extend-cluster", "change-rollout",
 		"create-snapshot", "delete-snapshot"},
 	{"?-yy-", "????-"}: {"certify", "tunnel", "open-app", "run-task", "cancel-job",
-		"get-job-output"},
-	{"?----", "????-"}: {"get-task-output"}, // it is sam's
+		"get-job-output", "run-benchmark"},
+	{"?----", "????-"}: {"get-task-output", "get-benchmark-output"}, // it is sam's
 	{"???yy", "????y"}: {"end-session"},
 	{"?????", "?????"}: {"join-project"}, // nobody is invited
 	{"?--y-", "????-"}: {"set-hooks"},
-	{"?--yy", "????y"}: {"set-member", "remove-member", "change-project", "cancel-task"},
+	{"?--yy", "????y"}: {"set-member", "remove-member", "change-project", "cancel-task", "cancel-benchmark"},
 }
 
 // tenants is a site with two projects, whose clusters and snapshots have the same names, and somebody of each role in aero.
@@ -154,6 +158,10 @@ func tenants(t *testing.T, db *core.Store) {
 			}
 			if err := task.Add(ctx, tx, task.Task{ID: "t-" + project, Cluster: id, Account: "sam",
 				Work: task.Work{Command: []string{"secret"}}}); err != nil {
+				return err
+			}
+			if err := bench.Add(ctx, tx, bench.Run{ID: "b-" + project, Project: project, ClusterID: id, Cluster: "cfd",
+				Account: "sam", Plan: planned(t)}); err != nil {
 				return err
 			}
 			session := person.Session{ID: "s-" + project, Person: "sam", Kind: "cluster", PlaceID: id, Place: "cfd",
@@ -205,6 +213,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 						project, "{person}", "sam", "{machine}", "m1", "{job}", "1",
 						"{network}", "n1", "{session}", "s-"+project, "{app}", "jupyter", "{centre}", "arc", "{fabric}", "ib0",
 						"{partition}", "storage", "{port}", "0x0002c903000a0b0c", "{token}", "t-"+who, "{task}", "t-"+project,
+						"{benchmark}", "b-"+project,
 						"{fingerprint}", url.PathEscape("SHA256:x")).Replace(op.path)
 					if op.id == "get-usage" {
 						path += "?project=" + project

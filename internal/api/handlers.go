@@ -44,6 +44,17 @@ func (a *API) handlers() []handler {
 		on(apiv1.GetJobOutput, a.jobOutput),
 		on(apiv1.GetEfficiency, a.efficiency),
 
+		on(apiv1.ListSuites, a.listSuites),
+		on(apiv1.RunBenchmark, a.runBenchmark),
+		on(apiv1.ListBenchmarks, a.listBenchmarks),
+		on(apiv1.GetBenchmark, a.getBenchmark),
+		on(apiv1.ListBenchmarkSeries, a.benchmarkSeries),
+		on(apiv1.ListBenchmarkRounds, a.benchmarkRounds),
+		on(apiv1.ListBenchmarkSteps, a.benchmarkSteps),
+		on(apiv1.GetBenchmarkOutput, a.benchmarkOutput),
+		on(apiv1.CompareBenchmarks, a.compareBenchmarks),
+		on(apiv1.CancelBenchmark, a.cancelBenchmark),
+
 		on(apiv1.ListCentres, a.listCentres),
 		on(apiv1.AddCentre, a.addCentre),
 		on(apiv1.GetCentre, a.getCentre),

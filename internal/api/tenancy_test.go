@@ -13,6 +13,7 @@ import (
 	"muster/internal/apiv1"
 	"muster/internal/core"
 	"muster/internal/door/access"
+	"muster/internal/kinds/bench"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/job"
 	"muster/internal/kinds/machine"
@@ -65,6 +66,10 @@ func hide(t *testing.T, db *core.Store) {
 					ClusterID: "c-hid", Cluster: "hidden-cluster", Spec: c, CreatedBy: "hidden-person"})
 			},
 			func() error {
+				return bench.Add(ctx, tx, bench.Run{ID: "b-hid", Project: "hidden-project", ClusterID: "c-hid",
+					Cluster: "hidden-cluster", Account: "hidden-person", Plan: planned(t)})
+			},
+			func() error {
 				of := job.Job{Cluster: "hidden-cluster", ClusterID: "c-hid", Project: "hidden-project"}
 				one := protocol.Job{Number: 1, ID: "1", User: "hidden-person", Name: "hidden-job"}
 				now := protocol.CurrentJobs{Jobs: []protocol.CurrentJob{{Job: one}}}
@@ -94,7 +99,7 @@ func hide(t *testing.T, db *core.Store) {
 // refs fills the parameters of a path: with the names that a project's things have, and how they may be written.
 func refs(path, project, cluster, snapshot, person, token string) string {
 	return strings.NewReplacer("{cluster}", cluster, "{snapshot}", snapshot, "{project}", project, "{person}", person, "{token}",
-		token, "{machine}", "m1", "{network}", "n1", "{job}", "1",
+		token, "{machine}", "m1", "{network}", "n1", "{job}", "1", "{benchmark}", strings.Replace(snapshot, "s-", "b-", 1),
 		"{fingerprint}", "SHA256:"+project).Replace(path)
 }
 
@@ -152,7 +157,8 @@ func TestNobodyLearnsOfAnotherProject(t *testing.T) {
 				panic("unreachable")
 			}
 			there, absent := ask("hidden", "hid"), ask("absent", "abs")
-			same := strings.NewReplacer("absent", "hidden", "c-abs", "c-hid", "s-abs", "s-hid").Replace(absent.text)
+			same := strings.NewReplacer("absent", "hidden", "c-abs", "c-hid", "s-abs", "s-hid", "b-abs",
+				"b-hid").Replace(absent.text)
 			if there.status != absent.status || there.text != same {
 				t.Errorf("%s can tell by %s that it is there:\n%d %s\n%d %s", who, op.id, there.status, there.text, absent.status,
 					absent.text)

@@ -16,11 +16,15 @@ import (
 func (a *app) bench() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "bench",
-		Short: "Check recipes of benchmarks",
+		Short: "Run benchmarks on clusters, and show what they measured",
 		Long: `A recipe says how a benchmark is run on a cluster and how its figures are read from what it writes. A suite is a list of
-recipes.`,
-		Example: `  muster bench validate stream.yaml`,
-	}, a.benchValidate())
+recipes that are run together, in several rounds.`,
+		Example: `  muster bench list
+  muster bench run --suite quick hello --wait
+  muster bench show b0123456789`,
+	}, a.benchList(), a.benchRun(), a.benchRuns(), a.benchShow(), a.benchCompare(), a.benchOutput(), a.benchCancel(),
+		a.benchReport(), a.benchExport(),
+		a.benchValidate())
 }
 
 func (a *app) benchValidate() *cobra.Command {

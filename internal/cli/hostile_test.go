@@ -109,6 +109,18 @@ func hostilePaths(s *site) {
 	one(func() any { return list(poisoned[apiv1.Task]()) }, "GET /v1/clusters/{c}/tasks")
 	one(func() any { return apiv1.TaskOutput{Ended: true, Bytes: []byte{}} }, "GET /v1/tasks/{t}/output")
 	one(func() any { return list(poisoned[apiv1.Job]()) }, "GET /v1/jobs", "GET /v1/jobs/current")
+	one(func() any { return list(poisoned[apiv1.Suite]()) }, "GET /v1/suites")
+	one(func() any { return list(poisoned[apiv1.Benchmark]()) }, "GET /v1/benchmarks")
+	one(func() any {
+		b := poisoned[apiv1.Benchmark]()
+		b.Phase, b.Outcome = apiv1.Ended, apiv1.BenchmarkIncomplete
+		return b
+	}, "POST /v1/clusters/{c}/benchmarks", "GET /v1/benchmarks/{b}", "DELETE /v1/benchmarks/{b}")
+	one(func() any { return poisoned[apiv1.BenchmarkComparison]() }, "GET /v1/benchmarks/{b}/comparison")
+	one(func() any { return list(poisoned[apiv1.BenchmarkSeries]()) }, "GET /v1/benchmarks/{b}/series")
+	one(func() any { return list(poisoned[apiv1.BenchmarkRound]()) }, "GET /v1/benchmarks/{b}/rounds")
+	one(func() any { return list(poisoned[apiv1.BenchmarkStep]()) }, "GET /v1/benchmarks/{b}/steps")
+	one(func() any { return apiv1.BenchmarkOutput{} }, "GET /v1/benchmarks/{b}/output")
 	one(func() any { return poisoned[apiv1.Efficiencies]() }, "GET /v1/efficiency")
 	one(func() any { return poisoned[apiv1.Statement]() }, "GET /v1/usage")
 	one(func() any { return list(poisoned[apiv1.Entry]()) }, "GET /v1/audit")
@@ -177,6 +189,16 @@ func hostileLines(file, plain string) map[string][][]string {
 	return map[string][][]string{
 		"apply":               {{"-f", file}, {"-f", file, "--dry-run"}, {"-f", file, "--wait", "--timeout", "200ms"}},
 		"audit":               {{}, {"--all"}},
+		"bench cancel":        {{"b"}},
+		"bench compare":       {{"a", "b"}, {"a", "b", "--wait"}, {"--runs", hostile, "b"}},
+		"bench export":        {{"b"}, {"b", "-o", "json"}, {"b", "-o", "prometheus"}, {"b", "-o", "benchstat"}},
+		"bench list":          {{}, {"a"}},
+		"bench output":        {{"b", "0", "0"}},
+		"bench report":        {{"b", "-f", filepath.Join(filepath.Dir(file), "report.html")}, {"b", "-f", hostile}},
+		"bench run":           {{"a"}, {"a", "--wait"}, {hostile, "--suite", hostile}},
+		"bench runs":          {{}, {"a"}},
+		"bench show":          {{"b", "--samples"}, {hostile}},
+		"bench validate":      {{file}, {plain}},
 		"calendar":            {{}},
 		"classes":             {{}},
 		"clusters ca":         {{}},
@@ -277,7 +299,6 @@ func hostileLines(file, plain string) map[string][][]string {
 		"users enable":         {{"bob"}},
 		"users list":           {{}},
 		"users set":            {{"bob", "--name", "x"}},
-		"bench validate":       {{file}, {plain}},
 		"validate":             {{"-f", file}, {"-f", plain}},
 		"whoami":               {{}},
 	}

@@ -2,9 +2,14 @@ package kinds_test
 
 import (
 	"context"
+	"encoding/base64"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,13 +46,19 @@ func planOf(t *testing.T, rounds int, recipes ...string) bench.Plan {
 
 const readsQ = "read: [{quantity: q, lines: '^q (?P<value>.*)', unit: s, better: lower}]\n"
 
-// runBench has the life of runs go on until the test ends, and a run in it.
-func runBench(t *testing.T, s *core.Store, p bench.Plan) {
+// runBench has the life of runs go on until the test ends, and a run in it, called b1, beside others.
+func runBench(t *testing.T, s *core.Store, p bench.Plan, others ...bench.Run) {
 	t.Helper()
 	kindstest.AddCluster(t, s, "c1", "hello")
 	kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-		return bench.Add(ctx, tx, bench.Run{ID: "b1", Project: "default", ClusterID: "c1", Cluster: "hello", Account: "ada",
-			Plan: p})
+		r := bench.Run{ID: "b1", Project: "default", ClusterID: "c1", Cluster: "hello", Account: "ada", Plan: p}
+		for _, o := range others {
+			r.Peer = o.ID
+			if err := bench.Add(ctx, tx, o); err != nil {
+				return err
+			}
+		}
+		return bench.Add(ctx, tx, r)
 	})
 	tables := []core.Table{benchlife.Table(life.Deps{DB: s})}
 	e := core.NewEngine(s, "test", tables, telemetry.New("test"), slog.New(slog.DiscardHandler))
@@ -115,7 +126,8 @@ func runJob(t *testing.T, s *core.Store, id string) []byte {
 	if err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
-	return output
+	// how the host of the test fares is not what is tested
+	return regexp.MustCompile(`(?m)^@m4rkm4rk look.*\n`).ReplaceAll(output, nil)
 }
 
 func TestARunIsRoundAfterRound(t *testing.T) {
@@ -162,29 +174,218 @@ func TestARunIsRoundAfterRound(t *testing.T) {
 	})
 }
 
-func TestARunWhoseJobIsLostGoesOn(t *testing.T) {
+// disturbed is what a job writes one of whose nodes was throttled: "n2 throttled 4", and then 7.
+const disturbed = "\n@m4rkm4rk look bjIgdGhyb3R0bGVkIDQK\n\n@m4rkm4rk look bjIgdGhyb3R0bGVkIDcK\n"
+
+// TestARoundWhoseJobIsLostIsDoneAnew, and one that was disturbed: all attempts are kept, and these count nowhere.
+func TestARoundWhoseJobIsLostIsDoneAnew(t *testing.T) {
 	kindstest.Either(t, func(t *testing.T, url string) {
 		s := kindstest.Open(t, url)
-		runBench(t, s, planOf(t, 2, "run: echo q 1\n"+readsQ, "run: echo q 2\n"+readsQ))
+		runBench(t, s, planOf(t, 1, "run: echo q 1\n"+readsQ, "run: echo q 2\n"+readsQ))
 		r := awaitRun(t, s, "a round begins", func(r bench.Run) bool { return r.Task != "" })
 		endTask(t, s, r.Task, protocol.TaskLost, []byte("\n@m4rkm4rk begin 1\nq 2"))
 		r = awaitRun(t, s, "the next one begins", func(r bench.Run) bool { return r.Round == 1 && r.Task != "" })
+		endTask(t, s, r.Task, protocol.TaskOK, append(runJob(t, s, r.Task), disturbed...))
+		r = awaitRun(t, s, "the next one begins", func(r bench.Run) bool { return r.Round == 2 && r.Task != "" })
 		endTask(t, s, r.Task, protocol.TaskOK, runJob(t, s, r.Task))
 		r = awaitRun(t, s, "it ends", func(r bench.Run) bool { return r.Phase == bench.Ended })
-		if r.Outcome != bench.Incomplete {
+		if r.Outcome != bench.OK || r.Round != 3 || r.Broken != 2 {
 			t.Errorf("%+v", r)
 		}
 		kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
 			rounds, err := bench.Rounds(ctx, tx, "b1")
-			if len(rounds) == 2 {
+			if len(rounds) == 3 {
 				first := rounds[0].Steps
 				if first[0].State != bench.StepNotRun || first[1].State != bench.StepLost || first[1].Why !=
-					"its job ended meanwhile: lost: so it is" || rounds[1].Steps[1].State != bench.StepOK {
+					"its job ended meanwhile: lost: so it is" || rounds[1].Steps[1].State != bench.StepOK ||
+					rounds[1].Disturbed != "n2 was throttled 3 times" {
 					t.Errorf("%+v", rounds)
 				}
 			}
+			if err != nil {
+				return err
+			}
+			looks, err := bench.LooksOf(ctx, tx, "b1", 1)
+			if looks.Before["n2"]["throttled"] != "4" || looks.After["n2"]["throttled"] != "7" {
+				t.Errorf("%+v", looks)
+			}
 			return err
 		})
+	})
+}
+
+// TestRunsTakeTurns: of two runs beside each other only one has a job at a time. A pair whose one round is lost is done anew by
+// both, and when one run ends early the other does not wait for it.
+func TestRunsTakeTurns(t *testing.T) {
+	kindstest.Either(t, func(t *testing.T, url string) {
+		s := kindstest.Open(t, url)
+		p := planOf(t, 2, "run: echo q 1\n"+readsQ)
+		other := bench.Run{ID: "b2", Project: "default", ClusterID: "c1", Cluster: "hello", Account: "ada", Plan: p, Peer: "b1"}
+		other.Plan.Second = true
+		runBench(t, s, p, other)
+		jobs, lost := 0, false
+		step := func() (both [2]bench.Run) {
+			kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) (err error) {
+				for i, id := range []string{"b1", "b2"} {
+					if both[i], err = bench.Get(ctx, tx, id); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if both[0].Task != "" && both[1].Task != "" {
+				t.Fatal("both measure at once")
+			}
+			return both
+		}
+		for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			both := step()
+			if both[0].Phase == bench.Ended && both[1].Phase == bench.Ended {
+				if both[0].Round != 3 || both[1].Round != 3 || both[0].Outcome != bench.OK || both[1].Outcome != bench.OK ||
+					jobs != 6 {
+					t.Errorf("after %d jobs: %+v", jobs, both)
+				}
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%+v", both)
+			}
+			for i, r := range both {
+				if r.Task == "" {
+					continue
+				}
+				how := protocol.TaskOK
+				if i == 1 && r.Round == 1 && !lost {
+					how, lost = protocol.TaskLost, true
+				}
+				endTask(t, s, r.Task, how, runJob(t, s, r.Task))
+				jobs++
+				for step()[i].Task == r.Task {
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+		}
+	})
+}
+
+// TestARunDoesNotWaitForOneThatHasEnded: neither for ever nor for what is forgotten.
+func TestARunDoesNotWaitForOneThatHasEnded(t *testing.T) {
+	s := kindstest.Open(t, t.TempDir()+"/db")
+	p := planOf(t, 2, "run: echo q 1\n"+readsQ)
+	runBench(t, s, p, bench.Run{ID: "b2", Project: "default", ClusterID: "gone", Cluster: "gone", Account: "ada", Plan: p,
+		Peer: "b1"})
+	r := awaitRun(t, s, "it ends", func(r bench.Run) bool { return r.Phase == bench.Ended })
+	if r.Outcome != bench.Incomplete || !strings.Contains(r.Reason, "has ended after 0 rounds") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestARunGivesUp: a job that cannot run at all is not tried for ever, and it is said what it came to.
+func TestARunGivesUp(t *testing.T) {
+	s := kindstest.Open(t, t.TempDir()+"/db")
+	runBench(t, s, planOf(t, 1, "run: echo q 1\n"+readsQ))
+	for attempt := range 4 {
+		r := awaitRun(t, s, "a round begins", func(r bench.Run) bool { return r.Round == attempt && r.Task != "" })
+		endTask(t, s, r.Task, protocol.TaskFailed, []byte("mktemp: no space left on device\n"))
+	}
+	r := awaitRun(t, s, "it ends", func(r bench.Run) bool { return r.Phase == bench.Ended })
+	if want := "0 of 1 rounds came to their end undisturbed: so it is: mktemp"; r.Outcome != bench.Incomplete || !strings.Contains(r.Reason, want) {
+		t.Errorf("%+v", r)
+	}
+	kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
+		bad, err := bench.Problems(ctx, tx, "b1", 2)
+		if len(bad) != 2 || bad[1].Number != 1 || !strings.Contains(bad[0].Steps[0].Why, "mktemp: no space left on device") {
+			t.Errorf("%+v", bad)
+		}
+		return err
+	})
+}
+
+// TestAUsersCancelledJobEndsTheRun: whoever ends a round's job by hand gets no other.
+func TestAUsersCancelledJobEndsTheRun(t *testing.T) {
+	s := kindstest.Open(t, t.TempDir()+"/db")
+	runBench(t, s, planOf(t, 5, "run: echo q 1\n"+readsQ))
+	r := awaitRun(t, s, "a round begins", func(r bench.Run) bool { return r.Task != "" })
+	endTask(t, s, r.Task, protocol.TaskCancelled, nil)
+	r = awaitRun(t, s, "it ends", func(r bench.Run) bool { return r.Phase == bench.Ended })
+	if r.Outcome != bench.Cancelled || r.Round != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestWhatRunsKeepIsBounded: a run that measures without end keeps what fits, and says so; a project keeps its newest runs.
+func TestWhatRunsKeepIsBounded(t *testing.T) {
+	kindstest.Either(t, func(t *testing.T, url string) {
+		s := kindstest.Open(t, url)
+		kindstest.AddCluster(t, s, "c1", "hello")
+		run := bench.Run{ID: "b1", Project: "default", ClusterID: "c1", Cluster: "hello", Account: "ada",
+			Plan: planOf(t, 1, "run: echo q 1\n"+readsQ)}
+		noise := make([]byte, 3<<19)
+		_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
+		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
+			if err := bench.Add(ctx, tx, run); err != nil {
+				return err
+			}
+			for number := range 3 {
+				r, err := bench.Get(ctx, tx, run.ID)
+				if err != nil {
+					return err
+				}
+				step := bench.Step{State: bench.StepOK, Output: recipe.Output{"": base64.StdEncoding.EncodeToString(noise)},
+					Samples: []recipe.Sample{{Quantity: "q", Better: recipe.Higher}}}
+				if number == 2 {
+					step.Samples[0].Node = strings.Repeat("n", 3<<20)
+				}
+				o := bench.Round{Number: number, State: "ok", Steps: []bench.Step{step}}
+				if err := bench.SaveRound(ctx, tx, r, o); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
+			r, err := bench.Get(ctx, tx, run.ID)
+			if err != nil {
+				return err
+			}
+			rounds, err := bench.Rounds(ctx, tx, run.ID)
+			if err != nil {
+				return err
+			}
+			second, err := bench.OutputOf(ctx, tx, run.ID, 1, 0)
+			if err != nil {
+				return err
+			}
+			one, other := rounds[1].Steps[0], rounds[2].Steps[0]
+			if r.Kept > 4<<20 || len(second) != 0 || one.State != bench.StepOK || len(one.Samples) != 1 ||
+				other.State != bench.StepInvalid || len(other.Samples) != 0 {
+				t.Errorf("%d bytes: %d outputs, %+v, %+v", r.Kept, len(second), one, other.State)
+			}
+			return nil
+		})
+		var ids []string
+		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
+			for i := range 6 {
+				if run.ID = fmt.Sprint("c", i); bench.Add(ctx, tx, run) != nil || bench.End(ctx, tx, run, bench.OK) != nil {
+					return fmt.Errorf("run %d", i)
+				}
+				if _, err := tx.Exec(ctx, `UPDATE benchmark SET created_at = $2, kept = $3 WHERE id = $1`, run.ID, i, 15<<20); err != nil {
+					return err
+				}
+			}
+			run.ID = "last"
+			if err := bench.Add(ctx, tx, run); err != nil {
+				return err
+			}
+			runs, err := bench.List(ctx, tx, bench.Of{Cluster: "hello", Limit: 100})
+			for _, r := range runs {
+				ids = append(ids, r.ID)
+			}
+			return err
+		})
+		if want := "b1 c2 c3 c4 c5 last"; strings.Join(slices.Sorted(slices.Values(ids)), " ") != want {
+			t.Errorf("kept are %v, not %s", ids, want)
+		}
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -291,6 +292,7 @@ func (k *controller) run(ctx context.Context) error {
 		CheckFabric: fabrics.check,
 		HomeUsage:   k.homeUsage,
 		Disk:        k.disk,
+		Recipes:     os.DirFS(filepath.Join(k.Data, "recipes")),
 	}
 	door, err := k.newWebDoor()
 	if err != nil {

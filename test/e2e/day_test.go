@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"muster/internal/kit/mail/mailtest"
 	"muster/internal/kit/testall"
@@ -110,6 +111,48 @@ func TestAUsersDay(t *testing.T) {
 	}
 	r.Run("delete", "day", "--wait")
 	r.NothingLeft()
+}
+
+// TestAClusterIsComparedWithItself runs all recipes that come with Muster, in pairs, on nodes that share a host. A controller
+// that is killed meanwhile repeats nothing, and a cancelled comparison leaves no job.
+func TestAClusterIsComparedWithItself(t *testing.T) {
+	testall.Only(t)
+	t.Parallel()
+	r := rig.New(t, "")
+	controller := r.Start()
+	r.Run("machines", "add", "--local", "3", "--wait")
+	r.Run("create", "-f", r.File("same.yaml", "name: same\nnodes: 2\n"), "--wait")
+	both := strings.Fields(r.Run("bench", "compare", "same", "same", "--rounds", "2"))
+	var a struct{ Ended int }
+	r.Until("a round has ended", func() bool {
+		r.Get(&a, "bench", "show", both[0])
+		return a.Ended > 0
+	})
+	controller.Kill()
+	r.Start()
+	r.Eventually(5*time.Minute, "both have ended", func() bool {
+		return strings.Count(r.Run("bench", "runs", "same"), " ok ") == 2
+	})
+	out := r.Run("bench", "compare", "--runs", both[0], both[1])
+	for _, part := range []string{"not decided", "triad", "dgemm", "latency bytes=8", "allreduce bytes=8", "write", "read"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("there is no %q in\n%s", part, out)
+		}
+	}
+	if n := strings.TrimSpace(r.Run("ssh", "same", "--", "sacct -nX -a | wc -l")); n != "4" {
+		t.Errorf("four rounds were %s jobs", n)
+	}
+	again := strings.Fields(r.Run("bench", "compare", "same", "same"))
+	r.Until("a job runs", func() bool { return r.Run("ssh", "same", "--", "squeue -h") != "" })
+	r.Run("bench", "cancel", again[1])
+	r.Until("both are cancelled, and no job and no folder is left", func() bool {
+		return strings.Count(r.Run("bench", "runs", "same"), " cancelled ") == 2 &&
+			r.Run("ssh", "same", "--", "squeue -h; ls -A | grep muster-bench || true") == ""
+	})
+	r.Run("delete", "same", "--wait")
+	if out := r.Run("bench", "compare", "--runs", both[0], both[1]); !strings.Contains(out, "triad") {
+		t.Errorf("its cluster is deleted, and what was measured is gone: %s", out)
+	}
 }
 
 // TestAProjectRunsItsScriptsAroundEachJob goes through docs/people-and-projects.md: the project's scripts run as the job's user,

@@ -107,6 +107,18 @@ func TestProgramsAreRunFromOutside(t *testing.T) {
 		}
 	}
 
+	t.Run("a benchmark is run, and what it has measured is shown", func(t *testing.T) {
+		r := r.In(t)
+		out := r.Run("bench", "run", "hello", "--suite", "ping-pong", "--rounds", "1", "--wait")
+		for _, part := range []string{"cluster hello is ok", "1 ok", "latency bytes=8 ", "bandwidth bytes=1048576 ", "µs"} {
+			if !strings.Contains(out, part) {
+				t.Errorf("there is no %q in\n%s", part, out)
+			}
+		}
+		if out := r.Run("ssh", "hello", "--", "ls -A | grep muster-bench || true"); out != "" {
+			t.Errorf("it left %s", out)
+		}
+	})
 	t.Run("one that passes its limit is ended", func(t *testing.T) {
 		r := r.In(t)
 		if got := r.Muster("run", "hello", "--limit", "1s", "--", "sleep", "600"); got.Code != 1 ||

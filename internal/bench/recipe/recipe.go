@@ -63,6 +63,9 @@ type Check struct {
 	Equals string `json:"equals"` // an expression: what the group value of each line of some is
 }
 
+// CommandFile is the file of a step's folder that has its command.
+const CommandFile = "run.sh"
+
 // Most steps that a recipe's parameters may make: the product of their lists.
 const mostSteps = 200
 
@@ -169,6 +172,9 @@ func (r *Recipe) rules() (found spec.Diagnostics) {
 	}
 	for _, path := range r.clashes() {
 		wrong(path, "is the name of something that is known already", "choose another")
+	}
+	if _, has := r.Files[CommandFile]; has {
+		wrong("files."+strconv.Quote(CommandFile), "is the name of the file that has the command", "choose another")
 	}
 	for i, read := range r.Read {
 		usable(fmt.Sprintf("read[%d].lines", i), read.Lines, true, wrong)

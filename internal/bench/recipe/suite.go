@@ -115,6 +115,18 @@ func IsSuite(src []byte) bool {
 	return false
 }
 
+// Suite finds a suite by its name. A recipe's name is that of a suite which has that recipe alone.
+func (l *Library) Suite(name string) (*Suite, bool) {
+	if s := l.Suites[name]; s != nil {
+		return s, true
+	}
+	r := l.Recipes[name]
+	if r == nil {
+		return nil, false
+	}
+	return &Suite{Name: name, About: r.About, Rounds: usualRounds, Entries: []Entry{{Recipe: name}}}, true
+}
+
 // Steps are those of all recipes of a suite on such nodes, in the suite's order.
 func (l *Library) Steps(s *Suite, on Nodes) (all []Step, err error) {
 	for i, e := range s.Entries {

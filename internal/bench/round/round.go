@@ -6,6 +6,7 @@ package round
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -22,55 +23,26 @@ import (
 // mark is what the lines begin with that the script writes: no program can know it when it is written.
 var mark = pattern.New(`^[a-z0-9]{8,64}$`)
 
-// Script is a job's script: it runs the steps in this order. They are known by their numbers in steps. What is between the marked
-// lines is theirs. It leaves nothing behind, and does not end before all has been tried.
+//go:embed job.sh
+var template string
+
+// Script is a job's script: it looks at its nodes, runs the steps in this order, and looks again. Steps are known by their
+// numbers in steps. What is between the marked lines is theirs. It leaves nothing behind, and does not end before all was tried.
 func Script(of string, steps []recipe.Step, order []int) (string, error) {
 	if !mark.MatchString(of) {
 		return "", fmt.Errorf("%q is no mark", of)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, prologue, of, recipe.MostText+1)
+	b.WriteString(strings.NewReplacer("@MARK@", of, "@MOST@", strconv.Itoa(recipe.MostText+1), "@COMMAND@",
+		recipe.CommandFile).Replace(template))
 	for _, number := range order {
 		if err := call(&b, number, steps[number]); err != nil {
 			return "", err
 		}
 	}
+	b.WriteString("look\n")
 	return b.String(), nil
 }
-
-const prologue = `#!/bin/bash
-mark=%s most=%d
-say() { printf '\n@%%s %%s\n' "$mark" "$*"; }
-find "$HOME" -maxdepth 1 -name '.muster-bench.*' -mtime +2 -exec rm -rf -- {} + # of jobs that were killed
-root=$(mktemp -d "$HOME/.muster-bench.XXXXXXXX") || exit
-trap 'cd /; rm -rf -- "$root"' EXIT
-trap 'exit 143' TERM
-# step NUMBER LIMIT PROGRAMS WANTED NAME=TEXT...: the files, and run.sh among them, are in base64.
-step() {
-	local number=$1 limit=$2 programs=$3 wanted=$4 began file
-	shift 4
-	for file in $programs; do
-		command -v "$file" >/dev/null || { say missing "$number" "$file"; return; }
-	done
-	mkdir -- "$root/$number" && cd -- "$root/$number" || return
-	for file; do
-		base64 -d <<<"${file#*=}" >"${file%%%%=*}" || return
-	done
-	say begin "$number"
-	began=$EPOCHREALTIME
-	{
-		timeout -k 10 "$limit" bash run.sh </dev/null 2>&1 & # which is a process group of its own
-		wait $!
-		echo $? >"$root/status"
-		kill -KILL -- -$! # whatever it has left running
-	} 2>/dev/null | { head -c "$most"; cat >/dev/null; }
-	say end "$number" "$(<"$root/status")" "$began" "$EPOCHREALTIME"
-	for file in $wanted; do
-		[[ -f $file ]] && say file "$number" "$file" "$(head -c "$most" -- "$file" | base64 -w0)"
-	done
-	cd / && rm -rf -- "${root:?}/$number"
-}
-`
 
 // call writes the line of one step.
 func call(b *strings.Builder, number int, s recipe.Step) error {
@@ -86,7 +58,7 @@ func call(b *strings.Builder, number int, s recipe.Step) error {
 	if err != nil {
 		return err
 	}
-	files["run.sh"] = command
+	files[recipe.CommandFile] = command
 	programs, wanted := strings.Join(s.Recipe.Needs.Programs, " "), strings.Join(s.Wanted(), " ")
 	fmt.Fprintf(b, "step %d %d '%s' '%s'", number, limit, programs, wanted)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -103,15 +75,27 @@ type Ran struct {
 	Status  int       // of its command, as bash has it: 124, it took too long
 	Missing string    // a program that it needs and that is not there: it did not run
 	Output  recipe.Output
+
+	Unwritten bool // its folder could not be written: it did not run
 }
+
+// Running says that it has begun and not ended.
+func (r Ran) Running() bool { return r.Output != nil && r.Ended.IsZero() }
 
 // Took is how long it ran.
 func (r Ran) Took() time.Duration { return r.Ended.Sub(r.Began) }
 
-// Read is what a job has written so far: by number, what each step has left that has begun. Bytes after a begin are a step's
-// until the next marked line. Lines that are not as the script writes them are nobody's.
-func Read(of string, text []byte) map[int]*Ran {
+// Left is what a round has left.
+type Left struct {
+	Steps         map[int]*Ran // by number, those that have begun
+	Before, After Look         // of its nodes; nil: it did not come so far
+}
+
+// Read is what a job has written so far. Bytes after a begin are a step's until the next marked line. Lines that are not as the
+// script writes them are nobody's.
+func Read(of string, text []byte) Left {
 	all := map[int]*Ran{}
+	left := Left{Steps: all}
 	rest, sign, current := text, []byte("\n@"+of+" "), (*Ran)(nil)
 	for {
 		before, after, found := bytes.Cut(rest, sign)
@@ -120,11 +104,19 @@ func Read(of string, text []byte) map[int]*Ran {
 			current = nil
 		}
 		if !found {
-			return all
+			return left
 		}
 		line, more, _ := bytes.Cut(after, []byte("\n"))
 		rest = more
 		words := strings.Fields(string(line))
+		if len(words) == 2 && words[0] == "look" {
+			if said, err := base64.StdEncoding.DecodeString(words[1]); err == nil && left.Before == nil {
+				left.Before = readLook(string(said))
+			} else if err == nil {
+				left.After = readLook(string(said))
+			}
+			continue
+		}
 		if len(words) < 2 {
 			continue
 		}
@@ -135,6 +127,8 @@ func Read(of string, text []byte) map[int]*Ran {
 		switch r := all[number]; {
 		case words[0] == "missing" && len(words) == 3 && r == nil:
 			all[number] = &Ran{Missing: words[2]}
+		case words[0] == "unwritten" && len(words) == 2 && r == nil:
+			all[number] = &Ran{Unwritten: true}
 		case words[0] == "begin" && r == nil:
 			current = &Ran{Output: recipe.Output{}}
 			all[number] = current

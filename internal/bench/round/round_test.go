@@ -62,7 +62,13 @@ func TestStepsRunInAJob(t *testing.T) {
 	if left, err := filepath.Glob(home + "/.*"); err != nil || len(left) > 2 { // itself, and the folder above
 		t.Errorf("left behind: %v, %v", left, err)
 	}
-	ran := Read(of, output)
+	left := Read(of, output)
+	ran := left.Steps
+	name, err := os.Hostname()
+	if here := left.Before[name]; err != nil || here["kernel"] == "" || here["cpu"] == "" || here["cpus"] == "" ||
+		here["stat"] == "" || left.After[name]["stat"] == "" || left.After[name]["kernel"] != "" {
+		t.Errorf("%v, before %v, after %v", err, left.Before, left.After)
+	}
 	if len(ran) != 5 {
 		t.Fatalf("%d steps in %.500q", len(ran), output)
 	}
@@ -91,7 +97,7 @@ func TestAStepThatHangsIsEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, output := job(t, strings.ReplaceAll(strings.ReplaceAll(script, "step 0 40 ", "step 0 0.3 "), "-k 10", "-k 0.3"))
-	ran := Read("m4rkm4rk", output)
+	ran := Read("m4rkm4rk", output).Steps
 	if r := ran[0]; r == nil || r.Status != 137 || r.Output[""] != "q 1\n" || r.Took() > 30*time.Second {
 		t.Errorf("%+v", r)
 	}
@@ -103,11 +109,11 @@ func TestAStepThatHangsIsEnded(t *testing.T) {
 func TestAJobIsReadWhileItRuns(t *testing.T) {
 	text := "\n@m4rkm4rk begin 1\nq 1\n\n@m4rkm4rk end 1 0 10.5 12.25\n\n@m4rkm4rk begin 0\nhalf"
 	for n := range len(text) {
-		if ran := Read("m4rkm4rk", []byte(text[:n])); ran[1] != nil && ran[1].Output == nil {
+		if ran := Read("m4rkm4rk", []byte(text[:n])).Steps; ran[1] != nil && ran[1].Output == nil {
 			t.Errorf("after %d bytes: %+v", n, ran[1])
 		}
 	}
-	ran := Read("m4rkm4rk", []byte(text))
+	ran := Read("m4rkm4rk", []byte(text)).Steps
 	if r := ran[1]; r.Took() != 1750*time.Millisecond || r.Output[""] != "q 1\n" {
 		t.Errorf("%+v", r)
 	}
@@ -127,8 +133,11 @@ func TestAMarkIsAWord(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("\n@m4rkm4rk begin 1\nq\n\n@m4rkm4rk end 1 0 1 2\n\n@m4rkm4rk file 1 a YQ==\n\n@m4rkm4rk missing 2 x\n"))
 	f.Add([]byte("\n@m4rkm4rk file 9 a !\n\n@m4rkm4rk missing 1 x\n\n@m4rkm4rk file 1 a YQ==\n\n@m4rkm4rk end 1 0 1e300 -1"))
+	f.Add(looked("n1 stat cpu 1 2 3 4 5 6 7 8", "n1 stat cpu 9 9 9 9 9 9 9 99\nn1 throttled x\n  \nn1 a"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		for _, r := range Read("m4rkm4rk", text) {
+		left := Read("m4rkm4rk", text)
+		_ = left.Disturbed()
+		for _, r := range left.Steps {
 			_ = r.Took()
 		}
 	})

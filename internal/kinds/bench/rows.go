@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"muster/internal/bench/recipe"
+	"muster/internal/bench/round"
 	"muster/internal/core"
+	"muster/internal/noded/protocol"
 )
 
 // Outcome is how a run has ended.
@@ -39,36 +41,34 @@ type Run struct {
 	Cancel    bool   // somebody wants it to end
 	Task      string // of the round that is under way; "": none is
 	Round     int    // rounds that have ended
+	Broken    int    // of those, rounds that do not count, here or in the peer
+	Peer      string // the run whose rounds are done in turns with these; "": there is none
+	Kept      int64  // bytes, about, of its plan, outputs and values
 	Outcome   Outcome
 	CreatedAt time.Time
 }
 
-// Plan is what a run does: all that it needs, so that a recipe that changes later changes no run.
-type Plan struct {
-	Suite   recipe.Suite              `json:"suite"`
-	Recipes map[string]*recipe.Recipe `json:"recipes"` // of the suite
-	Nodes   recipe.Nodes              `json:"nodes"`
-	Queue   string                    `json:"queue,omitempty"`
-	Rounds  int                       `json:"rounds"`
-	Seed    uint64                    `json:"seed"` // of the orders of steps
-	Mark    string                    `json:"mark"` // of lines in jobs' output
-}
+// mostAnew is how many rounds of a run are done anew.
+const mostAnew = 3
 
-// Steps are the plan's steps; their numbers are those of rows.
-func (p Plan) Steps() ([]recipe.Step, error) {
-	l := recipe.Library{Recipes: p.Recipes}
-	return l.Steps(&p.Suite, p.Nodes)
-}
+// All is how many rounds there are to be. One that was disturbed, or whose job was lost or failed, is done anew, on whatever
+// nodes there are then; of runs in turns, both do it anew.
+func (r Run) All() int { return r.Plan.Rounds + min(r.Broken, mostAnew) }
 
-const columns = `id, project, cluster_id, cluster, account, plan, cancel, task, outcome, created_at,
-	(SELECT COUNT(*) FROM benchmark_round r WHERE r.benchmark_id = benchmark.id), ` + core.LifeColumns
+// broken is a round whose job did not come to its end, or that was disturbed: what it has measured is kept, and counts nowhere.
+const broken = `(r.state IN ('lost', 'failed') OR r.disturbed <> '')`
+
+const columns = `id, project, cluster_id, cluster, account, plan, cancel, task, outcome, created_at, kept, peer,
+	(SELECT COUNT(*) FROM benchmark_round r WHERE r.benchmark_id = benchmark.id),
+	(SELECT COUNT(DISTINCT number) FROM benchmark_round r WHERE r.benchmark_id IN (benchmark.id, benchmark.peer)
+		AND ` + broken + `), ` + core.LifeColumns
 
 func scan(r core.Scanner) (Run, error) {
 	var run Run
 	var plan string
 	var at, created int64
 	fields := []any{&run.ID, &run.Project, &run.ClusterID, &run.Cluster, &run.Account, &plan, &run.Cancel, &run.Task,
-		&run.Outcome, &created, &run.Round}
+		&run.Outcome, &created, &run.Kept, &run.Peer, &run.Round, &run.Broken}
 	if err := r.Scan(append(fields, run.Fields(&at)...)...); err != nil {
 		return run, err
 	}
@@ -79,19 +79,76 @@ func scan(r core.Scanner) (Run, error) {
 	return run, nil
 }
 
-// Add stores a run that is to begin.
+// Of one project's runs are kept: as many, and so many bytes of those that have ended. One run keeps no more than mostKept.
+const (
+	mostRuns    = 1000
+	mostOfEnded = 64 << 20
+	mostKept    = 4 << 20
+)
+
+// Add stores a run that is to begin, and forgets the oldest that have ended where the project keeps more than it may.
 func Add(ctx context.Context, tx *core.Tx, r Run) error {
 	plan, err := json.Marshal(r.Plan)
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO benchmark (id, project, cluster_id, cluster, account, plan, created_at, phase, phase_at, wake_at)
-		VALUES ($1, $2, $3, $4, $5, $6, now_ms(), $7, now_ms(), now_ms())`,
-		r.ID, r.Project, r.ClusterID, r.Cluster, r.Account, string(plan), string(core.Pending))
+	_, err = tx.Exec(ctx, `INSERT INTO benchmark
+		(id, project, cluster_id, cluster, account, suite, plan, kept, peer, created_at, phase, phase_at, wake_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now_ms(), $10, now_ms(), now_ms())`, r.ID, r.Project, r.ClusterID, r.Cluster,
+		r.Account, r.Plan.Suite.Name, string(plan), len(plan), r.Peer, string(core.Pending))
 	if err != nil {
 		return fmt.Errorf("add run: %w", err)
 	}
+	_, err = tx.Exec(ctx, `DELETE FROM benchmark WHERE id IN (
+		SELECT id FROM (SELECT id, row_number() OVER newest AS place, sum(kept) OVER newest AS bytes
+			FROM benchmark WHERE project = $1 AND phase = 'ended' WINDOW newest AS (ORDER BY created_at DESC, id DESC)) AS ended
+		WHERE place > $2 OR bytes > $3)`, r.Project, mostRuns, mostOfEnded)
+	if err != nil {
+		return fmt.Errorf("forget old runs of project %s: %w", r.Project, err)
+	}
 	return nil
+}
+
+// Unfinished counts those of a project that have not ended.
+func Unfinished(ctx context.Context, tx *core.Tx, project string) (n int, err error) {
+	err = tx.Row(ctx, `SELECT COUNT(*) FROM benchmark WHERE project = $1 AND phase <> 'ended'`, project).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count runs of project %s: %w", project, err)
+	}
+	return n, nil
+}
+
+// Of says which runs are meant. Empty fields mean any.
+type Of struct {
+	Projects []string // nil: any
+	Cluster  string   // its ID, or a name that it has or had
+	Suite    string
+	Before   time.Time // those that were asked for before it, or, at the same time, have a smaller ID
+	BeforeID string
+	Limit    int
+}
+
+// List lists runs, the newest first.
+func List(ctx context.Context, tx *core.Tx, of Of) ([]Run, error) {
+	var which core.Where
+	if of.Projects != nil {
+		which.Among("project", of.Projects)
+	}
+	if of.Cluster != "" {
+		which.And(`(cluster_id = $? OR cluster = $?)`, of.Cluster, of.Cluster)
+	}
+	if of.Suite != "" {
+		which.And(`suite = $?`, of.Suite)
+	}
+	if !of.Before.IsZero() {
+		which.And(`(created_at, id) < ($?, $?)`, of.Before.UnixMilli(), of.BeforeID)
+	}
+	which.Rest(` ORDER BY created_at DESC, id DESC LIMIT $?`, of.Limit)
+	runs, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM benchmark`+which.Text, which.Args...)
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	return runs, nil
 }
 
 // Get finds a run by its ID.
@@ -103,9 +160,9 @@ func Get(ctx context.Context, tx *core.Tx, id string) (Run, error) {
 	return r, nil
 }
 
-// WantEnd asks that a run ends, and wakes it.
+// WantEnd asks that a run ends, and with it the one that is done in turns with it, and wakes them.
 func WantEnd(ctx context.Context, tx *core.Tx, id string) error {
-	_, err := tx.Exec(ctx, `UPDATE benchmark SET cancel = 1, `+core.Woken+` WHERE id = $1 AND phase <> 'ended'`, id)
+	_, err := tx.Exec(ctx, `UPDATE benchmark SET cancel = 1, `+core.Woken+` WHERE (id = $1 OR peer = $1) AND phase <> 'ended'`, id)
 	if err != nil {
 		return fmt.Errorf("cancel run %s: %w", id, err)
 	}
@@ -144,6 +201,17 @@ const (
 	StepNotRun   State = "not-run"   // its job ended before it began
 )
 
+// Broken says that the round's job did not come to its end, or that it was disturbed: what it has measured counts nowhere.
+func (r Round) Broken() bool {
+	return r.State == string(protocol.TaskLost) || r.State == string(protocol.TaskFailed) || r.Disturbed != ""
+}
+
+// Looks are what the nodes of a round said of themselves before its steps and after them.
+type Looks struct {
+	Before round.Look `json:"before,omitempty"`
+	After  round.Look `json:"after,omitempty"`
+}
+
 // Round is a round that has ended.
 type Round struct {
 	Number int
@@ -153,6 +221,9 @@ type Round struct {
 	Began  time.Time
 	Ended  time.Time
 	Steps  []Step
+	Looks  Looks // read by LooksOf alone
+
+	Disturbed string // by what, from outside; "": nothing is known
 }
 
 // Step is a step of a round.
@@ -165,22 +236,34 @@ type Step struct {
 	Samples []recipe.Sample
 }
 
-// SaveRound notes a round that has ended: the next one may begin.
+// SaveRound notes a round that has ended: the next one may begin. Beyond what a run may keep, no outputs are kept, and then no
+// values.
 func SaveRound(ctx context.Context, tx *core.Tx, r Run, o Round) error {
 	nodes, err := json.Marshal(o.Nodes)
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO benchmark_round (benchmark_id, number, state, why, nodes, began, ended)
-		VALUES ($1, $2, $3, $4, $5, $6, $7)`, r.ID, o.Number, o.State, o.Why, string(nodes), o.Began.UnixMilli(),
-		o.Ended.UnixMilli())
+	kept := r.Kept + int64(len(nodes)+len(o.Why)+len(o.Disturbed)+rowBytes)
+	looks := ""
+	if o.Looks.Before != nil {
+		if looks, err = pack(o.Looks); err != nil {
+			return err
+		}
+	}
+	if kept+int64(len(looks)) > mostKept {
+		looks = ""
+	}
+	kept += int64(len(looks))
+	_, err = tx.Exec(ctx, `INSERT INTO benchmark_round (benchmark_id, number, state, why, nodes, began, ended, looks, disturbed)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, r.ID, o.Number, o.State, o.Why, string(nodes), o.Began.UnixMilli(),
+		o.Ended.UnixMilli(), looks, o.Disturbed)
 	for _, s := range o.Steps {
 		if err == nil {
-			err = saveStep(ctx, tx, r.ID, o.Number, s)
+			err = saveStep(ctx, tx, r.ID, o.Number, s, &kept)
 		}
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, `UPDATE benchmark SET task = '' WHERE id = $1`, r.ID)
+		_, err = tx.Exec(ctx, `UPDATE benchmark SET task = '', kept = $2 WHERE id = $1`, r.ID, kept)
 	}
 	if err != nil {
 		return fmt.Errorf("round %d of run %s: %w", o.Number, r.ID, err)
@@ -188,36 +271,52 @@ func SaveRound(ctx context.Context, tx *core.Tx, r Run, o Round) error {
 	return nil
 }
 
-func saveStep(ctx context.Context, tx *core.Tx, run string, round int, s Step) error {
-	output, err := pack(s.Output)
-	if err != nil {
-		return err
+const rowBytes = 100 // of a row beside its texts, about
+
+func saveStep(ctx context.Context, tx *core.Tx, run string, round int, s Step, kept *int64) error {
+	output := ""
+	if len(s.Output) > 0 {
+		var err error
+		if output, err = pack(s.Output); err != nil {
+			return err
+		}
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO benchmark_step (benchmark_id, round, number, state, why, took, output)
+	labels := make([]string, len(s.Samples))
+	values := int64(0)
+	for i, v := range s.Samples {
+		text, err := json.Marshal(v.Labels)
+		if err != nil {
+			return err
+		}
+		labels[i] = string(text)
+		values += int64(rowBytes + len(text) + len(v.Node))
+	}
+	if *kept+values > mostKept {
+		s.State, s.Why, s.Samples, values = StepInvalid, "the run has more values than are kept", nil, 0
+	}
+	if *kept+values+int64(len(output)) > mostKept {
+		output = ""
+	}
+	*kept += values + int64(len(output)+len(s.Why)+rowBytes)
+	_, err := tx.Exec(ctx, `INSERT INTO benchmark_step (benchmark_id, round, number, state, why, took, output)
 		VALUES ($1, $2, $3, $4, $5, $6, $7)`, run, round, s.Number, string(s.State), s.Why, s.Took.Microseconds(), output)
 	for place, v := range s.Samples {
 		if err != nil {
 			break
 		}
-		var labels []byte
-		if labels, err = json.Marshal(v.Labels); err == nil {
-			_, err = tx.Exec(ctx, `INSERT INTO benchmark_sample
-				(benchmark_id, round, step, place, quantity, labels, node, value, unit, better)
-				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, run, round, s.Number, place, v.Quantity, string(labels), v.Node,
-				v.Value, v.Unit, v.Better)
-		}
+		_, err = tx.Exec(ctx, `INSERT INTO benchmark_sample
+			(benchmark_id, round, step, place, quantity, labels, node, value, unit, better)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, run, round, s.Number, place, v.Quantity, labels[place], v.Node,
+			v.Value, v.Unit, v.Better)
 	}
 	return err
 }
 
-// pack is what a step has written, as a row keeps it.
-func pack(o recipe.Output) (string, error) {
-	if len(o) == 0 {
-		return "", nil
-	}
+// pack is a value as a row keeps it.
+func pack(v any) (string, error) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	if err := json.NewEncoder(z).Encode(o); err != nil {
+	if err := json.NewEncoder(z).Encode(v); err != nil {
 		return "", err
 	}
 	if err := z.Close(); err != nil {
@@ -226,30 +325,38 @@ func pack(o recipe.Output) (string, error) {
 	return base64.StdEncoding.EncodeToString(b.Bytes()), nil
 }
 
-// unpack reads what pack made.
-func unpack(text string) (o recipe.Output, err error) {
+// unpack reads what pack made; from "" it reads nothing.
+func unpack(text string, into any) error {
 	if text == "" {
-		return nil, nil
+		return nil
 	}
 	packed, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer z.Close()
-	err = json.NewDecoder(io.LimitReader(z, 1<<27)).Decode(&o)
-	return o, err
+	return json.NewDecoder(io.LimitReader(z, 1<<27)).Decode(into)
 }
 
-// Rounds are the rounds of a run that have ended, with their steps and samples and without outputs.
-func Rounds(ctx context.Context, tx *core.Tx, run string) ([]Round, error) {
-	rounds, err := core.List(ctx, tx, scanRound, `SELECT number, state, why, nodes, began, ended FROM benchmark_round
+// RoundsOf are the rounds of a run that have ended, without their steps.
+func RoundsOf(ctx context.Context, tx *core.Tx, run string) ([]Round, error) {
+	rounds, err := core.List(ctx, tx, scanRound, `SELECT number, state, why, nodes, began, ended, disturbed FROM benchmark_round
 		WHERE benchmark_id = $1 ORDER BY number`, run)
 	if err != nil {
 		return nil, fmt.Errorf("rounds of run %s: %w", run, err)
+	}
+	return rounds, nil
+}
+
+// Rounds are the rounds of a run that have ended, with their steps and samples, without outputs and looks.
+func Rounds(ctx context.Context, tx *core.Tx, run string) ([]Round, error) {
+	rounds, err := RoundsOf(ctx, tx, run)
+	if err != nil {
+		return nil, err
 	}
 	type step struct {
 		round int
@@ -268,11 +375,18 @@ func Rounds(ctx context.Context, tx *core.Tx, run string) ([]Round, error) {
 		round, step int
 		recipe.Sample
 	}
+	known := map[string]map[string]string{} // many samples have the same labels
 	samples, err := core.List(ctx, tx, func(r core.Scanner) (s sample, err error) {
-		var labels string
-		if err = r.Scan(&s.round, &s.step, &s.Quantity, &labels, &s.Node, &s.Value, &s.Unit, &s.Better); err == nil {
-			err = json.Unmarshal([]byte(labels), &s.Labels)
+		var text string
+		if err = r.Scan(&s.round, &s.step, &s.Quantity, &text, &s.Node, &s.Value, &s.Unit, &s.Better); err != nil {
+			return s, err
 		}
+		labels, seen := known[text]
+		if !seen {
+			err = json.Unmarshal([]byte(text), &labels)
+			known[text] = labels
+		}
+		s.Labels = labels
 		return s, err
 	}, `SELECT round, step, quantity, labels, node, value, unit, better FROM benchmark_sample
 		WHERE benchmark_id = $1 ORDER BY round, step, place`, run)
@@ -299,34 +413,105 @@ func Rounds(ctx context.Context, tx *core.Tx, run string) ([]Round, error) {
 func scanRound(r core.Scanner) (o Round, err error) {
 	var nodes string
 	var began, ended int64
-	if err = r.Scan(&o.Number, &o.State, &o.Why, &nodes, &began, &ended); err == nil {
+	if err = r.Scan(&o.Number, &o.State, &o.Why, &nodes, &began, &ended, &o.Disturbed); err == nil {
 		err = json.Unmarshal([]byte(nodes), &o.Nodes)
 	}
 	o.Began, o.Ended = core.Instant(began), core.Instant(ended)
 	return o, err
 }
 
-// Tally counts the steps of all rounds of a run, and those that are not ok.
-func Tally(ctx context.Context, tx *core.Tx, run string) (steps, notOK int, err error) {
-	err = tx.Row(ctx, `SELECT COUNT(*), COALESCE(SUM(CASE state WHEN 'ok' THEN 0 ELSE 1 END), 0) FROM benchmark_step
-		WHERE benchmark_id = $1`, run).Scan(&steps, &notOK)
-	if err != nil {
-		return 0, 0, fmt.Errorf("count the steps of run %s: %w", run, err)
+// Tally counts the steps of a run's rounds by their states, those of broken rounds aside. why is what is said of the first that
+// is neither ok nor skipped, or else of the last broken round.
+func Tally(ctx context.Context, tx *core.Tx, run string) (count map[State]int, why string, err error) {
+	const from = ` FROM benchmark_step s JOIN benchmark_round r ON r.benchmark_id = s.benchmark_id AND r.number = s.round
+		WHERE s.benchmark_id = $1 AND NOT ` + broken
+	type one struct {
+		state State
+		n     int
 	}
-	return steps, notOK, nil
+	all, err := core.List(ctx, tx, func(r core.Scanner) (o one, err error) {
+		err = r.Scan(&o.state, &o.n)
+		return o, err
+	}, `SELECT s.state, COUNT(*)`+from+` GROUP BY s.state`, run)
+	if err == nil {
+		err = tx.Row(ctx, `SELECT COALESCE((SELECT s.why`+from+` AND s.state NOT IN ('ok', 'skipped')
+			ORDER BY s.round, s.number LIMIT 1), (SELECT CASE r.disturbed WHEN '' THEN r.why ELSE r.disturbed END
+			FROM benchmark_round r WHERE r.benchmark_id = $1 AND `+broken+` ORDER BY r.number DESC LIMIT 1), '')`, run).Scan(&why)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("count the steps of run %s: %w", run, err)
+	}
+	count = map[State]int{}
+	for _, o := range all {
+		count[o.state] = o.n
+	}
+	return count, why, nil
+}
+
+// Problems are the first steps of a run that are neither ok nor skipped, in their rounds, without samples. Those of broken rounds
+// are among them.
+func Problems(ctx context.Context, tx *core.Tx, run string, most int) ([]Round, error) {
+	type found struct {
+		Round
+		step Step
+	}
+	all, err := core.List(ctx, tx, func(r core.Scanner) (f found, err error) {
+		var took int64
+		err = r.Scan(&f.Number, &f.State, &f.Disturbed, &f.step.Number, &f.step.State, &f.step.Why, &took)
+		f.step.Took = time.Duration(took) * time.Microsecond
+		return f, err
+	}, `SELECT r.number, r.state, r.disturbed, s.number, s.state, s.why, s.took FROM benchmark_step s
+		JOIN benchmark_round r ON r.benchmark_id = s.benchmark_id AND r.number = s.round
+		WHERE s.benchmark_id = $1 AND s.state NOT IN ('ok', 'skipped') ORDER BY s.round, s.number LIMIT $2`, run, most)
+	if err != nil {
+		return nil, fmt.Errorf("problems of run %s: %w", run, err)
+	}
+	rounds := make([]Round, len(all))
+	for i, f := range all {
+		f.Steps = []Step{f.step}
+		rounds[i] = f.Round
+	}
+	return rounds, nil
+}
+
+// Took is how long a run's rounds have taken together that ended well, and how many those were.
+func Took(ctx context.Context, tx *core.Tx, run string) (all time.Duration, n int, err error) {
+	var ms int64
+	err = tx.Row(ctx, `SELECT COALESCE(SUM(ended - began), 0), COUNT(*) FROM benchmark_round
+		WHERE benchmark_id = $1 AND state = 'ok'`, run).Scan(&ms, &n)
+	if err != nil {
+		return 0, 0, fmt.Errorf("time of run %s: %w", run, err)
+	}
+	return time.Duration(ms) * time.Millisecond, n, nil
 }
 
 // OutputOf is what a step has written; nil: nothing was kept.
-func OutputOf(ctx context.Context, tx *core.Tx, run string, round, step int) (recipe.Output, error) {
-	scan := func(r core.Scanner) (text string, err error) { return text, r.Scan(&text) }
-	text, err := core.One(ctx, tx, scan, `SELECT output FROM benchmark_step WHERE benchmark_id = $1 AND round = $2 AND number = $3`,
-		run, round, step)
-	var o recipe.Output
-	if err == nil {
-		o, err = unpack(text)
-	}
+func OutputOf(ctx context.Context, tx *core.Tx, run string, round, step int) (o recipe.Output, err error) {
+	err = kept(ctx, tx, &o, `SELECT output FROM benchmark_step WHERE benchmark_id = $1 AND round = $2 AND number = $3`, run, round,
+		step)
 	if err != nil {
 		return nil, fmt.Errorf("output of step %d in round %d of run %s: %w", step, round, run, err)
 	}
 	return o, nil
+}
+
+// LooksOf is what the nodes of a round said of themselves; the zero value: nothing was kept.
+func LooksOf(ctx context.Context, tx *core.Tx, run string, round int) (l Looks, err error) {
+	err = kept(ctx, tx, &l, `SELECT looks FROM benchmark_round WHERE benchmark_id = $1 AND number = $2`, run, round)
+	if err != nil {
+		return l, fmt.Errorf("nodes in round %d of run %s: %w", round, run, err)
+	}
+	return l, nil
+}
+
+// kept reads what pack made, where a query finds it.
+func kept(ctx context.Context, tx *core.Tx, into any, query string, args ...any) error {
+	text, err := core.One(ctx, tx, func(r core.Scanner) (text string, err error) {
+		err = r.Scan(&text)
+		return text, err
+	}, query, args...)
+	if err != nil {
+		return err
+	}
+	return unpack(text, into)
 }

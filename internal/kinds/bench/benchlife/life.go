@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -21,22 +20,23 @@ import (
 )
 
 const (
-	looks     = time.Second // how soon it is seen that a task has ended
-	startsIn  = time.Minute // what a round takes beside its steps
-	longest   = 7 * 24 * time.Hour
-	mostWords = 200 // of a sentence why, in bytes
+	seenIn    = time.Second // how soon it is seen that a task has ended
+	mostWords = 200         // of a sentence why, in bytes
 )
 
 // view is a run as its handlers see it.
 type view struct {
 	bench.Run
-	gone     bool // its cluster is deleted, or is being
-	task     task.Task
-	lost     bool              // there is no such task any more
-	output   []byte            // of a task that has ended
-	machines map[string]string // of the cluster's nodes, by name
+	gone   bool      // its cluster is deleted, or is being
+	other  bench.Run // with which it takes turns
+	alone  bool      // there is none, or none any more
+	task   task.Task
+	lost   bool                 // there is no such task any more
+	output []byte               // of a task that has ended
+	nodes  map[string]node.Node // of the cluster, by name
 
-	steps, notOK int // of a run whose rounds have ended
+	count map[bench.State]int // steps of a run whose rounds have ended
+	first string              // why the first of them is not ok
 }
 
 func (h Handlers) table() core.StateTable[view] {
@@ -60,9 +60,16 @@ func load(ctx context.Context, tx *core.Tx, id string) (v view, s core.Subject, 
 	if v.gone = errors.Is(err, core.ErrNotFound) || c.Desired == core.ToDelete; err != nil && !v.gone {
 		return v, s, err
 	}
+	if v.alone = v.Peer == ""; !v.alone {
+		v.other, err = bench.Get(ctx, tx, v.Peer)
+		if v.alone = errors.Is(err, core.ErrNotFound); err != nil && !v.alone {
+			return v, s, err
+		}
+	}
 	if v.Task == "" {
-		if v.Round >= v.Plan.Rounds {
-			v.steps, v.notOK, err = bench.Tally(ctx, tx, id)
+		err = nil
+		if v.Round >= v.All() {
+			v.count, v.first, err = bench.Tally(ctx, tx, id)
 		}
 		return v, s, err
 	}
@@ -84,9 +91,9 @@ func load(ctx context.Context, tx *core.Tx, id string) (v view, s core.Subject, 
 		v.output = append(v.output, piece...)
 	}
 	nodes, err := node.Of(ctx, tx, v.ClusterID)
-	v.machines = map[string]string{}
+	v.nodes = map[string]node.Node{}
 	for _, n := range nodes {
-		v.machines[n.Name] = n.Machine
+		v.nodes[n.Name] = n
 	}
 	return v, s, err
 }
@@ -104,27 +111,56 @@ func follow(_ context.Context, v view) core.Outcome {
 	over := v.Task != "" && (v.lost || v.task.Phase == task.Ended)
 	switch {
 	case over:
-		return core.WaitFor(0, "round %d of %d has ended", v.Round+1, v.Plan.Rounds).With(v.save)
+		return core.WaitFor(0, "round %d of %d has ended", v.Round+1, v.All()).With(v.save)
 	case v.Task != "" && (v.Cancel || v.gone) && !v.task.Cancel:
-		return core.WaitFor(looks, "it is being cancelled").With(func(ctx context.Context, tx *core.Tx) error {
+		return core.WaitFor(seenIn, "it is being cancelled").With(func(ctx context.Context, tx *core.Tx) error {
 			return task.Cancel(ctx, tx, v.task)
 		})
 	case v.Task != "":
-		return core.WaitFor(looks, "round %d of %d is %s: %s", v.Round+1, v.Plan.Rounds, v.task.Phase, v.task.Reason)
+		return core.WaitFor(seenIn, "round %d of %d is %s: %s", v.Round+1, v.All(), v.task.Phase, v.task.Reason)
 	case v.Cancel || v.gone:
-		return v.end(bench.Cancelled, fmt.Sprintf("after %d of %d rounds", v.Round, v.Plan.Rounds))
-	case v.Round < v.Plan.Rounds:
-		return core.WaitFor(looks, "round %d of %d begins", v.Round+1, v.Plan.Rounds).With(v.next)
+		return v.end(bench.Cancelled, fmt.Sprintf("after %d of %d rounds", v.Round, v.All()))
+	case !v.alone && v.other.Phase == bench.Ended && v.Round < v.All():
+		return v.end(bench.Incomplete, fmt.Sprintf("run %s, which it takes turns with, has ended after %d rounds", v.Peer,
+			v.other.Round))
+	case !v.alone && !v.turn():
+		return core.WaitFor(seenIn, "it is the turn of run %s", v.Peer)
+	case v.Round < v.All():
+		return core.WaitFor(seenIn, "round %d of %d begins", v.Round+1, v.All()).With(v.next)
 	}
-	if v.notOK > 0 {
-		return v.end(bench.Incomplete, fmt.Sprintf("%d of %d steps are not ok", v.notOK, v.steps))
+	counted := v.Round - v.Broken
+	if v.count[bench.StepOK]+v.count[bench.StepSkipped] < total(v.count) || counted < v.Plan.Rounds {
+		text := fmt.Sprintf("%d of %d steps are ok", v.count[bench.StepOK], total(v.count))
+		if counted < v.Plan.Rounds {
+			text += fmt.Sprintf(", and %d of %d rounds came to their end undisturbed", counted, v.Plan.Rounds)
+		}
+		return v.end(bench.Incomplete, strings.TrimSuffix(text+": "+v.first, ": "))
 	}
-	return v.end(bench.OK, fmt.Sprintf("%d rounds", v.Round))
+	text := fmt.Sprintf("%d rounds, %d steps", counted, v.count[bench.StepOK])
+	if skipped := v.count[bench.StepSkipped]; skipped > 0 {
+		text += fmt.Sprintf("; %d could not run there", skipped)
+	}
+	return v.end(bench.OK, text)
+}
+
+// turn says that the other run has come as far as it must: for the next round, or for the end.
+func (v view) turn() bool {
+	if v.Round < v.All() {
+		return v.Plan.Turn(v.Round, v.other.Round)
+	}
+	return v.other.Round >= v.All()
+}
+
+func total(count map[bench.State]int) (n int) {
+	for _, some := range count {
+		n += some
+	}
+	return n
 }
 
 // next asks for the task of the next round.
 func (v view) next(ctx context.Context, tx *core.Tx) error {
-	work, err := Work(v.Plan, v.Round)
+	work, err := v.Plan.Work(v.Round)
 	if err != nil {
 		return err
 	}
@@ -133,33 +169,6 @@ func (v view) next(ctx context.Context, tx *core.Tx) error {
 		return err
 	}
 	return bench.Begin(ctx, tx, v.Run, t.ID)
-}
-
-// Work is what the task of a round runs: all steps that can run, in an order that the plan's seed says.
-func Work(p bench.Plan, number int) (task.Work, error) {
-	steps, err := p.Steps()
-	if err != nil {
-		return task.Work{}, err
-	}
-	var order []int
-	limit := startsIn
-	for _, i := range rand.New(rand.NewPCG(p.Seed, uint64(number))).Perm(len(steps)) {
-		if steps[i].Skip != "" {
-			continue
-		}
-		seconds, err := steps[i].Limit()
-		if err != nil {
-			return task.Work{}, err
-		}
-		order = append(order, i)
-		limit += time.Duration(seconds) * time.Second
-	}
-	script, err := round.Script(p.Mark, steps, order)
-	if err == nil && len(script) > protocol.MostScript {
-		err = fmt.Errorf("the script of a round has %d bytes, and %d are the most: leave some recipes or values out", len(script),
-			protocol.MostScript)
-	}
-	return task.Work{Script: script, Queue: p.Queue, Nodes: p.Nodes.Nodes, Whole: true, Limit: min(limit, longest)}, err
 }
 
 // save notes what the round that has ended left.
@@ -174,21 +183,33 @@ func (v view) save(ctx context.Context, tx *core.Tx) error {
 	o.Began = cmp.Or(said.Began, v.task.CreatedAt, v.PhaseAt)
 	o.Ended = cmp.Or(said.Ended, o.Began)
 	for _, name := range said.Nodes {
-		o.Nodes[name] = v.machines[name]
+		o.Nodes[name] = v.nodes[name].Machine
 	}
-	ran := round.Read(v.Plan.Mark, v.output)
+	left := round.Read(v.Plan.Mark, v.output)
+	ran := left.Steps
+	for name, look := range left.Before {
+		if n, known := v.nodes[name]; known {
+			look["image"], look["class"] = n.Image, n.Class
+		}
+	}
+	o.Looks, o.Disturbed = bench.Looks{Before: left.Before, After: left.After}, clip(left.Disturbed())
+	if len(ran) == 0 { // it did not even come to its first step
+		o.Why = strings.Trim(o.Why+": "+clip(lastLine(string(v.output))), ": ")
+	}
 	for i, s := range steps {
 		o.Steps = append(o.Steps, judge(i, s, ran[i], o))
 	}
-	return bench.SaveRound(ctx, tx, v.Run, o)
+	if err := bench.SaveRound(ctx, tx, v.Run, o); err != nil || v.task.Outcome != protocol.TaskCancelled {
+		return err
+	}
+	return bench.WantEnd(ctx, tx, v.ID) // whoever has cancelled its job wants no other
 }
 
 // judge says what became of a step.
 func judge(number int, s recipe.Step, ran *round.Ran, in bench.Round) bench.Step {
 	step := bench.Step{Number: number}
 	why := func(state bench.State, format string, arguments ...any) bench.Step {
-		step.State, step.Why = state, fmt.Sprintf(format, arguments...)
-		step.Why = strings.ToValidUTF8(step.Why[:min(len(step.Why), mostWords)], "")
+		step.State, step.Why = state, clip(fmt.Sprintf(format, arguments...))
 		return step
 	}
 	ending := strings.TrimSuffix(in.State+": "+in.Why, ": ")
@@ -199,6 +220,8 @@ func judge(number int, s recipe.Step, ran *round.Ran, in bench.Round) bench.Step
 		return why(bench.StepNotRun, "its job ended before: %s", ending)
 	case ran.Missing != "":
 		return why(bench.StepSkipped, "there is no program %s", ran.Missing)
+	case ran.Unwritten:
+		return why(bench.StepFailed, "its folder in /home cannot be written")
 	}
 	step.Output = ran.Output
 	if ran.Ended.IsZero() {
@@ -218,6 +241,9 @@ func judge(number int, s recipe.Step, ran *round.Ran, in bench.Round) bench.Step
 	}
 	return why(bench.StepOK, "")
 }
+
+// clip keeps a sentence short, whatever a program wrote.
+func clip(text string) string { return strings.ToValidUTF8(text[:min(len(text), mostWords)], "") }
 
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")

@@ -1,0 +1,260 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"muster/internal/apiv1"
+	"muster/internal/bench/recipe"
+	"muster/internal/bench/round"
+	"muster/internal/core"
+	"muster/internal/kinds/bench"
+	"muster/internal/kinds/task"
+)
+
+const (
+	mostLooks  = 10              // rounds in a page: each with what all its nodes said
+	tailRead   = 64 << 10        // of a job's output, to see what runs
+	roundStart = 3 * time.Second // what a round takes beside its steps, about
+)
+
+func (a *API) getBenchmark(ctx context.Context, in *apiv1.BenchmarkRef) (*output[apiv1.Benchmark], error) {
+	out := &output[apiv1.Benchmark]{}
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		r, err := a.findBenchmark(ctx, tx, in.Benchmark)
+		if err != nil {
+			return err
+		}
+		out.Body = benchmarkView(r)
+		count, _, err := bench.Tally(ctx, tx, r.ID)
+		if err != nil {
+			return err
+		}
+		out.Body.Steps = map[string]int{}
+		for state, n := range count {
+			out.Body.Steps[string(state)] = n
+		}
+		steps, err := r.Plan.Steps()
+		if err != nil {
+			return err
+		}
+		bad, err := bench.Problems(ctx, tx, r.ID, mostProblems)
+		if err != nil {
+			return err
+		}
+		for _, o := range bad {
+			for _, s := range o.Steps {
+				out.Body.Problems = append(out.Body.Problems, stepView(o, s, steps))
+			}
+		}
+		if r.Phase == bench.Ended {
+			return nil
+		}
+		return progressOf(ctx, tx, r, steps, &out.Body)
+	})
+	return out, err
+}
+
+// progressOf fills in what a run does now, and how long it still takes.
+func progressOf(ctx context.Context, tx *core.Tx, r bench.Run, steps []recipe.Step, v *apiv1.Benchmark) error {
+	each, err := r.Plan.Expected()
+	if err != nil {
+		return err
+	}
+	each += roundStart
+	if took, n, err := bench.Took(ctx, tx, r.ID); err != nil {
+		return err
+	} else if n > 0 {
+		each = took / time.Duration(n)
+	}
+	left := each * time.Duration(r.All()-r.Round)
+	defer func() { v.Left = max(left, 0).Round(time.Second).Seconds() }()
+	if r.Task == "" {
+		return nil
+	}
+	t, err := task.Get(ctx, tx, r.Task)
+	if isNotFound(err) {
+		return nil // its cluster is gone, and soon it has ended
+	}
+	if err != nil {
+		return err
+	}
+	v.Now = &apiv1.BenchmarkNow{Round: r.Round, Task: t.ID, Phase: apiv1.Phase(t.Phase), Reason: t.Reason, Nodes: t.Said.Nodes}
+	if t.Said.Began.IsZero() {
+		return nil
+	}
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	left -= min(now.Sub(t.Said.Began), each)
+	tail, err := task.Output(ctx, tx, t.ID, max(0, t.Kept-tailRead))
+	for number, ran := range round.Read(r.Plan.Mark, tail).Steps {
+		if ran.Running() && number >= 0 && number < len(steps) {
+			v.Now.Recipe, v.Now.Parameters = steps[number].Recipe.Name, steps[number].Parameters
+		}
+	}
+	return err
+}
+
+func stepView(o bench.Round, s bench.Step, steps []recipe.Step) apiv1.BenchmarkStep {
+	v := apiv1.BenchmarkStep{Round: o.Number, Step: s.Number, State: string(s.State), Why: s.Why, Seconds: s.Took.Seconds(),
+		Broken: o.Broken()}
+	if s.Number < len(steps) {
+		v.Recipe, v.Parameters = steps[s.Number].Recipe.Name, steps[s.Number].Parameters
+	}
+	for _, one := range s.Samples {
+		v.Samples = append(v.Samples, apiv1.BenchmarkSample(one))
+	}
+	return v
+}
+
+// measured is a run with its steps and what they have measured.
+func (a *API) measured(ctx context.Context, id string) (r bench.Run, rounds []bench.Round, err error) {
+	err = a.DB.View(ctx, func(tx *core.Tx) (err error) {
+		if r, err = a.findBenchmark(ctx, tx, id); err == nil {
+			rounds, err = bench.Rounds(ctx, tx, id)
+		}
+		return err
+	})
+	return r, rounds, err
+}
+
+func (a *API) benchmarkRounds(ctx context.Context,
+	in *apiv1.ListOfBenchmarkInput) (*output[apiv1.List[apiv1.BenchmarkRound]], error) {
+	out := &output[apiv1.List[apiv1.BenchmarkRound]]{}
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		if _, err := a.findBenchmark(ctx, tx, in.Benchmark); err != nil {
+			return err
+		}
+		rounds, err := bench.RoundsOf(ctx, tx, in.Benchmark)
+		if err != nil {
+			return err
+		}
+		var all []apiv1.BenchmarkRound
+		for _, o := range rounds {
+			all = append(all, apiv1.BenchmarkRound{Round: o.Number, State: apiv1.TaskOutcome(o.State), Why: o.Why,
+				Disturbed: o.Disturbed, Counts: !o.Broken(), Began: o.Began, Ended: o.Ended, Nodes: o.Nodes})
+		}
+		in.Limit = min(in.Limit, mostLooks)
+		out.Body = pageOf(in.Page, all, func(o apiv1.BenchmarkRound) string { return fmt.Sprintf("%04d", o.Round) })
+		for i := range out.Body.Items {
+			o := &out.Body.Items[i]
+			looks, err := bench.LooksOf(ctx, tx, in.Benchmark, o.Round)
+			if err != nil {
+				return err
+			}
+			o.Before, o.After = looks.Before, looks.After
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (a *API) benchmarkSteps(ctx context.Context,
+	in *apiv1.ListOfBenchmarkInput) (*output[apiv1.List[apiv1.BenchmarkStep]], error) {
+	r, rounds, err := a.measured(ctx, in.Benchmark)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := r.Plan.Steps()
+	if err != nil {
+		return nil, err
+	}
+	var all []apiv1.BenchmarkStep
+	for _, o := range rounds {
+		for _, s := range o.Steps {
+			all = append(all, stepView(o, s, steps))
+		}
+	}
+	key := func(s apiv1.BenchmarkStep) string { return fmt.Sprintf("%04d %04d", s.Round, s.Step) }
+	return &output[apiv1.List[apiv1.BenchmarkStep]]{Body: pageOf(in.Page, all, key)}, nil
+}
+
+func (a *API) benchmarkSeries(ctx context.Context,
+	in *apiv1.ListOfBenchmarkInput) (*output[apiv1.List[apiv1.BenchmarkSeries]], error) {
+	r, rounds, err := a.measured(ctx, in.Benchmark)
+	if err != nil {
+		return nil, err
+	}
+	series, err := bench.SeriesOf(r.Plan, rounds)
+	if err != nil {
+		return nil, err
+	}
+	type numbered struct {
+		apiv1.BenchmarkSeries
+		place int
+	}
+	var all []numbered
+	for i, s := range series {
+		all = append(all, numbered{seriesView(s), i})
+	}
+	page := pageOf(in.Page, all, func(s numbered) string { return fmt.Sprintf("%06d", s.place) })
+	out := &output[apiv1.List[apiv1.BenchmarkSeries]]{Body: apiv1.List[apiv1.BenchmarkSeries]{Next: page.Next,
+		Items: []apiv1.BenchmarkSeries{}}}
+	for _, s := range page.Items {
+		out.Body.Items = append(out.Body.Items, s.BenchmarkSeries)
+	}
+	return out, nil
+}
+
+func seriesView(s bench.Series) apiv1.BenchmarkSeries {
+	v := apiv1.BenchmarkSeries{Step: s.Step, Recipe: s.Recipe, Quantity: s.Quantity, Parameters: s.Parameters, Labels: s.Labels,
+		Unit: s.Unit, Better: s.Better, N: s.Summary.N, Median: s.Summary.Median, Min: s.Summary.Min, Lower: s.Summary.Lower,
+		Upper: s.Summary.Upper, Max: s.Summary.Max, MAD: s.Summary.MAD}
+	if i := s.Summary.Interval; i != nil {
+		v.Interval = &apiv1.Interval{Low: i.Low, High: i.High}
+	}
+	for _, one := range s.Values {
+		v.Rounds = append(v.Rounds, apiv1.RoundValue(one))
+	}
+	for _, one := range s.Nodes {
+		v.Nodes = append(v.Nodes, apiv1.NodeValue(one))
+	}
+	return v
+}
+
+func (a *API) compareBenchmarks(ctx context.Context,
+	in *apiv1.CompareBenchmarksInput) (*output[apiv1.BenchmarkComparison], error) {
+	var one, other bench.Side
+	var err error
+	if one.Run, one.Rounds, err = a.measured(ctx, in.Benchmark); err != nil {
+		return nil, err
+	}
+	with := cmp.Or(in.With, one.Run.Peer)
+	if with == "" {
+		return nil, invalidBenchmark("run %s was done beside no other: say with which it is to be compared", one.Run.ID)
+	}
+	if other.Run, other.Rounds, err = a.measured(ctx, with); err != nil {
+		return nil, err
+	}
+	if in.With == "" && one.Run.Plan.Second {
+		one, other = other, one
+	}
+	c, err := bench.Compare(one, other, in.Margin)
+	if err != nil {
+		return nil, err
+	}
+	v := apiv1.BenchmarkComparison{A: benchmarkView(one.Run), B: benchmarkView(other.Run), Paired: c.Paired, Margin: in.Margin,
+		Quantities: []apiv1.ComparedQuantity{}, Failures: apiv1.BenchmarkFailures{A: c.FailedA, OfA: c.OfA, B: c.FailedB,
+			OfB: c.OfB, P: c.FailedP}}
+	for _, q := range c.Quantities {
+		v.Quantities = append(v.Quantities, comparedView(q))
+	}
+	return &output[apiv1.BenchmarkComparison]{Body: v}, nil
+}
+
+func comparedView(q bench.Compared) apiv1.ComparedQuantity {
+	v := apiv1.ComparedQuantity{Recipe: q.Recipe, Quantity: q.Quantity, Parameters: q.Parameters, Labels: q.Labels, Unit: q.Unit,
+		Direction: q.Series.Better, A: q.Summary.Median, B: q.B.Summary.Median, N: q.Effect.N, Ratio: q.Effect.Ratio,
+		P: q.Effect.P, Adjusted: q.Adjusted, Verdict: string(q.Verdict), Better: q.Better, Why: q.Why}
+	if i := q.Effect.Interval; i != nil {
+		v.Interval = &apiv1.Interval{Low: i.Low, High: i.High}
+	}
+	for _, pair := range q.Pairs {
+		v.Pairs = append(v.Pairs, apiv1.BenchmarkPair(pair))
+	}
+	return v
+}

@@ -1,0 +1,330 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/internal/admission"
+	"muster/internal/apiv1"
+	"muster/internal/bench/library"
+	"muster/internal/bench/recipe"
+	"muster/internal/core"
+	"muster/internal/door/access"
+	"muster/internal/kinds/bench"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
+	"muster/internal/spec"
+)
+
+const (
+	usualSuite     = "quick"
+	mostBenchmarks = 4   // runs of a project that have not ended
+	mostListed     = 100 // of runs in a page: each is read with its plan
+	mostProblems   = 20
+)
+
+// recipes are those of every site with the site's own.
+func (a *API) recipes() (*recipe.Library, error) {
+	folders := []fs.FS{library.Files()}
+	if a.Recipes != nil {
+		folders = append(folders, a.Recipes)
+	}
+	l, err := recipe.Load(folders...)
+	if err != nil {
+		return nil, problem(http.StatusConflict, "conflict", "the site's recipes cannot be used: "+err.Error(),
+			"an operator can mend them; `muster bench validate` checks a file")
+	}
+	return l, nil
+}
+
+func invalidBenchmark(format string, args ...any) error {
+	return problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf(format, args...),
+		"`muster bench list` shows what there is, and what each needs")
+}
+
+// shapeOf is the queue that a benchmark runs in, and what nodes it runs on there: as the scheduler counts them.
+func (a *API) shapeOf(ctx context.Context, tx *core.Tx, c cluster.Cluster, queue string, want int) (string, recipe.Nodes, error) {
+	on := recipe.Nodes{}
+	if by := a.Admission.Schedulers.Of(c.Spec.Scheduler()); !by.Caps.Jobs {
+		return "", on, invalidBenchmark("cluster %s has %s: benchmarks are jobs", c.Name, by.Title)
+	}
+	i := slices.IndexFunc(c.Spec.Queues, func(q spec.Queue) bool { return queue == "" || q.Name == queue })
+	if i < 0 {
+		return "", on, invalidBenchmark("cluster %s has no queue %q", c.Name, queue)
+	}
+	q := c.Spec.Queues[i]
+	if want > *q.Max {
+		return "", on, invalidBenchmark("queue %s of cluster %s has %d nodes at most", q.Name, c.Name, *q.Max)
+	}
+	nodes, err := node.Of(ctx, tx, c.ID)
+	if err != nil {
+		return "", on, err
+	}
+	var size protocol.Size
+	for _, n := range nodes {
+		if n.Role == protocol.Compute && n.Queue == q.Name && n.Seen.Scheduler.Usable() {
+			on.Nodes++
+			size = size.Least(n.Seen.Scheduler.Size)
+		}
+	}
+	if known := c.Learned[q.Name]; size.CPUs == 0 && known.Seen {
+		size, on.Nodes = known.Size, max(*q.Min, 1)
+	}
+	if size.CPUs == 0 {
+		text := fmt.Sprintf("queue %s of cluster %s has no nodes yet that the scheduler knows", q.Name, c.Name)
+		return "", on, problem(http.StatusConflict, "conflict", text, "`muster describe "+c.Name+"` shows its nodes")
+	}
+	if want > 0 {
+		on.Nodes = want
+	}
+	on.Cores, on.Memory = size.CPUs/max(size.Threads, 1), int64(size.Memory)<<20
+	return q.Name, on, nil
+}
+
+func (a *API) listSuites(ctx context.Context, in *apiv1.ListSuitesInput) (*output[apiv1.List[apiv1.Suite]], error) {
+	l, err := a.recipes()
+	if err != nil {
+		return nil, err
+	}
+	on := recipe.Example()
+	if in.Cluster != "" {
+		err = a.DB.View(ctx, func(tx *core.Tx) error {
+			c, err := a.find(ctx, tx, in.Cluster)
+			if err == nil {
+				_, on, err = a.shapeOf(ctx, tx, c, in.Queue, in.Nodes)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	var all []apiv1.Suite
+	for _, name := range slices.Sorted(maps.Keys(l.Suites)) {
+		all = append(all, suiteView(l, l.Suites[name], on, false))
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Recipes)) {
+		if l.Suites[name] == nil {
+			s, _ := l.Suite(name)
+			all = append(all, suiteView(l, s, on, true))
+		}
+	}
+	key := func(s apiv1.Suite) string { return fmt.Sprint(s.Single, " ", s.Name) }
+	return &output[apiv1.List[apiv1.Suite]]{Body: pageOf(in.Page, all, key)}, nil
+}
+
+func shapeView(on recipe.Nodes) apiv1.BenchmarkNodes {
+	return apiv1.BenchmarkNodes{Nodes: on.Nodes, Cores: on.Cores, MemoryMiB: on.Memory >> 20}
+}
+
+func suiteView(l *recipe.Library, s *recipe.Suite, on recipe.Nodes, single bool) apiv1.Suite {
+	v := apiv1.Suite{Name: s.Name, About: s.About, Single: single, Rounds: s.Rounds, On: shapeView(on)}
+	for _, e := range s.Entries {
+		r := l.Recipes[e.Recipe]
+		one := apiv1.SuiteRecipe{Name: r.Name, About: r.About, Programs: r.Needs.Programs, Nodes: r.Needs.Nodes}
+		steps, err := l.Steps(&recipe.Suite{Entries: []recipe.Entry{e}}, on)
+		if err != nil { // its expressions have no value there
+			one.Skip = err.Error()
+		}
+		for _, step := range steps {
+			if one.Steps++; step.Skip != "" {
+				one.Skipped++
+				one.Skip = step.Skip
+				continue
+			}
+			if seconds, err := step.Expected(); err == nil {
+				one.Seconds += seconds
+			}
+		}
+		v.Recipes = append(v.Recipes, one)
+		v.Seconds += one.Seconds * float64(s.Rounds)
+	}
+	return v
+}
+
+func (a *API) runBenchmark(ctx context.Context, in *apiv1.RunBenchmarkInput) (*output[apiv1.Benchmark], error) {
+	l, err := a.recipes()
+	if err != nil {
+		return nil, err
+	}
+	if in.Body.Suite == "" {
+		in.Body.Suite = usualSuite
+	}
+	suite, known := l.Suite(in.Body.Suite)
+	if !known {
+		return nil, invalidBenchmark("there is no suite %q, and no recipe", in.Body.Suite)
+	}
+	out := &output[apiv1.Benchmark]{}
+	err = a.DB.Update(ctx, func(tx *core.Tx) error {
+		plan := planOf(l, suite)
+		if in.Body.Rounds > 0 {
+			plan.Rounds = in.Body.Rounds
+		}
+		one := bench.Run{ID: admission.NewID("b"), Plan: plan}
+		if in.Body.Beside != "" {
+			other := bench.Run{ID: admission.NewID("b"), Peer: one.ID, Plan: plan}
+			other.Plan.Second, one.Peer = true, other.ID
+			if err := a.addRun(ctx, tx, in.Body.Beside, in.Body.BesideQueue, in.Body.Nodes, other); err != nil {
+				return err
+			}
+		}
+		if err := a.addRun(ctx, tx, in.Cluster, in.Body.Queue, in.Body.Nodes, one); err != nil {
+			return err
+		}
+		r, err := bench.Get(ctx, tx, one.ID)
+		out.Body = benchmarkView(r)
+		return err
+	})
+	return out, err
+}
+
+// addRun adds a run on a cluster, or says why it cannot be.
+func (a *API) addRun(ctx context.Context, tx *core.Tx, ref, queue string, nodes int, r bench.Run) error {
+	c, err := a.find(ctx, tx, ref)
+	if err != nil {
+		return err
+	}
+	if r.Plan.Queue, r.Plan.Nodes, err = a.shapeOf(ctx, tx, c, queue, nodes); err != nil {
+		return err
+	}
+	work, err := r.Plan.Work(0)
+	if err != nil {
+		return invalidBenchmark("suite %s on cluster %s: %v", r.Plan.Suite.Name, c.Name, err)
+	}
+	if err := a.runnable(ctx, tx, c, &work); err != nil {
+		return err
+	}
+	n, err := bench.Unfinished(ctx, tx, c.Project)
+	if err != nil {
+		return err
+	}
+	if n >= mostBenchmarks {
+		text := fmt.Sprintf("project %s has %d benchmarks that wait or run, and no more are taken", c.Project, n)
+		return problem(http.StatusConflict, "conflict", text, "`muster bench runs` shows them")
+	}
+	r.Project, r.ClusterID, r.Cluster, r.Account = c.Project, c.ID, c.Name, identityOf(ctx)
+	return bench.Add(ctx, tx, r)
+}
+
+// planOf is what a suite's run does, but for its nodes.
+func planOf(l *recipe.Library, s *recipe.Suite) bench.Plan {
+	p := bench.Plan{Suite: *s, Recipes: map[string]*recipe.Recipe{}, Rounds: s.Rounds, Mark: strings.ToLower(rand.Text())}
+	for _, e := range s.Entries {
+		p.Recipes[e.Recipe] = l.Recipes[e.Recipe]
+	}
+	var seed [8]byte
+	_, _ = rand.Read(seed[:])
+	p.Seed = binary.LittleEndian.Uint64(seed[:])
+	return p
+}
+
+func benchmarkView(r bench.Run) apiv1.Benchmark {
+	v := apiv1.Benchmark{ID: r.ID, Project: r.Project, Cluster: r.Cluster, ClusterID: r.ClusterID, Account: r.Account,
+		Suite: r.Plan.Suite.Name, Queue: r.Plan.Queue, On: shapeView(r.Plan.Nodes), Phase: apiv1.Phase(r.Phase), Reason: r.Reason,
+		Outcome: apiv1.BenchmarkOutcome(r.Outcome), Rounds: r.All(), Ended: r.Round, Broken: r.Broken, Cancel: r.Cancel,
+		Peer: r.Peer, CreatedAt: r.CreatedAt}
+	if r.Phase == bench.Ended {
+		v.EndedAt = &r.PhaseAt
+	}
+	return v
+}
+
+func (a *API) listBenchmarks(ctx context.Context, in *apiv1.ListBenchmarksInput) (*output[apiv1.List[apiv1.Benchmark]], error) {
+	of := bench.Of{Projects: visible(ctx), Suite: in.Suite, Limit: min(in.Limit, mostListed)}
+	project, name := access.Named(in.Cluster)
+	if of.Cluster = name; project != "" {
+		if !sees(ctx, project) {
+			return nil, fmt.Errorf("project %s: %w", project, core.ErrNotFound)
+		}
+		of.Projects = []string{project}
+	}
+	if in.Cursor != "" {
+		at, id, _ := strings.Cut(in.Cursor, "-")
+		ms, err := strconv.ParseInt(at, 10, 64)
+		if err != nil || id == "" {
+			return nil, problem(http.StatusUnprocessableEntity, "invalid", "cursor: not one that the page before returned", "")
+		}
+		of.Before, of.BeforeID = time.UnixMilli(ms), id
+	}
+	out := &output[apiv1.List[apiv1.Benchmark]]{Body: apiv1.List[apiv1.Benchmark]{Items: []apiv1.Benchmark{}}}
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		runs, err := bench.List(ctx, tx, of)
+		if err != nil {
+			return err
+		}
+		if len(runs) == 0 && in.Cluster != "" && in.Cursor == "" {
+			_, err = a.find(ctx, tx, in.Cluster) // is there one of that name?
+		}
+		for _, r := range runs {
+			out.Body.Items = append(out.Body.Items, benchmarkView(r))
+		}
+		if n := len(runs); n > 0 && n == of.Limit {
+			out.Body.Next = fmt.Sprintf("%d-%s", runs[n-1].CreatedAt.UnixMilli(), runs[n-1].ID)
+		}
+		return err
+	})
+	return out, err
+}
+
+// findBenchmark is the run of an ID, if the request's action may be done there.
+func (a *API) findBenchmark(ctx context.Context, tx *core.Tx, id string) (bench.Run, error) {
+	r, err := bench.Get(ctx, tx, id)
+	if err == nil {
+		err = permit(ctx, r.Project, "run "+id)
+	}
+	if err != nil {
+		return bench.Run{}, err
+	}
+	return r, nil
+}
+
+func (a *API) cancelBenchmark(ctx context.Context, in *apiv1.BenchmarkRef) (*output[apiv1.Benchmark], error) {
+	out := &output[apiv1.Benchmark]{}
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+		r, err := a.findBenchmark(ctx, tx, in.Benchmark)
+		if err != nil {
+			return err
+		}
+		if caller := callerOf(ctx); r.Account != caller.Name && !caller.May(access.Govern, r.Project) {
+			return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("run %s is %s's", r.ID, r.Account),
+				"it takes them, or an owner of the project")
+		}
+		if err := bench.WantEnd(ctx, tx, r.ID); err != nil {
+			return err
+		}
+		r, err = bench.Get(ctx, tx, r.ID)
+		out.Body = benchmarkView(r)
+		return err
+	})
+	return out, err
+}
+
+func (a *API) benchmarkOutput(ctx context.Context, in *apiv1.GetBenchmarkOutputInput) (*output[apiv1.BenchmarkOutput], error) {
+	out := &output[apiv1.BenchmarkOutput]{}
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		r, err := a.findBenchmark(ctx, tx, in.Benchmark)
+		if err != nil {
+			return err
+		}
+		if r.Account != identityOf(ctx) {
+			text := fmt.Sprintf("run %s is %s's: its output is too", r.ID, r.Account)
+			return problem(http.StatusForbidden, "forbidden", text, "")
+		}
+		written, err := bench.OutputOf(ctx, tx, r.ID, in.Round, in.Step)
+		out.Body.Text = written[""]
+		delete(written, "")
+		out.Body.Files = written
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,109 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"muster/internal/kit/printable"
+)
+
+func method() []string {
+	return []string{
+		"A suite runs in rounds: each of its steps once, in an order drawn by lot, as one job that has its nodes for itself. A round's " +
+			"value of a quantity is the median of what was measured in it; the figures are medians of the rounds' values.",
+		"Intervals hold the true value with 95 % confidence. Those of medians are by order statistics; those of ratios by the " +
+			"exact signed-rank test where sides were measured in turns, else by that of Mann and Whitney, around the Hodges–Lehmann " +
+			"estimate. Fewer than six values have none.",
+		"Sides differ where the test sees it at 5 %, also after correction for the number of quantities (Benjamini and Hochberg), " +
+			"and the interval is without 1; they are equal where the whole interval lies within the margin; else it is not decided.",
+		"Steps that failed, or failed their check, are counted and named and are in no figure. A round counts unless its job was lost " +
+			"or failed, or it was disturbed from outside: by time that the hypervisor gave to others, throttling, or errors of links. " +
+			"Nothing is left out because of its value.",
+	}
+}
+
+// rules are the twelve of Hoefler and Belli, Scientific Benchmarking of Parallel Computing Systems, SC'15, and what was done.
+func rules() [][2]string {
+	return [][2]string{
+		{"A speed-up has its base", "Ratios are B to A, and the medians of both stand beside them."},
+		{"A selection is justified", "All quantities of the suite are shown, and all samples are in the data."},
+		{"Each kind of value has its mean", "No means are used."},
+		{"Ratios are not averaged", "None is."},
+		{"Variation is told", "By intervals; where there are too few values, it says so."},
+		{"Nothing is taken for normal", "No test or interval assumes a distribution."},
+		{"Comparisons are by a sound test", "See the method."},
+		{"Tails are shown where they matter", "Smallest and largest values are shown; each round is a dot."},
+		{"All factors are documented", "See the environment: what could not be read in a node is missing there."},
+		{"Time in parallel is defined", "As the recipe and its program say: collectives are timed by the slowest rank."},
+		{"There is an upper bound", "Not shown: the limits of these machines are not known."},
+		{"Figures show all, and lines only what lies between", "Lines join values of neighbouring sizes only."},
+	}
+}
+
+// Markdown is the same without figures.
+func (r Report) Markdown() ([]byte, error) {
+	v, err := r.view()
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	safe := strings.NewReplacer("|", `\|`, "<", "&lt;", "[", `\[`)
+	cell := func(text string) string { return safe.Replace(printable.Line(text)) }
+	table := func(head string, rows [][]string) {
+		names := strings.Split(head, ",")
+		fmt.Fprintf(&b, "\n| %s |\n|%s\n", strings.Join(names, " | "), strings.Repeat(" --- |", len(names)))
+		for _, row := range rows {
+			for i := range row {
+				row[i] = cell(row[i])
+			}
+			fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
+		}
+	}
+	fmt.Fprintf(&b, "# %s\n\nMade on %s.\n", cell(v.Title), v.Made)
+	for _, c := range v.Comparisons {
+		fmt.Fprintf(&b, "\n## A: %s, B: %s\n\n%s %s\n", cell(c.A), cell(c.B), cell(c.Lead), cell(c.Note))
+		var rows [][]string
+		for _, q := range c.Rows {
+			rows = append(rows, []string{q.Recipe, q.Name, q.A, q.B, q.Unit, q.Ratio, q.Interval, q.N, q.Verdict, q.Better,
+				q.Why})
+		}
+		table("Recipe,Quantity,A,B,Unit,B/A,95 % interval,N,Verdict,Better,Why", rows)
+	}
+	for _, o := range v.Runs {
+		fmt.Fprintf(&b, "\n## Run %s\n\n%s\n\n", cell(o.ID), o.Lead)
+		for _, f := range o.Facts {
+			fmt.Fprintf(&b, "- %s: %s\n", f[0], cell(f[1]))
+		}
+		var rows [][]string
+		for _, q := range o.Rows {
+			rows = append(rows, []string{q.Recipe, q.Name, q.Median, q.Interval, q.Min, q.Max, q.Unit, q.N, q.Slowest})
+		}
+		table("Recipe,Quantity,Median,95 % interval,Least,Most,Unit,Rounds,Slowest node", rows)
+		if rows = nil; len(o.Problems) > 0 {
+			for _, s := range o.Problems {
+				rows = append(rows, []string{fmt.Sprint(s.Round), s.Recipe, s.State, s.Why})
+			}
+			table("Round,Recipe,State,Why", rows)
+		}
+	}
+	if len(v.Facts) > 0 {
+		b.WriteString("\n## Environment\n")
+		var rows [][]string
+		for _, f := range v.Facts {
+			for _, value := range f.Values {
+				rows = append(rows, []string{f.Key, value[0], value[1]})
+			}
+		}
+		table("What,Value,Nodes", rows)
+	}
+	b.WriteString("\n## Method\n")
+	for _, text := range v.Method {
+		fmt.Fprintf(&b, "\n%s\n", text)
+	}
+	var rows [][]string
+	for _, rule := range v.Rules {
+		rows = append(rows, []string{rule[0], rule[1]})
+	}
+	table("Rule of Hoefler and Belli,Here", rows)
+	return []byte(b.String()), nil
+}

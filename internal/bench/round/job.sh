@@ -1,0 +1,92 @@
+#!/bin/bash
+mark=@MARK@ most=@MOST@
+say() { printf '\n@%s %s\n' "$mark" "$*"; }
+find "$HOME" -maxdepth 1 -name '.muster-bench.*' -mtime +2 -exec rm -rf -- {} + # of jobs that were killed
+root=$(mktemp -d "$HOME/.muster-bench.XXXXXXXX") || exit
+trap 'cd /; rm -rf -- "$root"' EXIT
+trap 'exit 143' TERM
+
+# node says how this node fares and, of all, what it is: lines NODE KEY VALUE. What cannot be read there is left out.
+node() {
+	local name=${SLURMD_NODENAME:-$HOSTNAME} key value file weak=() cured=()
+	put() { [[ -z $2 ]] || echo "$name $1 $2"; }
+	at() { { read -r value <"$2" && put "$1" "$value"; } 2>/dev/null; }
+	at stat /proc/stat
+	at load /proc/loadavg
+	at throttled /sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count
+	for file in /sys/class/infiniband/*/ports/*/counters/{symbol_error,link_downed}; do
+		key=${file#/sys/class/infiniband/}
+		at "link.${key//\//.}" "$file"
+	done
+	[[ $1 == all ]] || return 0
+	while IFS=: read -r key value; do
+		case $key in
+		'model name'*) put cpu "${value# }" ;;
+		microcode*) put microcode "${value# }" ;;
+		'') break ;;
+		esac
+	done </proc/cpuinfo
+	read -r key value </proc/meminfo
+	put memory "$value"
+	put cpus "$(nproc)"
+	at kernel /proc/sys/kernel/osrelease
+	at command-line /proc/cmdline
+	at smt /sys/devices/system/cpu/smt/active
+	at governor /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor
+	at boost /sys/devices/system/cpu/cpufreq/boost
+	at transparent-huge-pages /sys/kernel/mm/transparent_hugepage/enabled
+	at numa-balancing /proc/sys/kernel/numa_balancing
+	at clock /sys/devices/system/clocksource/clocksource0/current_clocksource
+	at product /sys/class/dmi/id/product_name
+	for file in /sys/devices/system/cpu/vulnerabilities/*; do
+		{ read -r value <"$file"; } 2>/dev/null || continue
+		case $value in
+		Vulnerable*) weak+=("${file##*/}") ;;
+		Mitigation*) cured+=("${file##*/}") ;;
+		esac
+	done
+	put mitigated "${cured[*]}"
+	put vulnerable "${weak[*]}"
+	for file in /sys/class/net/*; do
+		[[ $file == */lo ]] || at "mtu.${file##*/}" "$file/mtu"
+	done
+	for file in /sys/class/infiniband/*/ports/*; do
+		key=${file#/sys/class/infiniband/}
+		at "rate.${key//\//.}" "$file/rate"
+	done
+	put mpi "$(mpirun --version 2>/dev/null | head -1)"
+	put scheduler "$(srun --version 2>/dev/null)"
+}
+export -f node
+# look has all nodes of the job say it.
+look() {
+	local start=()
+	command -v srun >/dev/null && start=(srun -N "$SLURM_JOB_NUM_NODES" -n "$SLURM_JOB_NUM_NODES")
+	say look "$(timeout -k 5 60 "${start[@]}" bash -c "node $1" 2>/dev/null </dev/null | head -c 262144 | base64 -w0)"
+}
+# step NUMBER LIMIT PROGRAMS WANTED NAME=TEXT...: the files, and the command among them, are in base64.
+step() {
+	local number=$1 limit=$2 programs=$3 wanted=$4 began file
+	shift 4
+	for file in $programs; do
+		command -v "$file" >/dev/null || { say missing "$number" "$file"; return; }
+	done
+	mkdir -- "$root/$number" && cd -- "$root/$number" || { say unwritten "$number"; return; }
+	for file; do
+		base64 -d <<<"${file#*=}" >"${file%%=*}" || { say unwritten "$number"; return; }
+	done
+	say begin "$number"
+	began=$EPOCHREALTIME
+	{
+		timeout -k 10 "$limit" bash @COMMAND@ </dev/null 2>&1 & # which is a process group of its own
+		wait $!
+		echo $? >"$root/status"
+		kill -KILL -- -$! # whatever it has left running
+	} 2>/dev/null | { head -c "$most"; cat >/dev/null; }
+	say end "$number" "$(<"$root/status")" "$began" "$EPOCHREALTIME"
+	for file in $wanted; do
+		[[ -f $file ]] && say file "$number" "$file" "$(head -c "$most" -- "$file" | base64 -w0)"
+	done
+	cd / && rm -rf -- "${root:?}/$number"
+}
+look all

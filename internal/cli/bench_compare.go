@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/apiv1"
+	"muster/internal/kit/words"
+)
+
+func (a *app) benchCompare() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "compare A B",
+		Short: "Compare two clusters or runs, and say what differs",
+		Long: `Run a suite on two clusters in turns, and compare them quantity by quantity. The rounds of both are pairs, and lots say which
+cluster is the first in each: what changes meanwhile changes for both. The ratio is that of B to A, with the interval that holds it
+with 95 % confidence. Quantities differ, are equal within a margin, or it is not decided; p-values are corrected for their number.
+A cluster compared with itself shows how small a difference can be seen. Without --wait, it is begun.
+
+With --runs, A and B are runs: those of a comparison, or any others, whose values are then no pairs.`,
+		Example: `  muster bench compare metal virtual --suite quick --wait
+  muster bench compare hello hello --rounds 20 --wait
+  muster bench compare --runs b0123456789 b9876543210 --margin 5`,
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: a.completeInTurn(a.clusterNames, a.clusterNames),
+	}
+	var in apiv1.RunBenchmarkInput
+	c.Flags().StringVar(&in.Body.Suite, "suite", "quick", "`NAME` of a suite, or of a recipe")
+	_ = c.RegisterFlagCompletionFunc("suite", a.completeAll(a.suiteNames))
+	c.Flags().IntVar(&in.Body.Rounds, "rounds", 0, "this `N` of pairs (default: as the suite says)")
+	onNodes(c, &in.Body.Queue, &in.Body.Nodes)
+	c.Flags().StringVar(&in.Body.BesideQueue, "beside-queue", "", "of B, on nodes of this `QUEUE` (default: the first)")
+	runs := c.Flags().Bool("runs", false, "A and B are runs that there are")
+	margin := c.Flags().Float64("margin", 2, "by how many `PERCENT` B may be off and still be equal")
+	wait, output := waitFlags(c, "both have ended"), formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		if err := wait.check(); err != nil {
+			return err
+		}
+		if *margin < 0 || *margin > 100 {
+			return usage("--margin is from 0 to 100")
+		}
+		of := apiv1.CompareBenchmarksInput{BenchmarkRef: apiv1.BenchmarkRef{Benchmark: args[0]}, With: args[1],
+			Margin: *margin / 100}
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		if !*runs {
+			in.Cluster, in.Body.Beside = args[0], args[1]
+			b, raw, err := apiv1.RunBenchmark.Call(ctx, controller, in)
+			if err != nil {
+				return err
+			}
+			a.say("runs %s on %s and %s on %s in turns: %s of suite %s", b.ID, args[0], b.Peer, args[1],
+				words.Count(b.Rounds, "pair"), b.Suite)
+			if !wait.wait {
+				a.say("`muster bench compare --runs %s %s` compares them, `muster bench cancel %s` ends both", b.ID, b.Peer, b.ID)
+				return output.print(a.out, raw, func() { a.out.line("%s %s", b.ID, b.Peer) })
+			}
+			if _, err := a.awaitBenchmarks(ctx, controller, wait, b.ID, b.Peer); err != nil {
+				return err
+			}
+			of.Benchmark, of.With = b.ID, b.Peer
+		}
+		both, raw, err := apiv1.CompareBenchmarks.Call(ctx, controller, of)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() { a.printComparison(both) })
+	})
+	return c
+}
+
+func (a *app) printComparison(c apiv1.BenchmarkComparison) {
+	side := func(name string, b apiv1.Benchmark) {
+		a.out.line("%s: run %s of suite %s on cluster %s, %s; %s", name, b.ID, b.Suite, b.Cluster, nodesText(b.On),
+			benchmarkState(b))
+	}
+	side("A", c.A)
+	side("B", c.B)
+	if !c.Paired {
+		a.out.line("not paired: they were not measured in turns, and what has changed between them counts too")
+	}
+	if f := c.Failures; f.A+f.B > 0 {
+		text := fmt.Sprintf("steps that are not ok: %d of %d on A, %d of %d on B", f.A, f.OfA, f.B, f.OfB)
+		if f.P < 0.05 {
+			text += fmt.Sprintf("; that they fail so differently by chance has a probability of %s", figure(f.P))
+		}
+		a.out.line("%s", text)
+	}
+	count := map[string]int{}
+	parameters := map[string][]map[string]string{} // by recipe and quantity
+	for _, q := range c.Quantities {
+		count[q.Verdict]++
+		parameters[q.Recipe+" "+q.Quantity] = append(parameters[q.Recipe+" "+q.Quantity], q.Parameters)
+	}
+	var parts []string
+	for _, verdict := range []string{"differs", "equal", "not decided", "not comparable"} {
+		if n := count[verdict]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, verdict))
+		}
+	}
+	a.out.line("%s (equal: within %s %%)", strings.Join(parts, ", "), figure(c.Margin*100))
+	a.out.gap()
+	t := newTable("RECIPE", "QUANTITY", "A", "B", "UNIT", "B/A", "95 % INTERVAL", "N", "VERDICT", "BETTER", "WHY")
+	for _, q := range c.Quantities {
+		ratio, interval := "", ""
+		if q.N > 0 {
+			ratio = figure(q.Ratio)
+		}
+		if q.Interval != nil {
+			interval = figure(q.Interval.Low) + " – " + figure(q.Interval.High)
+		}
+		name := q.Quantity + labelled(swept(parameters[q.Recipe+" "+q.Quantity], q.Parameters)) + labelled(q.Labels)
+		t.row(q.Recipe, name, figure(q.A), figure(q.B), q.Unit, ratio, interval, q.N, q.Verdict, strings.ToUpper(q.Better), q.Why)
+	}
+	t.print(a.out)
+}

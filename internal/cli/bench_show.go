@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/apiv1"
+	"muster/internal/bench/export"
+	"muster/internal/kit/words"
+)
+
+func (a *app) benchShow() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "show RUN",
+		Short: "Show what a run has measured",
+		Long: `Show what a run has measured, also while it runs: for each quantity the median of its rounds' values, the interval that holds
+the true median with 95 % confidence (of six rounds or more), the smallest and the largest value, and the slowest node. A round's
+value is the median of what was measured in it. Steps that are not ok are named, and count nowhere.
+
+With --samples, every value is shown, each round, and what its nodes said of themselves: kernel, CPU, memory, settings.`,
+		Example: `  muster bench show b0123456789
+  muster bench show b0123456789 --samples -o json`,
+		Args: cobra.ExactArgs(1),
+	}
+	samples := c.Flags().Bool("samples", false, "show every value")
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		b, _, err := apiv1.GetBenchmark.Call(ctx, controller, apiv1.BenchmarkRef{Benchmark: args[0]})
+		if err != nil {
+			return err
+		}
+		return a.showBenchmark(ctx, controller, b, *output, *samples)
+	})
+	return c
+}
+
+// showBenchmark prints a run with what it has measured.
+func (a *app) showBenchmark(ctx context.Context, c *client, b apiv1.Benchmark, output format, samples bool) error {
+	all, err := measuredBy(ctx, c, b, samples)
+	if err != nil {
+		return err
+	}
+	return output.print(a.out, must(json.Marshal(all)), func() { a.printBenchmark(all) })
+}
+
+func (a *app) printBenchmark(b export.Run) {
+	a.out.line("run %s of suite %s on cluster %s is %s", b.ID, b.Suite, b.Cluster, benchmarkState(b.Benchmark))
+	var steps []string
+	for _, state := range slices.Sorted(maps.Keys(b.Steps)) {
+		steps = append(steps, fmt.Sprintf("%d %s", b.Steps[state], state))
+	}
+	rounds := fmt.Sprintf("%d of %d have ended", b.Ended, b.Rounds)
+	if b.Broken > 0 {
+		rounds += fmt.Sprintf("; of %d of them the job was lost or failed, and their values count nowhere", b.Broken)
+	}
+	now := benchmarkWhy(b.Benchmark)
+	if b.Phase != apiv1.Ended {
+		now = benchmarkNow(b.Benchmark)
+	}
+	for _, fact := range [][2]string{
+		{"on", nodesText(b.On)}, {"by", b.Account}, {"rounds", rounds}, {"steps", strings.Join(steps, ", ")}, {"state", now},
+		{"asked for", b.CreatedAt.Local().Format(time.DateTime)},
+	} {
+		if fact[1] != "" {
+			a.out.line("  %-10s %s", fact[0], fact[1])
+		}
+	}
+	a.printSeries(b.Series)
+	if len(b.Problems) > 0 {
+		a.out.gap()
+		t := newTable("ROUND", "STEP", "RECIPE", "STATE", "WHY").whole()
+		for _, s := range b.Problems {
+			t.row(s.Round, s.Step, s.Recipe, s.State, s.Why)
+		}
+		t.print(a.out)
+	}
+	a.printRounds(b.History, len(b.Samples) > 0)
+	if len(b.Samples) == 0 {
+		return
+	}
+	a.out.gap()
+	t := newTable("ROUND", "STEP", "RECIPE", "STATE", "QUANTITY", "NODE", "VALUE", "UNIT")
+	for _, s := range b.Samples {
+		for _, v := range s.Samples {
+			t.row(s.Round, s.Step, s.Recipe, s.State, v.Quantity+labelled(v.Labels), v.Node,
+				strconv.FormatFloat(v.Value, 'g', -1, 64), v.Unit)
+		}
+	}
+	t.print(a.out)
+}
+
+// printRounds shows rounds that do not count, or all of them, and what their nodes said of themselves.
+func (a *app) printRounds(rounds []apiv1.BenchmarkRound, all bool) {
+	t := newTable("ROUND", "STATE", "COUNTS", "TOOK", "NODES", "WHY")
+	shown, said := false, map[string]map[string][]string{} // by key and value, the nodes
+	for _, o := range rounds {
+		if all || !o.Counts {
+			counts := map[bool]string{true: "yes", false: "no"}[o.Counts]
+			var nodes []string
+			for _, name := range slices.Sorted(maps.Keys(o.Nodes)) {
+				nodes = append(nodes, strings.TrimSuffix(name+" on "+o.Nodes[name], " on "))
+			}
+			t.row(o.Round, string(o.State), counts, seconds(o.Ended.Sub(o.Began)), words.Few(nodes),
+				strings.Trim(o.Why+"; "+o.Disturbed, "; "))
+			shown = true
+		}
+		for node, look := range o.Before {
+			for key, value := range look {
+				if _, changes := o.After[node][key]; changes {
+					continue
+				}
+				if said[key] == nil {
+					said[key] = map[string][]string{}
+				}
+				if !slices.Contains(said[key][value], node) {
+					said[key][value] = append(said[key][value], node)
+				}
+			}
+		}
+	}
+	if shown {
+		a.out.gap()
+		t.print(a.out)
+	}
+	if !all || len(said) == 0 {
+		return
+	}
+	a.out.gap()
+	facts := newTable("NODES SAY", "VALUE", "NODES").whole()
+	for _, key := range slices.Sorted(maps.Keys(said)) {
+		for _, value := range slices.Sorted(maps.Keys(said[key])) {
+			nodes := ""
+			if len(said[key]) > 1 {
+				slices.Sort(said[key][value])
+				nodes = words.Few(said[key][value])
+			}
+			facts.row(key, value, nodes)
+		}
+	}
+	facts.print(a.out)
+}
+
+func (a *app) printSeries(series []apiv1.BenchmarkSeries) {
+	if len(series) == 0 {
+		return
+	}
+	a.out.gap()
+	t := newTable("RECIPE", "QUANTITY", "MEDIAN", "95 % INTERVAL", "LEAST", "MOST", "UNIT", "ROUNDS", "SLOWEST NODE")
+	parameters := map[string][]map[string]string{} // by recipe and quantity
+	for _, s := range series {
+		parameters[s.Recipe+" "+s.Quantity] = append(parameters[s.Recipe+" "+s.Quantity], s.Parameters)
+	}
+	for _, s := range series {
+		interval, slowest := "", ""
+		if s.Interval != nil {
+			interval = figure(s.Interval.Low) + " – " + figure(s.Interval.High)
+		}
+		if len(s.Nodes) > 1 {
+			slowest = s.Nodes[0].Node + " " + figure(s.Nodes[0].Value)
+		}
+		t.row(s.Recipe, s.Quantity+labelled(swept(parameters[s.Recipe+" "+s.Quantity], s.Parameters))+labelled(s.Labels),
+			figure(s.Median), interval, figure(s.Min), figure(s.Max), s.Unit, s.N, slowest)
+	}
+	t.print(a.out)
+	if slices.ContainsFunc(series, func(s apiv1.BenchmarkSeries) bool { return s.Interval == nil }) {
+		a.say("fewer than six rounds do not say how sure a median is")
+	}
+}
+
+// swept are the parameters of which not all that are listed have the same value.
+func swept(all []map[string]string, of map[string]string) map[string]string {
+	some := map[string]string{}
+	for _, other := range all {
+		for key, value := range of {
+			if other[key] != value {
+				some[key] = value
+			}
+		}
+	}
+	return some
+}
+
+// labelled are names with values after a quantity.
+func labelled(labels map[string]string) string {
+	text := ""
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		text += " " + key + "=" + labels[key]
+	}
+	return text
+}
+
+// figure is a value to four digits: more are noise.
+func figure(v float64) string {
+	if a := math.Abs(v); a >= 1000 && a < 1e15 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}
+
+func (a *app) benchOutput() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "output RUN ROUND STEP",
+		Short: "Show what a step of your run wrote",
+		Long: `Print what a step of a run of yours wrote, and the files that its values are read from: of each the first MiB. The numbers of
+round and step are those of ` + "`muster bench show --samples`" + `. Of a run with very much output some is not kept.`,
+		Example: `  muster bench output b0123456789 0 2`,
+		Args:    cobra.ExactArgs(3),
+	}
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		in := apiv1.GetBenchmarkOutputInput{BenchmarkRef: apiv1.BenchmarkRef{Benchmark: args[0]}}
+		for i, into := range []*int{&in.Round, &in.Step} {
+			n, err := strconv.Atoi(args[i+1])
+			if err != nil || n < 0 {
+				return usage("%q is no number of a round or a step", args[i+1])
+			}
+			*into = n
+		}
+		return show(ctx, a, apiv1.GetBenchmarkOutput, in, *output, func(o apiv1.BenchmarkOutput) {
+			to := a.foreign()
+			_, _ = to.Write([]byte(o.Text))
+			for _, name := range slices.Sorted(maps.Keys(o.Files)) {
+				a.say("%s, %s:", name, words.Count(len(o.Files[name]), "byte"))
+				_, _ = to.Write([]byte(o.Files[name]))
+			}
+			if o.Text == "" && len(o.Files) == 0 {
+				a.say("it wrote nothing, or nothing was kept")
+			}
+		})
+	})
+	return c
+}

@@ -1,0 +1,155 @@
+package bench
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"muster/internal/bench/recipe"
+	"muster/internal/bench/stats"
+)
+
+const twoQuantities = `recipe: some
+about: It tells numbers
+seconds: 1
+run: echo
+read:
+  - {quantity: fast, lines: '(?P<value>\d)', unit: MB/s, better: higher}
+  - {quantity: slow, lines: '(?P<value>\d)', unit: s, better: lower}
+`
+
+func somePlan(t *testing.T) Plan {
+	t.Helper()
+	r, err := recipe.Parse("some.yaml", []byte(twoQuantities))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Plan{Suite: recipe.Suite{Name: "some", Entries: []recipe.Entry{{Recipe: "some"}}},
+		Recipes: map[string]*recipe.Recipe{"some": r}, Nodes: recipe.Nodes{Nodes: 1, Cores: 1}, Rounds: 7}
+}
+
+// measure is a side whose rounds have such values.
+func measure(p Plan, id, peer string, fast, slow []float64) Side {
+	side := Side{Run: Run{ID: id, Peer: peer, Plan: p}}
+	for i := range fast {
+		side.Rounds = append(side.Rounds, Round{Number: i, State: "ok", Steps: []Step{{State: StepOK, Samples: []recipe.Sample{
+			{Quantity: "fast", Value: fast[i], Unit: "MB/s", Better: recipe.Higher},
+			{Quantity: "slow", Value: slow[i], Unit: "s", Better: recipe.Lower}}}}})
+	}
+	return side
+}
+
+// TestSidesAreComparedInPairs: side B has 10 % more of both in each pair, and what all rounds of a pair share says nothing.
+func TestSidesAreComparedInPairs(t *testing.T) {
+	p := somePlan(t)
+	shared := []float64{100, 140, 90, 120, 160, 80, 1000}
+	scaled := func(by float64) (all []float64) {
+		for i, v := range shared {
+			all = append(all, v*by*(1+float64(i)/1000))
+		}
+		return all
+	}
+	a, b := measure(p, "a", "b", scaled(1), scaled(1)), measure(p, "b", "a", scaled(1.1), scaled(1.1))
+	for i, side := range []*Side{&a, &b} { // of a pair of which one round was lost, neither counts
+		lost := measure(p, "", "", []float64{1e6}, []float64{1e6}).Rounds[0]
+		if lost.Number = 7; i == 1 {
+			lost.State = "lost"
+		}
+		side.Rounds = append(side.Rounds, lost)
+	}
+	c, err := Compare(a, b, stats.Margin)
+	if err != nil || !c.Paired || len(c.Quantities) != 2 {
+		t.Fatalf("%v, %+v", err, c)
+	}
+	for i, better := range []string{"b", "a"} {
+		q := c.Quantities[i]
+		if q.Verdict != stats.Differs || q.Better != better || math.Abs(q.Effect.Ratio-1.1) > 1e-9 || len(q.Pairs) != 7 ||
+			q.Adjusted != q.Effect.P {
+			t.Errorf("%+v", q)
+		}
+	}
+	b.Run.Peer = "" // the same values by themselves are too far apart
+	if c, err = Compare(a, b, stats.Margin); err != nil || c.Paired || c.Quantities[0].Verdict != stats.Undecided {
+		t.Errorf("%v, %+v", err, c)
+	}
+}
+
+func TestWhatOnlyOneSideHasIsNotCompared(t *testing.T) {
+	p := somePlan(t)
+	one := []float64{1, 2, 3, 4, 5, 6, 7}
+	a, b := measure(p, "a", "b", one, one), measure(p, "b", "a", one, one)
+	for i := range b.Rounds {
+		b.Rounds[i].Steps[0].Samples = b.Rounds[i].Steps[0].Samples[1:]
+	}
+	for i := range 4 {
+		a.Rounds[i].Steps = append(a.Rounds[i].Steps, Step{State: StepFailed})
+		b.Rounds[i].Steps = append(b.Rounds[i].Steps, Step{State: StepSkipped})
+	}
+	c, err := Compare(a, b, stats.Margin)
+	if err != nil || c.Quantities[0].Verdict != stats.Incomparable || c.Quantities[0].Why == "" ||
+		c.Quantities[1].Verdict != stats.Equal || c.FailedA != 4 || c.OfA != 11 || c.FailedB != 0 || c.OfB != 7 ||
+		c.FailedP < 0.05 {
+		t.Errorf("%v, %+v", err, c)
+	}
+	back, err := Compare(b, a, stats.Margin)
+	if err != nil || len(back.Quantities) != 2 || back.Quantities[1].Why != "side A has not measured it" {
+		t.Errorf("%v, %+v", err, back)
+	}
+}
+
+// TestOfManyEqualQuantitiesFewDiffer compares forty quantities that are equal, again and again: what one comparison would call a
+// difference by chance is none among many.
+func TestOfManyEqualQuantitiesFewDiffer(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	with := 0
+	for range 200 {
+		var c Comparison
+		for range 40 {
+			var a, b []float64
+			for range 12 {
+				a, b = append(a, 1+random.NormFloat64()*0.02), append(b, 1+random.NormFloat64()*0.02)
+			}
+			effect, err := stats.Pairs(a, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Quantities = append(c.Quantities, Compared{Effect: effect, Verdict: effect.Verdict(0)})
+		}
+		c.adjust()
+		for _, q := range c.Quantities {
+			if q.Verdict == stats.Differs {
+				with++
+				break
+			}
+		}
+	}
+	if t.Logf("of 200 comparisons of 40 equal quantities %d see a difference", with); with > 20 {
+		t.Error("one in twenty may")
+	}
+}
+
+// TestTurnsAreByLot: each side is the first of about as many pairs, no round waits for itself, and neither side runs ahead.
+func TestTurnsAreByLot(t *testing.T) {
+	a := Plan{Seed: 7}
+	b := Plan{Seed: 7, Second: true}
+	ended, first, order := [2]int{}, 0, ""
+	for ended[0] < 100 || ended[1] < 100 {
+		mine, theirs := a.Turn(ended[0], ended[1]), b.Turn(ended[1], ended[0])
+		if mine == theirs {
+			t.Fatalf("after %v rounds both or none may begin", ended)
+		}
+		if mine {
+			if ended[0] == ended[1] {
+				first++
+			}
+			ended[0]++
+			order += "a"
+			continue
+		}
+		ended[1]++
+		order += "b"
+	}
+	if ended != [2]int{100, 100} || first < 35 || first > 65 {
+		t.Errorf("%v rounds, side A first in %d: %s", ended, first, order)
+	}
+}

@@ -1,0 +1,91 @@
+package bench
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"muster/internal/bench/recipe"
+	"muster/internal/bench/round"
+	"muster/internal/kinds/task"
+	"muster/internal/noded/protocol"
+)
+
+const (
+	startsIn = time.Minute // what a round takes beside its steps, at most
+	longest  = 7 * 24 * time.Hour
+)
+
+// Plan is what a run does: all that it needs, so that a recipe that changes later changes no run.
+type Plan struct {
+	Suite   recipe.Suite              `json:"suite"`
+	Recipes map[string]*recipe.Recipe `json:"recipes"` // of the suite
+	Nodes   recipe.Nodes              `json:"nodes"`
+	Queue   string                    `json:"queue,omitempty"`
+	Rounds  int                       `json:"rounds"`
+	Seed    uint64                    `json:"seed"`             // of the orders of steps, and of turns
+	Mark    string                    `json:"mark"`             // of lines in jobs' output
+	Second  bool                      `json:"second,omitempty"` // of two runs in turns: it is side B
+}
+
+// Turn says that a round may begin where the other side has ended so many rounds. Sides take turns, and lots say which is the
+// first of a pair: so what drifts while both are measured drifts for both.
+func (p Plan) Turn(number, otherEnded int) bool {
+	secondFirst := rand.New(rand.NewPCG(p.Seed, ^uint64(number))).IntN(2) == 1
+	if secondFirst == p.Second {
+		return otherEnded >= number
+	}
+	return otherEnded > number
+}
+
+// Steps are the plan's steps; their numbers are those of rows.
+func (p Plan) Steps() ([]recipe.Step, error) {
+	l := recipe.Library{Recipes: p.Recipes}
+	return l.Steps(&p.Suite, p.Nodes)
+}
+
+// Work is what the task of a round runs: all steps that can run, in an order that the plan's seed says.
+func (p Plan) Work(number int) (task.Work, error) {
+	steps, err := p.Steps()
+	if err != nil {
+		return task.Work{}, err
+	}
+	var order []int
+	limit := startsIn
+	for _, i := range rand.New(rand.NewPCG(p.Seed, uint64(number))).Perm(len(steps)) {
+		if steps[i].Skip != "" {
+			continue
+		}
+		seconds, err := steps[i].Limit()
+		if err != nil {
+			return task.Work{}, err
+		}
+		order = append(order, i)
+		limit += time.Duration(seconds) * time.Second
+	}
+	script, err := round.Script(p.Mark, steps, order)
+	switch {
+	case err != nil:
+		return task.Work{}, err
+	case len(order) == 0:
+		return task.Work{}, fmt.Errorf("nothing in it can run on these nodes: %s", steps[0].Skip)
+	case len(script) > protocol.MostScript:
+		return task.Work{}, fmt.Errorf("the script of a round has %d bytes, and %d are the most: leave some recipes or values out",
+			len(script), protocol.MostScript)
+	}
+	return task.Work{Script: script, Queue: p.Queue, Nodes: p.Nodes.Nodes, Whole: true, Limit: min(limit, longest)}, nil
+}
+
+// Expected is how long a round should take, by what its recipes say.
+func (p Plan) Expected() (all time.Duration, err error) {
+	steps, err := p.Steps()
+	for _, s := range steps {
+		if s.Skip != "" || err != nil {
+			continue
+		}
+		var seconds float64
+		seconds, err = s.Expected()
+		all += time.Duration(seconds * float64(time.Second))
+	}
+	return all, err
+}
