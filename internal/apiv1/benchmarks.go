@@ -52,7 +52,7 @@ type RunBenchmarkBody struct {
 	Queue  string `json:"queue,omitempty" doc:"the queue of its nodes; default: the first" maxLength:"63"`
 	Nodes  int    `json:"nodes,omitempty" doc:"on so many nodes; default: all that the queue has" minimum:"0" maximum:"4096"`
 	Rounds int    `json:"rounds,omitempty" doc:"how often all of it is run; default: as the suite says" minimum:"0" maximum:"100"`
-	Beside string `json:"beside,omitempty" doc:"a second cluster, on which the same is run in turns, for a comparison; it may be the same one" maxLength:"130"`
+	Beside string `json:"beside,omitempty" doc:"a cluster to compare with, in turns; it may be the same" maxLength:"130"`
 
 	BesideQueue string `json:"beside_queue,omitempty" doc:"the queue of that cluster; default: its first" maxLength:"63"`
 }
@@ -82,7 +82,7 @@ type Benchmark struct {
 	Outcome   BenchmarkOutcome `json:"outcome,omitempty" enum:"ok,incomplete,cancelled" doc:"set once it has ended"`
 	Rounds    int              `json:"rounds" doc:"that are to be, with those that are done anew"`
 	Ended     int              `json:"ended" doc:"rounds that have ended"`
-	Broken    int              `json:"broken,omitempty" doc:"of those, rounds that were disturbed, or whose job was lost or failed, here or in the peer: their values are kept, and count nowhere"`
+	Broken    int              `json:"broken,omitempty" doc:"of those, rounds that do not count, here or in the peer"`
 	Cancel    bool             `json:"cancel,omitempty" doc:"somebody has asked to cancel it"`
 	Peer      string           `json:"peer,omitempty" doc:"the run whose rounds are done in turns with its own"`
 	CreatedAt time.Time        `json:"created_at"`
@@ -125,13 +125,13 @@ type BenchmarkRound struct {
 	Round     int               `json:"round" doc:"from 0"`
 	State     TaskOutcome       `json:"state" enum:"ok,failed,timed-out,cancelled,lost" doc:"as its job ended"`
 	Why       string            `json:"why,omitempty" doc:"as the scheduler says"`
-	Disturbed string            `json:"disturbed,omitempty" doc:"what disturbed it from outside: time that the hypervisor gave to others, throttling, errors of links"`
+	Disturbed string            `json:"disturbed,omitempty" doc:"by what, from outside: stolen time, throttling, link errors"`
 	Counts    bool              `json:"counts" doc:"it came to its end undisturbed"`
 	Began     time.Time         `json:"began"`
 	Ended     time.Time         `json:"ended"`
 	Nodes     map[string]string `json:"nodes,omitempty" doc:"where it ran, by node, the machine"`
 
-	Before map[string]map[string]string `json:"before,omitempty" doc:"what its nodes said of themselves before its steps, by node: what of it cannot be read there is missing"`
+	Before map[string]map[string]string `json:"before,omitempty" doc:"what its nodes said of themselves before its steps"`
 	After  map[string]map[string]string `json:"after,omitempty" doc:"the part of it that changes, after its steps"`
 }
 
@@ -156,7 +156,7 @@ type BenchmarkSeries struct {
 	Better     string            `json:"better" enum:"higher,lower"`
 	N          int               `json:"n" doc:"how many rounds have a value"`
 	Median     float64           `json:"median" doc:"of the rounds' values, each the median of what the round has measured"`
-	Interval   *Interval         `json:"interval,omitempty" doc:"of the median, with 95 % confidence; fewer than six rounds have none"`
+	Interval   *Interval         `json:"interval,omitempty" doc:"of the median; fewer than six rounds have none"`
 	Min        float64           `json:"min"`
 	Lower      float64           `json:"lower" doc:"quartile"`
 	Upper      float64           `json:"upper" doc:"quartile"`
@@ -220,8 +220,8 @@ type BenchmarkOutput struct {
 // CompareBenchmarksInput is what CompareBenchmarks takes.
 type CompareBenchmarksInput struct {
 	BenchmarkRef
-	With   string  `query:"with" doc:"the run that is side B; default: the one whose rounds were done in turns with this one's" maxLength:"60"`
-	Margin float64 `query:"margin" doc:"by how much of A side B may be off and still be equal" default:"0.02" minimum:"0" maximum:"1"`
+	With   string  `query:"with" doc:"the run that is side B; default: its peer" maxLength:"60"`
+	Margin float64 `query:"margin" doc:"by how much B may be off and still be equal" default:"0.02" minimum:"0" maximum:"1"`
 }
 
 // BenchmarkComparison is one run beside another.
@@ -256,7 +256,7 @@ type ComparedQuantity struct {
 	N          int               `json:"n" doc:"pairs; where sides were not measured in turns, values of the side that has fewer"`
 	Ratio      float64           `json:"ratio" doc:"of B to A: the Hodges–Lehmann estimate"`
 	Interval   *Interval         `json:"interval,omitempty" doc:"of the ratio, with 95 % confidence; absent: too few values"`
-	P          float64           `json:"p" doc:"how likely values that lie so far apart are where sides are equal: the signed-rank test of pairs, or that of Mann and Whitney"`
+	P          float64           `json:"p" doc:"of the signed-rank test of pairs, else of that of Mann and Whitney"`
 	Adjusted   float64           `json:"adjusted" doc:"p as one of all that are compared here, after Benjamini and Hochberg"`
 	Verdict    string            `json:"verdict" enum:"differs,equal,not decided,not comparable"`
 	Better     string            `json:"better,omitempty" enum:"a,b" doc:"the better side, where they differ"`

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/apiv1"
+	"muster/internal/bench/export"
 	"muster/internal/kit/words"
 )
 
@@ -88,15 +89,13 @@ func (a *app) printComparison(c apiv1.BenchmarkComparison) {
 	if f := c.Failures; f.A+f.B > 0 {
 		text := fmt.Sprintf("steps that are not ok: %d of %d on A, %d of %d on B", f.A, f.OfA, f.B, f.OfB)
 		if f.P < 0.05 {
-			text += fmt.Sprintf("; that they fail so differently by chance has a probability of %s", figure(f.P))
+			text += fmt.Sprintf("; that they fail so differently by chance has a probability of %s", words.Figure(f.P))
 		}
 		a.out.line("%s", text)
 	}
 	count := map[string]int{}
-	parameters := map[string][]map[string]string{} // by recipe and quantity
 	for _, q := range c.Quantities {
 		count[q.Verdict]++
-		parameters[q.Recipe+" "+q.Quantity] = append(parameters[q.Recipe+" "+q.Quantity], q.Parameters)
 	}
 	var parts []string
 	for _, verdict := range []string{"differs", "equal", "not decided", "not comparable"} {
@@ -104,19 +103,20 @@ func (a *app) printComparison(c apiv1.BenchmarkComparison) {
 			parts = append(parts, fmt.Sprintf("%d %s", n, verdict))
 		}
 	}
-	a.out.line("%s (equal: within %s %%)", strings.Join(parts, ", "), figure(c.Margin*100))
+	a.out.line("%s (equal: within %s %%)", strings.Join(parts, ", "), words.Figure(c.Margin*100))
 	a.out.gap()
+	names := export.NamesCompared(c.Quantities)
 	t := newTable("RECIPE", "QUANTITY", "A", "B", "UNIT", "B/A", "95 % INTERVAL", "N", "VERDICT", "BETTER", "WHY")
 	for _, q := range c.Quantities {
 		ratio, interval := "", ""
 		if q.N > 0 {
-			ratio = figure(q.Ratio)
+			ratio = words.Figure(q.Ratio)
 		}
 		if q.Interval != nil {
-			interval = figure(q.Interval.Low) + " – " + figure(q.Interval.High)
+			interval = words.Figure(q.Interval.Low) + " – " + words.Figure(q.Interval.High)
 		}
-		name := q.Quantity + labelled(swept(parameters[q.Recipe+" "+q.Quantity], q.Parameters)) + labelled(q.Labels)
-		t.row(q.Recipe, name, figure(q.A), figure(q.B), q.Unit, ratio, interval, q.N, q.Verdict, strings.ToUpper(q.Better), q.Why)
+		t.row(q.Recipe, names.Of(q.Recipe, q.Quantity, q.Parameters, q.Labels), words.Figure(q.A), words.Figure(q.B), q.Unit,
+			ratio, interval, q.N, q.Verdict, strings.ToUpper(q.Better), q.Why)
 	}
 	t.print(a.out)
 }

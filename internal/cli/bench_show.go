@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,66 +90,54 @@ func (a *app) printBenchmark(b export.Run) {
 	if len(b.Samples) == 0 {
 		return
 	}
+	a.printFacts(export.Facts(b))
 	a.out.gap()
 	t := newTable("ROUND", "STEP", "RECIPE", "STATE", "QUANTITY", "NODE", "VALUE", "UNIT")
 	for _, s := range b.Samples {
 		for _, v := range s.Samples {
-			t.row(s.Round, s.Step, s.Recipe, s.State, v.Quantity+labelled(v.Labels), v.Node,
+			t.row(s.Round, s.Step, s.Recipe, s.State, v.Quantity+export.Labelled(v.Labels), v.Node,
 				strconv.FormatFloat(v.Value, 'g', -1, 64), v.Unit)
 		}
 	}
 	t.print(a.out)
 }
 
-// printRounds shows rounds that do not count, or all of them, and what their nodes said of themselves.
+// printRounds shows rounds that do not count, or all of them.
 func (a *app) printRounds(rounds []apiv1.BenchmarkRound, all bool) {
 	t := newTable("ROUND", "STATE", "COUNTS", "TOOK", "NODES", "WHY")
-	shown, said := false, map[string]map[string][]string{} // by key and value, the nodes
+	shown := false
 	for _, o := range rounds {
-		if all || !o.Counts {
-			counts := map[bool]string{true: "yes", false: "no"}[o.Counts]
-			var nodes []string
-			for _, name := range slices.Sorted(maps.Keys(o.Nodes)) {
-				nodes = append(nodes, strings.TrimSuffix(name+" on "+o.Nodes[name], " on "))
-			}
-			t.row(o.Round, string(o.State), counts, seconds(o.Ended.Sub(o.Began)), words.Few(nodes),
-				strings.Trim(o.Why+"; "+o.Disturbed, "; "))
-			shown = true
+		if !all && o.Counts {
+			continue
 		}
-		for node, look := range o.Before {
-			for key, value := range look {
-				if _, changes := o.After[node][key]; changes {
-					continue
-				}
-				if said[key] == nil {
-					said[key] = map[string][]string{}
-				}
-				if !slices.Contains(said[key][value], node) {
-					said[key][value] = append(said[key][value], node)
-				}
-			}
+		counts := map[bool]string{true: "yes", false: "no"}[o.Counts]
+		var nodes []string
+		for _, name := range slices.Sorted(maps.Keys(o.Nodes)) {
+			nodes = append(nodes, strings.TrimSuffix(name+" on "+o.Nodes[name], " on "))
 		}
+		t.row(o.Round, string(o.State), counts, seconds(o.Ended.Sub(o.Began)), words.Few(nodes),
+			strings.Trim(o.Why+"; "+o.Disturbed, "; "))
+		shown = true
 	}
 	if shown {
 		a.out.gap()
 		t.print(a.out)
 	}
-	if !all || len(said) == 0 {
+}
+
+// printFacts shows what nodes said of themselves.
+func (a *app) printFacts(facts []export.Fact) {
+	if len(facts) == 0 {
 		return
 	}
 	a.out.gap()
-	facts := newTable("NODES SAY", "VALUE", "NODES").whole()
-	for _, key := range slices.Sorted(maps.Keys(said)) {
-		for _, value := range slices.Sorted(maps.Keys(said[key])) {
-			nodes := ""
-			if len(said[key]) > 1 {
-				slices.Sort(said[key][value])
-				nodes = words.Few(said[key][value])
-			}
-			facts.row(key, value, nodes)
+	t := newTable("NODES SAY", "VALUE", "NODES").whole()
+	for _, f := range facts {
+		for _, said := range f.Values {
+			t.row(f.Key, said.Value, said.Whose(f))
 		}
 	}
-	facts.print(a.out)
+	t.print(a.out)
 }
 
 func (a *app) printSeries(series []apiv1.BenchmarkSeries) {
@@ -159,55 +146,22 @@ func (a *app) printSeries(series []apiv1.BenchmarkSeries) {
 	}
 	a.out.gap()
 	t := newTable("RECIPE", "QUANTITY", "MEDIAN", "95 % INTERVAL", "LEAST", "MOST", "UNIT", "ROUNDS", "SLOWEST NODE")
-	parameters := map[string][]map[string]string{} // by recipe and quantity
-	for _, s := range series {
-		parameters[s.Recipe+" "+s.Quantity] = append(parameters[s.Recipe+" "+s.Quantity], s.Parameters)
-	}
+	names := export.NamesOf(series)
 	for _, s := range series {
 		interval, slowest := "", ""
 		if s.Interval != nil {
-			interval = figure(s.Interval.Low) + " – " + figure(s.Interval.High)
+			interval = words.Figure(s.Interval.Low) + " – " + words.Figure(s.Interval.High)
 		}
 		if len(s.Nodes) > 1 {
-			slowest = s.Nodes[0].Node + " " + figure(s.Nodes[0].Value)
+			slowest = s.Nodes[0].Node + " " + words.Figure(s.Nodes[0].Value)
 		}
-		t.row(s.Recipe, s.Quantity+labelled(swept(parameters[s.Recipe+" "+s.Quantity], s.Parameters))+labelled(s.Labels),
-			figure(s.Median), interval, figure(s.Min), figure(s.Max), s.Unit, s.N, slowest)
+		t.row(s.Recipe, names.Of(s.Recipe, s.Quantity, s.Parameters, s.Labels), words.Figure(s.Median), interval,
+			words.Figure(s.Min), words.Figure(s.Max), s.Unit, s.N, slowest)
 	}
 	t.print(a.out)
 	if slices.ContainsFunc(series, func(s apiv1.BenchmarkSeries) bool { return s.Interval == nil }) {
 		a.say("fewer than six rounds do not say how sure a median is")
 	}
-}
-
-// swept are the parameters of which not all that are listed have the same value.
-func swept(all []map[string]string, of map[string]string) map[string]string {
-	some := map[string]string{}
-	for _, other := range all {
-		for key, value := range of {
-			if other[key] != value {
-				some[key] = value
-			}
-		}
-	}
-	return some
-}
-
-// labelled are names with values after a quantity.
-func labelled(labels map[string]string) string {
-	text := ""
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		text += " " + key + "=" + labels[key]
-	}
-	return text
-}
-
-// figure is a value to four digits: more are noise.
-func figure(v float64) string {
-	if a := math.Abs(v); a >= 1000 && a < 1e15 {
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	}
-	return strconv.FormatFloat(v, 'g', 4, 64)
 }
 
 func (a *app) benchOutput() *cobra.Command {

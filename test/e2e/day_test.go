@@ -149,6 +149,12 @@ func TestAClusterIsComparedWithItself(t *testing.T) {
 		return strings.Count(r.Run("bench", "runs", "same"), " cancelled ") == 2 &&
 			r.Run("ssh", "same", "--", "squeue -h; ls -A | grep muster-bench || true") == ""
 	})
+	r.Run("bench", "run", "same")
+	r.Until("a job runs", func() bool { return r.Run("ssh", "same", "--", "squeue -h") != "" })
+	r.Run("ssh", "same", "--", "scancel -u $USER")
+	r.Until("whose job is cancelled by hand, that run has ended", func() bool {
+		return strings.Count(r.Run("bench", "runs", "same"), " cancelled ") == 3
+	})
 	r.Run("delete", "same", "--wait")
 	if out := r.Run("bench", "compare", "--runs", both[0], both[1]); !strings.Contains(out, "triad") {
 		t.Errorf("its cluster is deleted, and what was measured is gone: %s", out)

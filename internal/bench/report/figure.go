@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"muster/internal/kit/words"
 )
 
 // axis maps values to places.
@@ -110,7 +112,7 @@ func curve(what, unit string, sides [][]point) template.HTML {
 		height, html.EscapeString(what))
 	for _, v := range y.ticks() {
 		fmt.Fprintf(&b, `<line class="grid" x1="%d" x2="%d" y1="%.1f" y2="%.1f"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`,
-			left, width-12, y.at(v), y.at(v), left-6, y.at(v)+4, figure(v))
+			left, width-12, y.at(v), y.at(v), left-6, y.at(v)+4, words.Figure(v))
 	}
 	sizes := slices.Compact(slices.Sorted(slices.Values(xs)))
 	for i, v := range sizes {
@@ -129,7 +131,7 @@ func curve(what, unit string, sides [][]point) template.HTML {
 		fmt.Fprintf(&b, `<polyline class="%s" points="%s"/>`, name, strings.Join(line, " "))
 		for _, p := range side {
 			fmt.Fprintf(&b, `<circle class="%s" cx="%.1f" cy="%.1f" r="3"><title>%s: %s %s</title></circle>`, name, x.at(p.x), y.at(p.y),
-				size(p.x), figure(p.y), html.EscapeString(unit))
+				size(p.x), words.Figure(p.y), html.EscapeString(unit))
 		}
 	}
 	b.WriteString("</svg>")
@@ -143,16 +145,8 @@ func size(v float64) string {
 		name string
 	}{{1 << 30, "Gi"}, {1 << 20, "Mi"}, {1 << 10, "Ki"}} {
 		if v >= unit.of && math.Mod(v, unit.of) == 0 {
-			return figure(v/unit.of) + unit.name
+			return words.Figure(v/unit.of) + unit.name
 		}
 	}
-	return figure(v)
-}
-
-// figure is a value to four digits: more are noise.
-func figure(v float64) string {
-	if a := math.Abs(v); a >= 1000 && a < 1e15 {
-		return fmt.Sprintf("%.0f", v)
-	}
-	return fmt.Sprintf("%.4g", v)
+	return words.Figure(v)
 }

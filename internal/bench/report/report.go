@@ -18,7 +18,6 @@ import (
 
 	"muster/internal/apiv1"
 	"muster/internal/bench/export"
-	"muster/internal/kit/printable"
 	"muster/internal/kit/words"
 )
 
@@ -57,7 +56,7 @@ type view struct {
 	Style                template.CSS
 	Comparisons          []comparison
 	Runs                 []run
-	Facts                []fact
+	Facts                []export.Fact
 	Method               []string
 	Rules                [][2]string
 }
@@ -95,15 +94,9 @@ type drawn struct {
 	Figure template.HTML
 }
 
-// fact is what nodes said of themselves: one value of all, or several with whose they are.
-type fact struct {
-	Key    string
-	Values [][2]string
-}
-
 func (r Report) view() (view, error) {
 	v := view{Title: r.title(), Made: r.Made.UTC().Format("2006-01-02 15:04 UTC"), Version: r.Version, Style: template.CSS(style),
-		Facts: facts(r.Runs), Method: method(), Rules: rules()}
+		Facts: export.Facts(r.Runs...), Method: method(), Rules: rules()}
 	for _, c := range r.Comparisons {
 		v.Comparisons = append(v.Comparisons, compare(c, r.Runs))
 	}
@@ -126,25 +119,11 @@ func (r Report) title() string {
 	return fmt.Sprintf("%s on %s", name(suites), name(clusters))
 }
 
-// name is a quantity with what divides it from others of the same recipe.
-func name(quantity string, parameters, labels map[string]string, all []map[string]string) string {
-	text := quantity
-	for _, key := range slices.Sorted(maps.Keys(parameters)) {
-		if slices.ContainsFunc(all, func(o map[string]string) bool { return o[key] != parameters[key] }) {
-			text += " " + key + "=" + parameters[key]
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		text += " " + key + "=" + labels[key]
-	}
-	return text
-}
-
 func between(i *apiv1.Interval) string {
 	if i == nil {
 		return ""
 	}
-	return figure(i.Low) + " – " + figure(i.High)
+	return words.Figure(i.Low) + " – " + words.Figure(i.High)
 }
 
 func bounds(i *apiv1.Interval, otherwise float64) (low, high float64) {
@@ -169,12 +148,12 @@ func about(r export.Run) (run, error) {
 	}
 	o := run{ID: r.ID, Problems: r.Problems,
 		Data: template.URL("data:text/csv;charset=utf-8;base64," + base64.StdEncoding.EncodeToString(data))}
-	o.Lead = fmt.Sprintf("%d of %s are ok, in %s that count.", r.Steps["ok"], words.Count(total, "step"),
-		words.Count(r.Ended-r.Broken, "round"))
+	others := ""
 	if len(states) > 0 {
-		o.Lead = fmt.Sprintf("%d of %s are ok (%s), in %s that count.", r.Steps["ok"], words.Count(total, "step"),
-			strings.Join(states, ", "), words.Count(r.Ended-r.Broken, "round"))
+		others = " (" + strings.Join(states, ", ") + ")"
 	}
+	o.Lead = fmt.Sprintf("%d of %s are ok%s, in %s that count.", r.Steps["ok"], words.Count(total, "step"), others,
+		words.Count(r.Ended-r.Broken, "round"))
 	for _, h := range r.History {
 		if !h.Counts {
 			o.Broken = append(o.Broken, h)
@@ -188,16 +167,14 @@ func about(r export.Run) (run, error) {
 	if r.Outcome != apiv1.BenchmarkOK {
 		o.Facts = append(o.Facts, [2]string{"Why", r.Reason})
 	}
-	parameters := map[string][]map[string]string{}
+	names := export.NamesOf(r.Series)
 	for _, s := range r.Series {
-		parameters[s.Recipe+" "+s.Quantity] = append(parameters[s.Recipe+" "+s.Quantity], s.Parameters)
-	}
-	for _, s := range r.Series {
-		row := measured{Recipe: s.Recipe, Name: name(s.Quantity, s.Parameters, s.Labels, parameters[s.Recipe+" "+s.Quantity]),
-			Median: figure(s.Median), Interval: between(s.Interval), Min: figure(s.Min), Max: figure(s.Max), Unit: s.Unit,
-			N: strconv.Itoa(s.N)}
+		row := measured{Recipe: s.Recipe, Name: names.Of(s.Recipe, s.Quantity, s.Parameters, s.Labels),
+			Median: words.Figure(s.Median), Interval: between(s.Interval), Min: words.Figure(s.Min), Max: words.Figure(s.Max),
+			Unit: s.Unit,
+			N:    strconv.Itoa(s.N)}
 		if len(s.Nodes) > 1 {
-			row.Slowest = s.Nodes[0].Node + " " + figure(s.Nodes[0].Value)
+			row.Slowest = s.Nodes[0].Node + " " + words.Figure(s.Nodes[0].Value)
 		}
 		var rounds []float64
 		for _, v := range s.Rounds {
@@ -252,24 +229,23 @@ func curves(sides [][]apiv1.BenchmarkSeries) (all []drawn) {
 
 func compare(c apiv1.BenchmarkComparison, runs []export.Run) comparison {
 	side := func(b apiv1.Benchmark) string { return fmt.Sprintf("%s (run %s)", b.Cluster, b.ID) }
-	o := comparison{A: side(c.A), B: side(c.B), Margin: figure(c.Margin * 100)}
+	o := comparison{A: side(c.A), B: side(c.B), Margin: words.Figure(c.Margin * 100)}
 	var differ, equal, undecided, incomparable []string
 	ratios := []float64{1 - c.Margin, 1 + c.Margin}
-	parameters := map[string][]map[string]string{}
+	names := export.NamesCompared(c.Quantities)
 	for _, q := range c.Quantities {
-		parameters[q.Recipe+" "+q.Quantity] = append(parameters[q.Recipe+" "+q.Quantity], q.Parameters)
 		if q.N > 0 && q.Ratio > 0 {
 			low, high := bounds(q.Interval, q.Ratio)
 			ratios = append(ratios, low, high, q.Ratio)
 		}
 	}
 	shared := axis{true, slices.Min(ratios) / 1.02, slices.Max(ratios) * 1.02, 0, 100}
-	o.Low, o.High = figure(shared.low), figure(shared.high)
+	o.Low, o.High = words.Figure(shared.low), words.Figure(shared.high)
 	for _, q := range c.Quantities {
-		row := compared{Recipe: q.Recipe, Name: name(q.Quantity, q.Parameters, q.Labels, parameters[q.Recipe+" "+q.Quantity]),
+		row := compared{Recipe: q.Recipe, Name: names.Of(q.Recipe, q.Quantity, q.Parameters, q.Labels),
 			Unit: q.Unit, Interval: between(q.Interval), Verdict: q.Verdict, Better: strings.ToUpper(q.Better), Why: q.Why}
 		if q.N > 0 && q.Ratio > 0 {
-			row.A, row.B, row.N, row.Ratio = figure(q.A), figure(q.B), strconv.Itoa(q.N), figure(q.Ratio)
+			row.A, row.B, row.N, row.Ratio = words.Figure(q.A), words.Figure(q.B), strconv.Itoa(q.N), words.Figure(q.Ratio)
 			low, high := bounds(q.Interval, q.Ratio)
 			what := fmt.Sprintf("%s: B is %s of A, %s", row.Name, row.Ratio, cmp.Or(row.Interval, "no interval"))
 			row.Plot = ratio(what, shared, c.Margin, q.Ratio, low, high)
@@ -300,7 +276,7 @@ func compare(c apiv1.BenchmarkComparison, runs []export.Run) comparison {
 	o.Lead = fmt.Sprintf("Of %d quantities %s.", len(c.Quantities), strings.Join(parts, "; "))
 	if f := c.Failures; f.A+f.B > 0 {
 		o.Note = fmt.Sprintf("%d of %d steps on A and %d of %d on B are not ok (Fisher's exact test: p = %s). ", f.A, f.OfA, f.B,
-			f.OfB, figure(f.P))
+			f.OfB, words.Figure(f.P))
 	}
 	if !c.Paired {
 		o.Note += "The sides were not measured in turns: what has changed between them counts too."
@@ -315,39 +291,4 @@ func compare(c apiv1.BenchmarkComparison, runs []export.Run) comparison {
 	}
 	o.Curves = curves(sides)
 	return o
-}
-
-// facts are what the nodes of all runs said of themselves and does not change.
-func facts(runs []export.Run) (all []fact) {
-	said := map[string]map[string]map[string]bool{} // by key and value: whose
-	for _, r := range runs {
-		for _, h := range r.History {
-			for node, look := range h.Before {
-				for key, value := range look {
-					if _, changes := h.After[node][key]; changes {
-						continue
-					}
-					if said[key] == nil {
-						said[key] = map[string]map[string]bool{}
-					}
-					if said[key][value] == nil {
-						said[key][value] = map[string]bool{}
-					}
-					said[key][value][r.Cluster+":"+node] = true
-				}
-			}
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(said)) {
-		f := fact{Key: key}
-		for _, value := range slices.Sorted(maps.Keys(said[key])) {
-			whose := ""
-			if len(said[key]) > 1 {
-				whose = words.Few(slices.Sorted(maps.Keys(said[key][value])))
-			}
-			f.Values = append(f.Values, [2]string{printable.Line(value), whose})
-		}
-		all = append(all, f)
-	}
-	return all
 }

@@ -90,8 +90,8 @@ func (r Report) Markdown() ([]byte, error) {
 		b.WriteString("\n## Environment\n")
 		var rows [][]string
 		for _, f := range v.Facts {
-			for _, value := range f.Values {
-				rows = append(rows, []string{f.Key, value[0], value[1]})
+			for _, said := range f.Values {
+				rows = append(rows, []string{f.Key, said.Value, said.Whose(f)})
 			}
 		}
 		table("What,Value,Nodes", rows)

@@ -29,3 +29,11 @@ func Few(names []string) string {
 func Amount(value float64, unit string) string {
 	return strings.TrimSpace(strconv.FormatFloat(math.Round(value*1000)/1000, 'f', -1, 64) + " " + unit)
 }
+
+// Figure is a measured value to four digits: more are noise.
+func Figure(v float64) string {
+	if a := math.Abs(v); a >= 1000 && a < 1e15 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}

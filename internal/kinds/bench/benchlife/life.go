@@ -16,6 +16,7 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
+	"muster/internal/kit/words"
 	"muster/internal/noded/protocol"
 )
 
@@ -136,7 +137,7 @@ func follow(_ context.Context, v view) core.Outcome {
 		}
 		return v.end(bench.Incomplete, strings.TrimSuffix(text+": "+v.first, ": "))
 	}
-	text := fmt.Sprintf("%d rounds, %d steps", counted, v.count[bench.StepOK])
+	text := words.Count(counted, "round") + ", " + words.Count(v.count[bench.StepOK], "step")
 	if skipped := v.count[bench.StepSkipped]; skipped > 0 {
 		text += fmt.Sprintf("; %d could not run there", skipped)
 	}
