@@ -305,7 +305,7 @@ func compareHomeServed(r *rig.Rig, plain string) {
 func bareServer(r *rig.Rig, server netip.AddrPort, folder string) {
 	dir, head := r.TempDir(), r.Node("served", "head")
 	config := fmt.Sprintf(`NFS_CORE_PARAM { Protocols = 4; NFS_Port = %d; Bind_addr = %s;
-	Enable_NLM = false; Enable_RQUOTA = false; }
+	Enable_NLM = false; Enable_RQUOTA = false; allow_set_io_flusher_fail = true; }
 NFS_KRB5 { Active_krb5 = false; }
 NFSV4 { Minor_Versions = 0, 1, 2; Graceless = true; RecoveryBackend = fs; Only_Numeric_Owners = true; }
 EXPORT { Export_Id = 1; Path = /home; Pseudo = /home; Protocols = 4; Transports = TCP;
