@@ -38,8 +38,8 @@ var size = map[bool]scale{
 	true: {
 		starts: []clusterStarts{{3, 7}, {50, 3}}, programs: 7, order: 3000, boots: 3,
 		arrayNodes: 3, arrayJobs: 60, arrays: 2,
-		services: 5, readers: 64, blob: 300 << 20, rate: 20000, seconds: 5, machines: 5000, boot: 16 << 20,
-		bulk: 442 << 20, bulks: 5, logins: 15, treeFiles: 5000, trees: 5, sessions: 500,
+		services: 3, readers: 64, blob: 300 << 20, rate: 20000, seconds: 5, machines: 5000, boot: 16 << 20,
+		bulk: 442 << 20, bulks: 5, logins: 15, treeFiles: 5000, trees: 3, sessions: 500,
 		records: 256, files: 2000, rounds: 7,
 	},
 	false: {

@@ -167,7 +167,7 @@ func memory(t *testing.T, pid int) float64 {
 	return 0
 }
 
-// daemons is the memory of a node's processes of that name, in KiB.
+// daemons is the memory of a node's processes whose names begin so, in KiB: since version 9.8 a session of sshd is sshd-session.
 func daemons(t *testing.T, n rig.Node, name string) (kib float64) {
 	t.Helper()
 	space, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", n.PID))
@@ -177,7 +177,7 @@ func daemons(t *testing.T, n rig.Node, name string) (kib float64) {
 	processes, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range processes {
 		program, _ := os.ReadFile(filepath.Join(dir, "comm"))
-		if there, _ := os.Readlink(filepath.Join(dir, "ns/pid")); there != space || strings.TrimSpace(string(program)) != name {
+		if there, _ := os.Readlink(filepath.Join(dir, "ns/pid")); there != space || !strings.HasPrefix(string(program), name) {
 			continue
 		}
 		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil {
