@@ -95,10 +95,10 @@ var wanted = map[answers][]string{
 	{"yyyyy", "yyyyy"}: {"list-keys", "add-key", "delete-key", "list-tokens", "add-token", "delete-token", "get-site",
 		"list-classes", "list-images", "get-calendar",
 		"list-projects", "list-audit", "list-sessions", "get-gateway", "list-clusters", "list-snapshots", "list-events",
-		"list-jobs", "list-current-jobs", "get-efficiency", "list-suites", "list-benchmarks",
+		"list-jobs", "list-current-jobs", "get-efficiency", "list-suites", "list-benchmarks", "list-changes",
 		"get-login", "log-in",
 		"list-centres", "get-centre"},
-	{"----y", "----y"}: {"list-machines", "get-machine", "list-machine-passes", "list-passes", "list-networks",
+	{"----y", "----y"}: {"list-machines", "get-machine", "list-machine-passes", "list-passes", "list-networks", "list-trends",
 		"list-unknown-machines", "get-status", "list-people",
 		"add-machines", "remove-machine", "free-machine", "inspect-machine", "maintain-machine", "drain-machine",
 		"quarantine-machine", "put-network", "remove-network",
@@ -110,11 +110,11 @@ var wanted = map[answers][]string{
 		"assign-fabric-port", "forget-fabric-port"},
 	{"?yyyy", "????y"}: {"get-cluster", "get-cluster-cost", "list-cluster-events", "get-snapshot", "get-quota", "list-members",
 		"get-hooks", "get-usage", "list-tasks", "get-task", "get-benchmark", "list-benchmark-series", "list-benchmark-rounds",
-		"list-benchmark-steps",
+		"list-benchmark-steps", "list-cluster-trends",
 		"compare-benchmarks"},
 	{"?-yyy", "????y"}: {"create-cluster", "apply-cluster", "scale-cluster", "delete-cluster", "pause-cluster", "resume-cluster",
 		"extend-cluster", "change-rollout",
-		"create-snapshot", "delete-snapshot"},
+		"create-snapshot", "delete-snapshot", "accept-change"},
 	{"?-yy-", "????-"}: {"certify", "tunnel", "open-app", "run-task", "cancel-job",
 		"get-job-output", "run-benchmark"},
 	{"?----", "????-"}: {"get-task-output", "get-benchmark-output"}, // it is sam's
@@ -162,6 +162,10 @@ func tenants(t *testing.T, db *core.Store) {
 			}
 			if err := bench.Add(ctx, tx, bench.Run{ID: "b-" + project, Project: project, ClusterID: id, Cluster: "cfd",
 				Account: "sam", Plan: planned(t)}); err != nil {
+				return err
+			}
+			change := bench.Change{ID: "h-" + project, Scope: bench.Scope{Cluster: id}}
+			if err := changed(ctx, tx, "b-"+project, change); err != nil {
 				return err
 			}
 			session := person.Session{ID: "s-" + project, Person: "sam", Kind: "cluster", PlaceID: id, Place: "cfd",
@@ -213,7 +217,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 						project, "{person}", "sam", "{machine}", "m1", "{job}", "1",
 						"{network}", "n1", "{session}", "s-"+project, "{app}", "jupyter", "{centre}", "arc", "{fabric}", "ib0",
 						"{partition}", "storage", "{port}", "0x0002c903000a0b0c", "{token}", "t-"+who, "{task}", "t-"+project,
-						"{benchmark}", "b-"+project,
+						"{benchmark}", "b-"+project, "{change}", "h-"+project,
 						"{fingerprint}", url.PathEscape("SHA256:x")).Replace(op.path)
 					if op.id == "get-usage" {
 						path += "?project=" + project

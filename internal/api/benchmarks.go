@@ -2,8 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -22,13 +20,16 @@ import (
 	"muster/internal/kinds/bench"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
+	"muster/internal/kit/duration"
 	"muster/internal/noded/protocol"
 	"muster/internal/spec"
 )
 
 const (
 	usualSuite     = "quick"
-	mostBenchmarks = 4   // runs of a project that have not ended
+	mostBenchmarks = 4  // runs of a project that have not ended
+	mostWatches    = 16 // beside them, those that are repeated
+	soonest        = 10 * time.Minute
 	mostListed     = 100 // of runs in a page: each is read with its plan
 	mostProblems   = 20
 )
@@ -164,13 +165,17 @@ func (a *API) runBenchmark(ctx context.Context, in *apiv1.RunBenchmarkInput) (*o
 	if !known {
 		return nil, invalidBenchmark("there is no suite %q, and no recipe", in.Body.Suite)
 	}
+	every, err := everyOf(in.Body)
+	if err != nil {
+		return nil, err
+	}
 	out := &output[apiv1.Benchmark]{}
 	err = a.DB.Update(ctx, func(tx *core.Tx) error {
 		plan := planOf(l, suite)
 		if in.Body.Rounds > 0 {
 			plan.Rounds = in.Body.Rounds
 		}
-		one := bench.Run{ID: admission.NewID("b"), Plan: plan}
+		one := bench.Run{ID: admission.NewID("b"), Plan: plan, Every: every}
 		if in.Body.Beside != "" {
 			other := bench.Run{ID: admission.NewID("b"), Peer: one.ID, Plan: plan}
 			other.Plan.Second, one.Peer = true, other.ID
@@ -186,6 +191,20 @@ func (a *API) runBenchmark(ctx context.Context, in *apiv1.RunBenchmarkInput) (*o
 		return err
 	})
 	return out, err
+}
+
+// everyOf is how often a run is to be repeated; 0: it is not.
+func everyOf(b apiv1.RunBenchmarkBody) (every time.Duration, err error) {
+	if b.Every == "" {
+		return 0, nil
+	}
+	if every, err = duration.Within(b.Every, soonest, duration.Longest); err != nil {
+		return 0, invalidBenchmark("every: %v", err)
+	}
+	if b.Beside != "" {
+		return 0, invalidBenchmark("a comparison is not repeated")
+	}
+	return every, nil
 }
 
 // addRun adds a run on a cluster, or says why it cannot be.
@@ -204,11 +223,18 @@ func (a *API) addRun(ctx context.Context, tx *core.Tx, ref, queue string, nodes 
 	if err := a.runnable(ctx, tx, c, &work); err != nil {
 		return err
 	}
-	n, err := bench.Unfinished(ctx, tx, c.Project)
+	most := mostBenchmarks
+	n, repeated, err := bench.Unfinished(ctx, tx, c.Project)
+	if err == nil && r.Every > 0 {
+		n, most = repeated, mostWatches
+		if r.Begin, err = tx.Now(ctx); err == nil {
+			err = bench.EndWatch(ctx, tx, c.ID, r.Plan.Suite.Name)
+		}
+	}
 	if err != nil {
 		return err
 	}
-	if n >= mostBenchmarks {
+	if n >= most {
 		text := fmt.Sprintf("project %s has %d benchmarks that wait or run, and no more are taken", c.Project, n)
 		return problem(http.StatusConflict, "conflict", text, "`muster bench runs` shows them")
 	}
@@ -218,14 +244,11 @@ func (a *API) addRun(ctx context.Context, tx *core.Tx, ref, queue string, nodes 
 
 // planOf is what a suite's run does, but for its nodes.
 func planOf(l *recipe.Library, s *recipe.Suite) bench.Plan {
-	p := bench.Plan{Suite: *s, Recipes: map[string]*recipe.Recipe{}, Rounds: s.Rounds, Mark: strings.ToLower(rand.Text())}
+	p := bench.Plan{Suite: *s, Recipes: map[string]*recipe.Recipe{}, Rounds: s.Rounds}
 	for _, e := range s.Entries {
 		p.Recipes[e.Recipe] = l.Recipes[e.Recipe]
 	}
-	var seed [8]byte
-	_, _ = rand.Read(seed[:])
-	p.Seed = binary.LittleEndian.Uint64(seed[:])
-	return p
+	return p.Drawn()
 }
 
 func benchmarkView(r bench.Run) apiv1.Benchmark {
@@ -235,6 +258,9 @@ func benchmarkView(r bench.Run) apiv1.Benchmark {
 		Peer: r.Peer, CreatedAt: r.CreatedAt}
 	if r.Phase == bench.Ended {
 		v.EndedAt = &r.PhaseAt
+	}
+	if r.Every > 0 {
+		v.Every, v.BeginsAt = duration.Text(r.Every), &r.Begin
 	}
 	return v
 }
@@ -299,7 +325,12 @@ func (a *API) cancelBenchmark(ctx context.Context, in *apiv1.BenchmarkRef) (*out
 			return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("run %s is %s's", r.ID, r.Account),
 				"it takes them, or an owner of the project")
 		}
-		if err := bench.WantEnd(ctx, tx, r.ID); err != nil {
+		if r.Every > 0 {
+			err = bench.EndWatch(ctx, tx, r.ClusterID, r.Plan.Suite.Name)
+		} else {
+			err = bench.WantEnd(ctx, tx, r.ID)
+		}
+		if err != nil {
 			return err
 		}
 		r, err = bench.Get(ctx, tx, r.ID)

@@ -54,6 +54,10 @@ func (a *API) handlers() []handler {
 		on(apiv1.GetBenchmarkOutput, a.benchmarkOutput),
 		on(apiv1.CompareBenchmarks, a.compareBenchmarks),
 		on(apiv1.CancelBenchmark, a.cancelBenchmark),
+		on(apiv1.ListClusterTrends, a.clusterTrends),
+		on(apiv1.ListTrends, a.listTrends),
+		on(apiv1.ListChanges, a.listChanges),
+		on(apiv1.AcceptChange, a.acceptChange),
 
 		on(apiv1.ListCentres, a.listCentres),
 		on(apiv1.AddCentre, a.addCentre),

@@ -160,6 +160,8 @@ func alarms(c kinds.Census, of []core.Definition) []apiv1.Alarm {
 		"`muster describe CLUSTER` shows when each was last seen")
 	add("machines-unknown", c.Unknown, "unknown machine asked to boot", "unknown machines asked to boot",
 		"`muster machines unknown` shows them")
+	add("benchmarks-worse", c.Worse, "quantity is worse than it was", "quantities are worse than they were",
+		"`muster bench changes` shows them")
 	for kind, q := range c.Queues {
 		if q.Lag > lagAlarm {
 			all = append(all, apiv1.Alarm{Name: "engine-lag",

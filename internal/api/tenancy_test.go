@@ -70,6 +70,9 @@ func hide(t *testing.T, db *core.Store) {
 					Cluster: "hidden-cluster", Account: "hidden-person", Plan: planned(t)})
 			},
 			func() error {
+				return changed(ctx, tx, "b-hid", bench.Change{ID: "h-hid", Scope: bench.Scope{Cluster: "c-hid"}})
+			},
+			func() error {
 				of := job.Job{Cluster: "hidden-cluster", ClusterID: "c-hid", Project: "hidden-project"}
 				one := protocol.Job{Number: 1, ID: "1", User: "hidden-person", Name: "hidden-job"}
 				now := protocol.CurrentJobs{Jobs: []protocol.CurrentJob{{Job: one}}}
@@ -100,6 +103,7 @@ func hide(t *testing.T, db *core.Store) {
 func refs(path, project, cluster, snapshot, person, token string) string {
 	return strings.NewReplacer("{cluster}", cluster, "{snapshot}", snapshot, "{project}", project, "{person}", person, "{token}",
 		token, "{machine}", "m1", "{network}", "n1", "{job}", "1", "{benchmark}", strings.Replace(snapshot, "s-", "b-", 1),
+		"{change}", strings.Replace(snapshot, "s-", "h-", 1),
 		"{fingerprint}", "SHA256:"+project).Replace(path)
 }
 
@@ -158,7 +162,7 @@ func TestNobodyLearnsOfAnotherProject(t *testing.T) {
 			}
 			there, absent := ask("hidden", "hid"), ask("absent", "abs")
 			same := strings.NewReplacer("absent", "hidden", "c-abs", "c-hid", "s-abs", "s-hid", "b-abs",
-				"b-hid").Replace(absent.text)
+				"b-hid", "h-abs", "h-hid").Replace(absent.text)
 			if there.status != absent.status || there.text != same {
 				t.Errorf("%s can tell by %s that it is there:\n%d %s\n%d %s", who, op.id, there.status, there.text, absent.status,
 					absent.text)

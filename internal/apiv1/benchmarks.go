@@ -54,6 +54,8 @@ type RunBenchmarkBody struct {
 	Rounds int    `json:"rounds,omitempty" doc:"how often all of it is run; default: as the suite says" minimum:"0" maximum:"100"`
 	Beside string `json:"beside,omitempty" doc:"a cluster to compare with, in turns; it may be the same" maxLength:"130"`
 
+	Every string `json:"every,omitempty" doc:"repeat it so often while its nodes are free, as in 1d: 10 minutes or more; one of the same suite on the cluster ends" maxLength:"20"`
+
 	BesideQueue string `json:"beside_queue,omitempty" doc:"the queue of that cluster; default: its first" maxLength:"63"`
 }
 
@@ -87,6 +89,8 @@ type Benchmark struct {
 	Peer      string           `json:"peer,omitempty" doc:"the run whose rounds are done in turns with its own"`
 	CreatedAt time.Time        `json:"created_at"`
 	EndedAt   *time.Time       `json:"ended_at,omitempty"`
+	Every     string           `json:"every,omitempty" doc:"how often it is repeated; absent: it is not"`
+	BeginsAt  *time.Time       `json:"begins_at,omitempty" doc:"not before, if it is repeated"`
 
 	// Only of one that is asked for by itself.
 	Now      *BenchmarkNow   `json:"now,omitempty" doc:"what runs; absent while nothing does, and in lists"`

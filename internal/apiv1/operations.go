@@ -22,6 +22,7 @@ func Operations() []Endpoint {
 		ListSuites.Endpoint, RunBenchmark.Endpoint, ListBenchmarks.Endpoint, GetBenchmark.Endpoint,
 		ListBenchmarkSeries.Endpoint, ListBenchmarkRounds.Endpoint, ListBenchmarkSteps.Endpoint, GetBenchmarkOutput.Endpoint,
 		CompareBenchmarks.Endpoint, CancelBenchmark.Endpoint,
+		ListClusterTrends.Endpoint, ListTrends.Endpoint, ListChanges.Endpoint, AcceptChange.Endpoint,
 		ListCentres.Endpoint, AddCentre.Endpoint, GetCentre.Endpoint, ChangeCentre.Endpoint, RemoveCentre.Endpoint,
 		GetCentreAuthority.Endpoint,
 		GetLogin.Endpoint, LogIn.Endpoint, ListKeys.Endpoint, AddKey.Endpoint, DeleteKey.Endpoint, ListTokens.Endpoint,

@@ -60,4 +60,25 @@ var (
 		Summary: "Cancel a run of yours, or of a project that you own; what it has measured is kept",
 		Tag:     "benchmarks", Action: access.Own, Status: http.StatusAccepted, Errors: []int{403, 404},
 		Commands: []string{"bench cancel"}}}
+	ListClusterTrends = Op[ListClusterTrendsInput, List[BenchmarkTrend]]{Endpoint{ID: "list-cluster-trends",
+		Method: http.MethodGet, Path: "/v1/clusters/{cluster}/trends",
+		Summary: "List how what runs have measured on a cluster went on over time, a quantity each, and what has changed",
+		Tag:     "benchmarks", Action: access.See, Errors: []int{404},
+		Commands: []string{"bench history"}}}
+	ListTrends = Op[ListTrendsInput, List[BenchmarkTrend]]{Endpoint{ID: "list-trends", Method: http.MethodGet, Path: "/v1/trends",
+		Summary: "List how what runs of all projects have measured on a machine, or on a class, went on over time",
+		Tag:     "benchmarks", Action: access.Survey, Errors: []int{422},
+		Commands: []string{"bench history"}}}
+	ListChanges = Op[Nothing, List[BenchmarkChange]]{Endpoint{ID: "list-changes", Method: http.MethodGet, Path: "/v1/changes",
+		Summary: "List the last 1000 changes of what runs have measured, the newest first: of your projects' clusters and of " +
+			"machines in their runs; for operators, of all and of classes",
+		Tag: "benchmarks", Action: access.Browse,
+		Commands: []string{"bench changes"}}}
+	AcceptChange = Op[ChangeRef, BenchmarkChange]{Endpoint{ID: "accept-change", Method: http.MethodPost,
+		Path:    "/v1/changes/{change}/accept",
+		Summary: "Take a change, and those before it of the same cluster, machine or class, as it is: it is no alarm any more",
+		Description: "Changes of clusters are their project's; those of machines and classes are the operators'. A second call " +
+			"changes nothing.",
+		Tag: "benchmarks", Action: access.Own, Errors: []int{403, 404},
+		Commands: []string{"bench accept"}}}
 )

@@ -23,8 +23,7 @@ recipes that are run together, in several rounds.`,
   muster bench run --suite quick hello --wait
   muster bench show b0123456789`,
 	}, a.benchList(), a.benchRun(), a.benchRuns(), a.benchShow(), a.benchCompare(), a.benchOutput(), a.benchCancel(),
-		a.benchReport(), a.benchExport(),
-		a.benchValidate())
+		a.benchReport(), a.benchExport(), a.benchWatch(), a.benchHistory(), a.benchChanges(), a.benchAccept(), a.benchValidate())
 }
 
 func (a *app) benchValidate() *cobra.Command {

@@ -120,6 +120,9 @@ func hostilePaths(s *site) {
 	one(func() any { return list(poisoned[apiv1.BenchmarkSeries]()) }, "GET /v1/benchmarks/{b}/series")
 	one(func() any { return list(poisoned[apiv1.BenchmarkRound]()) }, "GET /v1/benchmarks/{b}/rounds")
 	one(func() any { return list(poisoned[apiv1.BenchmarkStep]()) }, "GET /v1/benchmarks/{b}/steps")
+	one(func() any { return list(poisoned[apiv1.BenchmarkTrend]()) }, "GET /v1/clusters/{c}/trends", "GET /v1/trends")
+	one(func() any { return list(poisoned[apiv1.BenchmarkChange]()) }, "GET /v1/changes")
+	one(func() any { return poisoned[apiv1.BenchmarkChange]() }, "POST /v1/changes/{c}/accept")
 	one(func() any { return apiv1.BenchmarkOutput{} }, "GET /v1/benchmarks/{b}/output")
 	one(func() any { return poisoned[apiv1.Efficiencies]() }, "GET /v1/efficiency")
 	one(func() any { return poisoned[apiv1.Statement]() }, "GET /v1/usage")
@@ -189,15 +192,19 @@ func hostileLines(file, plain string) map[string][][]string {
 	return map[string][][]string{
 		"apply":               {{"-f", file}, {"-f", file, "--dry-run"}, {"-f", file, "--wait", "--timeout", "200ms"}},
 		"audit":               {{}, {"--all"}},
+		"bench accept":        {{"h"}},
 		"bench cancel":        {{"b"}},
+		"bench changes":       {{}, {"--worse"}},
 		"bench compare":       {{"a", "b"}, {"a", "b", "--wait"}, {"--runs", hostile, "b"}},
 		"bench export":        {{"b"}, {"b", "-o", "json"}, {"b", "-o", "prometheus"}, {"b", "-o", "benchstat"}},
+		"bench history":       {{"a"}, {"--machine", hostile}},
 		"bench list":          {{}, {"a"}},
 		"bench output":        {{"b", "0", "0"}},
 		"bench report":        {{"b", "-f", filepath.Join(filepath.Dir(file), "report.html")}, {"b", "-f", hostile}},
 		"bench run":           {{"a"}, {"a", "--wait"}, {hostile, "--suite", hostile}},
 		"bench runs":          {{}, {"a"}},
 		"bench show":          {{"b", "--samples"}, {hostile}},
+		"bench watch":         {{"a"}, {"a", "--off"}, {hostile, "--suite", hostile}},
 		"bench validate":      {{file}, {plain}},
 		"calendar":            {{}},
 		"classes":             {{}},

@@ -90,9 +90,12 @@ func awaitRun(t *testing.T, s *core.Store, what string, so func(bench.Run) bool)
 	}
 }
 
-// endTask ends a task as a head does, with what it has written.
-func endTask(t *testing.T, s *core.Store, id string, how protocol.TaskOutcome, output []byte) {
+// endTask ends a task as a head does, with what it has written. It ran on node n1, if no others are named.
+func endTask(t *testing.T, s *core.Store, id string, how protocol.TaskOutcome, output []byte, nodes ...string) {
 	t.Helper()
+	if len(nodes) == 0 {
+		nodes = []string{"n1"}
+	}
 	kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
 		if _, err := tx.Exec(ctx, `UPDATE task SET phase = 'running' WHERE id = $1`, id); err != nil {
 			return err
@@ -104,7 +107,7 @@ func endTask(t *testing.T, s *core.Store, id string, how protocol.TaskOutcome, o
 		if err != nil {
 			return err
 		}
-		return task.End(ctx, tx, row, task.Said{Stage: protocol.TaskEnded, Outcome: how, Text: "so it is", Nodes: []string{"n1"},
+		return task.End(ctx, tx, row, task.Said{Stage: protocol.TaskEnded, Outcome: how, Text: "so it is", Nodes: nodes,
 			Began: time.Unix(1, 0), Ended: time.Unix(2, 0)})
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kinds/bench"
 )
 
 // Census is how many there are of everything, in one snapshot.
@@ -16,6 +17,7 @@ type Census struct {
 	Projects map[string]ProjectTotals
 	Heard    Heard
 	Unknown  int // machines that asked to boot and that nobody has enrolled
+	Worse    int // quantities of benchmarks that are worse than they were, which nobody has accepted
 }
 
 // Queue is the work of the engines with one kind.
@@ -61,7 +63,9 @@ func Count(ctx context.Context, tx *core.Tx) (Census, error) {
 	if err := tx.Row(ctx, `SELECT COUNT(*) FROM stranger`).Scan(&c.Unknown); err != nil {
 		return c, fmt.Errorf("count unknown machines: %w", err)
 	}
-	return c, nil
+	worse, err := bench.Standing(ctx, tx, "")
+	c.Worse = len(worse)
+	return c, err
 }
 
 // countKind counts who is in which phase, and the work that is due.

@@ -24,7 +24,7 @@ const countWithin = 5 * time.Second
 type metrics struct {
 	db *core.Store
 
-	up, entities, oldest, due, lag, held, projectClusters, projectNodes, heard, silent, unknown *prometheus.Desc
+	up, entities, oldest, due, lag, held, projectClusters, projectNodes, heard, silent, unknown, worse *prometheus.Desc
 }
 
 // NewMetrics makes the collector of what the database knows.
@@ -47,12 +47,14 @@ func NewMetrics(db *core.Store) prometheus.Collector {
 			"How long the ready node has said nothing that has been silent the longest."),
 		silent:  desc("nodes_silent", "Ready nodes that have said nothing for 20 s or longer."),
 		unknown: desc("machines_unknown", "Machines that asked to boot and that nobody has enrolled."),
+		worse: desc("benchmarks_worse",
+			"Quantities of clusters, machines and classes that runs find worse than they were, and that nobody has accepted."),
 	}
 }
 
 func (m metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{m.up, m.entities, m.oldest, m.due, m.lag, m.held, m.projectClusters, m.projectNodes,
-		m.heard, m.silent, m.unknown} {
+		m.heard, m.silent, m.unknown, m.worse} {
 		to <- d
 	}
 }
@@ -90,6 +92,7 @@ func (m metrics) Collect(to chan<- prometheus.Metric) {
 	gauge(m.heard, c.Heard.Oldest.Seconds())
 	gauge(m.silent, float64(c.Heard.Silent))
 	gauge(m.unknown, float64(c.Unknown))
+	gauge(m.worse, float64(c.Worse))
 }
 
 // counted tells of every call of an agent and how it was answered.

@@ -1,6 +1,7 @@
 package noded
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -30,7 +31,8 @@ import (
 
 // fakeController speaks the controller's side of the protocol, with authorities of its own, for tests.
 type fakeController struct {
-	authority string // PEM
+	patience  time.Duration // of a test that needs more; 0: as all
+	authority string        // PEM
 	ca        *x509.Certificate
 	caKey     *ecdsa.PrivateKey
 	hostCA    ssh.Signer
@@ -338,7 +340,8 @@ const patience = 2 * time.Minute
 // until waits until what was reported is as the test wants it.
 func (f *fakeController) until(t testing.TB, what string, so func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	most := cmp.Or(f.patience, patience)
+	ctx, cancel := context.WithTimeout(t.Context(), most)
 	defer cancel()
 	for {
 		f.mu.Lock()
@@ -353,7 +356,7 @@ func (f *fakeController) until(t testing.TB, what string, so func() bool) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			last, _ := json.MarshalIndent(f.reports, "", " ")
-			t.Fatalf("after %v not yet: %s\nlast reports: %s", patience, what, last)
+			t.Fatalf("after %v not yet: %s\nlast reports: %s", most, what, last)
 		}
 	}
 }

@@ -30,6 +30,7 @@ func TestAMachineBootsAsAHypervisorAndHoldsAGuest(t *testing.T) {
 	}
 	dir, blobs, f := t.TempDir(), map[string]string{}, newFakeController(t)
 	f.tokens["m1"] = "secret"
+	f.patience = 10 * time.Minute // what is emulated emulates a guest: that starts in a minute, and beside other work in two
 	program := filepath.Join(dir, "muster")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "muster/cmd/muster")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

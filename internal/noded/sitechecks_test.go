@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,17 +73,20 @@ func TestChecksComeAndGoWithTheirFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		outputs := map[string]string{"disk": "12 %", "heads": "1", "new": "5"}
+		var outputs sync.Map // that time has passed orders nothing for the race detector
+		for name, text := range map[string]string{"disk": "12 %", "heads": "1", "new": "5"} {
+			outputs.Store(name, text)
+		}
 		r := newReporter(1, []string{"sshd"})
 		r.setCheck("sshd", nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		s := &siteChecks{disk: disk{root: root}, role: protocol.Compute, taken: []string{"sshd"}, reporter: r,
 			run: func(_ context.Context, argv ...string) ([]byte, error) {
-				out, ok := outputs[argv[len(argv)-1]]
+				out, ok := outputs.Load(argv[len(argv)-1])
 				if !ok {
 					return nil, errors.New("exit status 1")
 				}
-				return []byte(out), nil
+				return []byte(out.(string)), nil
 			},
 			start: func(ctx context.Context, c check) { go c.run(ctx, r) },
 		}
@@ -110,7 +114,7 @@ func TestChecksComeAndGoWithTheirFiles(t *testing.T) {
 		done := make(chan struct{})
 		go func() { s.follow(ctx); close(done) }()
 		expect("once it was made", percent, taken)
-		outputs["disk"] = "93"
+		outputs.Store("disk", "93")
 		time.Sleep(siteCheckEvery)
 		full := percent
 		full.OK, full.Value, full.Text = false, 93, "93 %, at most 90 %"
@@ -119,14 +123,14 @@ func TestChecksComeAndGoWithTheirFiles(t *testing.T) {
 		if err := os.Remove(filepath.Join(root, siteChecksDir, "sshd.yaml")); err != nil {
 			t.Fatal(err)
 		}
-		outputs["disk"] = "50"
+		outputs.Store("disk", "50")
 		put("new.yaml", "run: new\nleast: 6\n")
 		time.Sleep(siteChecksLook)
 		half := percent
 		half.Value = 50
 		low := protocol.Check{Name: "new", Text: "5, at least 6", Limit: "at least 6", Found: true, Value: 5}
 		expect("with another one", half, low)
-		outputs["new"] = "none"
+		outputs.Store("new", "none")
 		time.Sleep(siteCheckEvery)
 		low.Text = `it printed "none", which does not begin with a number`
 		expect("what prints no number fails", half, low)

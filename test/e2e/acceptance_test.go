@@ -1,10 +1,12 @@
 package e2e_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -87,14 +89,16 @@ func slowDown(r *rig.Rig, cluster string, before []string) {
 	r.Helper()
 	r.Until("the new node has a control group", func() bool {
 		for _, group := range groups(cluster) {
-			if slices.Contains(before, group) {
-				continue
-			}
-			if os.WriteFile(filepath.Join(group, "cpu.cfs_quota_us"), []byte("5000"), 0) == nil ||
-				os.WriteFile(filepath.Join(group, "cpu.max"), []byte("5000 100000"), 0) == nil {
+			if !slices.Contains(before, group) && limitCPU(group, 5000) {
 				return true
 			}
 		}
 		return false
 	})
+}
+
+// limitCPU gives a control group so many µs of CPU time in 100 ms; false: it has gone, or is none of CPUs.
+func limitCPU(group string, quota int) bool {
+	return os.WriteFile(filepath.Join(group, "cpu.cfs_quota_us"), []byte(strconv.Itoa(quota)), 0) == nil ||
+		os.WriteFile(filepath.Join(group, "cpu.max"), fmt.Appendf(nil, "%d 100000", quota), 0) == nil
 }

@@ -118,6 +118,25 @@ func TestProgramsAreRunFromOutside(t *testing.T) {
 		if out := r.Run("ssh", "hello", "--", "ls -A | grep muster-bench || true"); out != "" {
 			t.Errorf("it left %s", out)
 		}
+		r.Run("bench", "watch", "hello", "--suite", "ping-pong", "--rounds", "1", "--every", "1d")
+		r.Until("the watch has run once, and waits", func() bool {
+			return strings.Contains(r.Run("bench", "runs", "hello"), "begins at ")
+		})
+		var trends struct {
+			Items []struct {
+				Quantity string
+				Points   []struct{ Value float64 }
+			}
+		}
+		r.Get(&trends, "bench", "history", "hello")
+		if all := trends.Items; len(all) != 4 || len(all[0].Points) != 2 || all[0].Points[1].Value <= 0 {
+			t.Errorf("%+v", trends)
+		}
+		r.Run("bench", "watch", "hello", "--suite", "ping-pong", "--off")
+		if got := r.Muster("bench", "watch", "hello", "--suite", "ping-pong", "--off"); got.Code == 0 {
+			t.Errorf("%+v", got)
+		}
+		r.Until("no run is left", func() bool { return !strings.Contains(r.Run("bench", "runs", "hello"), "begins at ") })
 	})
 	t.Run("one that passes its limit is ended", func(t *testing.T) {
 		r := r.In(t)

@@ -40,6 +40,25 @@ func Changes(series []float64, least float64) []Change {
 	}
 }
 
+// Newest is the change that began the newest level of a series, if that is sure.
+func Newest(series []float64, least float64) (Change, bool) {
+	old := len(series) - sureFrom
+	if old < shortest {
+		return Change{}, false
+	}
+	level := func(values []float64) float64 { return median(slices.Sorted(slices.Values(values))) }
+	before, now := level(series[:old]), level(series[old:])
+	if before == 0 || math.Abs(now-before) < least*math.Abs(before) {
+		return Change{}, false // as it is nearly always; what has come and gone is nobody's newest level
+	}
+	all := Changes(series, least)
+	if len(all) == 0 {
+		return Change{}, false
+	}
+	newest := all[len(all)-1]
+	return newest, newest.Sure
+}
+
 // levels describes changes by where they are.
 func levels(series []float64, at []int) []Change {
 	var all []Change

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -66,5 +67,26 @@ func TestStepsAreFoundSoon(t *testing.T) {
 		if t.Logf("a step of %.0f %% after %d values: seen in %.2f", 100*c.step, c.after, got); got < c.least || got > c.top {
 			t.Errorf("a step of %.0f %% after %d values: seen in %.2f", 100*c.step, c.after, got)
 		}
+	}
+}
+
+// TestTheNewestLevelIsSeenOnceItIsSure: not by two values, not by what has come and gone, and by four.
+func TestTheNewestLevelIsSeenOnceItIsSure(t *testing.T) {
+	old := []float64{100, 101, 99, 100.5, 99.5, 100, 101.5, 98.5, 100, 99}
+	for _, c := range []struct {
+		then []float64
+		at   int // -1: it is not seen
+	}{
+		{nil, -1}, {[]float64{80, 81}, -1}, {[]float64{80, 81, 79}, -1}, {[]float64{80, 81, 79, 80}, 10},
+		{[]float64{80, 81, 79, 80, 100, 101, 99, 100}, -1}, {[]float64{97, 98, 96, 97}, -1},
+		{[]float64{120, 121, 119, 122, 120}, 10},
+	} {
+		got, sure := Newest(append(slices.Clone(old), c.then...), 0.05)
+		if sure != (c.at >= 0) || sure && (got.At != c.at || math.Abs(got.Before-100) > 1) {
+			t.Errorf("%v: %+v, %v", c.then, got, sure)
+		}
+	}
+	if _, sure := Newest([]float64{0, 0, 0, 0, 0, 1, 1, 1, 1}, 0.05); sure {
+		t.Error("of nothing, nothing is a part")
 	}
 }

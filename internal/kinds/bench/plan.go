@@ -1,8 +1,11 @@
 package bench
 
 import (
+	crand "crypto/rand"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"muster/internal/bench/recipe"
@@ -26,6 +29,14 @@ type Plan struct {
 	Seed    uint64                    `json:"seed"`             // of the orders of steps, and of turns
 	Mark    string                    `json:"mark"`             // of lines in jobs' output
 	Second  bool                      `json:"second,omitempty"` // of two runs in turns: it is side B
+}
+
+// Drawn is the plan with lots and a mark of its own.
+func (p Plan) Drawn() Plan {
+	var seed [8]byte
+	_, _ = crand.Read(seed[:])
+	p.Seed, p.Mark = binary.LittleEndian.Uint64(seed[:]), strings.ToLower(crand.Text())
+	return p
 }
 
 // Turn says that a round may begin where the other side has ended so many rounds. Sides take turns, and lots say which is the

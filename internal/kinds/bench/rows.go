@@ -46,6 +46,10 @@ type Run struct {
 	Kept      int64  // bytes, about, of its plan, outputs and values
 	Outcome   Outcome
 	CreatedAt time.Time
+
+	// Of one that is repeated; others begin at once.
+	Every time.Duration // 0: it is not
+	Begin time.Time     // not before
 }
 
 // mostAnew is how many rounds of a run are done anew.
@@ -58,7 +62,7 @@ func (r Run) All() int { return r.Plan.Rounds + min(r.Broken, mostAnew) }
 // broken is a round whose job did not come to its end, or that was disturbed: what it has measured is kept, and counts nowhere.
 const broken = `(r.state IN ('lost', 'failed') OR r.disturbed <> '')`
 
-const columns = `id, project, cluster_id, cluster, account, plan, cancel, task, outcome, created_at, kept, peer,
+const columns = `id, project, cluster_id, cluster, account, plan, cancel, task, outcome, created_at, kept, peer, begin_at, every,
 	(SELECT COUNT(*) FROM benchmark_round r WHERE r.benchmark_id = benchmark.id),
 	(SELECT COUNT(DISTINCT number) FROM benchmark_round r WHERE r.benchmark_id IN (benchmark.id, benchmark.peer)
 		AND ` + broken + `), ` + core.LifeColumns
@@ -66,13 +70,14 @@ const columns = `id, project, cluster_id, cluster, account, plan, cancel, task, 
 func scan(r core.Scanner) (Run, error) {
 	var run Run
 	var plan string
-	var at, created int64
+	var at, created, begin, every int64
 	fields := []any{&run.ID, &run.Project, &run.ClusterID, &run.Cluster, &run.Account, &plan, &run.Cancel, &run.Task,
-		&run.Outcome, &created, &run.Kept, &run.Peer, &run.Round, &run.Broken}
+		&run.Outcome, &created, &run.Kept, &run.Peer, &begin, &every, &run.Round, &run.Broken}
 	if err := r.Scan(append(fields, run.Fields(&at)...)...); err != nil {
 		return run, err
 	}
-	run.PhaseAt, run.CreatedAt = core.Instant(at), core.Instant(created)
+	run.PhaseAt, run.CreatedAt, run.Begin = core.Instant(at), core.Instant(created), core.Instant(begin)
+	run.Every = time.Duration(every) * time.Millisecond
 	if err := json.Unmarshal([]byte(plan), &run.Plan); err != nil {
 		return run, fmt.Errorf("run %s: %w", run.ID, err)
 	}
@@ -92,10 +97,15 @@ func Add(ctx context.Context, tx *core.Tx, r Run) error {
 	if err != nil {
 		return err
 	}
+	begin := int64(0)
+	if r.Every > 0 {
+		begin = r.Begin.UnixMilli()
+	}
 	_, err = tx.Exec(ctx, `INSERT INTO benchmark
-		(id, project, cluster_id, cluster, account, suite, plan, kept, peer, created_at, phase, phase_at, wake_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now_ms(), $10, now_ms(), now_ms())`, r.ID, r.Project, r.ClusterID, r.Cluster,
-		r.Account, r.Plan.Suite.Name, string(plan), len(plan), r.Peer, string(core.Pending))
+		(id, project, cluster_id, cluster, account, suite, plan, kept, peer, created_at, phase, phase_at, wake_at, begin_at, every)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now_ms(), $10, now_ms(), now_ms(), $11, $12)`, r.ID, r.Project, r.ClusterID,
+		r.Cluster, r.Account, r.Plan.Suite.Name, string(plan), len(plan), r.Peer, string(core.Pending), begin,
+		r.Every.Milliseconds())
 	if err != nil {
 		return fmt.Errorf("add run: %w", err)
 	}
@@ -109,13 +119,32 @@ func Add(ctx context.Context, tx *core.Tx, r Run) error {
 	return nil
 }
 
-// Unfinished counts those of a project that have not ended.
-func Unfinished(ctx context.Context, tx *core.Tx, project string) (n int, err error) {
-	err = tx.Row(ctx, `SELECT COUNT(*) FROM benchmark WHERE project = $1 AND phase <> 'ended'`, project).Scan(&n)
+// Unfinished counts those of a project that have not ended: once, and repeated.
+func Unfinished(ctx context.Context, tx *core.Tx, project string) (once, repeated int, err error) {
+	err = tx.Row(ctx, `SELECT COALESCE(SUM(CASE every WHEN 0 THEN 1 ELSE 0 END), 0), COALESCE(SUM(CASE every WHEN 0 THEN 0 ELSE 1 END), 0)
+		FROM benchmark WHERE project = $1 AND phase <> 'ended'`, project).Scan(&once, &repeated)
 	if err != nil {
-		return 0, fmt.Errorf("count runs of project %s: %w", project, err)
+		return 0, 0, fmt.Errorf("count runs of project %s: %w", project, err)
 	}
-	return n, nil
+	return once, repeated, nil
+}
+
+// EndWatch has the repeated run of a suite on a cluster end, if there is one, and no other follow it.
+func EndWatch(ctx context.Context, tx *core.Tx, cluster, suite string) error {
+	_, err := tx.Exec(ctx, `UPDATE benchmark SET cancel = 1, every = 0, `+core.Woken+` WHERE cluster_id = $1 AND suite = $2
+		AND every > 0 AND phase <> 'ended'`, cluster, suite)
+	if err != nil {
+		return fmt.Errorf("end the watch of suite %s on cluster %s: %w", suite, cluster, err)
+	}
+	return nil
+}
+
+// Postpone has a run that has not begun begin later.
+func Postpone(ctx context.Context, tx *core.Tx, r Run, to time.Time) error {
+	if _, err := tx.Exec(ctx, `UPDATE benchmark SET begin_at = $2 WHERE id = $1`, r.ID, to.UnixMilli()); err != nil {
+		return fmt.Errorf("postpone run %s: %w", r.ID, err)
+	}
+	return nil
 }
 
 // Of says which runs are meant. Empty fields mean any.
@@ -158,6 +187,11 @@ func Get(ctx context.Context, tx *core.Tx, id string) (Run, error) {
 		return r, fmt.Errorf("run %s: %w", id, err)
 	}
 	return r, nil
+}
+
+// Next is when a run that is repeated begins again: the first time after now.
+func (r Run) Next(now time.Time) time.Time {
+	return r.Begin.Add(r.Every * (max(now.Sub(r.Begin), 0)/r.Every + 1))
 }
 
 // WantEnd asks that a run ends, and with it the one that is done in turns with it, and wakes them.

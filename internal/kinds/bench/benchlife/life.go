@@ -21,8 +21,9 @@ import (
 )
 
 const (
-	seenIn    = time.Second // how soon it is seen that a task has ended
-	mostWords = 200         // of a sentence why, in bytes
+	seenIn    = time.Second      // how soon it is seen that a task has ended
+	againIn   = 10 * time.Second // how soon it is seen that nodes are free, or that a cluster is gone
+	mostWords = 200              // of a sentence why, in bytes
 )
 
 // view is a run as its handlers see it.
@@ -38,6 +39,10 @@ type view struct {
 
 	count map[bench.State]int // steps of a run whose rounds have ended
 	first string              // why the first of them is not ok
+	past  past
+
+	busy string // why a run that is repeated has to wait: its nodes are not free; "": they are
+	now  time.Time
 }
 
 func (h Handlers) table() core.StateTable[view] {
@@ -67,10 +72,20 @@ func load(ctx context.Context, tx *core.Tx, id string) (v view, s core.Subject, 
 			return v, s, err
 		}
 	}
+	if v.Every > 0 && v.Task == "" && !v.gone {
+		if v.now, err = tx.Now(ctx); err == nil {
+			v.busy, err = busy(ctx, tx, v.Run, c)
+		}
+		if err != nil {
+			return v, s, err
+		}
+	}
 	if v.Task == "" {
-		err = nil
-		if v.Round >= v.All() {
-			v.count, v.first, err = bench.Tally(ctx, tx, id)
+		if v.Round < v.All() || v.Cancel || v.gone || !v.alone && !v.turn() {
+			return v, s, nil
+		}
+		if v.count, v.first, err = bench.Tally(ctx, tx, id); err == nil {
+			v.past, err = lookBack(ctx, tx, v.Run)
 		}
 		return v, s, err
 	}
@@ -103,6 +118,15 @@ func begin(_ context.Context, v view) core.Outcome {
 	if v.Cancel || v.gone {
 		return v.end(bench.Cancelled, "before it began")
 	}
+	if left := v.Begin.Sub(v.now); v.Every > 0 && left > 0 {
+		return core.WaitFor(min(left, againIn), "begins at %s", v.Begin.UTC().Format(time.DateTime))
+	}
+	switch {
+	case v.busy != "" && v.now.Sub(v.Begin) > v.Every/2:
+		return core.WaitFor(0, "%s", v.busy).With(v.skip)
+	case v.busy != "":
+		return core.WaitFor(againIn, "waits: %s", v.busy)
+	}
 	return core.Advance(bench.Running, "run %s of %s: suite %s, %d rounds on %d nodes", v.ID, v.Account, v.Plan.Suite.Name,
 		v.Plan.Rounds, v.Plan.Nodes.Nodes)
 }
@@ -126,6 +150,10 @@ func follow(_ context.Context, v view) core.Outcome {
 			v.other.Round))
 	case !v.alone && !v.turn():
 		return core.WaitFor(seenIn, "it is the turn of run %s", v.Peer)
+	case v.Round < v.All() && v.busy != "" && v.now.After(v.Begin.Add(v.Every)):
+		return v.end(bench.Incomplete, fmt.Sprintf("after %d of %d rounds it is to be repeated: %s", v.Round, v.All(), v.busy))
+	case v.Round < v.All() && v.busy != "":
+		return core.WaitFor(2*seenIn, "round %d of %d waits: %s", v.Round+1, v.All(), v.busy)
 	case v.Round < v.All():
 		return core.WaitFor(seenIn, "round %d of %d begins", v.Round+1, v.All()).With(v.next)
 	}
@@ -251,10 +279,46 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
+// skip leaves a time out that a run was to begin at.
+func (v view) skip(ctx context.Context, tx *core.Tx) error {
+	next := v.Next(v.now)
+	tx.Log(core.Event{Type: "benchmark.skipped", Project: v.Project, ClusterID: v.ClusterID, Cluster: v.Cluster,
+		Text: fmt.Sprintf("suite %s is left out until %s: %s", v.Plan.Suite.Name, next.UTC().Format(time.DateTime), v.busy)})
+	return bench.Postpone(ctx, tx, v.Run, next)
+}
+
+// repeat has the next run of one that is repeated wait for its time.
+func (v view) repeat(ctx context.Context, tx *core.Tx) error {
+	return bench.Add(ctx, tx, bench.Run{ID: admission.NewID("b"), Project: v.Project, ClusterID: v.ClusterID, Cluster: v.Cluster,
+		Account: v.Account, Plan: v.Plan.Drawn(), Every: v.Every, Begin: v.Next(v.now)})
+}
+
+// busy says why a run that is repeated does not begin a round now: it takes nodes that nobody uses, and wakes none.
+func busy(ctx context.Context, tx *core.Tx, r bench.Run, c cluster.Cluster) (string, error) {
+	if c.Phase != core.Ready {
+		return "cluster " + c.Name + " is " + string(c.Phase), nil
+	}
+	nodes, err := node.Of(ctx, tx, c.ID)
+	free := 0
+	for _, n := range nodes {
+		if n.Role == protocol.Compute && n.Queue == r.Plan.Queue && n.Phase == core.Ready && !n.Seen.IdleAt.IsZero() {
+			free++
+		}
+	}
+	if free >= r.Plan.Nodes.Nodes || err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d of the %s that it takes are free", free, words.Count(r.Plan.Nodes.Nodes, "node")), nil
+}
+
 // end ends a run.
 func (v view) end(how bench.Outcome, text string) core.Outcome {
 	o := core.Advance(bench.Ended, "run %s of %s is %s: %s", v.ID, v.Account, how, text).
-		With(func(ctx context.Context, tx *core.Tx) error { return bench.End(ctx, tx, v.Run, how) })
+		With(func(ctx context.Context, tx *core.Tx) error { return bench.End(ctx, tx, v.Run, how) }).
+		With(func(ctx context.Context, tx *core.Tx) error { return v.past.keep(ctx, tx, v.Run) })
+	if v.Every > 0 && !v.gone {
+		o = o.With(v.repeat)
+	}
 	o.Asleep = true
 	return o
 }

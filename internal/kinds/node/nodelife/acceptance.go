@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kinds/bench"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/node"
@@ -102,7 +103,7 @@ func (w Handlers) noteTest(n nodeView, o core.Outcome) core.Outcome {
 		tx.Log(core.Event{Type: "node.measured", Project: n.cluster.Project, ClusterID: n.Cluster, Cluster: n.cluster.Name,
 			Node:    n.Name,
 			Machine: n.machine.Name, Text: "measured itself in " + measured(*result)})
-		if err := node.SavePass(ctx, tx, pass); err != nil {
+		if err := keepPass(ctx, tx, pass); err != nil {
 			return err
 		}
 		return node.EndTest(ctx, tx, n.ID)
@@ -131,7 +132,7 @@ func (w Handlers) acceptNode(ctx context.Context, n nodeView, result protocol.Te
 			pass.Text = few
 		}
 	}
-	save := func(ctx context.Context, tx *core.Tx) error { return node.SavePass(ctx, tx, pass) }
+	save := func(ctx context.Context, tx *core.Tx) error { return keepPass(ctx, tx, pass) }
 	switch pass.Verdict {
 	case node.Slow:
 		return n.fail("%s", pass.Text).Because(life.CauseAcceptance).With(save)
@@ -142,6 +143,18 @@ func (w Handlers) acceptNode(ctx context.Context, n nodeView, result protocol.Te
 			})
 	}
 	return w.nodeTaken(n).With(save).With(func(ctx context.Context, tx *core.Tx) error { return node.EndTest(ctx, tx, n.ID) })
+}
+
+// keepPass keeps a test, with what runs of benchmarks have found of its machine.
+func keepPass(ctx context.Context, tx *core.Tx, p node.Pass) error {
+	worse, err := bench.Standing(ctx, tx, p.Machine)
+	if err != nil {
+		return err
+	}
+	if len(worse) > 0 {
+		p.Text += "; in benchmarks " + bench.Sentence(worse)
+	}
+	return node.SavePass(ctx, tx, p)
 }
 
 // compare puts all tests of this boot beside those of its like.

@@ -1,0 +1,110 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"muster/internal/apiv1"
+	"muster/internal/core"
+	"muster/internal/door/access"
+	"muster/internal/kinds/bench"
+)
+
+const mostChanges = 1000
+
+func (a *API) clusterTrends(ctx context.Context,
+	in *apiv1.ListClusterTrendsInput) (*output[apiv1.List[apiv1.BenchmarkTrend]], error) {
+	of := bench.TrendsOf{Scope: bench.Scope{Machine: in.Machine}, Quantity: in.Quantity}
+	return a.trends(ctx, of, in.Page, func(tx *core.Tx) (id string, err error) {
+		c, err := a.find(ctx, tx, in.Cluster)
+		return c.ID, err
+	})
+}
+
+func (a *API) listTrends(ctx context.Context, in *apiv1.ListTrendsInput) (*output[apiv1.List[apiv1.BenchmarkTrend]], error) {
+	if (in.Machine == "") == (in.Class == "") {
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "trends are of a machine or of a class: name one of them", "")
+	}
+	of := bench.TrendsOf{Scope: bench.Scope{Machine: in.Machine}, Class: in.Class, Quantity: in.Quantity}
+	return a.trends(ctx, of, in.Page, func(*core.Tx) (string, error) { return "", nil })
+}
+
+// trends lists those of a cluster, or of all.
+func (a *API) trends(ctx context.Context, of bench.TrendsOf, page apiv1.Page,
+	cluster func(*core.Tx) (string, error)) (*output[apiv1.List[apiv1.BenchmarkTrend]], error) {
+	var all []apiv1.BenchmarkTrend
+	err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
+		if of.Cluster, err = cluster(tx); err != nil {
+			return err
+		}
+		trends, err := bench.History(ctx, tx, of)
+		for _, t := range trends {
+			all = append(all, trendView(t))
+		}
+		return err
+	})
+	key := func(t apiv1.BenchmarkTrend) string {
+		return t.Recipe + " " + t.Quantity + " " + bench.What(t.BenchmarkQuantity).ID()
+	}
+	slices.SortFunc(all, func(a, b apiv1.BenchmarkTrend) int { return strings.Compare(key(a), key(b)) })
+	return &output[apiv1.List[apiv1.BenchmarkTrend]]{Body: pageOf(page, all, key)}, err
+}
+
+func trendView(t bench.Trend) apiv1.BenchmarkTrend {
+	v := apiv1.BenchmarkTrend{BenchmarkQuantity: apiv1.BenchmarkQuantity(t.What)}
+	for _, p := range t.Points {
+		v.Points = append(v.Points, apiv1.BenchmarkPoint{Run: p.Run, At: p.At, Value: p.Value})
+	}
+	for _, c := range t.Changes {
+		v.Changes = append(v.Changes, changeView(c))
+	}
+	return v
+}
+
+func changeView(c bench.Change) apiv1.BenchmarkChange {
+	v := apiv1.BenchmarkChange{ID: c.ID, BenchmarkQuantity: apiv1.BenchmarkQuantity(c.What), Project: c.Project,
+		Machine: c.Machine, Run: c.Run, At: c.At, Was: c.Was, Became: c.Became, Worse: c.Worse(), Text: c.String(),
+		Causes: c.Causes, ToldAt: c.ToldAt, Accepted: c.Accepted}
+	if c.Scope.Cluster != "" {
+		v.Cluster = c.Name
+	}
+	return v
+}
+
+func (a *API) listChanges(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.List[apiv1.BenchmarkChange]], error) {
+	out := &output[apiv1.List[apiv1.BenchmarkChange]]{Body: apiv1.List[apiv1.BenchmarkChange]{Items: []apiv1.BenchmarkChange{}}}
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		changes, err := bench.Changes(ctx, tx, visible(ctx), mostChanges)
+		for _, c := range changes {
+			out.Body.Items = append(out.Body.Items, changeView(c))
+		}
+		return err
+	})
+	return out, err
+}
+
+func (a *API) acceptChange(ctx context.Context, in *apiv1.ChangeRef) (*output[apiv1.BenchmarkChange], error) {
+	out := &output[apiv1.BenchmarkChange]{}
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+		c, err := bench.GetChange(ctx, tx, in.Change)
+		if err == nil {
+			err = permit(ctx, c.Project, "change "+in.Change)
+		}
+		if err != nil {
+			return err
+		}
+		if who := callerOf(ctx); c.Scope.Cluster == "" && !who.May(access.Run, "") {
+			return problem(http.StatusForbidden, "forbidden", "change "+c.ID+" is of "+c.Whose()+", which is the site's",
+				"it takes an operator")
+		}
+		if err := bench.Accept(ctx, tx, c, identityOf(ctx)); err != nil {
+			return err
+		}
+		c, err = bench.GetChange(ctx, tx, in.Change)
+		out.Body = changeView(c)
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/apiv1"
+	"muster/internal/bench/export"
+	"muster/internal/kit/words"
+)
+
+func (a *app) benchHistory() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "history [NAME]",
+		Short: "Show how what was measured went on over time",
+		Long: `Show, for each quantity that runs have measured on a cluster, how it went on: a value is what one run came to. Values are beside
+each other if the same recipe measured them with the same parameters on nodes of one kind. With --machine, values of one machine
+alone. Without a cluster, operators see a machine in all clusters, or a class.
+
+A change is told once the last four runs show it: values are on another level, by 5 % or more.`,
+		Example: `  muster bench history hello
+  muster bench history hello --machine local-2
+  muster bench history --class compute --quantity triad`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
+	}
+	var of apiv1.ListTrendsInput
+	c.Flags().StringVar(&of.Machine, "machine", "", "what was measured on the machine of this `NAME` alone")
+	c.Flags().StringVar(&of.Class, "class", "", "what was measured on the machines of this `CLASS`")
+	c.Flags().StringVar(&of.Quantity, "quantity", "", "only this `QUANTITY`")
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		name := strings.Join(args, "")
+		var all []apiv1.BenchmarkTrend
+		var raw []byte
+		var err error
+		switch {
+		case name != "" && of.Class != "" || name == "" && (of.Machine == "") == (of.Class == ""):
+			return usage("history is of a cluster, perhaps on one machine, or else of a machine or a class")
+		case name != "":
+			in := apiv1.ListClusterTrendsInput{Machine: of.Machine, Quantity: of.Quantity}
+			in.Cluster = name
+			all, raw, err = askAll(ctx, a, apiv1.ListClusterTrends, in)
+		default:
+			all, raw, err = askAll(ctx, a, apiv1.ListTrends, of)
+		}
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() { a.printTrends(all) })
+	})
+	return c
+}
+
+func (a *app) printTrends(all []apiv1.BenchmarkTrend) {
+	names := export.Names{}
+	for _, t := range all {
+		names.Add(t.Recipe, t.Quantity, t.Parameters)
+	}
+	table := newTable("RECIPE", "QUANTITY", "RUNS", "LEAST", "MOST", "LAST", "UNIT", "LAST RUN", "CHANGED")
+	for _, t := range all {
+		var values []float64
+		for _, p := range t.Points {
+			values = append(values, p.Value)
+		}
+		if len(values) == 0 {
+			continue
+		}
+		last, changed := t.Points[len(t.Points)-1], ""
+		if n := len(t.Changes); n > 0 {
+			changed = changeText(t.Changes[n-1])
+		}
+		table.row(t.Recipe, names.Of(t.Recipe, t.Quantity, t.Parameters, t.Labels), len(values), words.Figure(slices.Min(values)),
+			words.Figure(slices.Max(values)), words.Figure(last.Value), t.Unit, last.Run, changed)
+	}
+	table.print(a.out)
+}
+
+// changeText is when a change was, and what it was.
+func changeText(c apiv1.BenchmarkChange) string {
+	text := c.At.Local().Format(time.DateTime) + ": " + words.Figure(c.Was) + " → " + words.Figure(c.Became)
+	if c.Worse {
+		text += ", worse"
+	}
+	return text
+}
+
+func (a *app) benchChanges() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "changes",
+		Short: "List what has changed in what is measured",
+		Long: `List the changes that were seen in the history of clusters and machines, for operators in that of classes too, the newest last:
+since which run, and what else was another thing then, such as a kernel, an image or a machine. That is no proof of the cause.
+
+Changes for the worse are an alarm in ` + "`muster status`" + ` until they are accepted, or the values change again.`,
+		Example: `  muster bench changes
+  muster bench changes --worse`,
+		Args: cobra.NoArgs,
+	}
+	standing := c.Flags().Bool("worse", false, "only for the worse, and not accepted")
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		list, raw, err := ask(ctx, a, apiv1.ListChanges, apiv1.Nothing{})
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() {
+			table := newTable("CHANGE", "OF", "WHAT", "SINCE", "RUN", "WHAT ELSE CHANGED", "ACCEPTED BY").whole()
+			for _, c := range slices.Backward(list.Items) {
+				if *standing && (!c.Worse || c.Accepted != "") {
+					continue
+				}
+				whose := cmp.Or(strings.TrimPrefix("machine "+c.Machine, "machine "), c.Cluster, "class "+c.Class)
+				table.row(c.ID, whose, c.Text, changeText(c), c.Run, words.Few(c.Causes), c.Accepted)
+			}
+			table.print(a.out)
+		})
+	})
+	return c
+}
+
+func (a *app) benchAccept() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "accept CHANGE",
+		Short: "Take a change as it is",
+		Long: `Take a change as it is, and those before it of the same cluster, machine or class: they are no alarm any more. Changes of
+clusters are their project's to accept; those of machines and classes are the operators'.`,
+		Example: `  muster bench accept h0123456789`,
+		Args:    cobra.ExactArgs(1),
+	}
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		change, raw, err := ask(ctx, a, apiv1.AcceptChange, apiv1.ChangeRef{Change: args[0]})
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() { a.say("%s: accepted", change.Text) })
+	})
+	return c
+}

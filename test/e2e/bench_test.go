@@ -1,0 +1,112 @@
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"muster/internal/kit/testall"
+	"muster/test/rig"
+)
+
+const spin = `recipe: spin
+about: How long each node takes to count
+seconds: 3
+run: |
+  srun -N {{nodes}} -n {{nodes}} bash -c 't=$EPOCHREALTIME; for ((i = 0; i < 200000; i++)); do :; done
+  echo $SLURMD_NODENAME $((${EPOCHREALTIME/./} - ${t/./}))'
+read:
+  - {quantity: count, lines: '^(?P<node>n\d) (?P<value>\d+)$', unit: µs, better: lower}
+`
+
+// TestAMachineThatBecomesSlowerIsNamed by what runs have measured, once four of them show it: its node gets a fifth of a CPU.
+func TestAMachineThatBecomesSlowerIsNamed(t *testing.T) {
+	testall.Only(t)
+	t.Parallel()
+	r := rig.New(t, "")
+	r.Start()
+	recipes := filepath.Join(r.Data, "recipes")
+	if err := os.MkdirAll(recipes, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(recipes, "spin.yaml"), []byte(spin), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r.Run("machines", "add", "--local", "3", "--wait")
+	r.Run("create", "-f", r.File("hello.yaml", "name: hello\nnodes: 2\n"), "--wait")
+	run := func(times int) {
+		for range times {
+			r.Run("bench", "run", "hello", "--suite", "spin", "--rounds", "1", "--wait")
+		}
+	}
+	run(9)
+	if out := r.Run("bench", "changes", "-o", "json"); strings.Contains(out, `"machine"`) {
+		t.Fatalf("nothing has changed, but %s", out)
+	}
+	var c struct {
+		ID    string
+		Nodes []struct{ Name, Machine string }
+	}
+	r.Get(&c, "get", "hello")
+	machine := ""
+	for _, n := range c.Nodes {
+		if n.Name == "n2" {
+			machine = n.Machine
+		}
+	}
+	slowDownNode(r, c.ID, r.Node("hello", "n2"))
+	run(4)
+	var changes struct {
+		Items []struct {
+			ID, Machine, Quantity, Text string
+			Worse                       bool
+		}
+	}
+	r.Get(&changes, "bench", "changes")
+	id := ""
+	for _, one := range changes.Items {
+		if one.Machine != "" && (one.Machine != machine || one.Quantity != "count" || !one.Worse) {
+			t.Errorf("%+v", one)
+		}
+		if one.Machine == machine {
+			id = one.ID
+		}
+	}
+	if id == "" {
+		t.Fatalf("nobody names %s: %+v, %s", machine, changes.Items, r.Run("bench", "history", "hello", "--machine", machine,
+			"-o", "json"))
+	}
+	t.Log(r.Run("bench", "changes"), r.Run("bench", "history", "hello"), r.Run("status"))
+	if out := r.Run("events", "hello"); !strings.Contains(out, "machine "+machine+": count of spin is ") {
+		t.Errorf("no event says so:\n%s", out)
+	}
+	alarmed := func() bool { return strings.Contains(r.Run("status"), "`muster bench changes` shows them") }
+	if !alarmed() {
+		t.Errorf("no alarm says so: %s", r.Run("status"))
+	}
+	for _, one := range changes.Items {
+		r.Run("bench", "accept", one.ID)
+	}
+	if alarmed() {
+		t.Errorf("what was accepted is an alarm: %s", r.Run("status"))
+	}
+	r.Run("delete", "hello", "--wait")
+	r.NothingLeft()
+}
+
+// slowDownNode gives a node a fifth of a CPU.
+func slowDownNode(r *rig.Rig, cluster string, n rig.Node) {
+	r.Helper()
+	in, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", n.PID))
+	if err != nil {
+		r.Fatal(err)
+	}
+	for _, group := range groups(cluster) {
+		if strings.Contains(string(in), filepath.Base(group)) && limitCPU(group, 20000) {
+			return
+		}
+	}
+	r.Fatalf("no group of %v is in %s", groups(cluster), in)
+}
