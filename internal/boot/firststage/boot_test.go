@@ -84,8 +84,9 @@ func newMachine(t testing.TB, image string) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sum := len(first) + len(drivers); sum >= 8e6 {
-		t.Errorf("first stage and drivers are %d bytes; 8 MB are what a slow TFTP or a small machine bears", sum)
+	// Debian 13's drivers are a sixth larger than those of Debian 12.
+	if sum := len(first) + len(drivers); sum >= 9e6 {
+		t.Errorf("first stage and drivers are %d bytes; 9 MB are what a slow TFTP or a small machine bears", sum)
 	}
 	m.initramfs = filepath.Join(m.dir, "initramfs")
 	m.write(m.initramfs, append(first, drivers...))
@@ -141,7 +142,7 @@ func (m *machine) rootWithExt4(image string) protocol.Blob {
 		"bin", "sbin", "lib", "lib64", "usr/lib64", "usr/sbin/mke2fs", "usr/sbin/mkfs.ext4", "etc/mke2fs.conf",
 		"usr/lib/modules/*/modules.dep", "usr/lib/modules/*/modules.softdep", "usr/lib/modules/*/kernel/fs/ext4",
 		"usr/lib/modules/*/kernel/fs/jbd2",
-		"usr/lib/modules/*/kernel/fs/mbcache.ko", "usr/lib/modules/*/kernel/lib", "usr/lib/modules/*/kernel/crypto",
+		"usr/lib/modules/*/kernel/fs/mbcache.ko*", "usr/lib/modules/*/kernel/lib", "usr/lib/modules/*/kernel/crypto",
 		"usr/lib/modules/*/kernel/arch/x86/crypto/crc*",
 	}
 	for _, library := range []string{"ext2fs", "com_err", "blkid", "uuid", "e2p", "c"} {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -58,7 +59,7 @@ func takeKernel(ctx context.Context, root, image string) (kernel, drivers *File,
 	if kernel.Digest, kernel.Size, err = writeHashed(ctx, in, filepath.Join(image, KernelFile)); err != nil {
 		return nil, nil, fmt.Errorf("kernel %s: %w", version, err)
 	}
-	archive, err := driverArchive(modules, within, version)
+	archive, err := driverArchive(ctx, modules, within, version)
 	if err != nil {
 		return nil, nil, fmt.Errorf("kernel %s: %w", version, err)
 	}
@@ -107,8 +108,9 @@ func findKernel(root fs.FS) (version string, modules fs.FS, err error) {
 	return "", nil, fmt.Errorf("kernel %s has no /lib/modules/%s/modules.dep; `depmod %s` writes it", version, version, version)
 }
 
-// driverArchive is what a first stage finds its drivers in.
-func driverArchive(modules, root fs.FS, version string) ([]byte, error) {
+// driverArchive is what a first stage finds its drivers in, as the image has them: those that are packed one by one stay so, and
+// take less of a machine's memory.
+func driverArchive(ctx context.Context, modules, root fs.FS, version string) ([]byte, error) {
 	tree, err := kmod.Read(modules)
 	if err != nil {
 		return nil, err
@@ -119,7 +121,7 @@ func driverArchive(modules, root fs.FS, version string) ([]byte, error) {
 		}
 	}
 	lists, modulePaths := tree.Cut(slices.DeleteFunc(firstStageDrivers(), func(name string) bool {
-		return slices.Contains(uselessWithoutFirmware(), name) && !hasFirmware(modules, root, tree.Order(name))
+		return slices.Contains(uselessWithoutFirmware(), name) && !hasFirmware(ctx, modules, root, tree.Order(name))
 	})...)
 	var files []initramfs.File
 	add := func(name string, content []byte) {
@@ -136,7 +138,11 @@ func driverArchive(modules, root fs.FS, version string) ([]byte, error) {
 			return nil, err
 		}
 		add(folder+p, content)
-		for _, f := range firmwareOf(content) {
+		module, err := unpack(ctx, p, content)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range firmwareOf(module) {
 			firmware[f] = true
 		}
 	}
@@ -152,9 +158,43 @@ func driverArchive(modules, root fs.FS, version string) ([]byte, error) {
 	return archive.Bytes(), nil
 }
 
-func hasFirmware(modules, root fs.FS, paths []string) bool {
+// mostModule bounds what a packed module may hold: images come from anywhere.
+const mostModule = 64 << 20
+
+// unpack returns a module as it is when it is not packed: only then does it say which firmware it needs.
+func unpack(ctx context.Context, name string, module []byte) ([]byte, error) {
+	program := map[string]string{".xz": "xz", ".zst": "zstd", ".gz": "gzip"}[path.Ext(name)]
+	if program == "" {
+		return module, nil
+	}
+	out := &atMost{left: mostModule}
+	if err := (command{args: []string{program, "-dcq"}, stdin: bytes.NewReader(module), stdout: out}).run(ctx); err != nil {
+		return nil, fmt.Errorf("module %s: %w", name, errors.Join(out.err, err))
+	}
+	return out.got.Bytes(), nil
+}
+
+// atMost takes so many bytes, and no more.
+type atMost struct {
+	got  bytes.Buffer
+	left int
+	err  error
+}
+
+func (w *atMost) Write(b []byte) (int, error) {
+	if w.left -= len(b); w.left < 0 {
+		w.err = fmt.Errorf("it holds more than %d MiB", mostModule>>20)
+		return 0, w.err
+	}
+	return w.got.Write(b)
+}
+
+func hasFirmware(ctx context.Context, modules, root fs.FS, paths []string) bool {
 	for _, p := range paths {
 		content, err := fs.ReadFile(modules, p)
+		if err == nil {
+			content, err = unpack(ctx, p, content)
+		}
 		if err == nil && slices.ContainsFunc(firmwareOf(content), func(f string) bool { return readFirmware(root, f) != nil }) {
 			return true
 		}
@@ -172,7 +212,7 @@ func readFirmware(root fs.FS, name string) []byte {
 	return nil
 }
 
-// firmwareOf lists the files below /lib/firmware that a module says it may ask for. A packed module says nothing.
+// firmwareOf lists the files below /lib/firmware that a module says it may ask for.
 func firmwareOf(module []byte) []string {
 	f, err := elf.NewFile(bytes.NewReader(module))
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,6 +97,12 @@ func unpacked(t *testing.T, path string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return filesOf(t, archive)
+}
+
+// filesOf lists those of an archive that is not packed.
+func filesOf(t *testing.T, archive []byte) []string {
+	t.Helper()
 	records, err := cpio.ReadAllRecords(cpio.Newc.Reader(bytes.NewReader(archive)))
 	if err != nil {
 		t.Fatal(err)
@@ -151,6 +158,61 @@ func TestAnImageWithAKernelHasWhatAMachineBoots(t *testing.T) {
 	} {
 		if got, err := extract(t.Context(), squashfs, path); err != nil || (len(got) > 0) != there {
 			t.Errorf("%s has %d bytes in the root (%v)", path, len(got), err)
+		}
+	}
+}
+
+// TestFirmwareOfPackedModulesIsFound, whichever program has packed them; one that holds too much, or nothing that can be
+// unpacked, is an error that names it.
+func TestFirmwareOfPackedModulesIsFound(t *testing.T) {
+	for ending, pack := range map[string][]string{".xz": {"xz", "-c"}, ".zst": {"zstd", "-cq"}, ".gz": {"gzip", "-c"}} {
+		requireProgram(t, pack[0])
+		packed := func(content []byte) []byte {
+			c := exec.Command(pack[0], pack[1:]...)
+			c.Stdin = bytes.NewReader(content)
+			out, err := c.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out
+		}
+		archive := func(e1000 []byte) ([]byte, error) {
+			root, at := fstest.MapFS{}, "usr/lib/modules/"+kernelVersion+"/"
+			for name, content := range kernelFiles() {
+				switch {
+				case strings.HasSuffix(name, "e1000.ko"):
+					name, content = name+ending, e1000
+				case strings.HasSuffix(name, ".ko"):
+					name, content = name+ending, packed(content)
+				case strings.HasSuffix(name, "modules.dep"):
+					content = []byte(strings.ReplaceAll(modulesDep, ".ko", ".ko"+ending))
+				}
+				root[name] = &fstest.MapFile{Data: content}
+			}
+			modules, err := fs.Sub(root, strings.TrimSuffix(at, "/"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return driverArchive(t.Context(), modules, root, kernelVersion)
+		}
+		got, err := archive(packed(module("intel/a.bin")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for _, name := range firstStageFiles {
+			if strings.HasSuffix(name, ".ko") {
+				name += ending
+			}
+			want = append(want, name)
+		}
+		if names := filesOf(t, got); !slices.Equal(names, want) {
+			t.Errorf("%s: %q, want %q", ending, names, want)
+		}
+		for _, bad := range [][]byte{[]byte("not packed"), packed(make([]byte, mostModule+1))} {
+			if _, err := archive(bad); err == nil || !strings.Contains(err.Error(), "module kernel/net/e1000.ko"+ending) {
+				t.Errorf("%s: %v", ending, err)
+			}
 		}
 	}
 }
