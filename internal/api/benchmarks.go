@@ -30,8 +30,10 @@ const (
 	mostBenchmarks = 4  // runs of a project that have not ended
 	mostWatches    = 16 // beside them, those that are repeated
 	soonest        = 10 * time.Minute
-	mostListed     = 100 // of runs in a page: each is read with its plan
-	mostProblems   = 20
+
+	roundsUntilPrecise = 20
+	mostListed         = 100 // of runs in a page: each is read with its plan
+	mostProblems       = 20
 )
 
 // recipes are those of every site with the site's own.
@@ -172,6 +174,10 @@ func (a *API) runBenchmark(ctx context.Context, in *apiv1.RunBenchmarkInput) (*o
 	out := &output[apiv1.Benchmark]{}
 	err = a.DB.Update(ctx, func(tx *core.Tx) error {
 		plan := planOf(l, suite)
+		plan.Precise, plan.Reserved = in.Body.Precise, in.Body.Reservation
+		if plan.Precise > 0 {
+			plan.Rounds = roundsUntilPrecise
+		}
 		if in.Body.Rounds > 0 {
 			plan.Rounds = in.Body.Rounds
 		}

@@ -174,8 +174,8 @@ func TestWhatARunHasMeasuredIsShown(t *testing.T) {
 		if run, err = bench.Get(ctx, tx, "b-aero"); err != nil {
 			return err
 		}
-		if err = bench.Begin(ctx, tx, run, "t-round"); err != nil {
-			return err
+		if begun, err := bench.Begin(ctx, tx, run, "t-round"); err != nil || !begun {
+			return fmt.Errorf("begun: %v: %w", begun, err)
 		}
 		if _, err = tx.Exec(ctx, `UPDATE task SET phase = 'running' WHERE id = 't-round'`); err != nil {
 			return err

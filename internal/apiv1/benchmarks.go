@@ -56,6 +56,9 @@ type RunBenchmarkBody struct {
 
 	Every string `json:"every,omitempty" doc:"repeat it so often while its nodes are free, as in 1d: 10 minutes or more; one of the same suite on the cluster ends" maxLength:"20"`
 
+	Precise     float64 `json:"precise,omitempty" doc:"end once the intervals of all medians, or of all ratios beside another cluster, reach no further than this part; rounds are then the most, 20 by default" minimum:"0" maximum:"1"`
+	Reservation string  `json:"reservation,omitempty" doc:"run in this reservation of the cluster's scheduler" maxLength:"64" pattern:"^[A-Za-z0-9_.-]*$"`
+
 	BesideQueue string `json:"beside_queue,omitempty" doc:"the queue of that cluster; default: its first" maxLength:"63"`
 }
 

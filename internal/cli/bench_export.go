@@ -20,7 +20,7 @@ func (a *app) benchExport() *cobra.Command {
 		Short: "Write what a run has measured for other programs",
 		Long: `Write all that a run has measured in the format of another program: csv has a line for each sample; json has everything; prometheus
 has medians and their intervals, for the textfile collector of a node exporter; benchstat has a line for each round, as Go's
-benchmarks do.`,
+benchmarks do; reframe is a report of a session, with a test case for each step of each round.`,
 		Example: `  muster bench export b0123456789 -o csv > run.csv
   muster bench export b0123456789 -o prometheus > /var/lib/node_exporter/hello.prom`,
 		Args: cobra.ExactArgs(1),
@@ -50,6 +50,9 @@ benchmarks do.`,
 		text, err := write(run)
 		if err != nil {
 			return err
+		}
+		if json.Valid(text) {
+			text = safeJSON(text)
 		}
 		_, err = a.foreign().Write(text)
 		return err

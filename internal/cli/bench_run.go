@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,12 @@ about. With the name of a cluster, that is for the cluster's nodes, and what can
 func onNodes(c *cobra.Command, queue *string, nodes *int) {
 	c.Flags().StringVar(queue, "queue", "", "on nodes of this `QUEUE` (default: the first)")
 	c.Flags().IntVarP(nodes, "nodes", "N", 0, "on `N` nodes (default: all that the queue has)")
+}
+
+// untilPrecise are flags of runs that are asked for once.
+func untilPrecise(c *cobra.Command, b *apiv1.RunBenchmarkBody) {
+	c.Flags().Float64Var(&b.Precise, "precise", 0, "end once all values are sure to this `PART`, as 0.02; 20 rounds at most")
+	c.Flags().StringVar(&b.Reservation, "reservation", "", "run in this `RESERVATION` of the cluster's scheduler")
 }
 
 func (a *app) printSuites(suites []apiv1.Suite) {
@@ -102,6 +109,7 @@ cluster is deleted. With --wait, the exit status is 1 unless all is ok that can 
 	_ = c.RegisterFlagCompletionFunc("suite", a.completeAll(a.suiteNames))
 	c.Flags().IntVar(&in.Body.Rounds, "rounds", 0, "run all of it `N` times (default: as the suite says)")
 	onNodes(c, &in.Body.Queue, &in.Body.Nodes)
+	untilPrecise(c, &in.Body)
 	wait, output := waitFlags(c, "it has ended"), formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		if err := wait.check(); err != nil {
@@ -195,7 +203,7 @@ func benchmarkNow(b apiv1.Benchmark) string {
 	case b.Cancel:
 		return text + " is being cancelled"
 	case now == nil:
-		return text
+		return cmp.Or(b.Reason, text)
 	case now.Recipe != "":
 		text += ": " + now.Recipe
 	case now.Phase == apiv1.Running:

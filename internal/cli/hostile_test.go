@@ -190,13 +190,14 @@ func hostilePaths(s *site) {
 // that is not here must be among those that print nothing but their own.
 func hostileLines(file, plain string) map[string][][]string {
 	return map[string][][]string{
-		"apply":               {{"-f", file}, {"-f", file, "--dry-run"}, {"-f", file, "--wait", "--timeout", "200ms"}},
-		"audit":               {{}, {"--all"}},
-		"bench accept":        {{"h"}},
-		"bench cancel":        {{"b"}},
-		"bench changes":       {{}, {"--worse"}},
-		"bench compare":       {{"a", "b"}, {"a", "b", "--wait"}, {"--runs", hostile, "b"}},
-		"bench export":        {{"b"}, {"b", "-o", "json"}, {"b", "-o", "prometheus"}, {"b", "-o", "benchstat"}},
+		"apply":         {{"-f", file}, {"-f", file, "--dry-run"}, {"-f", file, "--wait", "--timeout", "200ms"}},
+		"audit":         {{}, {"--all"}},
+		"bench accept":  {{"h"}},
+		"bench cancel":  {{"b"}},
+		"bench changes": {{}, {"--worse"}},
+		"bench compare": {{"a", "b"}, {"a", "b", "--wait"}, {"--runs", hostile, "b"}},
+		"bench export": {{"b"}, {"b", "-o", "json"}, {"b", "-o", "prometheus"}, {"b", "-o", "benchstat"},
+			{"b", "-o", "reframe"}},
 		"bench history":       {{"a"}, {"--machine", hostile}},
 		"bench list":          {{}, {"a"}},
 		"bench output":        {{"b", "0", "0"}},

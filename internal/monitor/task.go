@@ -31,7 +31,7 @@ func tasksOf(ctx context.Context, tx *core.Tx, self node.Node) ([]protocol.Task,
 		w := t.Work
 		tasks = append(tasks, protocol.Task{ID: t.ID, Account: t.Account, System: t.System(), Boot: t.Boot, Cancel: t.Cancel,
 			Command: w.Command, Script: w.Script, Queue: w.Queue, Nodes: w.Nodes, On: w.On, Ranks: w.Ranks, Whole: w.Whole,
-			Limit: w.Limit})
+			Reservation: w.Reservation, Limit: w.Limit})
 	}
 	return tasks, err
 }

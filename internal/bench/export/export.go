@@ -27,7 +27,7 @@ type Run struct {
 
 // Formats are those that there are beside JSON, by their names.
 func Formats() map[string]func(Run) ([]byte, error) {
-	return map[string]func(Run) ([]byte, error){"csv": CSV, "prometheus": Prometheus, "benchstat": Benchstat}
+	return map[string]func(Run) ([]byte, error){"csv": CSV, "prometheus": Prometheus, "benchstat": Benchstat, "reframe": ReFrame}
 }
 
 // CSV has a line for each sample, whether or not it counts, and one without a value for each step that has none (RFC 4180).

@@ -2,6 +2,7 @@ package export
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -86,5 +87,30 @@ func TestBenchstatHasALineForEachRound(t *testing.T) {
 	want := "BenchmarkPing-pong/latency/batches=3/why=a_\"quoted\"_\\_word\\n/bytes=8 1 2 µs\n"
 	if err != nil || !strings.Contains(string(text), "Unit µs better=lower\n") || !strings.Contains(string(text), want) {
 		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// TestReFrameHasATestCaseForEachStep, with no values of those that do not count.
+func TestReFrameHasATestCaseForEachStep(t *testing.T) {
+	text, err := ReFrame(someRun())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report reframeReport
+	if err := json.Unmarshal(text, &report); err != nil || len(report.Runs) != 1 || len(report.Runs[0].All) != 3 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	run := report.Runs[0]
+	if run.Cases != 3 || run.Failures != 1 || run.Aborted != 1 || report.Session["data_version"] != "4.2" {
+		t.Errorf("%+v, %+v", run, report.Session)
+	}
+	first, broken, failed := run.All[0], run.All[1], run.All[2]
+	if v := first.Values["hello::latency bytes=8"]; first.Result != "pass" || len(v) != 6 || v[0] != 1.0 || v[4] != "µs" ||
+		first.FailPhase != nil || first.Nodes[0] != "n1" {
+		t.Errorf("%+v", first)
+	}
+	if broken.Result != "abort" || len(broken.Values) > 0 || failed.Result != "fail" || *failed.FailPhase != "run" ||
+		*failed.FailReason != "exit status 3" {
+		t.Errorf("%+v, %+v", broken, failed)
 	}
 }

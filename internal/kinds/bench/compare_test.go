@@ -153,3 +153,31 @@ func TestTurnsAreByLot(t *testing.T) {
 		t.Errorf("%v rounds, side A first in %d: %s", ended, first, order)
 	}
 }
+
+// TestPreciseIsHowFarIntervalsReach, and not whether sides differ.
+func TestPreciseIsHowFarIntervalsReach(t *testing.T) {
+	p := somePlan(t)
+	even, wide := []float64{100, 101, 99, 100, 101, 99, 100}, []float64{100, 140, 90, 120, 160, 80, 100}
+	twice := func(values []float64) (all []float64) {
+		for _, v := range values {
+			all = append(all, 2*v)
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		a, b []float64 // b nil: one run
+		want bool
+	}{
+		"even": {even, nil, true}, "wide": {wide, nil, false}, "few": {even[:5], nil, false}, "none": {nil, nil, false},
+		"pairs of wide values, as wide": {wide, twice(wide), true}, "pairs": {even, wide, false},
+	} {
+		one, other := measure(p, "a", "b", c.a, c.a), (*Side)(nil)
+		if c.b != nil {
+			side := measure(p, "b", "a", c.b, c.b)
+			other = &side
+		}
+		if got, err := Precise(one, other, 0.02); err != nil || got != c.want {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}

@@ -21,14 +21,16 @@ const (
 
 // Plan is what a run does: all that it needs, so that a recipe that changes later changes no run.
 type Plan struct {
-	Suite   recipe.Suite              `json:"suite"`
-	Recipes map[string]*recipe.Recipe `json:"recipes"` // of the suite
-	Nodes   recipe.Nodes              `json:"nodes"`
-	Queue   string                    `json:"queue,omitempty"`
-	Rounds  int                       `json:"rounds"`
-	Seed    uint64                    `json:"seed"`             // of the orders of steps, and of turns
-	Mark    string                    `json:"mark"`             // of lines in jobs' output
-	Second  bool                      `json:"second,omitempty"` // of two runs in turns: it is side B
+	Suite    recipe.Suite              `json:"suite"`
+	Recipes  map[string]*recipe.Recipe `json:"recipes"` // of the suite
+	Nodes    recipe.Nodes              `json:"nodes"`
+	Queue    string                    `json:"queue,omitempty"`
+	Reserved string                    `json:"reserved,omitempty"` // the reservation of the cluster's that it runs in
+	Rounds   int                       `json:"rounds"`             // of one that is to be precise, the most
+	Seed     uint64                    `json:"seed"`               // of the orders of steps, and of turns
+	Mark     string                    `json:"mark"`               // of lines in jobs' output
+	Precise  float64                   `json:"precise,omitempty"`  // how far intervals may reach for it to end
+	Second   bool                      `json:"second,omitempty"`   // of two runs in turns: it is side B
 }
 
 // Drawn is the plan with lots and a mark of its own.
@@ -84,7 +86,8 @@ func (p Plan) Work(number int) (task.Work, error) {
 		return task.Work{}, fmt.Errorf("the script of a round has %d bytes, and %d are the most: leave some recipes or values out",
 			len(script), protocol.MostScript)
 	}
-	return task.Work{Script: script, Queue: p.Queue, Nodes: p.Nodes.Nodes, Whole: true, Limit: min(limit, longest)}, nil
+	return task.Work{Script: script, Queue: p.Queue, Nodes: p.Nodes.Nodes, Whole: true, Reservation: p.Reserved,
+		Limit: min(limit, longest)}, nil
 }
 
 // Expected is how long a round should take, by what its recipes say.

@@ -203,14 +203,6 @@ func WantEnd(ctx context.Context, tx *core.Tx, id string) error {
 	return nil
 }
 
-// Begin notes the task of the round that begins.
-func Begin(ctx context.Context, tx *core.Tx, r Run, task string) error {
-	if _, err := tx.Exec(ctx, `UPDATE benchmark SET task = $2 WHERE id = $1`, r.ID, task); err != nil {
-		return fmt.Errorf("begin a round of run %s: %w", r.ID, err)
-	}
-	return nil
-}
-
 // End notes how a run has ended, with the phase that the same transaction settles.
 func End(ctx context.Context, tx *core.Tx, r Run, how Outcome) error {
 	_, err := tx.Exec(ctx, `UPDATE benchmark SET outcome = $2, task = '', phase = 'ended', phase_at = now_ms() WHERE id = $1`,
@@ -218,7 +210,7 @@ func End(ctx context.Context, tx *core.Tx, r Run, how Outcome) error {
 	if err != nil {
 		return fmt.Errorf("end run %s: %w", r.ID, err)
 	}
-	return nil
+	return Leave(ctx, tx, r)
 }
 
 // State is what became of a step in a round.
@@ -256,6 +248,7 @@ type Round struct {
 	Ended  time.Time
 	Steps  []Step
 	Looks  Looks // read by LooksOf alone
+	looks  string
 
 	Disturbed string // by what, from outside; "": nothing is known
 }
@@ -267,7 +260,22 @@ type Step struct {
 	Why     string
 	Took    time.Duration
 	Output  recipe.Output // read by OutputOf alone
+	output  string
 	Samples []recipe.Sample
+}
+
+// Pack makes ready what SaveRound writes of outputs and looks: which takes long where they are large, and is best done before a
+// transaction begins. A second call does nothing.
+func (o *Round) Pack() (err error) {
+	if o.looks == "" && o.Looks.Before != nil {
+		o.looks, err = pack(o.Looks)
+	}
+	for i := range o.Steps {
+		if s := &o.Steps[i]; err == nil && s.output == "" && len(s.Output) > 0 {
+			s.output, err = pack(s.Output)
+		}
+	}
+	return err
 }
 
 // SaveRound notes a round that has ended: the next one may begin. Beyond what a run may keep, no outputs are kept, and then no
@@ -278,12 +286,10 @@ func SaveRound(ctx context.Context, tx *core.Tx, r Run, o Round) error {
 		return err
 	}
 	kept := r.Kept + int64(len(nodes)+len(o.Why)+len(o.Disturbed)+rowBytes)
-	looks := ""
-	if o.Looks.Before != nil {
-		if looks, err = pack(o.Looks); err != nil {
-			return err
-		}
+	if err := o.Pack(); err != nil {
+		return err
 	}
+	looks := o.looks
 	if kept+int64(len(looks)) > mostKept {
 		looks = ""
 	}
@@ -302,19 +308,13 @@ func SaveRound(ctx context.Context, tx *core.Tx, r Run, o Round) error {
 	if err != nil {
 		return fmt.Errorf("round %d of run %s: %w", o.Number, r.ID, err)
 	}
-	return nil
+	return Leave(ctx, tx, r)
 }
 
 const rowBytes = 100 // of a row beside its texts, about
 
 func saveStep(ctx context.Context, tx *core.Tx, run string, round int, s Step, kept *int64) error {
-	output := ""
-	if len(s.Output) > 0 {
-		var err error
-		if output, err = pack(s.Output); err != nil {
-			return err
-		}
-	}
+	output := s.output
 	labels := make([]string, len(s.Samples))
 	values := int64(0)
 	for i, v := range s.Samples {

@@ -49,14 +49,16 @@ type Task struct {
 
 // Work is what a task runs.
 type Work struct {
-	Command []string      `json:"command,omitempty"` // started once a rank; or
-	Script  string        `json:"script,omitempty"`  // started once, on the first node
-	Queue   string        `json:"queue,omitempty"`
-	Nodes   int           `json:"nodes,omitempty"`
-	On      []string      `json:"on,omitempty"`
-	Ranks   int           `json:"ranks,omitempty"`
-	Whole   bool          `json:"whole,omitempty"`
-	Limit   time.Duration `json:"limit"`
+	Command []string `json:"command,omitempty"` // started once a rank; or
+	Script  string   `json:"script,omitempty"`  // started once, on the first node
+	Queue   string   `json:"queue,omitempty"`
+	Nodes   int      `json:"nodes,omitempty"`
+	On      []string `json:"on,omitempty"`
+	Ranks   int      `json:"ranks,omitempty"`
+	Whole   bool     `json:"whole,omitempty"`
+
+	Reservation string        `json:"reservation,omitempty"` // as the cluster's scheduler calls it
+	Limit       time.Duration `json:"limit"`
 }
 
 // Said is what a head said of a task last.

@@ -23,14 +23,16 @@ type Task struct {
 	System  bool     `json:"system,omitempty"`  // Command is a program of the image; where it has none, all is well
 	Command []string `json:"command,omitempty"` // started once a rank; or
 	// started once, on the first of its nodes, by bash or what its first line names
-	Script string        `json:"script,omitempty"`
-	Queue  string        `json:"queue,omitempty"` // "": the default
-	Nodes  int           `json:"nodes,omitempty"` // 0: as many as its ranks take
-	On     []string      `json:"on,omitempty"`    // these nodes; the head alone: there, at once, and by no scheduler
-	Ranks  int           `json:"ranks,omitempty"` // 0: one a node
-	Whole  bool          `json:"whole,omitempty"` // shares its nodes with no other job
-	Limit  time.Duration `json:"limit"`           // of its run, without its wait
-	Cancel bool          `json:"cancel,omitempty"`
+	Script string   `json:"script,omitempty"`
+	Queue  string   `json:"queue,omitempty"` // "": the default
+	Nodes  int      `json:"nodes,omitempty"` // 0: as many as its ranks take
+	On     []string `json:"on,omitempty"`    // these nodes; the head alone: there, at once, and by no scheduler
+	Ranks  int      `json:"ranks,omitempty"` // 0: one a node
+	Whole  bool     `json:"whole,omitempty"` // shares its nodes with no other job
+	// Reservation is what somebody has set nodes of the cluster aside by; "": it takes what anybody may.
+	Reservation string        `json:"reservation,omitempty"`
+	Limit       time.Duration `json:"limit"` // of its run, without its wait
+	Cancel      bool          `json:"cancel,omitempty"`
 	// Boot is the head's that was told of it first. A later one that finds nothing of it does not begin it: it may have run.
 	Boot int64 `json:"boot"`
 }

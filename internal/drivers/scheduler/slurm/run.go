@@ -77,6 +77,9 @@ func submission(w scheduler.Work, asked []string) []string {
 	if w.Whole {
 		argv = append(argv, "--exclusive")
 	}
+	if w.Reservation != "" {
+		argv = append(argv, "--reservation="+w.Reservation)
+	}
 	return append(argv, w.Script)
 }
 

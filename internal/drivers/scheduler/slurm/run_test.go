@@ -84,6 +84,7 @@ func TestASubmissionSaysAllThatIsAskedFor(t *testing.T) {
 		"both": {protocol.Task{Nodes: 2, Ranks: 8, Queue: "cpu", Whole: true}, nil,
 			"--nodes=2 --ntasks=8 --partition=cpu --exclusive"},
 		"these nodes":    {protocol.Task{On: []string{"n1", "n3"}}, nil, "--nodelist=n1,n3 --nodes=2 --ntasks-per-node=1"},
+		"a reservation":  {protocol.Task{Nodes: 1, Reservation: "maint"}, nil, "--nodes=1 --ntasks-per-node=1 --reservation=maint"},
 		"by its script":  {protocol.Task{}, []string{"--nodes=2", "--ntasks=4"}, ""},
 		"by both, nodes": {protocol.Task{Nodes: 3}, []string{"--ntasks=6"}, "--nodes=3"},
 	} {

@@ -22,6 +22,8 @@ import (
 
 const (
 	seenIn    = time.Second      // how soon it is seen that a task has ended
+	givesWay  = 5 * seenIn       // to runs that wait for its hosts, which look each 2 s
+	holds     = time.Minute      // how long a job that does not begin keeps other runs from its hosts
 	againIn   = 10 * time.Second // how soon it is seen that nodes are free, or that a cluster is gone
 	mostWords = 200              // of a sentence why, in bytes
 )
@@ -37,12 +39,15 @@ type view struct {
 	output []byte               // of a task that has ended
 	nodes  map[string]node.Node // of the cluster, by name
 
+	crowded bool // a run waits for its hosts
+
 	count map[bench.State]int // steps of a run whose rounds have ended
 	first string              // why the first of them is not ok
 	past  past
 
-	busy string // why a run that is repeated has to wait: its nodes are not free; "": they are
-	now  time.Time
+	enough bool   // its values are as precise as was asked for
+	busy   string // why no round may begin now; "": one may
+	now    time.Time
 }
 
 func (h Handlers) table() core.StateTable[view] {
@@ -72,21 +77,13 @@ func load(ctx context.Context, tx *core.Tx, id string) (v view, s core.Subject, 
 			return v, s, err
 		}
 	}
-	if v.Every > 0 && v.Task == "" && !v.gone {
-		if v.now, err = tx.Now(ctx); err == nil {
-			v.busy, err = busy(ctx, tx, v.Run, c)
-		}
-		if err != nil {
-			return v, s, err
-		}
-	}
 	if v.Task == "" {
-		if v.Round < v.All() || v.Cancel || v.gone || !v.alone && !v.turn() {
-			return v, s, nil
+		if !v.gone {
+			err = v.look(ctx, tx, c)
 		}
-		if v.count, v.first, err = bench.Tally(ctx, tx, id); err == nil {
-			v.past, err = lookBack(ctx, tx, v.Run)
-		}
+		return v, s, err
+	}
+	if v.now, err = tx.Now(ctx); err != nil {
 		return v, s, err
 	}
 	v.task, err = task.Get(ctx, tx, v.Task)
@@ -106,12 +103,41 @@ func load(ctx context.Context, tx *core.Tx, id string) (v view, s core.Subject, 
 		}
 		v.output = append(v.output, piece...)
 	}
+	if v.crowded, err = bench.Crowded(ctx, tx, v.Run); err != nil {
+		return v, s, err
+	}
 	nodes, err := node.Of(ctx, tx, v.ClusterID)
 	v.nodes = map[string]node.Node{}
 	for _, n := range nodes {
 		v.nodes[n.Name] = n
 	}
 	return v, s, err
+}
+
+// look is at a run of which no round is under way.
+func (v *view) look(ctx context.Context, tx *core.Tx, c cluster.Cluster) (err error) {
+	if v.now, err = tx.Now(ctx); err != nil {
+		return err
+	}
+	if v.enough, err = v.precise(ctx, tx); err != nil || v.Cancel {
+		return err
+	}
+	if v.Round < v.All() && !v.enough {
+		v.busy, err = busy(ctx, tx, v.Run, c)
+		return err
+	}
+	if !v.over() {
+		return nil
+	}
+	if v.count, v.first, err = bench.Tally(ctx, tx, v.ID); err == nil {
+		v.past, err = lookBack(ctx, tx, v.Run)
+	}
+	return err
+}
+
+// over says that all rounds have ended: as many as there are to be, or as it takes to be precise.
+func (v view) over() bool {
+	return v.enough || v.Round >= v.All() && (v.alone || v.other.Round >= v.All() || v.other.Phase == bench.Ended)
 }
 
 func begin(_ context.Context, v view) core.Outcome {
@@ -121,10 +147,10 @@ func begin(_ context.Context, v view) core.Outcome {
 	if left := v.Begin.Sub(v.now); v.Every > 0 && left > 0 {
 		return core.WaitFor(min(left, againIn), "begins at %s", v.Begin.UTC().Format(time.DateTime))
 	}
-	switch {
-	case v.busy != "" && v.now.Sub(v.Begin) > v.Every/2:
+	switch wait := v.Every > 0 && v.busy != ""; {
+	case wait && v.now.Sub(v.Begin) > v.Every/2:
 		return core.WaitFor(0, "%s", v.busy).With(v.skip)
-	case v.busy != "":
+	case wait:
 		return core.WaitFor(againIn, "waits: %s", v.busy)
 	}
 	return core.Advance(bench.Running, "run %s of %s: suite %s, %d rounds on %d nodes", v.ID, v.Account, v.Plan.Suite.Name,
@@ -136,31 +162,49 @@ func follow(_ context.Context, v view) core.Outcome {
 	over := v.Task != "" && (v.lost || v.task.Phase == task.Ended)
 	switch {
 	case over:
-		return core.WaitFor(0, "round %d of %d has ended", v.Round+1, v.All()).With(v.save)
+		o, err := v.read()
+		if err != nil {
+			return core.Retry(err)
+		}
+		next := time.Duration(0)
+		if v.crowded {
+			next = givesWay
+		}
+		return core.WaitFor(next, "round %d of %d has ended", v.Round+1, v.All()).
+			With(func(ctx context.Context, tx *core.Tx) error { return v.save(ctx, tx, o) })
 	case v.Task != "" && (v.Cancel || v.gone) && !v.task.Cancel:
 		return core.WaitFor(seenIn, "it is being cancelled").With(func(ctx context.Context, tx *core.Tx) error {
 			return task.Cancel(ctx, tx, v.task)
 		})
+	case v.Task != "" && v.task.Phase != task.Running && v.now.Sub(v.task.CreatedAt) > holds:
+		return core.WaitFor(seenIn, "round %d of %d is %s: %s", v.Round+1, v.All(), v.task.Phase, v.task.Reason).
+			With(func(ctx context.Context, tx *core.Tx) error { return bench.Leave(ctx, tx, v.Run) })
 	case v.Task != "":
 		return core.WaitFor(seenIn, "round %d of %d is %s: %s", v.Round+1, v.All(), v.task.Phase, v.task.Reason)
 	case v.Cancel || v.gone:
 		return v.end(bench.Cancelled, fmt.Sprintf("after %d of %d rounds", v.Round, v.All()))
-	case !v.alone && v.other.Phase == bench.Ended && v.Round < v.All():
+	case v.over():
+		return v.finish()
+	case !v.alone && v.other.Phase == bench.Ended:
 		return v.end(bench.Incomplete, fmt.Sprintf("run %s, which it takes turns with, has ended after %d rounds", v.Peer,
 			v.other.Round))
-	case !v.alone && !v.turn():
+	case !v.alone && (v.Round >= v.All() || !v.Plan.Turn(v.Round, v.other.Round)):
 		return core.WaitFor(seenIn, "it is the turn of run %s", v.Peer)
-	case v.Round < v.All() && v.busy != "" && v.now.After(v.Begin.Add(v.Every)):
+	case v.busy != "" && v.Every > 0 && v.now.After(v.Begin.Add(v.Every)):
 		return v.end(bench.Incomplete, fmt.Sprintf("after %d of %d rounds it is to be repeated: %s", v.Round, v.All(), v.busy))
-	case v.Round < v.All() && v.busy != "":
+	case v.busy != "":
 		return core.WaitFor(2*seenIn, "round %d of %d waits: %s", v.Round+1, v.All(), v.busy)
-	case v.Round < v.All():
-		return core.WaitFor(seenIn, "round %d of %d begins", v.Round+1, v.All()).With(v.next)
 	}
+	return core.WaitFor(seenIn, "round %d of %d begins", v.Round+1, v.All()).With(v.next)
+}
+
+// finish says what a run came to whose rounds have all ended.
+func (v view) finish() core.Outcome {
 	counted := v.Round - v.Broken
-	if v.count[bench.StepOK]+v.count[bench.StepSkipped] < total(v.count) || counted < v.Plan.Rounds {
+	few := counted < v.Plan.Rounds && !v.enough
+	if few || v.count[bench.StepOK]+v.count[bench.StepSkipped] < total(v.count) {
 		text := fmt.Sprintf("%d of %d steps are ok", v.count[bench.StepOK], total(v.count))
-		if counted < v.Plan.Rounds {
+		if few {
 			text += fmt.Sprintf(", and %d of %d rounds came to their end undisturbed", counted, v.Plan.Rounds)
 		}
 		return v.end(bench.Incomplete, strings.TrimSuffix(text+": "+v.first, ": "))
@@ -169,15 +213,10 @@ func follow(_ context.Context, v view) core.Outcome {
 	if skipped := v.count[bench.StepSkipped]; skipped > 0 {
 		text += fmt.Sprintf("; %d could not run there", skipped)
 	}
-	return v.end(bench.OK, text)
-}
-
-// turn says that the other run has come as far as it must: for the next round, or for the end.
-func (v view) turn() bool {
-	if v.Round < v.All() {
-		return v.Plan.Turn(v.Round, v.other.Round)
+	if v.enough && counted < v.Plan.Rounds {
+		text += fmt.Sprintf("; as precise as %s %%", words.Figure(v.Plan.Precise*100))
 	}
-	return v.other.Round >= v.All()
+	return v.end(bench.OK, text)
 }
 
 func total(count map[bench.State]int) (n int) {
@@ -187,27 +226,28 @@ func total(count map[bench.State]int) (n int) {
 	return n
 }
 
-// next asks for the task of the next round.
+// next asks for the task of the next round, unless another run was quicker.
 func (v view) next(ctx context.Context, tx *core.Tx) error {
 	work, err := v.Plan.Work(v.Round)
 	if err != nil {
 		return err
 	}
 	t := task.Task{ID: admission.NewID("t"), Cluster: v.ClusterID, Account: v.Account, Work: work}
-	if err := task.Add(ctx, tx, t); err != nil {
+	begun, err := bench.Begin(ctx, tx, v.Run, t.ID)
+	if err != nil || !begun {
 		return err
 	}
-	return bench.Begin(ctx, tx, v.Run, t.ID)
+	return task.Add(ctx, tx, t)
 }
 
-// save notes what the round that has ended left.
-func (v view) save(ctx context.Context, tx *core.Tx) error {
+// read is what the round that has ended left.
+func (v view) read() (o bench.Round, err error) {
 	steps, err := v.Plan.Steps()
 	if err != nil {
-		return err
+		return o, err
 	}
 	said := v.task.Said
-	o := bench.Round{Number: v.Round, State: string(cmp.Or(v.task.Outcome, protocol.TaskLost)), Why: said.Text,
+	o = bench.Round{Number: v.Round, State: string(cmp.Or(v.task.Outcome, protocol.TaskLost)), Why: said.Text,
 		Nodes: map[string]string{}}
 	o.Began = cmp.Or(said.Began, v.task.CreatedAt, v.PhaseAt)
 	o.Ended = cmp.Or(said.Ended, o.Began)
@@ -228,6 +268,11 @@ func (v view) save(ctx context.Context, tx *core.Tx) error {
 	for i, s := range steps {
 		o.Steps = append(o.Steps, judge(i, s, ran[i], o))
 	}
+	return o, o.Pack()
+}
+
+// save notes a round that has ended.
+func (v view) save(ctx context.Context, tx *core.Tx, o bench.Round) error {
 	if err := bench.SaveRound(ctx, tx, v.Run, o); err != nil || v.task.Outcome != protocol.TaskCancelled {
 		return err
 	}
@@ -291,24 +336,6 @@ func (v view) skip(ctx context.Context, tx *core.Tx) error {
 func (v view) repeat(ctx context.Context, tx *core.Tx) error {
 	return bench.Add(ctx, tx, bench.Run{ID: admission.NewID("b"), Project: v.Project, ClusterID: v.ClusterID, Cluster: v.Cluster,
 		Account: v.Account, Plan: v.Plan.Drawn(), Every: v.Every, Begin: v.Next(v.now)})
-}
-
-// busy says why a run that is repeated does not begin a round now: it takes nodes that nobody uses, and wakes none.
-func busy(ctx context.Context, tx *core.Tx, r bench.Run, c cluster.Cluster) (string, error) {
-	if c.Phase != core.Ready {
-		return "cluster " + c.Name + " is " + string(c.Phase), nil
-	}
-	nodes, err := node.Of(ctx, tx, c.ID)
-	free := 0
-	for _, n := range nodes {
-		if n.Role == protocol.Compute && n.Queue == r.Plan.Queue && n.Phase == core.Ready && !n.Seen.IdleAt.IsZero() {
-			free++
-		}
-	}
-	if free >= r.Plan.Nodes.Nodes || err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%d of the %s that it takes are free", free, words.Count(r.Plan.Nodes.Nodes, "node")), nil
 }
 
 // end ends a run.

@@ -1,0 +1,1 @@
+INSERT INTO benchmark_host (host, benchmark_id) VALUES ('', 'b1');
