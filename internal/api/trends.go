@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -89,15 +90,14 @@ func (a *API) acceptChange(ctx context.Context, in *apiv1.ChangeRef) (*output[ap
 	out := &output[apiv1.BenchmarkChange]{}
 	err := a.DB.Update(ctx, func(tx *core.Tx) error {
 		c, err := bench.GetChange(ctx, tx, in.Change)
+		if err == nil && c.Scope.Cluster == "" && !callerOf(ctx).May(access.Run, "") { // it is the site's
+			err = fmt.Errorf("change %s: %w", in.Change, core.ErrNotFound)
+		}
 		if err == nil {
 			err = permit(ctx, c.Project, "change "+in.Change)
 		}
 		if err != nil {
 			return err
-		}
-		if who := callerOf(ctx); c.Scope.Cluster == "" && !who.May(access.Run, "") {
-			return problem(http.StatusForbidden, "forbidden", "change "+c.ID+" is of "+c.Whose()+", which is the site's",
-				"it takes an operator")
 		}
 		if err := bench.Accept(ctx, tx, c, identityOf(ctx)); err != nil {
 			return err

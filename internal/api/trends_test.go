@@ -49,7 +49,7 @@ func TestWhatHasChangedIsShownAndAccepted(t *testing.T) {
 		}
 		return ids
 	}
-	for who, want := range map[string]string{"nobody": "", "viewer": "h-aero h-m1", "operator": "h-aero h-bio h-class h-m1"} {
+	for who, want := range map[string]string{"nobody": "", "viewer": "h-aero", "operator": "h-aero h-bio h-class h-m1"} {
 		got := strings.Fields(seen(who))
 		if slices.Sort(got); strings.Join(got, " ") != want {
 			t.Errorf("%s sees %v", who, got)
@@ -58,8 +58,12 @@ func TestWhatHasChangedIsShownAndAccepted(t *testing.T) {
 	for path, want := range map[string]int{"/v1/clusters/aero%2Fcfd/trends": 1, "/v1/clusters/aero%2Fcfd/trends?machine=m1": 1,
 		"/v1/clusters/aero%2Fcfd/trends?machine=m2": 0, "/v1/clusters/aero%2Fcfd/trends?quantity=other": 0} {
 		all := read[apiv1.List[apiv1.BenchmarkTrend]](t, ask("GET", path, "", "viewer")).Items
+		told := 1
+		if strings.Contains(path, "machine") { // which may tell of another project's runs
+			told = 0
+		}
 		if len(all) != want || want > 0 && (len(all[0].Points) != 1 || all[0].Points[0].Value != 80 ||
-			len(all[0].Changes) != 1) {
+			len(all[0].Changes) != told) {
 			t.Errorf("%s: %+v", path, all)
 		}
 	}
@@ -73,7 +77,7 @@ func TestWhatHasChangedIsShownAndAccepted(t *testing.T) {
 		t.Error(got)
 	}
 	const ofMachine, ofCluster = "/v1/changes/h-m1/accept", "/v1/changes/h-aero/accept"
-	if got := ask("POST", ofMachine, "", "member"); got.status != 403 || !strings.Contains(got.text, "machine m1") {
+	if got := ask("POST", ofMachine, "", "member"); got.status != 404 {
 		t.Error(got)
 	}
 	for _, c := range []struct{ path, who, by string }{{ofMachine, "operator", "operator"}, {ofCluster, "member", "member"},

@@ -70,8 +70,8 @@ var (
 		Tag:     "benchmarks", Action: access.Survey, Errors: []int{422},
 		Commands: []string{"bench history"}}}
 	ListChanges = Op[Nothing, List[BenchmarkChange]]{Endpoint{ID: "list-changes", Method: http.MethodGet, Path: "/v1/changes",
-		Summary: "List the last 1000 changes of what runs have measured, the newest first: of your projects' clusters and of " +
-			"machines in their runs; for operators, of all and of classes",
+		Summary: "List the last 1000 changes of what runs have measured, the newest first: of your projects' clusters; for " +
+			"operators, of machines and classes, too",
 		Tag: "benchmarks", Action: access.Browse,
 		Commands: []string{"bench changes"}}}
 	AcceptChange = Op[ChangeRef, BenchmarkChange]{Endpoint{ID: "accept-change", Method: http.MethodPost,

@@ -94,7 +94,7 @@ func (a *app) benchChanges() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "changes",
 		Short: "List what has changed in what is measured",
-		Long: `List the changes that were seen in the history of clusters and machines, for operators in that of classes too, the newest last:
+		Long: `List the changes that were seen in the history of your clusters, for operators also of machines and classes, the newest last:
 since which run, and what else was another thing then, such as a kernel, an image or a machine. That is no proof of the cause.
 
 Changes for the worse are an alarm in ` + "`muster status`" + ` until they are accepted, or the values change again.`,

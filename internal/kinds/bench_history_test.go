@@ -27,7 +27,7 @@ func TestAMachineThatHasBecomeSlowerIsNamed(t *testing.T) {
 		kindstest.AddMachines(t, s, 3)
 		runBench(t, s, p)
 		r := awaitRun(t, s, "a round begins", func(r bench.Run) bool { return r.Task != "" })
-		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return earlierRuns(ctx, tx, p) })
+		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return earlierRuns(ctx, tx, p, "c1") })
 		endTask(t, s, r.Task, protocol.TaskOK, runJob(t, s, r.Task), "n1", "n2")
 		awaitRun(t, s, "it ends", func(r bench.Run) bool { return r.Phase == bench.Ended })
 		var trend bench.Trend
@@ -104,8 +104,35 @@ func TestAMachineThatHasBecomeSlowerIsNamed(t *testing.T) {
 	})
 }
 
+// TestWhatWasComparedWithOthersIsTheSites: a change in which a run of another cluster had a part is told to no project.
+func TestWhatWasComparedWithOthersIsTheSites(t *testing.T) {
+	s := kindstest.Open(t, t.TempDir()+"/db")
+	p := planOf(t, 1, "run: echo n1 70; echo n2 100\n"+readsNodes)
+	kindstest.AddMachines(t, s, 3)
+	runBench(t, s, p)
+	r := awaitRun(t, s, "a round begins", func(r bench.Run) bool { return r.Task != "" })
+	kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return earlierRuns(ctx, tx, p, "another") })
+	endTask(t, s, r.Task, protocol.TaskOK, runJob(t, s, r.Task), "n1", "n2")
+	awaitRun(t, s, "it ends", func(r bench.Run) bool { return r.Phase == bench.Ended })
+	told := map[string]string{}
+	kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
+		events, err := tx.Events(ctx, core.EventsOf{Limit: 1000})
+		for _, e := range events {
+			if e.Type == "benchmark.changed" {
+				whose, _, _ := strings.Cut(e.Text, ":")
+				told[whose] = e.Project + "/" + e.Cluster
+			}
+		}
+		return err
+	})
+	if told["machine m1"] != "/" || told["class local"] != "/" || told["cluster hello"] != "default/hello" || len(told) != 3 {
+		t.Errorf("%v", told)
+	}
+}
+
 // earlierRuns are twelve. The last three have measured less on m1: n1 has another kernel since, and n2 is another machine.
-func earlierRuns(ctx context.Context, tx *core.Tx, p bench.Plan) error {
+// The first of them was on a cluster of its own, perhaps.
+func earlierRuns(ctx context.Context, tx *core.Tx, p bench.Plan, first string) error {
 	if _, err := tx.Exec(ctx, `UPDATE machine SET name = id`); err != nil {
 		return err
 	}
@@ -116,6 +143,9 @@ func earlierRuns(ctx context.Context, tx *core.Tx, p bench.Plan) error {
 	}
 	for i := range 12 {
 		r := bench.Run{ID: fmt.Sprint("r", i), Project: "default", ClusterID: "c1", Cluster: "hello", Account: "ada", Plan: p}
+		if i == 0 {
+			r.ClusterID = first
+		}
 		slow, kernel, second := 100.0, "6.1", "m3"
 		if i >= 9 {
 			slow, kernel, second = 70, "6.12", "m2"

@@ -118,6 +118,7 @@ type Change struct {
 	Causes   []string // what else changed then, in words
 	ToldAt   time.Time
 	Accepted string // by whom; "": nobody
+	Alone    bool   // not kept: nothing of other clusters was compared
 }
 
 // Drift is how much levels are apart that are not one.

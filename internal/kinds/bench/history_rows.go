@@ -67,9 +67,7 @@ func History(ctx context.Context, tx *core.Tx, of TrendsOf) ([]Trend, error) {
 	if of.Cluster != "" {
 		points.And(`p.cluster_id = $?`, of.Cluster)
 	}
-	if of.Machine == "" {
-		changes.And(`c.cluster_id = $?`, of.Cluster)
-	}
+	changes.And(`c.cluster_id = $?`, of.Cluster) // of both, none: what was told of a machine may tell of other clusters on it
 	if of.Series != nil {
 		points.Among("p.series", of.Series)
 		changes.Among("c.series", of.Series)
@@ -142,13 +140,12 @@ func scanChange(r core.Scanner) (c Change, err error) {
 	return c, nil
 }
 
-// Changes lists those that were told, the newest first, at most so many: all of them, or those of clusters and machines in runs
-// of some projects.
+// Changes lists those that were told, the newest first, at most so many: all of them, or those of some projects' clusters.
 func Changes(ctx context.Context, tx *core.Tx, projects []string, most int) ([]Change, error) {
 	var which core.Where
 	if projects != nil {
 		which.Among("b.project", projects)
-		which.And(`(c.cluster_id <> '' OR c.machine <> '')`)
+		which.And(`c.cluster_id <> ''`)
 	}
 	which.Rest(` ORDER BY c.told_at DESC, c.id LIMIT $?`, most)
 	return changesOf(ctx, tx, which)

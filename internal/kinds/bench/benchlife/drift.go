@@ -88,6 +88,7 @@ func (p past) drifts(ctx context.Context, tx *core.Tx, r bench.Run, scope bench.
 			continue
 		}
 		if c, changed := t.Drift(); changed {
+			c.Alone = !slices.ContainsFunc(t.Points, other)
 			all = append(all, drift{c, t.Before(c)})
 		}
 	}
@@ -175,7 +176,8 @@ func (c causes) round(ctx context.Context, run string) (*bench.Round, error) {
 	return c.rounds[run], nil
 }
 
-// keep notes what a run has measured, and tells the changes that it makes sure of: in a sentence of each scope.
+// keep notes what a run has measured, and tells the changes that it makes sure of: in a sentence of each scope. The cluster's
+// project hears of what was compared with nothing of others.
 func (p past) keep(ctx context.Context, tx *core.Tx, r bench.Run) error {
 	if len(p.measured) == 0 {
 		return nil
@@ -192,7 +194,7 @@ func (p past) keep(ctx context.Context, tx *core.Tx, r bench.Run) error {
 		}
 		same := slices.DeleteFunc(slices.Clone(p.changes), func(o bench.Change) bool { return o.Scope != c.Scope })
 		event := core.Event{Type: "benchmark.changed", Machine: c.Machine, Text: c.Whose() + ": " + bench.Sentence(same)}
-		if c.Scope != (bench.Scope{}) {
+		if !slices.ContainsFunc(same, func(o bench.Change) bool { return !o.Alone }) {
 			event.Project, event.ClusterID, event.Cluster = r.Project, r.ClusterID, r.Cluster
 		}
 		tx.Log(event)
