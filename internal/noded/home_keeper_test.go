@@ -3,6 +3,7 @@ package noded
 import (
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,7 +36,9 @@ func TestAHomeThatCouldNotBeMadeIsTriedAgainAndTold(t *testing.T) {
 	}
 	k := newHomeKeeper(s, func(undone []protocol.Undone) { told <- undone })
 	k.again = 5 * time.Millisecond
-	go k.follow(t.Context())
+	var follows sync.WaitGroup
+	follows.Go(func() { k.follow(t.Context()) })
+	t.Cleanup(follows.Wait) // before the folder goes in which it makes homes
 	k.want(users, "c-1")
 	k.want(users, "c-1") // again, which is no news
 	first := next()

@@ -46,7 +46,6 @@ func Newest(series []float64, least float64) (Change, bool) {
 	if old < shortest {
 		return Change{}, false
 	}
-	level := func(values []float64) float64 { return median(slices.Sorted(slices.Values(values))) }
 	before, now := level(series[:old]), level(series[old:])
 	if before == 0 || math.Abs(now-before) < least*math.Abs(before) {
 		return Change{}, false // as it is nearly always; what has come and gone is nobody's newest level
@@ -59,6 +58,8 @@ func Newest(series []float64, least float64) (Change, bool) {
 	return newest, newest.Sure
 }
 
+func level(values []float64) float64 { return median(slices.Sorted(slices.Values(values))) }
+
 // levels describes changes by where they are.
 func levels(series []float64, at []int) []Change {
 	var all []Change
@@ -70,7 +71,6 @@ func levels(series []float64, at []int) []Change {
 		if i+1 < len(at) {
 			to = at[i+1]
 		}
-		level := func(values []float64) float64 { return median(slices.Sorted(slices.Values(values))) }
 		all = append(all, Change{At: begin, Before: level(series[from:begin]), After: level(series[begin:to]),
 			Sure: to < len(series) || to-begin >= sureFrom})
 	}
