@@ -36,6 +36,9 @@ func (a *API) getBenchmark(ctx context.Context, in *apiv1.BenchmarkRef) (*output
 		for state, n := range count {
 			out.Body.Steps[string(state)] = n
 		}
+		if out.Body.Cautions, err = bench.Cautions(ctx, tx, r); err != nil {
+			return err
+		}
 		steps, err := r.Plan.Steps()
 		if err != nil {
 			return err
@@ -111,15 +114,19 @@ func stepView(o bench.Round, s bench.Step, steps []recipe.Step) apiv1.BenchmarkS
 	return v
 }
 
-// measured is a run with its steps and what they have measured.
-func (a *API) measured(ctx context.Context, id string) (r bench.Run, rounds []bench.Round, err error) {
+// measured is a run with its steps and what they have measured, and how it is shown.
+func (a *API) measured(ctx context.Context, id string) (s bench.Side, v apiv1.Benchmark, err error) {
 	err = a.DB.View(ctx, func(tx *core.Tx) (err error) {
-		if r, err = a.findBenchmark(ctx, tx, id); err == nil {
-			rounds, err = bench.Rounds(ctx, tx, id)
+		if s.Run, err = a.findBenchmark(ctx, tx, id); err != nil {
+			return err
+		}
+		v = benchmarkView(s.Run)
+		if v.Cautions, err = bench.Cautions(ctx, tx, s.Run); err == nil {
+			s.Rounds, err = bench.Rounds(ctx, tx, id)
 		}
 		return err
 	})
-	return r, rounds, err
+	return s, v, err
 }
 
 func (a *API) benchmarkRounds(ctx context.Context,
@@ -155,16 +162,16 @@ func (a *API) benchmarkRounds(ctx context.Context,
 
 func (a *API) benchmarkSteps(ctx context.Context,
 	in *apiv1.ListOfBenchmarkInput) (*output[apiv1.List[apiv1.BenchmarkStep]], error) {
-	r, rounds, err := a.measured(ctx, in.Benchmark)
+	r, _, err := a.measured(ctx, in.Benchmark)
 	if err != nil {
 		return nil, err
 	}
-	steps, err := r.Plan.Steps()
+	steps, err := r.Run.Plan.Steps()
 	if err != nil {
 		return nil, err
 	}
 	var all []apiv1.BenchmarkStep
-	for _, o := range rounds {
+	for _, o := range r.Rounds {
 		for _, s := range o.Steps {
 			all = append(all, stepView(o, s, steps))
 		}
@@ -175,11 +182,11 @@ func (a *API) benchmarkSteps(ctx context.Context,
 
 func (a *API) benchmarkSeries(ctx context.Context,
 	in *apiv1.ListOfBenchmarkInput) (*output[apiv1.List[apiv1.BenchmarkSeries]], error) {
-	r, rounds, err := a.measured(ctx, in.Benchmark)
+	r, _, err := a.measured(ctx, in.Benchmark)
 	if err != nil {
 		return nil, err
 	}
-	series, err := bench.SeriesOf(r.Plan, rounds)
+	series, err := bench.SeriesOf(r.Run.Plan, r.Rounds)
 	if err != nil {
 		return nil, err
 	}
@@ -218,26 +225,26 @@ func seriesView(s bench.Series) apiv1.BenchmarkSeries {
 
 func (a *API) compareBenchmarks(ctx context.Context,
 	in *apiv1.CompareBenchmarksInput) (*output[apiv1.BenchmarkComparison], error) {
-	var one, other bench.Side
-	var err error
-	if one.Run, one.Rounds, err = a.measured(ctx, in.Benchmark); err != nil {
+	one, viewOne, err := a.measured(ctx, in.Benchmark)
+	if err != nil {
 		return nil, err
 	}
 	with := cmp.Or(in.With, one.Run.Peer)
 	if with == "" {
 		return nil, invalidBenchmark("run %s was done beside no other: say with which it is to be compared", one.Run.ID)
 	}
-	if other.Run, other.Rounds, err = a.measured(ctx, with); err != nil {
+	other, viewOther, err := a.measured(ctx, with)
+	if err != nil {
 		return nil, err
 	}
 	if in.With == "" && one.Run.Plan.Second {
-		one, other = other, one
+		one, other, viewOne, viewOther = other, one, viewOther, viewOne
 	}
 	c, err := bench.Compare(one, other, in.Margin)
 	if err != nil {
 		return nil, err
 	}
-	v := apiv1.BenchmarkComparison{A: benchmarkView(one.Run), B: benchmarkView(other.Run), Paired: c.Paired, Margin: in.Margin,
+	v := apiv1.BenchmarkComparison{A: viewOne, B: viewOther, Paired: c.Paired, Margin: in.Margin,
 		Quantities: []apiv1.ComparedQuantity{}, Failures: apiv1.BenchmarkFailures{A: c.FailedA, OfA: c.OfA, B: c.FailedB,
 			OfB: c.OfB, P: c.FailedP}}
 	for _, q := range c.Quantities {

@@ -18,11 +18,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/door/access"
 	"muster/internal/kinds/bench"
-	"muster/internal/kinds/cluster"
-	"muster/internal/kinds/node"
 	"muster/internal/kit/duration"
-	"muster/internal/noded/protocol"
-	"muster/internal/spec"
 )
 
 const (
@@ -55,45 +51,6 @@ func invalidBenchmark(format string, args ...any) error {
 		"`muster bench list` shows what there is, and what each needs")
 }
 
-// shapeOf is the queue that a benchmark runs in, and what nodes it runs on there: as the scheduler counts them.
-func (a *API) shapeOf(ctx context.Context, tx *core.Tx, c cluster.Cluster, queue string, want int) (string, recipe.Nodes, error) {
-	on := recipe.Nodes{}
-	if by := a.Admission.Schedulers.Of(c.Spec.Scheduler()); !by.Caps.Jobs {
-		return "", on, invalidBenchmark("cluster %s has %s: benchmarks are jobs", c.Name, by.Title)
-	}
-	i := slices.IndexFunc(c.Spec.Queues, func(q spec.Queue) bool { return queue == "" || q.Name == queue })
-	if i < 0 {
-		return "", on, invalidBenchmark("cluster %s has no queue %q", c.Name, queue)
-	}
-	q := c.Spec.Queues[i]
-	if want > *q.Max {
-		return "", on, invalidBenchmark("queue %s of cluster %s has %d nodes at most", q.Name, c.Name, *q.Max)
-	}
-	nodes, err := node.Of(ctx, tx, c.ID)
-	if err != nil {
-		return "", on, err
-	}
-	var size protocol.Size
-	for _, n := range nodes {
-		if n.Role == protocol.Compute && n.Queue == q.Name && n.Seen.Scheduler.Usable() {
-			on.Nodes++
-			size = size.Least(n.Seen.Scheduler.Size)
-		}
-	}
-	if known := c.Learned[q.Name]; size.CPUs == 0 && known.Seen {
-		size, on.Nodes = known.Size, max(*q.Min, 1)
-	}
-	if size.CPUs == 0 {
-		text := fmt.Sprintf("queue %s of cluster %s has no nodes yet that the scheduler knows", q.Name, c.Name)
-		return "", on, problem(http.StatusConflict, "conflict", text, "`muster describe "+c.Name+"` shows its nodes")
-	}
-	if want > 0 {
-		on.Nodes = want
-	}
-	on.Cores, on.Memory = size.CPUs/max(size.Threads, 1), int64(size.Memory)<<20
-	return q.Name, on, nil
-}
-
 func (a *API) listSuites(ctx context.Context, in *apiv1.ListSuitesInput) (*output[apiv1.List[apiv1.Suite]], error) {
 	l, err := a.recipes()
 	if err != nil {
@@ -102,10 +59,8 @@ func (a *API) listSuites(ctx context.Context, in *apiv1.ListSuitesInput) (*outpu
 	on := recipe.Example()
 	if in.Cluster != "" {
 		err = a.DB.View(ctx, func(tx *core.Tx) error {
-			c, err := a.find(ctx, tx, in.Cluster)
-			if err == nil {
-				_, on, err = a.shapeOf(ctx, tx, c, in.Queue, in.Nodes)
-			}
+			place, err := a.benchPlace(ctx, tx, in.Cluster, in.Queue, in.Nodes)
+			on = place.on
 			return err
 		})
 		if err != nil {
@@ -215,36 +170,34 @@ func everyOf(b apiv1.RunBenchmarkBody) (every time.Duration, err error) {
 
 // addRun adds a run on a cluster, or says why it cannot be.
 func (a *API) addRun(ctx context.Context, tx *core.Tx, ref, queue string, nodes int, r bench.Run) error {
-	c, err := a.find(ctx, tx, ref)
+	place, err := a.benchPlace(ctx, tx, ref, queue, nodes)
 	if err != nil {
 		return err
 	}
-	if r.Plan.Queue, r.Plan.Nodes, err = a.shapeOf(ctx, tx, c, queue, nodes); err != nil {
-		return err
-	}
+	r.Project, r.ClusterID, r.Cluster, r.Account = place.project, place.id, place.name, identityOf(ctx)
+	r.Plan.Queue, r.Plan.Nodes = place.queue, place.on
 	work, err := r.Plan.Work(0)
 	if err != nil {
-		return invalidBenchmark("suite %s on cluster %s: %v", r.Plan.Suite.Name, c.Name, err)
+		return invalidBenchmark("suite %s on cluster %s: %v", r.Plan.Suite.Name, place.name, err)
 	}
-	if err := a.runnable(ctx, tx, c, &work); err != nil {
+	if err := place.admits(&work); err != nil {
 		return err
 	}
 	most := mostBenchmarks
-	n, repeated, err := bench.Unfinished(ctx, tx, c.Project)
+	n, repeated, err := bench.Unfinished(ctx, tx, r.Project)
 	if err == nil && r.Every > 0 {
 		n, most = repeated, mostWatches
 		if r.Begin, err = tx.Now(ctx); err == nil {
-			err = bench.EndWatch(ctx, tx, c.ID, r.Plan.Suite.Name)
+			err = bench.EndWatch(ctx, tx, r.ClusterID, r.Plan.Suite.Name)
 		}
 	}
 	if err != nil {
 		return err
 	}
 	if n >= most {
-		text := fmt.Sprintf("project %s has %d benchmarks that wait or run, and no more are taken", c.Project, n)
+		text := fmt.Sprintf("project %s has %d benchmarks that wait or run, and no more are taken", r.Project, n)
 		return problem(http.StatusConflict, "conflict", text, "`muster bench runs` shows them")
 	}
-	r.Project, r.ClusterID, r.Cluster, r.Account = c.Project, c.ID, c.Name, identityOf(ctx)
 	return bench.Add(ctx, tx, r)
 }
 
@@ -295,7 +248,9 @@ func (a *API) listBenchmarks(ctx context.Context, in *apiv1.ListBenchmarksInput)
 			return err
 		}
 		if len(runs) == 0 && in.Cluster != "" && in.Cursor == "" {
-			_, err = a.find(ctx, tx, in.Cluster) // is there one of that name?
+			if _, err = a.find(ctx, tx, in.Cluster); isNotFound(err) { // is there one of that name?
+				_, _, err = chooseCentre(ctx, tx, in.Cluster)
+			}
 		}
 		for _, r := range runs {
 			out.Body.Items = append(out.Body.Items, benchmarkView(r))

@@ -47,6 +47,9 @@ type SeenQueue struct {
 	Used    int    `json:"used"`              // with jobs; the rest is out of order, or taken out
 	Running *int   `json:"running,omitempty"` // jobs; nil: not told
 	Waiting *int   `json:"waiting,omitempty"`
+
+	Cores     int `json:"cores,omitempty" doc:"of the smallest of its nodes; absent: not told"`
+	MemoryMiB int `json:"memory_mib,omitempty" doc:"of the smallest of its nodes; absent: not told"`
 }
 
 // CentreQueue is what was seen of a queue.

@@ -81,6 +81,9 @@ func (a *app) printComparison(c apiv1.BenchmarkComparison) {
 	side := func(name string, b apiv1.Benchmark) {
 		a.out.line("%s: run %s of suite %s on cluster %s, %s; %s", name, b.ID, b.Suite, b.Cluster, nodesText(b.On),
 			benchmarkState(b))
+		for _, caution := range b.Cautions {
+			a.out.line("   caution: %s", caution)
+		}
 	}
 	side("A", c.A)
 	side("B", c.B)

@@ -95,7 +95,8 @@ func (a *app) benchRun() *cobra.Command {
 		Use:   "run NAME",
 		Short: "Run a suite of benchmarks on a cluster",
 		Long: `Run a suite, or a single recipe, on a cluster as yourself. All of it runs several times, in another order each time. Each
-such round is one job that has its nodes for itself, and waits for them like any job. A round whose job is lost is done anew.
+such round is one job that has its nodes for itself, and waits for them like any job. A round whose job is lost is done anew. Of a
+registered cluster, say on how many nodes.
 
 It goes on when you stop watching. ` + "`muster bench show`" + ` shows what has been measured so far, and it is kept when the
 cluster is deleted. With --wait, the exit status is 1 unless all is ok that can run there.`,

@@ -77,6 +77,9 @@ func (a *app) printBenchmark(b export.Run) {
 			a.out.line("  %-10s %s", fact[0], fact[1])
 		}
 	}
+	for _, caution := range b.Cautions {
+		a.out.line("  %-10s %s", "caution", caution)
+	}
 	a.printSeries(b.Series)
 	if len(b.Problems) > 0 {
 		a.out.gap()

@@ -36,7 +36,7 @@ func TestRunsOnOneHostDoNotMeasureEachOther(t *testing.T) {
 		s := kindstest.Open(t, url)
 		kindstest.AddMachines(t, s, 1)
 		p := planOf(t, 2, "run: echo q 1\n"+readsQ)
-		runBench(t, s, p)
+		addBench(t, s, p)
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
 			if err := addNodes(ctx, tx, true); err != nil {
 				return err
@@ -44,6 +44,7 @@ func TestRunsOnOneHostDoNotMeasureEachOther(t *testing.T) {
 			return bench.Add(ctx, tx, bench.Run{ID: "b2", Project: "default", ClusterID: "c1", Cluster: "hello", Account: "ada",
 				Plan: p.Drawn()})
 		})
+		startBench(t, s)
 		for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 			var all []bench.Run
 			kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) (err error) {
@@ -96,7 +97,7 @@ func TestARunWaitsForNodesThatUsersHave(t *testing.T) {
 		p.Queue = "main"
 		reserved := p.Drawn()
 		reserved.Reserved = "maint"
-		runBench(t, s, p)
+		addBench(t, s, p)
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
 			if err := addNodes(ctx, tx, true, false); err != nil {
 				return err
@@ -104,6 +105,7 @@ func TestARunWaitsForNodesThatUsersHave(t *testing.T) {
 			_, err := tx.Exec(ctx, `UPDATE cluster SET spec = '{"name": "hello", "queues": [{"name": "main", "max": 2}]}'`)
 			return err
 		})
+		startBench(t, s)
 		awaitRun(t, s, "it waits", func(r bench.Run) bool {
 			return r.Reason == "round 1 of 1 waits: 1 of the 2 nodes that it takes are free"
 		})
@@ -149,7 +151,7 @@ func TestARunEndsOnceItIsPrecise(t *testing.T) {
 				others = []bench.Run{{ID: "b2", Project: "default", ClusterID: "c1", Cluster: "hello", Account: "ada", Plan: p}}
 				others[0].Peer, others[0].Plan.Second = "b1", true
 			}
-			runBench(t, s, p, others...)
+			addBench(t, s, p, others...)
 			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { // all but the last round
 				for _, r := range append(others, bench.Run{ID: "b1"}) {
 					for i := range 5 {
@@ -163,6 +165,7 @@ func TestARunEndsOnceItIsPrecise(t *testing.T) {
 				}
 				return nil
 			})
+			startBench(t, s)
 			for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 				var all []bench.Run
 				kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) (err error) {

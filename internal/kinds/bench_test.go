@@ -49,6 +49,13 @@ const readsQ = "read: [{quantity: q, lines: '^q (?P<value>.*)', unit: s, better:
 // runBench has the life of runs go on until the test ends, and a run in it, called b1, beside others.
 func runBench(t *testing.T, s *core.Store, p bench.Plan, others ...bench.Run) {
 	t.Helper()
+	addBench(t, s, p, others...)
+	startBench(t, s)
+}
+
+// addBench adds cluster c1 and a run on it, called b1, beside others.
+func addBench(t *testing.T, s *core.Store, p bench.Plan, others ...bench.Run) {
+	t.Helper()
 	kindstest.AddCluster(t, s, "c1", "hello")
 	kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
 		r := bench.Run{ID: "b1", Project: "default", ClusterID: "c1", Cluster: "hello", Account: "ada", Plan: p}
@@ -60,7 +67,15 @@ func runBench(t *testing.T, s *core.Store, p bench.Plan, others ...bench.Run) {
 		}
 		return bench.Add(ctx, tx, r)
 	})
-	tables := []core.Table{benchlife.Table(life.Deps{DB: s})}
+}
+
+// startBench has the life of runs go on until the test ends, with what is at centres, if anything is.
+func startBench(t *testing.T, s *core.Store, centres ...life.Centres) {
+	t.Helper()
+	d := life.Deps{DB: s}
+	for _, d.Centres = range centres {
+	}
+	tables := []core.Table{benchlife.Table(d)}
 	e := core.NewEngine(s, "test", tables, telemetry.New("test"), slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -247,6 +247,7 @@ func (k *controller) run(ctx context.Context) error {
 	fabrics := newFabrics(drivers.Fabrics(), k.dir, k.admission.Catalogue.Fabrics)
 	deps := life.Deps{
 		Fabrics:    fabrics,
+		Centres:    centre.Jobs{Authority: k.authority},
 		DB:         k.db,
 		Shared:     segmented{k.shared, k.ports},
 		Snapshots:  k.shared,

@@ -106,6 +106,7 @@ func TestACentresOwnBatchSystemIsBehindTheSameDoor(t *testing.T) {
 
 	d.expect(rig.Result{Out: "admin\n", Err: "oops\n", Code: 3}, "ssh", "arc@gw", "id -un; echo oops >&2; exit 3")
 	d.expect(rig.Result{Out: "n1\n"}, "ssh", "default/arc@gw", "srun -p main hostname")
+	t.Run("it is measured as one's own are", func(t *testing.T) { measureCentre(r.In(t), h) })
 	r.Run("clusters", "set", "arc", "--as", "hpc", "--wait")
 	d.expect(rig.Result{Out: "hpc\n"}, "ssh", "arc@gw", "id -un")
 	accounts := filepath.Join(t.TempDir(), "accounts")
@@ -131,4 +132,34 @@ func TestACentresOwnBatchSystemIsBehindTheSameDoor(t *testing.T) {
 	r.Run("clusters", "unregister", "closed")
 	r.Run("delete", "hpc", "--wait")
 	r.NothingLeft()
+}
+
+// measureCentre runs a benchmark on a registered cluster: as jobs of its person, through its own door, and nothing is left there.
+func measureCentre(r *rig.Rig, h loginHost) {
+	wants := func(got rig.Result, code int, word string) {
+		r.Helper()
+		if got.Code != code || !strings.Contains(got.Out+got.Err, word) {
+			r.Errorf("exit %d, without %q: %s%s", got.Code, word, got.Out, got.Err)
+		}
+	}
+	wants(r.Muster("bench", "run", "arc", "--suite", "stream"), 2, "queue main of centre arc has 1 nodes: say on how many")
+	wants(r.Muster("bench", "run", "arc", "--suite", "stream", "--nodes", "1", "--rounds", "2", "--wait"), 0,
+		"of suite stream on cluster arc is ok")
+	var runs struct {
+		Items []struct{ ID string }
+	}
+	r.Get(&runs, "bench", "runs", "arc")
+	shown := r.Run("bench", "show", runs.Items[0].ID, "--samples")
+	for _, want := range []string{"n1 on arc:n1", "triad", "cpu "} {
+		if !strings.Contains(shown, want) {
+			r.Errorf("there is no %q in\n%s", want, shown)
+		}
+	}
+	id := strings.Fields(r.Run("bench", "run", "arc", "--suite", "stream", "--nodes", "1"))[0]
+	r.Until("its job is there", func() bool { return strings.Contains(h.inside("squeue -h -o %j"), "muster-"+id) })
+	r.Run("bench", "cancel", id)
+	r.Until("it is cancelled", func() bool { return strings.Contains(r.Run("bench", "show", id), " is cancelled") })
+	if left := h.inside("squeue -h; ls -A /home/admin"); strings.Contains(left, "muster") {
+		r.Errorf("left at the centre: %s", left)
+	}
 }

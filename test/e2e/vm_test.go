@@ -120,10 +120,49 @@ func TestAClusterOfVirtualMachines(t *testing.T) {
 		}
 	})
 
+	t.Run("what is measured on them stands beside what is measured natively", func(t *testing.T) { compareWithNative(r.In(t)) })
+
 	r.Run("delete", "vm", "--wait")
 	if out := r.Run("machines", "list"); !hypervisor.MatchString(out) || strings.Contains(out, "-hv-g") {
 		t.Errorf("guests are left:\n%s", out)
 	}
+}
+
+// compareWithNative compares a cluster of containers with that of virtual machines in turns, and says in words what those are.
+func compareWithNative(r *rig.Rig) {
+	recipes := filepath.Join(r.Data, "recipes")
+	if err := os.MkdirAll(recipes, 0o755); err != nil {
+		r.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(recipes, "spin.yaml"), []byte(spin), 0o644); err != nil {
+		r.Fatal(err)
+	}
+	r.Run("machines", "add", "--local", "3", "--wait")
+	r.Run("create", "native", "--nodes", "1", "--wait")
+	out := r.Run("bench", "compare", "native", "vm", "--suite", "spin", "--nodes", "1", "--rounds", "6", "--wait")
+	r.Log(out)
+	var runs struct {
+		Items []struct{ ID, Outcome string }
+	}
+	r.Get(&runs, "bench", "runs", "vm")
+	file := filepath.Join(r.TempDir(), "report.md")
+	r.Run("bench", "report", runs.Items[0].ID, "-f", file)
+	report, err := os.ReadFile(file)
+	if err != nil {
+		r.Fatal(err)
+	}
+	emulated := exec.Command("pgrep", "-f", "qemu-system.*accel[= ]kvm").Run() != nil
+	for _, text := range []string{out, string(report)} {
+		if strings.Contains(text, "emulated in software") != emulated || !strings.Contains(text, "differs") {
+			r.Errorf("that guests are emulated, and slower, is not said:\n%s", text)
+		}
+	}
+	for _, run := range runs.Items {
+		if run.Outcome != "ok" {
+			r.Errorf("%+v", run)
+		}
+	}
+	r.Run("delete", "native", "--wait")
 }
 
 // sockets lists all that can be reached in a network namespace: ports that listen, and sockets without one.

@@ -57,7 +57,8 @@ func Labelled(labels map[string]string) string {
 // Fact is what nodes said of themselves that does not change.
 type Fact struct {
 	Key    string
-	Values []Said // in their order; of one value all nodes say it
+	Values []Said // in their order
+	nodes  int    // that were looked at
 }
 
 // Said is a value, and the nodes that said it, as in cluster:node.
@@ -68,7 +69,7 @@ type Said struct {
 
 // Whose it is, in words, where nodes differ; "": all say it.
 func (s Said) Whose(of Fact) string {
-	if len(of.Values) == 1 {
+	if len(s.Nodes) == of.nodes {
 		return ""
 	}
 	return words.Few(s.Nodes)
@@ -78,9 +79,11 @@ func (s Said) Whose(of Fact) string {
 // what changes, and are left out.
 func Facts(runs ...Run) (all []Fact) {
 	said := map[string]map[string]map[string]bool{} // by key and value: who
+	nodes := map[string]bool{}
 	for _, r := range runs {
 		for _, o := range r.History {
 			for node, after := range o.After {
+				nodes[r.Cluster+":"+node] = true
 				for key, value := range o.Before[node] {
 					if _, changes := after[key]; changes {
 						continue
@@ -97,7 +100,7 @@ func Facts(runs ...Run) (all []Fact) {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(said)) {
-		f := Fact{Key: key}
+		f := Fact{Key: key, nodes: len(nodes)}
 		for _, value := range slices.Sorted(maps.Keys(said[key])) {
 			f.Values = append(f.Values, Said{value, slices.Sorted(maps.Keys(said[key][value]))})
 		}

@@ -63,6 +63,7 @@ type view struct {
 
 type comparison struct {
 	A, B, Lead, Note string
+	Cautions         []string
 	Low, High        string // of the axis of ratios
 	Margin           string
 	Rows             []compared
@@ -76,6 +77,7 @@ type compared struct {
 
 type run struct {
 	ID, Lead string
+	Cautions []string
 	Facts    [][2]string
 	Rows     []measured
 	Curves   []drawn
@@ -146,7 +148,7 @@ func about(r export.Run) (run, error) {
 			states = append(states, fmt.Sprintf("%d %s", r.Steps[state], state))
 		}
 	}
-	o := run{ID: r.ID, Problems: r.Problems,
+	o := run{ID: r.ID, Problems: r.Problems, Cautions: r.Cautions,
 		Data: template.URL("data:text/csv;charset=utf-8;base64," + base64.StdEncoding.EncodeToString(data))}
 	others := ""
 	if len(states) > 0 {
@@ -277,6 +279,11 @@ func compare(c apiv1.BenchmarkComparison, runs []export.Run) comparison {
 	if f := c.Failures; f.A+f.B > 0 {
 		o.Note = fmt.Sprintf("%d of %d steps on A and %d of %d on B are not ok (Fisher's exact test: p = %s). ", f.A, f.OfA, f.B,
 			f.OfB, words.Figure(f.P))
+	}
+	for i, b := range []apiv1.Benchmark{c.A, c.B} {
+		for _, caution := range b.Cautions {
+			o.Cautions = append(o.Cautions, "AB"[i:i+1]+": "+caution)
+		}
 	}
 	if !c.Paired {
 		o.Note += "The sides were not measured in turns: what has changed between them counts too."

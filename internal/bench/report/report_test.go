@@ -38,6 +38,7 @@ func some() Report {
 			Benchmark: apiv1.Benchmark{ID: id, Peer: peer, Suite: "network", Cluster: "c" + id, Rounds: 8, Ended: 8,
 				Broken: 1, Phase: apiv1.Ended, Outcome: apiv1.BenchmarkIncomplete, Reason: evil,
 				Steps:    map[string]int{"ok": 13, "failed": 1},
+				Cautions: []string{"n1 is emulated, " + evil},
 				Problems: []apiv1.BenchmarkStep{{Round: 3, Recipe: "tcp", State: "failed", Why: evil}}},
 			Series: []apiv1.BenchmarkSeries{series("latency", "8", by), series("latency", "4096", 3*by),
 				series("latency", "1048576", 90*by), series("barrier", "", 5*by)},
@@ -51,7 +52,8 @@ func some() Report {
 				Samples: []apiv1.BenchmarkSample{{Quantity: "latency", Value: 1.25, Unit: "µs", Better: "lower"}}}},
 		}
 	}
-	c := apiv1.BenchmarkComparison{A: apiv1.Benchmark{ID: "1", Cluster: "c1"}, B: apiv1.Benchmark{ID: "2", Cluster: evil},
+	c := apiv1.BenchmarkComparison{A: apiv1.Benchmark{ID: "1", Cluster: "c1"}, B: apiv1.Benchmark{ID: "2", Cluster: evil,
+		Cautions: []string{"n2 is emulated"}},
 		Paired: true, Margin: 0.02, Failures: apiv1.BenchmarkFailures{A: 1, OfA: 14, OfB: 14, P: 1},
 		Quantities: []apiv1.ComparedQuantity{
 			{Recipe: "messages", Quantity: "latency", Labels: map[string]string{"bytes": "8"}, A: 1, B: 1.1, N: 7, Ratio: 1.1,
@@ -73,7 +75,7 @@ func TestAPageNeedsNothingElse(t *testing.T) {
 	html := string(text)
 	for _, part := range []string{"network on c1, c2", "13 of 14 steps are ok (1 failed), in 7 rounds that count.",
 		"Of 3 quantities these differ (1): latency bytes=8 (B is 1.1 of A, 1.08 – 1.13; A is better); " +
-			"these are equal within 2 % (1): barrier; these cannot be compared (1): tcp.", "1 of 14 steps on A", "6.1 of 1", "c2:n1", "n2 1.1", "Rounds that do not count",
+			"these are equal within 2 % (1): barrier; these cannot be compared (1): tcp.", "1 of 14 steps on A", "6.1 of 1", "c2:n1", "n2 1.1", "Rounds that do not count", "n1 is emulated", "B: n2 is emulated.",
 		`<polyline class="b"`} {
 		if !strings.Contains(html, part) {
 			t.Errorf("there is no %s", part)

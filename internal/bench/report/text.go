@@ -59,9 +59,15 @@ func (r Report) Markdown() ([]byte, error) {
 			fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 		}
 	}
+	cautions := func(all []string) {
+		for _, caution := range all {
+			fmt.Fprintf(&b, "\n> %s.\n", cell(caution))
+		}
+	}
 	fmt.Fprintf(&b, "# %s\n\nMade on %s.\n", cell(v.Title), v.Made)
 	for _, c := range v.Comparisons {
 		fmt.Fprintf(&b, "\n## A: %s, B: %s\n\n%s %s\n", cell(c.A), cell(c.B), cell(c.Lead), cell(c.Note))
+		cautions(c.Cautions)
 		var rows [][]string
 		for _, q := range c.Rows {
 			rows = append(rows, []string{q.Recipe, q.Name, q.A, q.B, q.Unit, q.Ratio, q.Interval, q.N, q.Verdict, q.Better,
@@ -70,7 +76,9 @@ func (r Report) Markdown() ([]byte, error) {
 		table("Recipe,Quantity,A,B,Unit,B/A,95 % interval,N,Verdict,Better,Why", rows)
 	}
 	for _, o := range v.Runs {
-		fmt.Fprintf(&b, "\n## Run %s\n\n%s\n\n", cell(o.ID), o.Lead)
+		fmt.Fprintf(&b, "\n## Run %s\n\n%s\n", cell(o.ID), o.Lead)
+		cautions(o.Cautions)
+		b.WriteString("\n")
 		for _, f := range o.Facts {
 			fmt.Fprintf(&b, "- %s: %s\n", f[0], cell(f[1]))
 		}

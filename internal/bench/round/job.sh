@@ -1,5 +1,6 @@
 #!/bin/bash
 mark=@MARK@ most=@MOST@
+export programs='@PROGRAMS@'
 say() { printf '\n@%s %s\n' "$mark" "$*"; }
 find "$HOME" -maxdepth 1 -name '.muster-bench.*' -mtime +2 -exec rm -rf -- {} + # of jobs that were killed
 root=$(mktemp -d "$HOME/.muster-bench.XXXXXXXX") || exit
@@ -8,11 +9,15 @@ trap 'exit 143' TERM
 
 # node says how this node fares and, of all, what it is: lines NODE KEY VALUE. What cannot be read there is left out.
 node() {
-	local name=${SLURMD_NODENAME:-$HOSTNAME} key value file weak=() cured=()
+	local name=${SLURMD_NODENAME:-$HOSTNAME} key value file weak=() cured=() pages=
+	local -A sockets=()
 	put() { [[ -z $2 ]] || echo "$name $1 $2"; }
 	at() { { read -r value <"$2" && put "$1" "$value"; } 2>/dev/null; }
 	at stat /proc/stat
 	at load /proc/loadavg
+	for file in /proc/pressure/*; do
+		at "pressure.${file##*/}" "$file"
+	done
 	at throttled /sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count
 	for file in /sys/class/infiniband/*/ports/*/counters/{symbol_error,link_downed}; do
 		key=${file#/sys/class/infiniband/}
@@ -26,14 +31,34 @@ node() {
 		'') break ;;
 		esac
 	done </proc/cpuinfo
-	read -r key value </proc/meminfo
-	put memory "$value"
+	while read -r key value; do
+		case $key in
+		MemTotal:) put memory "$value" ;;
+		HugePages_Total:) pages=$value ;;
+		Hugepagesize:) put huge-pages "$pages of $value" ;;
+		esac
+	done </proc/meminfo
+	while read -r key value; do
+		[[ $key != Cpus_allowed_list: ]] || put allowed-cpus "$value"
+	done </proc/self/status
 	put cpus "$(nproc)"
+	for file in /sys/devices/system/cpu/cpu*/topology/physical_package_id; do
+		{ read -r value <"$file" && sockets[$value]=1; } 2>/dev/null
+	done
+	put sockets "${#sockets[@]}"
+	set -- /sys/devices/system/node/node[0-9]*
+	put numa-nodes "$#"
+	case $(systemd-detect-virt --vm 2>/dev/null) in
+	'') ;;
+	qemu) put virtualization 'emulated in software' ;; # QEMU without KVM
+	*) put virtualization "$(systemd-detect-virt --vm)" ;;
+	esac
 	at kernel /proc/sys/kernel/osrelease
 	at command-line /proc/cmdline
 	at smt /sys/devices/system/cpu/smt/active
 	at governor /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor
 	at boost /sys/devices/system/cpu/cpufreq/boost
+	at no-turbo /sys/devices/system/cpu/intel_pstate/no_turbo
 	at transparent-huge-pages /sys/kernel/mm/transparent_hugepage/enabled
 	at numa-balancing /proc/sys/kernel/numa_balancing
 	at clock /sys/devices/system/clocksource/clocksource0/current_clocksource
@@ -48,12 +73,27 @@ node() {
 	put mitigated "${cured[*]}"
 	put vulnerable "${weak[*]}"
 	for file in /sys/class/net/*; do
-		[[ $file == */lo ]] || at "mtu.${file##*/}" "$file/mtu"
+		[[ -e $file/mtu && $file != */lo ]] || continue
+		at "mtu.${file##*/}" "$file/mtu"
+		at "speed.${file##*/}" "$file/speed"
+		while IFS=: read -r key value; do
+			case $key in driver | firmware-version) put "$key.${file##*/}" "${value# }" ;; esac
+		done < <(ethtool -i "${file##*/}" 2>/dev/null)
+	done
+	for file in /sys/class/infiniband/*; do
+		[[ -e $file ]] || continue
+		at "firmware-version.${file##*/}" "$file/fw_ver"
+		[[ ! -e $file/device/physfn ]] || put "function.${file##*/}" virtual
 	done
 	for file in /sys/class/infiniband/*/ports/*; do
 		key=${file#/sys/class/infiniband/}
 		at "rate.${key//\//.}" "$file/rate"
+		at "partition.${key//\//.}" "$file/pkeys/0"
 	done
+	for file in $programs; do
+		value=$(sha256sum 2>/dev/null <"$(command -v "$file")") && put "program.$file" "${value%% *}"
+	done
+	put blas "$(OPENBLAS_VERBOSE=2 dgemm 1 1 2>&1 | sed -n 's/^Core: //p')"
 	put mpi "$(mpirun --version 2>/dev/null | head -1)"
 	put scheduler "$(srun --version 2>/dev/null)"
 }
@@ -62,7 +102,7 @@ export -f node
 look() {
 	local start=()
 	command -v srun >/dev/null && start=(srun -N "$SLURM_JOB_NUM_NODES" -n "$SLURM_JOB_NUM_NODES")
-	say look "$(timeout -k 5 60 "${start[@]}" bash -c "node $1" 2>/dev/null </dev/null | head -c 262144 | base64 -w0)"
+	say look "$(timeout -k 5 60 "${start[@]}" bash -c "node $1" 2>/dev/null </dev/null | head -c 1048576 | base64 -w0)"
 }
 # step NUMBER LIMIT PROGRAMS WANTED NAME=TEXT...: the files, and the command among them, are in base64.
 step() {

@@ -14,7 +14,7 @@ type Look map[string]map[string]string
 // What is read of a look.
 const (
 	mostNodes = 4096
-	mostKeys  = 64  // of a node
+	mostKeys  = 128 // of a node
 	mostValue = 500 // bytes
 )
 

@@ -42,7 +42,7 @@ func TestALookIsBounded(t *testing.T) {
 	for i := range 5000 {
 		fmt.Fprintf(&b, "n%d kernel %s\n", i, strings.Repeat("x", 1000))
 	}
-	for i := range 100 {
+	for i := range 200 {
 		fmt.Fprintf(&b, "n0 key%d \xff\n", i)
 	}
 	b.WriteString("no value\n\n   \n")

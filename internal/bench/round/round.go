@@ -33,8 +33,14 @@ func Script(of string, steps []recipe.Step, order []int) (string, error) {
 		return "", fmt.Errorf("%q is no mark", of)
 	}
 	var b strings.Builder
-	b.WriteString(strings.NewReplacer("@MARK@", of, "@MOST@", strconv.Itoa(recipe.MostText+1), "@COMMAND@",
-		recipe.CommandFile).Replace(template))
+	programs := map[string]bool{}
+	for _, s := range steps {
+		for _, name := range s.Recipe.Needs.Programs {
+			programs[name] = true
+		}
+	}
+	b.WriteString(strings.NewReplacer("@MARK@", of, "@MOST@", strconv.Itoa(recipe.MostText+1), "@COMMAND@", recipe.CommandFile,
+		"@PROGRAMS@", strings.Join(slices.Sorted(maps.Keys(programs)), " ")).Replace(template))
 	for _, number := range order {
 		if err := call(&b, number, steps[number]); err != nil {
 			return "", err

@@ -25,7 +25,7 @@ type view struct {
 // question finds out which batch system there is, and asks it for its queues. It goes through a login shell, as at many
 // centres the programs are on nobody's PATH but that of one; what such a shell says of itself comes before the first mark.
 // It is one line, without what any shell would take as its own, so that accounts may have any.
-const question = `sh -lc 'if command -v sinfo >/dev/null 2>&1; then echo "#muster slurm"; sinfo --version && exec sinfo -h -o "%R|%a|%F"; ` +
+const question = `sh -lc 'if command -v sinfo >/dev/null 2>&1; then echo "#muster slurm"; sinfo --version && exec sinfo -h -o "` + columns + `"; ` +
 	`elif command -v qstat >/dev/null 2>&1; then echo "#muster pbs"; qstat --version 2>&1; echo "#muster queues"; qstat -Q -f && echo "#muster nodes" && exec pbsnodes -a; ` +
 	`else echo "#muster none"; fi'`
 
@@ -48,7 +48,7 @@ func parse(text string) (view, error) {
 			return view{}, fmt.Errorf("not a version of Slurm: %.80q", version)
 		}
 		queues, err := parseSlurm(rest)
-		return view{clean("Slurm "+number, 30), queues}, err
+		return view{clean(slurmName+number, 30), queues}, err
 	}
 	if text, found := parts["pbs"]; found {
 		queues, err := parsePBS(parts["queues"], parts["nodes"])
@@ -89,9 +89,22 @@ const longest = 16 << 20
 
 // ask logs in and asks.
 func ask(ctx context.Context, t target.Target) (view, error) {
-	conn, channels, requests, err := t.Connect(ctx)
+	text, complaint, err := command(ctx, t, question, "", longest)
+	var exit *ssh.ExitError
+	if errors.As(err, &exit) {
+		return view{}, fmt.Errorf("its batch system does not answer: %s", cmp.Or(lastLine(complaint), exit.Error()))
+	}
 	if err != nil {
 		return view{}, err
+	}
+	return parse(text)
+}
+
+// command logs in and runs a command line with this input. It returns what that wrote, and the beginning of its complaints.
+func command(ctx context.Context, t target.Target, line, input string, most int) (text, complaints string, err error) {
+	conn, channels, requests, err := t.Connect(ctx)
+	if err != nil {
+		return "", "", err
 	}
 	client := ssh.NewClient(conn, channels, requests)
 	defer func() { _ = client.Close() }()
@@ -99,24 +112,18 @@ func ask(ctx context.Context, t target.Target) (view, error) {
 	defer stop()
 	session, err := client.NewSession()
 	if err != nil {
-		return view{}, fmt.Errorf("open a session: %w", err)
+		return "", "", fmt.Errorf("open a session: %w", err)
 	}
-	out, complaint := &limited{left: longest}, &limited{left: 4 << 10}
-	session.Stdout, session.Stderr = out, complaint
-	err = session.Run(question)
+	out, complaint := &limited{left: most}, &limited{left: 4 << 10}
+	session.Stdin, session.Stdout, session.Stderr = strings.NewReader(input), out, complaint
+	err = session.Run(line)
 	if cause := context.Cause(ctx); cause != nil {
-		return view{}, cause
+		return "", "", cause
 	}
-	var exit *ssh.ExitError
-	switch {
-	case errors.As(err, &exit):
-		return view{}, fmt.Errorf("its batch system does not answer: %s", cmp.Or(lastLine(complaint.String()), exit.Error()))
-	case err != nil:
-		return view{}, fmt.Errorf("ask for queues: %w", err)
-	case out.left <= 0:
-		return view{}, fmt.Errorf("its answer is longer than %d MiB", longest>>20)
+	if err == nil && out.left <= 0 {
+		err = fmt.Errorf("its answer is longer than %d MiB", most>>20)
 	}
-	return parse(out.String())
+	return out.String(), complaint.String(), err
 }
 
 // lastLine is the last thing that was said.

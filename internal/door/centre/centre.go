@@ -1,8 +1,8 @@
 // Package centre handles clusters that Muster did not build: who may go there and as whom, how one gets there, and what
 // their batch systems show.
 //
-// What enters: rows that operators wrote, and the output of the centres' batch systems, which is not trusted. What leaves:
-// targets for the gateway, and observations in the database. It writes nothing else, and changes nothing at a centre.
+// What enters: rows that operators wrote, jobs that their people want to run there, and the output of the centres' batch systems,
+// which is not trusted. What leaves: targets for the gateway, jobs, and observations in the database.
 package centre
 
 import (
@@ -26,17 +26,6 @@ import (
 
 // certificateLife is how long what opens a login host is good. It has to last for one handshake.
 const certificateLife = 5 * time.Minute
-
-// Account is as whom a person goes to a centre who comes by a project; "" if there is no account for them.
-func Account(c centres.Centre, p centres.Project, person string) string {
-	switch p.Rule {
-	case centres.SameAccount:
-		return person
-	case centres.SharedAccount:
-		return p.Account
-	}
-	return c.Accounts[person]
-}
 
 // Way is how a person gets to a centre, as the account.
 func Way(a *identity.Authority, c centres.Centre, person, account string) (target.Target, error) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func TestAsWhomOneGoes(t *testing.T) {
 		{centres.SameAccount, "", "mia", "mia"}, {centres.SharedAccount, "hpc_bio", "mia", "hpc_bio"},
 		{centres.ListedAccount, "", "mia", "m.smith"}, {centres.ListedAccount, "", "max", ""},
 	} {
-		if got := centre.Account(c, centres.Project{Rule: one.rule, Account: one.account}, one.person); got != one.want {
+		if got := c.Account(centres.Project{Rule: one.rule, Account: one.account}, one.person); got != one.want {
 			t.Errorf("%+v: %q", one, got)
 		}
 	}
@@ -83,8 +84,9 @@ func TestWhatIsSaidOfACentreIsChecked(t *testing.T) {
 	}
 }
 
-// host is an sshd that trusts the authority of centres, and answers every command with the same text.
+// host is an sshd that trusts the authority of centres, and answers every command with the same text, or runs it.
 type host struct {
+	home    string // of who comes: their commands are run
 	address string
 	key     ssh.Signer
 	ca      ssh.PublicKey
@@ -143,8 +145,17 @@ func (h *host) serve(raw net.Conn) {
 		for r := range requests {
 			_ = r.Reply(r.Type == "exec", nil)
 			if r.Type == "exec" {
-				_, _ = io.WriteString(channel, h.answer)
-				_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{0}))
+				status := 0
+				if _, _ = io.WriteString(channel, h.answer); h.home != "" {
+					var line struct{ Command string }
+					_ = ssh.Unmarshal(r.Payload, &line)
+					c := exec.Command("bash", "-c", line.Command)
+					c.Env = []string{"HOME=" + h.home, "PATH=/usr/bin:/bin"}
+					c.Stdin, c.Stdout, c.Stderr = channel, channel, channel.Stderr()
+					_ = c.Run()
+					status = c.ProcessState.ExitCode()
+				}
+				_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{uint32(status)}))
 				_ = channel.Close()
 			}
 		}
@@ -162,10 +173,10 @@ func TestTheWatcherTellsWhatItSeesAndWhyItSeesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := newHost(t, authority, "#muster slurm\nslurm 22.05.8\ncpu|up|3/5/1/9\n")
+	good := newHost(t, authority, "#muster slurm\nslurm 22.05.8\ncpu|up|3/5/1/9|64|2|257000\n")
 	foreign := newHost(t, stranger, "")
 	garbled := newHost(t, authority, "#muster slurm\nslurm 22.05.8\nPARTITION AVAIL\n")
-	certified := newHost(t, authority, "#muster slurm\nslurm 22.05.8\ncpu|up|3/5/1/9\n")
+	certified := newHost(t, authority, "#muster slurm\nslurm 22.05.8\ncpu|up|3/5/1/9|64|2|257000\n")
 	certificate(t, certified, authority)
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

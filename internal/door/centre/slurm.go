@@ -8,8 +8,25 @@ import (
 	centres "muster/internal/kinds/centre"
 )
 
-// parseSlurm reads `sinfo -h -o '%R|%a|%F'`: a line a partition, with its nodes as allocated/idle/other/total. It takes
-// nothing that it does not understand: figures that are half true are worse than none.
+// TakesJobs is why no jobs can be begun at a centre; nil: they can.
+func TakesJobs(c centres.Centre) error {
+	switch {
+	case c.System == "":
+		return fmt.Errorf("centre %s has not answered yet", c.Name)
+	case !strings.HasPrefix(c.System, slurmName):
+		return fmt.Errorf("centre %s has %s, and jobs are begun where there is Slurm", c.Name, c.System)
+	}
+	return nil
+}
+
+const slurmName = "Slurm " // before its version
+
+// columns are sinfo's: a partition and whether it is up, its nodes as allocated/idle/other/total, and of a node the CPUs, those
+// of a core, and MB of memory.
+const columns = "%R|%a|%F|%c|%Z|%m"
+
+// parseSlurm reads what sinfo says of partitions, in a line or several each. It takes nothing that it does not understand:
+// figures that are half true are worse than none.
 func parseSlurm(text string) ([]centres.Queue, error) {
 	var queues []centres.Queue
 	at := map[string]int{}
@@ -19,7 +36,7 @@ func parseSlurm(text string) ([]centres.Queue, error) {
 			continue
 		}
 		fields := strings.Split(line, "|")
-		if len(fields) != 3 || !queueName.MatchString(fields[0]) || !word(fields[1]) {
+		if len(fields) != 6 || !queueName.MatchString(fields[0]) || !word(fields[1]) {
 			return nil, fmt.Errorf("not a line of sinfo: %.80q", line)
 		}
 		counts := strings.Split(fields[2], "/")
@@ -33,6 +50,14 @@ func parseSlurm(text string) ([]centres.Queue, error) {
 				return nil, fmt.Errorf("in a line of sinfo, %.80q: %w", line, err)
 			}
 		}
+		var size [3]int
+		for i := range size {
+			var err error
+			if size[i], err = count(strings.TrimSuffix(fields[3+i], "+")); err != nil { // of nodes that differ, the least
+				return nil, fmt.Errorf("in a line of sinfo, %.80q: %w", line, err)
+			}
+		}
+		cores, memory := size[0]/max(size[1], 1), size[2]
 		used, free, other, total := n[0], n[1], n[2], n[3]
 		if used+free+other != total {
 			return nil, fmt.Errorf("the nodes in a line of sinfo do not add up: %.80q", line)
@@ -43,7 +68,14 @@ func parseSlurm(text string) ([]centres.Queue, error) {
 			at[fields[0]] = i
 			queues = append(queues, centres.Queue{Name: fields[0], Up: fields[1] == "up", State: fields[1]})
 		}
-		queues[i].Used, queues[i].Free, queues[i].Nodes = queues[i].Used+used, queues[i].Free+free, queues[i].Nodes+total
+		q := &queues[i]
+		if total > 0 && (q.Nodes == 0 || cores < q.Cores) {
+			q.Cores = cores
+		}
+		if total > 0 && (q.Nodes == 0 || memory < q.MemoryMiB) {
+			q.MemoryMiB = memory
+		}
+		q.Used, q.Free, q.Nodes = q.Used+used, q.Free+free, q.Nodes+total
 	}
 	return queues, nil
 }

@@ -35,9 +35,9 @@ func (s Centres) Places(ctx context.Context, tx *core.Tx, projects []string, nam
 func (s Centres) place(c centres.Centre, p centres.Project) Place {
 	return Place{
 		Kind: KindCentre, ID: c.Name, Project: p.Project, Name: c.Name,
-		Admits: func(person string) bool { return centre.Account(c, p, person) != "" },
+		Admits: func(person string) bool { return c.Account(p, person) != "" },
 		Open: func(_ context.Context, _ *core.Tx, person string) (Target, error) {
-			way, err := centre.Way(s.Authority, c, person, centre.Account(c, p, person))
+			way, err := centre.Way(s.Authority, c, person, c.Account(p, person))
 			way.Project = p.Project
 			return Target{
 				Target: way,
@@ -54,7 +54,7 @@ func (s Centres) place(c centres.Centre, p centres.Project) Place {
 			}, err
 		},
 		Why: func(person string, err error) *Refusal {
-			return &Refusal{Text: "centre " + c.Name + " cannot be entered: " + centre.Why(c, centre.Account(c, p, person), err)}
+			return &Refusal{Text: "centre " + c.Name + " cannot be entered: " + centre.Why(c, c.Account(p, person), err)}
 		},
 	}
 }

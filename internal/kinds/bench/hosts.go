@@ -7,12 +7,35 @@ import (
 	"muster/internal/core"
 )
 
-// hosts are those of a cluster's nodes, each with what it shares with others: its machine, if it is a whole one; the host of a
-// guest; else the controller's own, which has no name.
-const hosts = `SELECT DISTINCT CASE WHEN COALESCE(m.network, '') <> '' AND COALESCE(n.host_id, '') = '' THEN n.machine_id
-	WHEN COALESCE(h.network, '') <> '' THEN n.host_id ELSE '' END AS host
+// allHosts are those of nodes, each with what it shares with others: its machine, if it is a whole one; the host of a guest; else
+// the controller's own, which has no name.
+const allHosts = `SELECT CASE WHEN COALESCE(m.network, '') <> '' AND COALESCE(n.host_id, '') = '' THEN n.machine_id
+	WHEN COALESCE(h.network, '') <> '' THEN n.host_id ELSE '' END AS host, n.cluster_id, n.name
 	FROM node n LEFT JOIN machine m ON m.id = n.machine_id LEFT JOIN machine h ON h.id = n.host_id
-	WHERE n.phase <> 'gone' AND n.cluster_id = `
+	WHERE n.phase <> 'gone'`
+
+// hosts are those of a cluster's nodes.
+const hosts = `SELECT DISTINCT host FROM (` + allHosts + `) AS every WHERE cluster_id = `
+
+// BesideKey is what a look calls the number of other nodes on a node's host.
+const BesideKey = "other-nodes-on-host"
+
+// Beside counts, for each node of a cluster by its name, the other nodes on its host, whosever they are.
+func Beside(ctx context.Context, tx *core.Tx, cluster string) (map[string]int, error) {
+	count := map[string]int{}
+	scan := func(r core.Scanner) (name string, err error) {
+		var others int
+		err = r.Scan(&name, &others)
+		count[name] = others
+		return name, err
+	}
+	if _, err := core.List(ctx, tx, scan, `WITH every AS (`+allHosts+`)
+		SELECT name, (SELECT COUNT(*) FROM every o WHERE o.host = e.host) - 1 FROM every e WHERE cluster_id = $1`,
+		cluster); err != nil {
+		return nil, fmt.Errorf("nodes beside those of cluster %s: %w", cluster, err)
+	}
+	return count, nil
+}
 
 // Crowded says that another run than the peer, which is between two rounds, has hosts in common with a run.
 func Crowded(ctx context.Context, tx *core.Tx, r Run) (is bool, err error) {

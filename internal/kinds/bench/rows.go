@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"muster/internal/bench/recipe"
@@ -34,7 +35,7 @@ type Run struct {
 	core.Life
 	ID        string
 	Project   string
-	ClusterID string
+	ClusterID string // of a registered one, what AtCentre makes
 	Cluster   string // its name
 	Account   string // whom it runs as, and who asked for it
 	Plan      Plan
@@ -51,6 +52,14 @@ type Run struct {
 	Every time.Duration // 0: it is not
 	Begin time.Time     // not before
 }
+
+const centreIDs = "centre:"
+
+// AtCentre is the ClusterID of a registered cluster.
+func AtCentre(name string) string { return centreIDs + name }
+
+// Centre is the name of the registered cluster that it runs on; false: it runs on one of Muster's own.
+func (r Run) Centre() (name string, is bool) { return strings.CutPrefix(r.ClusterID, centreIDs) }
 
 // mostAnew is how many rounds of a run are done anew.
 const mostAnew = 3

@@ -44,6 +44,10 @@ type Queue struct {
 	Used    int    `json:"used"`              // with jobs; the rest is out of order, or taken out
 	Running *int   `json:"running,omitempty"` // jobs; nil: not told
 	Waiting *int   `json:"waiting,omitempty"`
+
+	// Of the smallest of its nodes; 0: not told.
+	Cores     int `json:"cores,omitempty"`
+	MemoryMiB int `json:"memory_mib,omitempty"`
 }
 
 // Centre is a cluster that Muster did not build.
@@ -73,6 +77,17 @@ func (c Centre) Of(project string) (Project, bool) {
 		return Project{}, false
 	}
 	return c.Projects[i], true
+}
+
+// Account is as whom a person goes there who comes by a project; "" if there is no account for them.
+func (c Centre) Account(p Project, person string) string {
+	switch p.Rule {
+	case SameAccount:
+		return person
+	case SharedAccount:
+		return p.Account
+	}
+	return c.Accounts[person]
 }
 
 // Add registers a centre; core.ErrExists if there is one of that name, or if two projects would share an account.

@@ -20,7 +20,9 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/fabric"
 	"muster/internal/inventory"
+	"muster/internal/kinds/centre"
 	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/kinds/task"
 )
 
 // Provider is what carries nodes on machines of one substrate.
@@ -77,8 +79,9 @@ type Deps struct {
 	Telemetry  *telemetry.Telemetry // nil: nobody looks on
 	Power      power.Registry       // what the ways to switch machines can do
 	Fabrics    Fabrics              // nil: none is looked after here
-	Pace       FabricPace           // of fabrics; zero values are the usual ones
-	Turns      *limit.Share         // of copies of files, by project; nil: Copying's
+	Centres    Centres
+	Pace       FabricPace   // of fabrics; zero values are the usual ones
+	Turns      *limit.Share // of copies of files, by project; nil: Copying's
 }
 
 // Copying is how many copies of clusters' files may go on at the same time: each holds one of the engine's workers, for hours
@@ -92,6 +95,16 @@ const TurnAgain = time.Second
 type Fabrics interface {
 	// Driver is that of a fabric as it stands in its row. It may be asked for at every step.
 	Driver(f fabrics.Fabric) (fabric.Driver, error)
+}
+
+// Centres has tasks run on clusters that Muster did not build, as jobs of the people who asked for them.
+type Centres interface {
+	// Follow has a task begun that has not been, ended if that is wanted, and says how far it is; once it has ended, with what it
+	// has written. Its ID is RUN.NUMBER; a call that is repeated begins it no second time. An error says that nothing is known
+	// now.
+	Follow(ctx context.Context, c centre.Centre, project string, t task.Task) (said task.Said, output []byte, err error)
+	// Forget removes what a run's tasks have left there. A second call does nothing.
+	Forget(ctx context.Context, c centre.Centre, project, person, run string) error
 }
 
 // FabricPace is how often a fabric is looked after.

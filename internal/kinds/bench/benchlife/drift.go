@@ -27,7 +27,7 @@ func lookBack(ctx context.Context, tx *core.Tx, r bench.Run) (p past, err error)
 		return p, err
 	}
 	p.at = rounds[len(rounds)-1].Ended
-	on, err := nodesOf(ctx, tx, r.ClusterID, rounds)
+	on, err := nodesOf(ctx, tx, r, rounds)
 	if err != nil {
 		return p, err
 	}
@@ -123,8 +123,11 @@ func machinesIn(measured []bench.Measured) []string {
 }
 
 // nodesOf is on what nodes rounds were done.
-func nodesOf(ctx context.Context, tx *core.Tx, cluster string, rounds []bench.Round) (on bench.On, err error) {
-	nodes, err := node.Of(ctx, tx, cluster)
+func nodesOf(ctx context.Context, tx *core.Tx, r bench.Run, rounds []bench.Round) (on bench.On, err error) {
+	if _, at := r.Centre(); at { // its nodes are a class of their own
+		return bench.On{Class: r.ClusterID}, nil
+	}
+	nodes, err := node.Of(ctx, tx, r.ClusterID)
 	classes := map[string]bool{}
 	for _, n := range nodes {
 		if _, was := rounds[len(rounds)-1].Nodes[n.Name]; was {

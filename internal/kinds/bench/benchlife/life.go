@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 	"muster/internal/bench/round"
 	"muster/internal/core"
 	"muster/internal/kinds/bench"
+	"muster/internal/kinds/centre"
 	"muster/internal/kinds/cluster"
-	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
 	"muster/internal/kit/words"
 	"muster/internal/noded/protocol"
@@ -31,13 +32,14 @@ const (
 // view is a run as its handlers see it.
 type view struct {
 	bench.Run
-	gone   bool      // its cluster is deleted, or is being
+	gone   bool      // its cluster is deleted, or is being; or its account may not go to its centre any more
 	other  bench.Run // with which it takes turns
 	alone  bool      // there is none, or none any more
 	task   task.Task
-	lost   bool                 // there is no such task any more
-	output []byte               // of a task that has ended
-	nodes  map[string]node.Node // of the cluster, by name
+	centre *centre.Centre // that it runs at; nil: its cluster is Muster's
+	lost   bool           // there is no such task any more
+	output []byte         // of a task that has ended
+	ground ground         // of its nodes
 
 	crowded bool // a run waits for its hosts
 
@@ -57,7 +59,7 @@ func (h Handlers) table() core.StateTable[view] {
 		Load: load,
 		Phases: map[core.Phase]core.Handler[view]{
 			core.Pending:  {Do: begin},
-			bench.Running: {Do: follow},
+			bench.Running: {Do: h.follow},
 		},
 	}
 }
@@ -67,8 +69,13 @@ func load(ctx context.Context, tx *core.Tx, id string) (v view, s core.Subject, 
 		return v, s, err
 	}
 	s = core.Subject{Life: v.Life, Event: core.Event{Project: v.Project, ClusterID: v.ClusterID, Cluster: v.Cluster}}
-	c, err := cluster.Get(ctx, tx, v.ClusterID)
-	if v.gone = errors.Is(err, core.ErrNotFound) || c.Desired == core.ToDelete; err != nil && !v.gone {
+	var c cluster.Cluster
+	if name, at := v.Centre(); at {
+		err = v.goThere(ctx, tx, name)
+	} else if c, err = cluster.Get(ctx, tx, v.ClusterID); err == nil || errors.Is(err, core.ErrNotFound) {
+		v.gone, err = err != nil || c.Desired == core.ToDelete, nil
+	}
+	if err != nil {
 		return v, s, err
 	}
 	if v.alone = v.Peer == ""; !v.alone {
@@ -83,7 +90,7 @@ func load(ctx context.Context, tx *core.Tx, id string) (v view, s core.Subject, 
 		}
 		return v, s, err
 	}
-	if v.now, err = tx.Now(ctx); err != nil {
+	if v.now, err = tx.Now(ctx); err != nil || v.centre != nil {
 		return v, s, err
 	}
 	v.task, err = task.Get(ctx, tx, v.Task)
@@ -106,11 +113,7 @@ func load(ctx context.Context, tx *core.Tx, id string) (v view, s core.Subject, 
 	if v.crowded, err = bench.Crowded(ctx, tx, v.Run); err != nil {
 		return v, s, err
 	}
-	nodes, err := node.Of(ctx, tx, v.ClusterID)
-	v.nodes = map[string]node.Node{}
-	for _, n := range nodes {
-		v.nodes[n.Name] = n
-	}
+	v.ground, err = groundOf(ctx, tx, v.ClusterID)
 	return v, s, err
 }
 
@@ -123,7 +126,11 @@ func (v *view) look(ctx context.Context, tx *core.Tx, c cluster.Cluster) (err er
 		return err
 	}
 	if v.Round < v.All() && !v.enough {
-		v.busy, err = busy(ctx, tx, v.Run, c)
+		if v.centre != nil {
+			v.busy = v.queueBusy()
+		} else {
+			v.busy, err = busy(ctx, tx, v.Run, c)
+		}
 		return err
 	}
 	if !v.over() {
@@ -158,7 +165,23 @@ func begin(_ context.Context, v view) core.Outcome {
 }
 
 // follow has one round after the other done.
-func follow(_ context.Context, v view) core.Outcome {
+func (h Handlers) follow(ctx context.Context, v view) core.Outcome {
+	if v.centre == nil || v.gone {
+		return v.follow()
+	}
+	if v.Task != "" {
+		if err := h.ask(ctx, &v); err != nil {
+			return core.WaitFor(againIn, "round %d of %d: %v", v.Round+1, v.All(), err)
+		}
+	}
+	o := v.follow()
+	if o.Phase == bench.Ended { // what cannot be removed now goes with the next run there
+		_ = h.Centres.Forget(ctx, *v.centre, v.Project, v.Account, v.ID)
+	}
+	return o
+}
+
+func (v view) follow() core.Outcome {
 	over := v.Task != "" && (v.lost || v.task.Phase == task.Ended)
 	switch {
 	case over:
@@ -172,6 +195,9 @@ func follow(_ context.Context, v view) core.Outcome {
 		}
 		return core.WaitFor(next, "round %d of %d has ended", v.Round+1, v.All()).
 			With(func(ctx context.Context, tx *core.Tx) error { return v.save(ctx, tx, o) })
+	case v.Task != "" && v.gone && v.centre != nil:
+		return v.end(bench.Cancelled, fmt.Sprintf("%s may not run jobs at centre %s any more; the one of round %d may still run",
+			v.Account, v.Cluster, v.Round+1))
 	case v.Task != "" && (v.Cancel || v.gone) && !v.task.Cancel:
 		return core.WaitFor(seenIn, "it is being cancelled").With(func(ctx context.Context, tx *core.Tx) error {
 			return task.Cancel(ctx, tx, v.task)
@@ -179,6 +205,8 @@ func follow(_ context.Context, v view) core.Outcome {
 	case v.Task != "" && v.task.Phase != task.Running && v.now.Sub(v.task.CreatedAt) > holds:
 		return core.WaitFor(seenIn, "round %d of %d is %s: %s", v.Round+1, v.All(), v.task.Phase, v.task.Reason).
 			With(func(ctx context.Context, tx *core.Tx) error { return bench.Leave(ctx, tx, v.Run) })
+	case v.Task != "" && v.centre != nil:
+		return core.WaitFor(againIn, "round %d of %d %s", v.Round+1, v.All(), v.there())
 	case v.Task != "":
 		return core.WaitFor(seenIn, "round %d of %d is %s: %s", v.Round+1, v.All(), v.task.Phase, v.task.Reason)
 	case v.Cancel || v.gone:
@@ -233,8 +261,11 @@ func (v view) next(ctx context.Context, tx *core.Tx) error {
 		return err
 	}
 	t := task.Task{ID: admission.NewID("t"), Cluster: v.ClusterID, Account: v.Account, Work: work}
+	if v.centre != nil {
+		t.ID = fmt.Sprintf("%s.%d", v.ID, v.Round)
+	}
 	begun, err := bench.Begin(ctx, tx, v.Run, t.ID)
-	if err != nil || !begun {
+	if err != nil || !begun || v.centre != nil {
 		return err
 	}
 	return task.Add(ctx, tx, t)
@@ -252,14 +283,14 @@ func (v view) read() (o bench.Round, err error) {
 	o.Began = cmp.Or(said.Began, v.task.CreatedAt, v.PhaseAt)
 	o.Ended = cmp.Or(said.Ended, o.Began)
 	for _, name := range said.Nodes {
-		o.Nodes[name] = v.nodes[name].Machine
+		if o.Nodes[name] = v.ground.nodes[name].Machine; v.centre != nil {
+			o.Nodes[name] = v.Cluster + ":" + name
+		}
 	}
 	left := round.Read(v.Plan.Mark, v.output)
 	ran := left.Steps
 	for name, look := range left.Before {
-		if n, known := v.nodes[name]; known {
-			look["image"], look["class"] = n.Image, n.Class
-		}
+		maps.Copy(look, v.ground.of(name))
 	}
 	o.Looks, o.Disturbed = bench.Looks{Before: left.Before, After: left.After}, clip(left.Disturbed())
 	if len(ran) == 0 { // it did not even come to its first step
