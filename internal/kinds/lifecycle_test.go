@@ -355,6 +355,16 @@ func TestAClusterIsMadeScaledAndDeleted(t *testing.T) {
 		s.untilFree(8)
 		id := s.create("hello", 3)
 		s.untilReady(id, 3)
+		s.view(func(ctx context.Context, tx *core.Tx) error {
+			nodes, err := node.Of(ctx, tx, id)
+			for _, n := range nodes {
+				told := s.substrate.Told(substrate.Ref{Cluster: id, Node: n.ID, Boot: n.Boot})
+				if told.Seats != 4 { // whom it knows from its first packet on: the head and three more
+					t.Errorf("%s is told of %d seats", n.Name, told.Seats)
+				}
+			}
+			return err
+		})
 		s.scale(id, 6)
 		s.untilReady(id, 6)
 		s.scale(id, 2)

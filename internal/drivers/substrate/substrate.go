@@ -41,6 +41,7 @@ type Node struct {
 	Machine   string       // name of the machine it lives on
 	Address   netip.Prefix // its address on the cluster's network
 	MAC       net.HardwareAddr
+	Seats     int           // of its cluster's network that its file takes, from HeadSlot on
 	Image     string        // digest of the image, "sha256:…"
 	CPUs      int           // 0: all of the machine's
 	MemoryMiB int           // 0: all of the machine's

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -115,6 +116,37 @@ func TestANodeThatSpeaksToNobodyLeavesNeighboursToOthers(t *testing.T) {
 		}
 		return err
 	}))
+}
+
+// TestANodeAnswersBeforeItsAgentKnowsAnybody: what is lost while its neighbours are not known would be sent again after a second.
+func TestANodeAnswersBeforeItsAgentKnowsAnybody(t *testing.T) {
+	w := open(t, site(t))
+	var last boot
+	for i := range 2 {
+		n := node("c1", 1+i, 1, "")
+		n.Address, n.MAC, n.Seats = substrate.Address(substrate.HeadSlot+i), substrate.MAC(alone.Segment, substrate.HeadSlot+i), 2
+		last = w.up(t, n)
+	}
+	check(t, netns.Do(last.path("netns"), func() error {
+		c, err := net.DialTimeout("tcp", substrate.Address(substrate.HeadSlot).Addr().String()+":9", 5*time.Second)
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return nil
+		}
+		return fmt.Errorf("the head has not refused, but %v, %w", c, err)
+	}))
+	again := ""
+	check(t, netns.Do(last.path("netns"), func() error {
+		text, err := os.ReadFile("/proc/thread-self/net/snmp")
+		for line := range strings.Lines(string(text)) {
+			if fields := strings.Fields(line); fields[0] == "Tcp:" {
+				again = fields[12] // RetransSegs
+			}
+		}
+		return err
+	}))
+	if again != "0" {
+		t.Errorf("%s packets were sent again", again)
+	}
 }
 
 func TestANodeHasNoWayOut(t *testing.T) {

@@ -238,14 +238,20 @@ func addNIC(links *netlink.Handle, cluster, port string, n substrate.Node) error
 	if err := errors.Join(links.LinkSetARPOff(nic), up(links, "lo"), links.LinkSetUp(nic)); err != nil {
 		return err
 	}
-	// Neighbours but the gateway are for the node's agent to write.
-	gateway := &netlink.Neigh{LinkIndex: nic.Attrs().Index, Family: unix.AF_INET, State: unix.NUD_PERMANENT,
-		IP: substrate.Gateway().Addr().AsSlice(), HardwareAddr: substrate.MAC(substrate.Segment(n.MAC), substrate.GatewaySlot)}
-	if err := links.NeighSet(gateway); err != nil {
-		return fmt.Errorf("neighbour %s: %w", gateway.IP, err)
+	// Who is a neighbour later is for the node's agent to write. But others speak to it before that, and an answer to whom it
+	// does not know is lost: it would be missed for a second.
+	for slot := substrate.GatewaySlot; slot < substrate.HeadSlot+min(n.Seats, mostSeats); slot++ {
+		neighbour := &netlink.Neigh{LinkIndex: nic.Attrs().Index, Family: unix.AF_INET, State: unix.NUD_PERMANENT,
+			IP: substrate.Address(slot).Addr().AsSlice(), HardwareAddr: substrate.MAC(substrate.Segment(n.MAC), slot)}
+		if err := links.NeighSet(neighbour); err != nil {
+			return fmt.Errorf("neighbour %s: %w", neighbour.IP, err)
+		}
 	}
 	return nil
 }
+
+// mostSeats are known to a node from its first packet on.
+const mostSeats = 1024
 
 // ports are the nodes' on the cluster's bridge.
 func (c shared) ports() ([]string, error) {

@@ -24,6 +24,7 @@ import (
 	"muster/internal/kit/printable"
 	"muster/internal/kit/words"
 	"muster/internal/noded/protocol"
+	"muster/internal/spec"
 )
 
 // How often a node looks again by itself; observations wake it at once.
@@ -335,7 +336,7 @@ func (w Handlers) describe(n nodeView) substrate.Node {
 		n.attachGuest(&file)
 	}
 	described := substrate.Node{
-		Ref: n.ref(), Name: n.Name, Machine: n.machine.Name, Address: address, MAC: mac,
+		Ref: n.ref(), Name: n.Name, Machine: n.machine.Name, Address: address, MAC: mac, Seats: seats(n.cluster.Spec),
 		Image: n.Image, CPUs: n.machine.Facts.CPUs, MemoryMiB: n.machine.Facts.MemoryMiB, File: file,
 		Disk: n.Disk, ServesHome: n.Role == protocol.Head && n.beyond, KeepsState: n.Role == protocol.Head,
 		Allocation: n.machine.Allocation, Keys: n.keys,
@@ -344,6 +345,16 @@ func (w Handlers) describe(n nodeView) substrate.Node {
 		described.Asked = admission.Asked(*n.VM, n.machine.Allocation.Share)
 	}
 	return described
+}
+
+// seats are as many as a cluster's nodes may be at once, with its head. Names that a cluster no longer has may keep theirs: who
+// is seated beyond is told to agents.
+func seats(c spec.Cluster) int {
+	n := 1
+	for _, q := range c.Queues {
+		n += *q.Max
+	}
+	return n
 }
 
 func (w Handlers) nodeAttachLate(n nodeView) core.Outcome {
