@@ -36,7 +36,7 @@ func (a *API) getBenchmark(ctx context.Context, in *apiv1.BenchmarkRef) (*output
 		for state, n := range count {
 			out.Body.Steps[string(state)] = n
 		}
-		if out.Body.Cautions, err = bench.Cautions(ctx, tx, r); err != nil {
+		if out.Body.Cautions, err = bench.Cautions(ctx, tx, r.ID); err != nil {
 			return err
 		}
 		steps, err := r.Plan.Steps()
@@ -121,7 +121,7 @@ func (a *API) measured(ctx context.Context, id string) (s bench.Side, v apiv1.Be
 			return err
 		}
 		v = benchmarkView(s.Run)
-		if v.Cautions, err = bench.Cautions(ctx, tx, s.Run); err == nil {
+		if v.Cautions, err = bench.Cautions(ctx, tx, id); err == nil {
 			s.Rounds, err = bench.Rounds(ctx, tx, id)
 		}
 		return err

@@ -75,7 +75,7 @@ node() {
 	for file in /sys/class/net/*; do
 		[[ -e $file/mtu && $file != */lo ]] || continue
 		at "mtu.${file##*/}" "$file/mtu"
-		at "speed.${file##*/}" "$file/speed"
+		{ read -r value <"$file/speed" && ((value > 0)) && put "speed.${file##*/}" "$value"; } 2>/dev/null # -1: not known
 		while IFS=: read -r key value; do
 			case $key in driver | firmware-version) put "$key.${file##*/}" "${value# }" ;; esac
 		done < <(ethtool -i "${file##*/}" 2>/dev/null)

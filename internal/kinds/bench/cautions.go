@@ -2,6 +2,8 @@ package bench
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -9,14 +11,13 @@ import (
 	"muster/internal/kit/words"
 )
 
-// Cautions say what a run's values depend on beside its nodes, as its last round shows: each is a sentence.
-func Cautions(ctx context.Context, tx *core.Tx, r Run) (all []string, err error) {
-	if r.Round == 0 {
-		return nil, nil
-	}
-	looks, err := LooksOf(ctx, tx, r.ID, r.Round-1)
-	if err != nil {
-		return nil, err
+// Cautions say what a run's values depend on beside its nodes, as the last round shows of which it is known: each is a sentence.
+func Cautions(ctx context.Context, tx *core.Tx, run string) (all []string, err error) {
+	var looks Looks
+	err = kept(ctx, tx, &looks, `SELECT looks FROM benchmark_round WHERE benchmark_id = $1 AND looks <> ''
+		ORDER BY number DESC LIMIT 1`, run)
+	if err != nil && !errors.Is(err, core.ErrNotFound) {
+		return nil, fmt.Errorf("nodes of run %s: %w", run, err)
 	}
 	for _, caution := range []struct {
 		of   func(said map[string]string) bool

@@ -30,8 +30,9 @@ func Beside(ctx context.Context, tx *core.Tx, cluster string) (map[string]int, e
 		return name, err
 	}
 	if _, err := core.List(ctx, tx, scan, `WITH every AS (`+allHosts+`)
-		SELECT name, (SELECT COUNT(*) FROM every o WHERE o.host = e.host) - 1 FROM every e WHERE cluster_id = $1`,
-		cluster); err != nil {
+		SELECT e.name, there.nodes - 1 FROM every e
+		JOIN (SELECT host, COUNT(*) AS nodes FROM every GROUP BY host) AS there ON there.host = e.host
+		WHERE e.cluster_id = $1`, cluster); err != nil {
 		return nil, fmt.Errorf("nodes beside those of cluster %s: %w", cluster, err)
 	}
 	return count, nil

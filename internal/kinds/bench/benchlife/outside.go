@@ -67,8 +67,5 @@ func (v view) queueBusy() string {
 	if i := slices.IndexFunc(v.centre.Queues, func(q centre.Queue) bool { return q.Name == v.Plan.Queue }); i >= 0 {
 		free = v.centre.Queues[i].Free
 	}
-	if free >= v.Plan.Nodes.Nodes {
-		return ""
-	}
-	return fmt.Sprintf("%d of the %s that it takes are free", free, words.Count(v.Plan.Nodes.Nodes, "node"))
+	return lacks(v.Run, free)
 }

@@ -44,10 +44,15 @@ func busy(ctx context.Context, tx *core.Tx, r bench.Run, c cluster.Cluster) (str
 		}
 		free = *c.Spec.Queues[i].Max - held // nodes that are not there are started for its job
 	}
-	if free >= r.Plan.Nodes.Nodes || err != nil {
-		return "", err
+	return lacks(r, free), err
+}
+
+// lacks says that more nodes have to be free; "": these are enough.
+func lacks(r bench.Run, free int) string {
+	if free >= r.Plan.Nodes.Nodes {
+		return ""
 	}
-	return fmt.Sprintf("%d of the %s that it takes are free", max(free, 0), words.Count(r.Plan.Nodes.Nodes, "node")), nil
+	return fmt.Sprintf("%d of the %s that it takes are free", max(free, 0), words.Count(r.Plan.Nodes.Nodes, "node"))
 }
 
 // fewest rounds say how sure a value is.
