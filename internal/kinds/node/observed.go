@@ -3,8 +3,10 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"muster/internal/core"
 	"muster/internal/kinds/host"
@@ -51,6 +53,16 @@ func SaveReport(ctx context.Context, tx *core.Tx, node string, r protocol.Report
 		return fmt.Errorf("save report of node %s: %w", node, err)
 	}
 	return nil
+}
+
+// Heard is when a boot of a node was heard last, and when it was last well; zero: it was not.
+func Heard(ctx context.Context, tx *core.Tx, node string, boot int64) (seen, well time.Time, err error) {
+	scan := func(r core.Scanner) (at [2]int64, err error) { return at, r.Scan(&at[0], &at[1]) }
+	at, err := core.One(ctx, tx, scan, `SELECT seen_at, well_at FROM observed WHERE node_id = $1 AND boot = $2`, node, boot)
+	if err != nil && !errors.Is(err, core.ErrNotFound) {
+		return seen, well, fmt.Errorf("look when node %s was heard: %w", node, err)
+	}
+	return core.Instant(at[0]), core.Instant(at[1]), nil
 }
 
 // SaveScheduler writes what the head's scheduler says of a node; nil when it does not know it. The node is idle from now on,

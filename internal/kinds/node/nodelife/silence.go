@@ -39,7 +39,7 @@ func (w Handlers) alive(handle func(context.Context, nodeView) core.Outcome) fun
 		}
 		var all life.FailureDomain
 		var alarmed bool
-		var listened time.Time
+		var listened, seen, well time.Time
 		err = w.DB.View(ctx, func(tx *core.Tx) (err error) {
 			if alarmed, err = host.Alarmed(ctx, tx, n.machine.Network); err != nil {
 				return err
@@ -47,12 +47,21 @@ func (w Handlers) alive(handle func(context.Context, nodeView) core.Outcome) fun
 			if listened, err = host.ListenedSince(ctx, tx, n.machine.Network); err != nil {
 				return err
 			}
+			if seen, well, err = node.Heard(ctx, tx, n.ID, n.Boot); err != nil {
+				return err
+			}
 			all, err = w.FailureDomain(ctx, tx, n.machine.Network, w.provider(n).Limits)
 			return err
 		})
+		if err == nil && seen.After(n.Seen.At) { // since it was read, as were the others, who then do not count as lost
+			n.Seen.Boot, n.Seen.At, n.Seen.WellAt = n.Boot, seen, well
+			why, _, err = w.lost(ctx, n, limit)
+		}
 		switch {
 		case err != nil:
 			return core.Retry(err)
+		case why == "":
+			return core.WaitFor(life.AlarmLooks, "has just been heard again")
 		case listened.After(n.listened): // an alarm has just ended, and with it what was counted
 			return core.WaitFor(life.AlarmLooks, "%s, and has its time again", why)
 		case !all.Many() && alarmed: // they come back one after the other; the last has as long as any once the alarm is over
