@@ -9,9 +9,35 @@ done
 src=/usr/local/src/muster
 mpicc -O2 -Wall -Werror -o /usr/local/bin/mpi-pingpong "$src/mpi-pingpong.c"
 mpicc -O2 -Wall -Werror -o /usr/local/bin/mpi-sweep "$src/mpi-sweep.c"
+mpicc -O2 -Wall -Werror -o /usr/local/bin/mpi-io "$src/mpi-io.c"
+gcc -O2 -Wall -Werror -o /usr/local/bin/kernels "$src/kernels.c" -lm
 gcc -O3 -fopenmp -Wall -Werror -o /usr/local/bin/stream-triad "$src/stream-triad.c"
 gcc -O2 -Wall -Werror -o /usr/local/bin/dgemm "$src/dgemm.c" -l:libblas.so.3 -lm
 chmod 755 /usr/local/bin/hpl
+
+# LAMMPS, with what it is linked to in a folder of its own: as packages that would come with X, Tk and a compiler for shaders.
+# Debian 12 has it under other names, and is without it.
+if apt-cache show liblammps0t64 >/dev/null 2>&1; then
+    mkdir /tmp/lammps
+    cd /tmp/lammps
+    apt-get download -qq lammps liblammps0t64 lammps-data libvtk9.3 libkim-api2 libhdf5-310 libhdf5-hl-310 libnetcdf22 \
+        libpnetcdf6 libsz2 libaec0 libvoro++1 libfftw3-double3 libjpeg62-turbo libpng16-16t64 libdouble-conversion3 libtbb12 \
+        libcurl3t64-gnutls libngtcp2-16 libngtcp2-crypto-gnutls8 libpython3.13
+    for package in *.deb; do
+        dpkg --fsys-tarfile "$package" | tar -x
+    done
+    install -d /usr/local/lib/lammps /usr/local/share/lammps /usr/local/share/doc/lammps
+    cp usr/bin/lmp /usr/local/lib/lammps/
+    cp usr/share/lammps/potentials/Cu_u3.eam /usr/local/share/lammps/
+    for there in usr/share/doc/*/copyright; do
+        cp "$there" "/usr/local/share/doc/lammps/$(basename "$(dirname "$there")")"
+    done
+    LD_LIBRARY_PATH=$(echo /tmp/lammps/usr/lib/*-linux-gnu) ldd usr/bin/lmp | sed -n 's|.* => \(/tmp/[^ ]*\) .*|\1|p' |
+        xargs cp -Lt /usr/local/lib/lammps
+    printf '#!/bin/sh\nLD_LIBRARY_PATH=/usr/local/lib/lammps exec /usr/local/lib/lammps/lmp "$@"\n' >/usr/local/bin/lmp
+    chmod 755 /usr/local/bin/lmp
+    cd /
+fi
 
 # What the head's NFS server is started with. Headers of ntirpc 6 name a config.h that Debian does not ship; only tracing, which
 # is off, would read it.

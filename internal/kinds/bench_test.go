@@ -168,6 +168,15 @@ func TestARunIsRoundAfterRound(t *testing.T) {
 			if rounds, err = bench.Rounds(ctx, tx, "b1"); err != nil {
 				return err
 			}
+			problems, err := bench.Problems(ctx, tx, "b1", 20)
+			var states []bench.State
+			for _, o := range problems {
+				states = append(states, o.Steps[0].State)
+			}
+			want := []bench.State{"failed", "invalid", "skipped", "skipped", "failed", "invalid"}
+			if !slices.Equal(states, want) {
+				t.Errorf("problems are %v, %v", states, err)
+			}
 			output, err = bench.OutputOf(ctx, tx, "b1", 1, 1)
 			return err
 		})
@@ -190,6 +199,17 @@ func TestARunIsRoundAfterRound(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestARunOfWhichNothingCanRunSaysWhy(t *testing.T) {
+	s := kindstest.Open(t, t.TempDir()+"/db")
+	runBench(t, s, planOf(t, 1, "needs: {files: [/sys/class/no-such/*]}\nrun: echo\n"+readsQ))
+	r := awaitRun(t, s, "a round begins", func(r bench.Run) bool { return r.Task != "" })
+	endTask(t, s, r.Task, protocol.TaskOK, runJob(t, s, r.Task))
+	r = awaitRun(t, s, "it ends", func(r bench.Run) bool { return r.Phase == bench.Ended })
+	if r.Outcome != bench.Incomplete || !strings.Contains(r.Reason, "there is no file /sys/class/no-such/*") {
+		t.Errorf("%s: %s", r.Outcome, r.Reason)
+	}
 }
 
 // disturbed is what a job writes one of whose nodes was throttled: "n2 throttled 4", and then 7.

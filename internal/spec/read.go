@@ -47,7 +47,7 @@ func (r *reader) value(n *node, path string, v ast.Node) any {
 			return []any{only}
 		}
 		return nil
-	case n.digits && got == "integer":
+	case n.digits && (got == "integer" || got == "number" && n.form == nil):
 		return r.scalar(n, path, v)
 	case got != n.json:
 		r.report(CodeWrongType, path, r.start(v), "must be "+n.is+", not "+describe(v), r.conversion(n, v))

@@ -85,7 +85,10 @@ func (n *node) schemaOfText(s map[string]any) {
 	if n.form != nil {
 		s["pattern"] = n.form.String()
 	}
-	if n.digits { // a pattern says nothing of numbers
+	switch {
+	case n.digits && n.form == nil:
+		s["type"] = []string{"string", "number"}
+	case n.digits: // a pattern says nothing of numbers
 		s["type"], s["minimum"] = []string{"string", "integer"}, 1
 	}
 	if len(n.Values) > 0 {

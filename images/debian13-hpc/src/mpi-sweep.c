@@ -3,12 +3,13 @@
  *
  *   latency_us 8 1.234       half a round trip between ranks 0 and 1
  *   bandwidth_mbs 8 3456.7   a window of 64 messages one way and an answer, in 10^6 bytes a second
+ *   bidirectional_mbs 8 6789 the same, both ways at once
  *   barrier_us 0 4.321       mean of the slowest rank
  *   allreduce_us 8 7.654     the same, of a sum of doubles
  *   alltoall_us 8 9.876      the same, of so many bytes for each rank
  *
- * mpi-sweep TEST BATCHES SIZE...  Iterations are those of the OSU micro-benchmarks 5: 10000 for latency, 100 for bandwidth, 1000
- * for all others, and a tenth of it (bandwidth: a fifth) above 8192 bytes; with an argument of --short, a tenth of all. Every
+ * mpi-sweep TEST BATCHES SIZE...  Iterations are those of the OSU micro-benchmarks 5: 10000 for latency, 100 for both
+ * bandwidths, 1000 for all others, and a tenth of it (bandwidths: a fifth) above 8192 bytes; with an argument of --short, a tenth of all. Every
  * transfer is checked. This is not OSU's program, and its figures are not OSU's.
  */
 #include <mpi.h>
@@ -59,24 +60,25 @@ static double latency(int bytes, int iterations)
     return (MPI_Wtime() - start) / iterations / 2;
 }
 
-static double window(int bytes, int iterations)
+/* window sends from rank 0 and, if both is set, from rank 1 as well. */
+static double window(int bytes, int iterations, int both)
 {
-    MPI_Request all[WINDOW];
+    MPI_Request all[2 * WINDOW];
     char answer[4] = {0};
     double start = MPI_Wtime();
     for (int i = 0; i < iterations; i++) {
-        for (int w = 0; w < WINDOW; w++)
-            if (rank == 0)
-                MPI_Isend(out, bytes, MPI_BYTE, 1, 2, MPI_COMM_WORLD, &all[w]);
-            else
-                MPI_Irecv(in, bytes, MPI_BYTE, 0, 2, MPI_COMM_WORLD, &all[w]);
-        MPI_Waitall(WINDOW, all, MPI_STATUSES_IGNORE);
+        int begun = 0;
+        for (int w = 0; w < WINDOW && (both || rank == 1); w++)
+            MPI_Irecv(in, bytes, MPI_BYTE, 1 - rank, 2, MPI_COMM_WORLD, &all[begun++]);
+        for (int w = 0; w < WINDOW && (both || rank == 0); w++)
+            MPI_Isend(out, bytes, MPI_BYTE, 1 - rank, 2, MPI_COMM_WORLD, &all[begun++]);
+        MPI_Waitall(begun, all, MPI_STATUSES_IGNORE);
         if (rank == 0)
             MPI_Recv(answer, sizeof answer, MPI_BYTE, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         else
             MPI_Send(answer, sizeof answer, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
     }
-    return (MPI_Wtime() - start) / iterations / WINDOW;
+    return (MPI_Wtime() - start) / iterations / WINDOW / (both ? 2 : 1);
 }
 
 /* together times a collective alone: the barrier between two of them does not count. */
@@ -126,7 +128,7 @@ static void prepare(const char *test, int bytes)
 
 static void verify(const char *test, int bytes)
 {
-    if (!strcmp(test, "latency") && wrong(in, bytes, 1 - rank))
+    if ((!strcmp(test, "latency") || !strcmp(test, "bidirectional")) && wrong(in, bytes, 1 - rank))
         fail("what came is not what was sent");
     if (!strcmp(test, "bandwidth") && rank == 1 && wrong(in, bytes, 0))
         fail("what came is not what was sent");
@@ -140,6 +142,11 @@ static void verify(const char *test, int bytes)
                 fail("what came is not what was sent");
 }
 
+static int bandwidth(const char *test)
+{
+    return !strcmp(test, "bandwidth") || !strcmp(test, "bidirectional");
+}
+
 static void batch(const char *test, int bytes, int iterations, int shown)
 {
     double took;
@@ -147,15 +154,15 @@ static void batch(const char *test, int bytes, int iterations, int shown)
     MPI_Barrier(MPI_COMM_WORLD);
     if (!strcmp(test, "latency"))
         took = latency(bytes, iterations);
-    else if (!strcmp(test, "bandwidth"))
-        took = window(bytes, iterations);
+    else if (bandwidth(test))
+        took = window(bytes, iterations, !strcmp(test, "bidirectional"));
     else
         took = together(!strcmp(test, "barrier") ? barrier : !strcmp(test, "allreduce") ? allreduce : alltoall, bytes, iterations);
     verify(test, bytes);
     if (rank || !shown)
         return;
-    if (!strcmp(test, "bandwidth"))
-        printf("bandwidth_mbs %d %.3f\n", bytes, bytes / took / 1e6);
+    if (bandwidth(test))
+        printf("%s_mbs %d %.3f\n", test, bytes, bytes / took / 1e6);
     else
         printf("%s_us %d %.4f\n", test, bytes, took * 1e6);
     fflush(stdout);
@@ -166,7 +173,7 @@ int main(int argc, char **argv)
     int brief = argc > 1 && !strcmp(argv[1], "--short");
     const char *test = argc > brief + 1 ? argv[brief + 1] : "";
     int batches = argc > brief + 2 ? atoi(argv[brief + 2]) : 0;
-    int pair = !strcmp(test, "latency") || !strcmp(test, "bandwidth");
+    int pair = !strcmp(test, "latency") || bandwidth(test);
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -174,7 +181,8 @@ int main(int argc, char **argv)
     if (batches < 1 || argc < brief + 4 ||
         !(pair || !strcmp(test, "barrier") || !strcmp(test, "allreduce") || !strcmp(test, "alltoall"))) {
         if (rank == 0)
-            fprintf(stderr, "usage: mpi-sweep [--short] latency|bandwidth|barrier|allreduce|alltoall BATCHES SIZE...\n");
+            fprintf(stderr, "usage: mpi-sweep [--short] latency|bandwidth|bidirectional|barrier|allreduce|alltoall BATCHES "
+                            "SIZE...\n");
         MPI_Finalize();
         return 2;
     }
@@ -186,9 +194,9 @@ int main(int argc, char **argv)
             fail("a size is not between 0 and 64 MiB, or not of whole doubles");
         if (!(out = calloc(1, all + 1)) || !(in = calloc(1, all + 1)))
             fail("no memory");
-        int iterations = !strcmp(test, "latency") ? 10000 : !strcmp(test, "bandwidth") ? 100 : 1000;
+        int iterations = !strcmp(test, "latency") ? 10000 : bandwidth(test) ? 100 : 1000;
         if (bytes > LARGE)
-            iterations /= !strcmp(test, "bandwidth") ? 5 : 10;
+            iterations /= bandwidth(test) ? 5 : 10;
         if (brief)
             iterations = iterations / 10 > 1 ? iterations / 10 : 1;
         batch(test, (int)bytes, iterations / 10 + 1, 0); /* warms up */

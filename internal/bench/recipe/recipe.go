@@ -35,6 +35,7 @@ type Recipe struct {
 // Needs are what must be there for it.
 type Needs struct {
 	Programs []string `json:"programs"`
+	Files    []string `json:"files"`  // patterns of paths on the first node, each of which some file matches
 	Nodes    int      `json:"nodes"`  // at least
 	Cores    int      `json:"cores"`  // of each node, at least
 	Memory   string   `json:"memory"` // an expression: bytes of each node
@@ -73,6 +74,7 @@ var (
 	name      = pattern.New(`^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$`)
 	parameter = pattern.New(`^[A-Za-z][A-Za-z0-9_]{0,30}$`)
 	fileName  = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+	filePath  = pattern.New(`^~?(/[A-Za-z0-9._*-]{1,60}){1,16}$`)
 	insertion = pattern.New(`\{\{([^{}]*)\}\}`)
 )
 
@@ -90,6 +92,8 @@ func types() map[string]spec.Kind {
 			Valid: sized(longestExpression)},
 		"file": {Is: "the name of a file", Form: fileName, Hint: "1 to 63 of a-z, A-Z, 0-9, '.', '_' and '-'",
 			Example: "HPL.dat"},
+		"path": {Is: "the path of a file", Form: filePath, Hint: "begin with / or, in the home of whoever runs it, with ~/; " +
+			"* stands for any part of a name", Example: "/sys/class/infiniband/*"},
 		"program": {Is: "the name of a program", Form: fileName, Hint: "as it is found on a node", Example: "fio"},
 		"line":    text("one line of text", 200),
 		"command": text("a command", 16<<10),
@@ -107,6 +111,8 @@ func table() []spec.Field {
 		{Path: "needs", Type: "mapping", Doc: "What must be there; where it is not, the recipe is skipped, and the reason said."},
 		{Path: "needs.programs", Type: "list", Min: 1, Max: 20, Doc: "Programs on the nodes."},
 		{Path: "needs.programs[]", Type: "program", Doc: "A program."},
+		{Path: "needs.files", Type: "list", Min: 1, Max: 20, Doc: "Files on the first node, as devices and data."},
+		{Path: "needs.files[]", Type: "path", Doc: "A path, in which * stands for any part of a name."},
 		{Path: "needs.nodes", Type: "number", Min: 1, Max: 4096, Doc: "How many nodes at least."},
 		{Path: "needs.cores", Type: "number", Min: 1, Max: 4096, Doc: "How many cores of each node at least."},
 		{Path: "needs.memory", Type: "expression", Doc: "How many bytes of memory of each node."},

@@ -1,6 +1,7 @@
 #!/bin/bash
 mark=@MARK@ most=@MOST@
 export programs='@PROGRAMS@'
+unset SLURM_NTASKS_PER_NODE # of this job, which steps of more tasks are warned of
 say() { printf '\n@%s %s\n' "$mark" "$*"; }
 find "$HOME" -maxdepth 1 -name '.muster-bench.*' -mtime +2 -exec rm -rf -- {} + # of jobs that were killed
 root=$(mktemp -d "$HOME/.muster-bench.XXXXXXXX") || exit
@@ -104,12 +105,20 @@ look() {
 	command -v srun >/dev/null && start=(srun -N "$SLURM_JOB_NUM_NODES" -n "$SLURM_JOB_NUM_NODES")
 	say look "$(timeout -k 5 60 "${start[@]}" bash -c "node $1" 2>/dev/null </dev/null | head -c 1048576 | base64 -w0)"
 }
-# step NUMBER LIMIT PROGRAMS WANTED NAME=TEXT...: the files, and the command among them, are in base64.
+# there says whether a program is, or a file, whose path may have a ~ at its begin and * anywhere.
+there() {
+	case $1 in
+	*/*) compgen -G "${1/#\~/$HOME}" ;;
+	*) command -v "$1" ;;
+	esac >/dev/null
+}
+# step NUMBER LIMIT NEEDS WANTED NAME=TEXT...: the files, and the command among them, are in base64.
 step() {
-	local number=$1 limit=$2 programs=$3 wanted=$4 began file
+	local number=$1 limit=$2 needs wanted=$4 began file
+	read -ra needs <<<"$3" # by which no * finds files
 	shift 4
-	for file in $programs; do
-		command -v "$file" >/dev/null || { say missing "$number" "$file"; return; }
+	for file in "${needs[@]}"; do
+		there "$file" || { say missing "$number" "$file"; return; }
 	done
 	mkdir -- "$root/$number" && cd -- "$root/$number" || { say unwritten "$number"; return; }
 	for file; do

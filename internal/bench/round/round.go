@@ -65,8 +65,8 @@ func call(b *strings.Builder, number int, s recipe.Step) error {
 		return err
 	}
 	files[recipe.CommandFile] = command
-	programs, wanted := strings.Join(s.Recipe.Needs.Programs, " "), strings.Join(s.Wanted(), " ")
-	fmt.Fprintf(b, "step %d %d '%s' '%s'", number, limit, programs, wanted)
+	needs := slices.Concat(s.Recipe.Needs.Programs, s.Recipe.Needs.Files)
+	fmt.Fprintf(b, "step %d %d '%s' '%s'", number, limit, strings.Join(needs, " "), strings.Join(s.Wanted(), " "))
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		fmt.Fprintf(b, " %s=%s", name, base64.StdEncoding.EncodeToString([]byte(files[name])))
 	}
@@ -79,7 +79,7 @@ type Ran struct {
 	Began   time.Time
 	Ended   time.Time // the zero time: it has not ended
 	Status  int       // of its command, as bash has it: 124, it took too long
-	Missing string    // a program that it needs and that is not there: it did not run
+	Missing string    // a program or file that it needs and that is not there: it did not run
 	Output  recipe.Output
 
 	Unwritten bool // its folder could not be written: it did not run

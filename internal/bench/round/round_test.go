@@ -47,7 +47,7 @@ func TestStepsRunInAJob(t *testing.T) {
 	const of = "m4rkm4rk"
 	all := steps(t,
 		"seconds: 1\nrun: echo q 1; echo oops >&2; exit 3\n"+read,
-		"seconds: 1\nneeds: {programs: [bash, no-such-program]}\nrun: echo q 1\n"+read,
+		"seconds: 1\nneeds: {programs: [bash, no-such-program], files: [/proc/*/stat]}\nrun: echo q 1\n"+read,
 		"seconds: 1\nfiles: {in: 'it''s $HOME {{nodes}}'}\nrun: cat in > out; printf 'no newline'\n"+
 			"read: [{quantity: q, from: out, lines: '(?P<value>\\d)', unit: s, better: lower}]\nvalid: [{from: none, none: x}]\n",
 		"seconds: 1\nrun: head -c 3000000 /dev/zero | tr '\\0' x; echo done > out\n"+
@@ -87,6 +87,22 @@ func TestStepsRunInAJob(t *testing.T) {
 	}
 	if r := ran[4]; r.Output[""] != "stdin: \n" || r.Output["out"] != "" || len(r.Output) != 2 {
 		t.Errorf("%+v", r)
+	}
+}
+
+func TestAStepNeedsFiles(t *testing.T) {
+	var all []recipe.Step
+	for _, path := range []string{"/no/such/*", "~/no-such", "/proc/*/stat", "~/.muster-bench.*"} {
+		all = append(all, steps(t, "seconds: 1\nneeds: {files: ["+path+"]}\nrun: echo q 1\n"+read)...)
+	}
+	script, err := Script("m4rkm4rk", all, []int{0, 1, 2, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, output := job(t, script)
+	ran := Read("m4rkm4rk", output).Steps
+	if ran[0].Missing != "/no/such/*" || ran[1].Missing != "~/no-such" || ran[2].Missing+ran[3].Missing != "" {
+		t.Errorf("%+v", ran)
 	}
 }
 

@@ -464,7 +464,7 @@ func scanRound(r core.Scanner) (o Round, err error) {
 }
 
 // Tally counts the steps of a run's rounds by their states, those of broken rounds aside. why is what is said of the first that
-// is neither ok nor skipped, or else of the last broken round.
+// is neither ok nor skipped, or else of the last broken round, or else of the first that is skipped.
 func Tally(ctx context.Context, tx *core.Tx, run string) (count map[State]int, why string, err error) {
 	const from = ` FROM benchmark_step s JOIN benchmark_round r ON r.benchmark_id = s.benchmark_id AND r.number = s.round
 		WHERE s.benchmark_id = $1 AND NOT ` + broken
@@ -479,7 +479,8 @@ func Tally(ctx context.Context, tx *core.Tx, run string) (count map[State]int, w
 	if err == nil {
 		err = tx.Row(ctx, `SELECT COALESCE((SELECT s.why`+from+` AND s.state NOT IN ('ok', 'skipped')
 			ORDER BY s.round, s.number LIMIT 1), (SELECT CASE r.disturbed WHEN '' THEN r.why ELSE r.disturbed END
-			FROM benchmark_round r WHERE r.benchmark_id = $1 AND `+broken+` ORDER BY r.number DESC LIMIT 1), '')`, run).Scan(&why)
+			FROM benchmark_round r WHERE r.benchmark_id = $1 AND `+broken+` ORDER BY r.number DESC LIMIT 1),
+			(SELECT s.why`+from+` AND s.state = 'skipped' ORDER BY s.round, s.number LIMIT 1), '')`, run).Scan(&why)
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("count the steps of run %s: %w", run, err)
@@ -491,8 +492,8 @@ func Tally(ctx context.Context, tx *core.Tx, run string) (count map[State]int, w
 	return count, why, nil
 }
 
-// Problems are the first steps of a run that are neither ok nor skipped, in their rounds, without samples. Those of broken rounds
-// are among them.
+// Problems are the first steps of a run that are not ok, in their rounds, without samples. Those of broken rounds are among them;
+// those that are skipped in each round are there once.
 func Problems(ctx context.Context, tx *core.Tx, run string, most int) ([]Round, error) {
 	type found struct {
 		Round
@@ -505,7 +506,9 @@ func Problems(ctx context.Context, tx *core.Tx, run string, most int) ([]Round, 
 		return f, err
 	}, `SELECT r.number, r.state, r.disturbed, s.number, s.state, s.why, s.took FROM benchmark_step s
 		JOIN benchmark_round r ON r.benchmark_id = s.benchmark_id AND r.number = s.round
-		WHERE s.benchmark_id = $1 AND s.state NOT IN ('ok', 'skipped') ORDER BY s.round, s.number LIMIT $2`, run, most)
+		WHERE s.benchmark_id = $1 AND s.state <> 'ok' AND NOT (s.state = 'skipped' AND EXISTS (SELECT 1 FROM benchmark_step e
+			WHERE e.benchmark_id = s.benchmark_id AND e.number = s.number AND e.state = 'skipped' AND e.round < s.round))
+		ORDER BY s.round, s.number LIMIT $2`, run, most)
 	if err != nil {
 		return nil, fmt.Errorf("problems of run %s: %w", run, err)
 	}

@@ -230,7 +230,7 @@ func (v view) follow() core.Outcome {
 func (v view) finish() core.Outcome {
 	counted := v.Round - v.Broken
 	few := counted < v.Plan.Rounds && !v.enough
-	if few || v.count[bench.StepOK]+v.count[bench.StepSkipped] < total(v.count) {
+	if few || v.count[bench.StepOK] == 0 || v.count[bench.StepOK]+v.count[bench.StepSkipped] < total(v.count) {
 		text := fmt.Sprintf("%d of %d steps are ok", v.count[bench.StepOK], total(v.count))
 		if few {
 			text += fmt.Sprintf(", and %d of %d rounds came to their end undisturbed", counted, v.Plan.Rounds)
@@ -324,7 +324,11 @@ func judge(number int, s recipe.Step, ran *round.Ran, in bench.Round) bench.Step
 	case ran == nil:
 		return why(bench.StepNotRun, "its job ended before: %s", ending)
 	case ran.Missing != "":
-		return why(bench.StepSkipped, "there is no program %s", ran.Missing)
+		what := "program"
+		if strings.Contains(ran.Missing, "/") {
+			what = "file"
+		}
+		return why(bench.StepSkipped, "there is no %s %s", what, ran.Missing)
 	case ran.Unwritten:
 		return why(bench.StepFailed, "its folder in /home cannot be written")
 	}
