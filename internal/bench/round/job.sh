@@ -1,5 +1,5 @@
 #!/bin/bash
-mark=@MARK@ most=@MOST@
+mark=@MARK@ most=@MOST@ left=@LEFT@ # bytes that are kept of one text, and of all that are still to come
 export programs='@PROGRAMS@'
 unset SLURM_NTASKS_PER_NODE # of this job, which steps of more tasks are warned of
 say() { printf '\n@%s %s\n' "$mark" "$*"; }
@@ -112,9 +112,11 @@ there() {
 	*) command -v "$1" ;;
 	esac >/dev/null
 }
+# share sets allowed to how many bytes are kept of the next text.
+share() { allowed=$((left < 0 ? 0 : left < most ? left : most)); }
 # step NUMBER LIMIT NEEDS WANTED NAME=TEXT...: the files, and the command among them, are in base64.
 step() {
-	local number=$1 limit=$2 needs wanted=$4 began file
+	local number=$1 limit=$2 needs wanted=$4 began file allowed
 	read -ra needs <<<"$3" # by which no * finds files
 	shift 4
 	for file in "${needs[@]}"; do
@@ -124,6 +126,7 @@ step() {
 	for file; do
 		base64 -d <<<"${file#*=}" >"${file%%=*}" || { say unwritten "$number"; return; }
 	done
+	share
 	say begin "$number"
 	began=$EPOCHREALTIME
 	{
@@ -131,10 +134,17 @@ step() {
 		wait $!
 		echo $? >"$root/status"
 		kill -KILL -- -$! # whatever it has left running
-	} 2>/dev/null | { head -c "$most"; cat >/dev/null; }
+	} 2>/dev/null | { head -c "$allowed" | tee "$root/kept"; head -c 1 >"$root/more"; cat >/dev/null; }
 	say end "$number" "$(<"$root/status")" "$began" "$EPOCHREALTIME"
+	((left -= $(stat -c %s "$root/kept")))
+	((allowed == most)) || [[ ! -s $root/more ]] || say cut "$number"
 	for file in $wanted; do
-		[[ -f $file ]] && say file "$number" "$file" "$(head -c "$most" -- "$file" | base64 -w0)"
+		[[ -f $file ]] || continue
+		share
+		head -c "$allowed" -- "$file" | base64 -w0 >"$root/kept"
+		say file "$number" "$file" "$(<"$root/kept")"
+		((left -= $(stat -c %s "$root/kept")))
+		((allowed == most || $(stat -c %s -- "$file") <= allowed)) || say cut "$number"
 	done
 	cd / && rm -rf -- "${root:?}/$number"
 }

@@ -23,6 +23,9 @@ import (
 // mark is what the lines begin with that the script writes: no program can know it when it is written.
 var mark = pattern.New(`^[a-z0-9]{8,64}$`)
 
+// MostTexts is how many bytes are kept of all that the steps of a round write: with the looks it is less than is kept of a job.
+const MostTexts = 5 << 20
+
 //go:embed job.sh
 var template string
 
@@ -39,8 +42,8 @@ func Script(of string, steps []recipe.Step, order []int) (string, error) {
 			programs[name] = true
 		}
 	}
-	b.WriteString(strings.NewReplacer("@MARK@", of, "@MOST@", strconv.Itoa(recipe.MostText+1), "@COMMAND@", recipe.CommandFile,
-		"@PROGRAMS@", strings.Join(slices.Sorted(maps.Keys(programs)), " ")).Replace(template))
+	b.WriteString(strings.NewReplacer("@MARK@", of, "@MOST@", strconv.Itoa(recipe.MostText+1), "@LEFT@", strconv.Itoa(MostTexts),
+		"@COMMAND@", recipe.CommandFile, "@PROGRAMS@", strings.Join(slices.Sorted(maps.Keys(programs)), " ")).Replace(template))
 	for _, number := range order {
 		if err := call(&b, number, steps[number]); err != nil {
 			return "", err
@@ -83,6 +86,7 @@ type Ran struct {
 	Output  recipe.Output
 
 	Unwritten bool // its folder could not be written: it did not run
+	Cut       bool // it has written more than was still kept of what all steps write
 }
 
 // Running says that it has begun and not ended.
@@ -135,6 +139,8 @@ func Read(of string, text []byte) Left {
 			all[number] = &Ran{Missing: words[2]}
 		case words[0] == "unwritten" && len(words) == 2 && r == nil:
 			all[number] = &Ran{Unwritten: true}
+		case words[0] == "cut" && len(words) == 2 && r != nil:
+			r.Cut = true
 		case words[0] == "begin" && r == nil:
 			current = &Ran{Output: recipe.Output{}}
 			all[number] = current

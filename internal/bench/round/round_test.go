@@ -106,6 +106,32 @@ func TestAStepNeedsFiles(t *testing.T) {
 	}
 }
 
+func TestTheStepsOfARoundShareWhatIsKept(t *testing.T) {
+	var all []recipe.Step
+	for range 6 {
+		all = append(all, steps(t, "seconds: 1\nrun: head -c 1000000 /dev/zero | tr '\\0' x | tee out\n"+
+			"read: [{quantity: q, from: out, lines: '(?P<value>x)', unit: s, better: lower}]\n")...)
+	}
+	all = append(all, steps(t, "seconds: 1\nrun: 'true'\n"+read)...)
+	script, err := Script("m4rkm4rk", all, []int{0, 1, 2, 3, 4, 5, 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, output := job(t, script)
+	ran, cut, kept := Read("m4rkm4rk", output).Steps, "", 0
+	for n := range all {
+		r := ran[n]
+		if r == nil || r.Status != 0 || r.Ended.IsZero() {
+			t.Fatalf("step %d: %+v", n, r)
+		}
+		cut += map[bool]string{true: "c", false: "-"}[r.Cut]
+		kept += len(r.Output[""]) + len(r.Output["out"])
+	}
+	if cut != "--cccc-" || kept < MostTexts*3/4 || len(output) > MostTexts+1<<20 {
+		t.Errorf("cut %s, kept %d of %d", cut, kept, len(output))
+	}
+}
+
 func TestAStepThatHangsIsEnded(t *testing.T) {
 	all := steps(t, "seconds: 1\nrun: trap '' TERM; echo q 1; sleep 60\n"+read, "seconds: 1\nrun: echo q 2; sleep 60 &\n"+read)
 	script, err := Script("m4rkm4rk", all, []int{0, 1})

@@ -345,6 +345,10 @@ func judge(number int, s recipe.Step, ran *round.Ran, in bench.Round) bench.Step
 		return why(bench.StepFailed, "exit status %d: %s", ran.Status, lastLine(ran.Output[""]))
 	}
 	result := s.Result(ran.Output)
+	if ran.Cut {
+		result.Wrong = append(result.Wrong, fmt.Sprintf("the steps of its round have written more than %d MiB, of which the rest "+
+			"was not kept", round.MostTexts>>20))
+	}
 	if step.Samples = result.Samples; len(result.Wrong) > 0 {
 		return why(bench.StepInvalid, "%s", strings.Join(result.Wrong, "; "))
 	}
