@@ -17,7 +17,7 @@ chmod 755 /usr/local/bin/hpl
 
 # LAMMPS, with what it is linked to in a folder of its own: as packages that would come with X, Tk and a compiler for shaders.
 # Debian 12 has it under other names, and is without it.
-if apt-cache show liblammps0t64 >/dev/null 2>&1; then
+if ! grep -q '^VERSION_ID="12"' /etc/os-release; then
     mkdir /tmp/lammps
     cd /tmp/lammps
     apt-get download -qq lammps liblammps0t64 lammps-data libvtk9.3 libkim-api2 libhdf5-310 libhdf5-hl-310 libnetcdf22 \
