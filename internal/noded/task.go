@@ -18,10 +18,11 @@ import (
 	"muster/internal/noded/protocol"
 )
 
-// How often a task is looked at. A look costs a program of the scheduler's.
+// How often a task is looked at. To ask for its job costs a program of the scheduler's, which may run beside it.
 const (
 	taskFast  = 100 * time.Millisecond // it was news lately
 	taskSlow  = time.Second
+	taskRuns  = 5 * time.Second // its job, while that runs and has left no exit status
 	taskSpell = 5 * time.Second // how long after news taskFast lasts
 	// taskOrphaned is how long the script of a job that the scheduler does not know is waited for. A scheduler that died seconds
 	// after a job began has not saved it; when its nodes register again it ends what it does not know there.
@@ -287,28 +288,33 @@ func (r *taskRun) work() scheduler.Work {
 // follow watches the job until it has ended and all its output was delivered.
 func (r *taskRun) follow(ctx context.Context) {
 	r.state.Job = r.record.Job
-	news, known := time.Now(), time.Now()
+	news, known, asked, over := time.Now(), time.Now(), time.Time{}, false
 	for {
-		job, err := r.runner.Follow(ctx, r.record.Job)
-		if ctx.Err() != nil {
-			return
+		if _, left := r.files.exit(); left && !over {
+			news, over = time.Now(), true
 		}
-		if err != nil {
+		steady := r.state.Stage == protocol.TaskRuns && !over && r.record.Stop == "" && time.Since(news) >= taskSpell
+		if !steady || time.Since(asked) >= taskRuns {
+			job, err := r.runner.Follow(ctx, r.record.Job)
+			if ctx.Err() != nil {
+				return
+			}
+			asked = time.Now()
+			if err != nil {
+				r.complain(err)
+			} else if r.see(job) {
+				news = time.Now()
+			}
+			if !job.Forgotten {
+				known = time.Now()
+			}
+			if err == nil && (job.Stage == protocol.TaskEnded || job.Forgotten && r.silent(known)) {
+				r.conclude(ctx, job)
+				return
+			}
+		}
+		if _, err := r.send(ctx, false); err != nil {
 			r.complain(err)
-		} else if r.see(job) {
-			news = time.Now()
-		}
-		if !job.Forgotten {
-			known = time.Now()
-		}
-		if err == nil && (job.Stage == protocol.TaskEnded || job.Forgotten && r.silent(known)) {
-			r.conclude(ctx, job)
-			return
-		}
-		if sent, err := r.send(ctx, false); err != nil {
-			r.complain(err)
-		} else if sent {
-			news = time.Now()
 		}
 		r.stop(ctx)
 		pause := taskSlow

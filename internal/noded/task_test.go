@@ -221,6 +221,53 @@ func TestAScriptThatStillRunsIsNotLost(t *testing.T) {
 	}
 }
 
+// TestTheSchedulerIsSeldomAskedForAJobThatRuns, as that takes a program beside it, and its end is still seen soon.
+func TestTheSchedulerIsSeldomAskedForAJobThatRuns(t *testing.T) {
+	const runs = 10 * time.Minute
+	synctest.Test(t, func(t *testing.T) {
+		d := &taskDuty{disk: disk{root: t.TempDir()}, console: &console{out: io.Discard}, reporter: newReporter(1, nil),
+			deliver: func(_ context.Context, o protocol.TaskOutput) (protocol.TaskKept, error) {
+				return protocol.TaskKept{Bytes: o.Start + int64(len(o.Bytes))}, nil
+			}}
+		files := taskFiles{disk: d.disk, id: "t1"}.of(protocol.User{Name: "alice", UID: os.Getuid()})
+		must(t, os.MkdirAll(d.disk.path(files.dir()), 0o700))
+		by := &patient{ends: time.Now().Add(runs)}
+		r := &taskRun{duty: d, files: files, runner: by, record: taskRecord{Job: "9"},
+			task: protocol.Task{ID: "t1", Limit: time.Hour}}
+		go func() { // it writes all the time
+			for ; time.Now().Before(by.ends); time.Sleep(time.Second) {
+				out, err := os.OpenFile(d.disk.path(files.path("output")), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+				must(t, err)
+				_, err = out.WriteString("a line\n")
+				must(t, errors.Join(err, out.Close()))
+			}
+			must(t, os.WriteFile(d.disk.path(files.path("exit")), []byte("0\n"), 0o600))
+		}()
+		asked := time.Now()
+		r.follow(t.Context())
+		if took := time.Since(asked); r.state.Outcome != protocol.TaskOK || took > runs+taskSlow+taskFast {
+			t.Errorf("after %v: %+v", took, r.state)
+		}
+		if most := int(runs/taskRuns + 2*taskSpell/taskFast); by.asked > most {
+			t.Errorf("asked %d times, and %d are the most", by.asked, most)
+		}
+	})
+}
+
+// patient is a scheduler whose job runs for a while.
+type patient struct {
+	scheduler.Runner
+	ends  time.Time
+	asked int
+}
+
+func (p *patient) Follow(context.Context, string) (scheduler.JobState, error) {
+	if p.asked++; time.Now().Before(p.ends) {
+		return scheduler.JobState{Stage: protocol.TaskRuns}, nil
+	}
+	return scheduler.JobState{Stage: protocol.TaskEnded}, nil
+}
+
 // forgetful is a scheduler that knows no job.
 type forgetful struct{ scheduler.Runner }
 
