@@ -10,6 +10,7 @@ src=/usr/local/src/muster
 mpicc -O2 -Wall -Werror -o /usr/local/bin/mpi-pingpong "$src/mpi-pingpong.c"
 mpicc -O2 -Wall -Werror -o /usr/local/bin/mpi-sweep "$src/mpi-sweep.c"
 mpicc -O2 -Wall -Werror -o /usr/local/bin/mpi-io "$src/mpi-io.c"
+mpicc -O2 -Wall -Werror -o /usr/local/bin/mpi-together "$src/mpi-together.c"
 gcc -O2 -Wall -Werror -o /usr/local/bin/kernels "$src/kernels.c" -lm
 gcc -O3 -fopenmp -Wall -Werror -o /usr/local/bin/stream-triad "$src/stream-triad.c"
 gcc -O2 -Wall -Werror -o /usr/local/bin/dgemm "$src/dgemm.c" -l:libblas.so.3 -lm

@@ -36,7 +36,7 @@ func (a *API) getBenchmark(ctx context.Context, in *apiv1.BenchmarkRef) (*output
 		for state, n := range count {
 			out.Body.Steps[string(state)] = n
 		}
-		if out.Body.Cautions, err = bench.Cautions(ctx, tx, r.ID); err != nil {
+		if out.Body.Cautions, err = bench.Cautions(ctx, tx, r); err != nil {
 			return err
 		}
 		steps, err := r.Plan.Steps()
@@ -93,7 +93,7 @@ func progressOf(ctx context.Context, tx *core.Tx, r bench.Run, steps []recipe.St
 		return err
 	}
 	left -= min(now.Sub(t.Said.Began), each)
-	tail, err := task.Output(ctx, tx, t.ID, max(0, t.Kept-tailRead))
+	tail, err := task.AllOutput(ctx, tx, t.ID, max(0, t.Kept-tailRead))
 	for number, ran := range round.Read(r.Plan.Mark, tail).Steps {
 		if ran.Running() && number >= 0 && number < len(steps) {
 			v.Now.Recipe, v.Now.Parameters = steps[number].Recipe.Name, steps[number].Parameters
@@ -121,7 +121,7 @@ func (a *API) measured(ctx context.Context, id string) (s bench.Side, v apiv1.Be
 			return err
 		}
 		v = benchmarkView(s.Run)
-		if v.Cautions, err = bench.Cautions(ctx, tx, id); err == nil {
+		if v.Cautions, err = bench.Cautions(ctx, tx, s.Run); err == nil {
 			s.Rounds, err = bench.Rounds(ctx, tx, id)
 		}
 		return err

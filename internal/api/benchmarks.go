@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -90,7 +91,7 @@ func suiteView(l *recipe.Library, s *recipe.Suite, on recipe.Nodes, single bool)
 	for _, e := range s.Entries {
 		r := l.Recipes[e.Recipe]
 		one := apiv1.SuiteRecipe{Name: r.Name, About: r.About, Programs: r.Needs.Programs, Nodes: r.Needs.Nodes}
-		steps, err := l.Steps(&recipe.Suite{Entries: []recipe.Entry{e}}, on)
+		steps, err := l.Steps(&recipe.Suite{Sizes: s.Sizes, Entries: []recipe.Entry{e}}, on)
 		if err != nil { // its expressions have no value there
 			one.Skip = err.Error()
 		}
@@ -126,6 +127,9 @@ func (a *API) runBenchmark(ctx context.Context, in *apiv1.RunBenchmarkInput) (*o
 	if err != nil {
 		return nil, err
 	}
+	if suite, err = sized(l, *suite, &in.Body); err != nil {
+		return nil, err
+	}
 	out := &output[apiv1.Benchmark]{}
 	err = a.DB.Update(ctx, func(tx *core.Tx) error {
 		plan := planOf(l, suite)
@@ -152,6 +156,25 @@ func (a *API) runBenchmark(ctx context.Context, in *apiv1.RunBenchmarkInput) (*o
 		return err
 	})
 	return out, err
+}
+
+// sized is a suite on the numbers of nodes, and in the form, that were asked for.
+func sized(l *recipe.Library, s recipe.Suite, b *apiv1.RunBenchmarkBody) (*recipe.Suite, error) {
+	if b.Brief {
+		s = l.Brief(s)
+	}
+	if len(b.Sizes) == 0 {
+		return &s, nil
+	}
+	if slices.Min(b.Sizes) < 1 {
+		return nil, invalidBenchmark("sizes: a recipe takes one node or more")
+	}
+	s.Sizes = b.Sizes
+	most := slices.Max(b.Sizes)
+	if b.Nodes = cmp.Or(b.Nodes, most); b.Nodes != most {
+		return nil, invalidBenchmark("sizes: the largest is %d, and the run is on %d nodes", most, b.Nodes)
+	}
+	return &s, nil
 }
 
 // everyOf is how often a run is to be repeated; 0: it is not.
@@ -212,9 +235,9 @@ func planOf(l *recipe.Library, s *recipe.Suite) bench.Plan {
 
 func benchmarkView(r bench.Run) apiv1.Benchmark {
 	v := apiv1.Benchmark{ID: r.ID, Project: r.Project, Cluster: r.Cluster, ClusterID: r.ClusterID, Account: r.Account,
-		Suite: r.Plan.Suite.Name, Queue: r.Plan.Queue, On: shapeView(r.Plan.Nodes), Phase: apiv1.Phase(r.Phase), Reason: r.Reason,
-		Outcome: apiv1.BenchmarkOutcome(r.Outcome), Rounds: r.All(), Ended: r.Round, Broken: r.Broken, Cancel: r.Cancel,
-		Peer: r.Peer, CreatedAt: r.CreatedAt}
+		Suite: r.Plan.Suite.Name, Brief: r.Plan.Suite.Brief, Queue: r.Plan.Queue, On: shapeView(r.Plan.Nodes),
+		Phase: apiv1.Phase(r.Phase), Reason: r.Reason, Outcome: apiv1.BenchmarkOutcome(r.Outcome), Rounds: r.All(),
+		Ended: r.Round, Broken: r.Broken, Cancel: r.Cancel, Peer: r.Peer, CreatedAt: r.CreatedAt}
 	if r.Phase == bench.Ended {
 		v.EndedAt = &r.PhaseAt
 	}

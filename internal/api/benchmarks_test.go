@@ -127,13 +127,21 @@ func TestARunIsTakenAndBounded(t *testing.T) {
 		`{"nodes": 9}`:           `422 queue cpu of cluster cfd has 1 nodes at most`,
 		`{"suite": "ping-pong"}`: `422 nothing in it can run on these nodes: it needs 2 nodes`,
 		`{"rounds": 101}`:        `422 `,
+		`{"sizes": [0]}`:         `422 sizes: a recipe takes one node or more`,
+		`{"sizes": [1, 2]}`:      `422 queue cpu of cluster cfd has 1 nodes at most`,
+
+		`{"sizes": [1, 2], "nodes": 1}`: `422 sizes: the largest is 2, and the run is on 1 nodes`,
 	} {
 		status, text, _ := strings.Cut(want, " ")
 		if got := ask("POST", path, body, "member"); fmt.Sprint(got.status) != status || !strings.Contains(got.text, text) {
 			t.Errorf("%s: %d %s", body, got.status, got.text)
 		}
 	}
-	read[apiv1.Benchmark](t, ask("POST", path, `{"suite": "dgemm"}`, "member"))
+	brief := read[apiv1.Benchmark](t, ask("POST", path, `{"suite": "dgemm", "brief": true, "sizes": [1]}`, "member"))
+	brief = read[apiv1.Benchmark](t, ask("GET", "/v1/benchmarks/"+brief.ID, "", "member"))
+	if brief.Rounds != 1 || len(brief.Cautions) != 1 || !strings.Contains(brief.Cautions[0], "shortened") {
+		t.Errorf("%+v", brief)
+	}
 	read[apiv1.Benchmark](t, ask("POST", path, `{}`, "member")) // with that of tenants: four
 	if got := ask("POST", path, `{}`, "member"); got.status != 409 || !strings.Contains(got.text, "has 4 benchmarks") {
 		t.Error(got)

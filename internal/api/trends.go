@@ -18,6 +18,9 @@ const mostChanges = 1000
 func (a *API) clusterTrends(ctx context.Context,
 	in *apiv1.ListClusterTrendsInput) (*output[apiv1.List[apiv1.BenchmarkTrend]], error) {
 	of := bench.TrendsOf{Scope: bench.Scope{Machine: in.Machine}, Quantity: in.Quantity}
+	if in.Runs != "" {
+		of.Runs = strings.Split(in.Runs, ",")
+	}
 	return a.trends(ctx, of, in.Page, func(tx *core.Tx) (id string, err error) {
 		c, err := a.find(ctx, tx, in.Cluster)
 		return c.ID, err

@@ -56,7 +56,8 @@ func TestWhatHasChangedIsShownAndAccepted(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]int{"/v1/clusters/aero%2Fcfd/trends": 1, "/v1/clusters/aero%2Fcfd/trends?machine=m1": 1,
-		"/v1/clusters/aero%2Fcfd/trends?machine=m2": 0, "/v1/clusters/aero%2Fcfd/trends?quantity=other": 0} {
+		"/v1/clusters/aero%2Fcfd/trends?machine=m2": 0, "/v1/clusters/aero%2Fcfd/trends?quantity=other": 0,
+		"/v1/clusters/aero%2Fcfd/trends?runs=b-bio,b-aero": 1, "/v1/clusters/aero%2Fcfd/trends?runs=b-bio": 0} {
 		all := read[apiv1.List[apiv1.BenchmarkTrend]](t, ask("GET", path, "", "viewer")).Items
 		told := 1
 		if strings.Contains(path, "machine") { // which may tell of another project's runs

@@ -59,6 +59,9 @@ type RunBenchmarkBody struct {
 	Precise     float64 `json:"precise,omitempty" doc:"end once the intervals of all medians, or of all ratios beside another cluster, reach no further than this part; rounds are then the most, 20 by default" minimum:"0" maximum:"1"`
 	Reservation string  `json:"reservation,omitempty" doc:"run in this reservation of the cluster's scheduler" maxLength:"64" pattern:"^[A-Za-z0-9_.-]*$"`
 
+	Sizes []int `json:"sizes,omitempty" doc:"numbers of nodes that each recipe runs on, of which the largest is the default of nodes; what a number changes nothing of runs once; default: as the suite says" maxItems:"20"`
+	Brief bool  `json:"brief,omitempty" doc:"in a shortened form, to see that all of it runs: once, and with small sizes"`
+
 	BesideQueue string `json:"beside_queue,omitempty" doc:"the queue of that cluster; default: its first" maxLength:"63"`
 }
 
@@ -80,6 +83,7 @@ type Benchmark struct {
 	ClusterID string           `json:"cluster_id"`
 	Account   string           `json:"account" doc:"whom it runs as; it is the user who asked for it"`
 	Suite     string           `json:"suite"`
+	Brief     bool             `json:"brief,omitempty" doc:"in a shortened form, whose values count in no history"`
 	Queue     string           `json:"queue,omitempty"`
 	On        BenchmarkNodes   `json:"on"`
 	Phase     Phase            `json:"phase" words:"benchmark phases"`

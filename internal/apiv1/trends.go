@@ -7,6 +7,7 @@ type ListClusterTrendsInput struct {
 	ClusterRef
 	Machine  string `query:"machine" doc:"what was measured on this machine alone, while it was of the cluster" maxLength:"63"`
 	Quantity string `query:"quantity" doc:"only this quantity" maxLength:"40"`
+	Runs     string `query:"runs" doc:"only what these runs came to: IDs, separated by commas" maxLength:"1000"`
 	Page
 }
 

@@ -33,7 +33,7 @@ With --runs, A and B are runs: those of a comparison, or any others, whose value
 	_ = c.RegisterFlagCompletionFunc("suite", a.completeAll(a.suiteNames))
 	c.Flags().IntVar(&in.Body.Rounds, "rounds", 0, "this `N` of pairs (default: as the suite says)")
 	onNodes(c, &in.Body.Queue, &in.Body.Nodes)
-	untilPrecise(c, &in.Body)
+	asked(c, &in.Body)
 	c.Flags().StringVar(&in.Body.BesideQueue, "beside-queue", "", "of B, on nodes of this `QUEUE` (default: the first)")
 	runs := c.Flags().Bool("runs", false, "A and B are runs that there are")
 	margin := c.Flags().Float64("margin", 2, "by how many `PERCENT` B may be off and still be equal")

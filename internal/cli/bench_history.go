@@ -22,9 +22,13 @@ func (a *app) benchHistory() *cobra.Command {
 each other if the same recipe measured them with the same parameters on nodes of one kind. With --machine, values of one machine
 alone. Without a cluster, operators see a machine in all clusters, or a class.
 
+With --suite and --after, runs of a suite on a cluster are beside each other: the first, and those that ended nearest to so long
+after the one before, no further off than half of it. So 2d,2h,7d shows what else uses a network, by day, hour and week.
+
 A change is told once the last four runs show it: values are on another level, by 5 % or more.`,
 		Example: `  muster bench history hello
   muster bench history hello --machine local-2
+  muster bench history hello --suite paper-002 --after 2d,2h,7d
   muster bench history --class compute --quantity triad`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
@@ -33,9 +37,24 @@ A change is told once the last four runs show it: values are on another level, b
 	c.Flags().StringVar(&of.Machine, "machine", "", "what was measured on the machine of this `NAME` alone")
 	c.Flags().StringVar(&of.Class, "class", "", "what was measured on the machines of this `CLASS`")
 	c.Flags().StringVar(&of.Quantity, "quantity", "", "only this `QUANTITY`")
+	suite := c.Flags().String("suite", "", "with --after: of runs of the suite of this `NAME`")
+	_ = c.RegisterFlagCompletionFunc("suite", a.completeAll(a.suiteNames))
+	after := c.Flags().String("after", "", "the first run, and those that ended so long (`TIMES`) after the one before, as 2d,2h,7d")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		name := strings.Join(args, "")
+		if *suite != "" || *after != "" {
+			if name == "" || *suite == "" || *after == "" || of.Class != "" {
+				return usage("--suite and --after go together, and are of a cluster")
+			}
+			pauses, err := pausesIn(*after)
+			if err != nil {
+				return err
+			}
+			in := apiv1.ListClusterTrendsInput{Machine: of.Machine, Quantity: of.Quantity}
+			in.Cluster = name
+			return a.printTimes(ctx, in, *suite, pauses, *output)
+		}
 		var all []apiv1.BenchmarkTrend
 		var raw []byte
 		var err error

@@ -50,8 +50,10 @@ func onNodes(c *cobra.Command, queue *string, nodes *int) {
 	c.Flags().IntVarP(nodes, "nodes", "N", 0, "on `N` nodes (default: all that the queue has)")
 }
 
-// untilPrecise are flags of runs that are asked for once.
-func untilPrecise(c *cobra.Command, b *apiv1.RunBenchmarkBody) {
+// asked are flags of runs that are asked for once.
+func asked(c *cobra.Command, b *apiv1.RunBenchmarkBody) {
+	c.Flags().IntSliceVar(&b.Sizes, "sizes", nil, "each recipe on these `NUMBERS` of nodes, as 1,2,4 (default: as the suite says)")
+	c.Flags().BoolVar(&b.Brief, "brief", false, "in a shortened form, to see that all of it runs")
 	c.Flags().Float64Var(&b.Precise, "precise", 0, "end once all values are sure to this `PART`, as 0.02; 20 rounds at most")
 	c.Flags().StringVar(&b.Reservation, "reservation", "", "run in this `RESERVATION` of the cluster's scheduler")
 }
@@ -95,13 +97,15 @@ func (a *app) benchRun() *cobra.Command {
 		Use:   "run NAME",
 		Short: "Run a suite of benchmarks on a cluster",
 		Long: `Run a suite, or a single recipe, on a cluster as yourself. All of it runs several times, in another order each time. Each
-such round is one job that has its nodes for itself, and waits for them like any job. A round whose job is lost is done anew. Of a
-registered cluster, say on how many nodes.
+such round is one job that has its nodes for itself, and waits for them like any job. A round whose job is lost is done anew. With
+--sizes, each recipe runs on each of these numbers of nodes, if that changes anything of it. Of a registered cluster, say on how
+many nodes.
 
 It goes on when you stop watching. ` + "`muster bench show`" + ` shows what has been measured so far, and it is kept when the
 cluster is deleted. With --wait, the exit status is 1 unless all is ok that can run there.`,
 		Example: `  muster bench run hello --wait
-  muster bench run --suite stream --rounds 10 cfd --nodes 4 --wait`,
+  muster bench run --suite stream --rounds 10 cfd --nodes 4 --wait
+  muster bench run --suite paper-002 --sizes 1,2,4 cfd --wait`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
@@ -110,7 +114,7 @@ cluster is deleted. With --wait, the exit status is 1 unless all is ok that can 
 	_ = c.RegisterFlagCompletionFunc("suite", a.completeAll(a.suiteNames))
 	c.Flags().IntVar(&in.Body.Rounds, "rounds", 0, "run all of it `N` times (default: as the suite says)")
 	onNodes(c, &in.Body.Queue, &in.Body.Nodes)
-	untilPrecise(c, &in.Body)
+	asked(c, &in.Body)
 	wait, output := waitFlags(c, "it has ended"), formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		if err := wait.check(); err != nil {
@@ -189,9 +193,11 @@ func (a *app) awaitBenchmarks(ctx context.Context, c *client, w *waiting, ids ..
 			}
 			show.note(text)
 		}
+		// Where the controller shares its CPUs with the nodes, a long run is disturbed by who looks often.
+		pause := max(a.timing.draw*2, min(time.Since(show.start)/50, a.timing.draw*20))
 		select {
 		case <-ctx.Done():
-		case <-time.After(a.timing.draw * 2):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -198,7 +198,7 @@ func hostileLines(file, plain string) map[string][][]string {
 		"bench compare": {{"a", "b"}, {"a", "b", "--wait"}, {"--runs", hostile, "b"}},
 		"bench export": {{"b"}, {"b", "-o", "json"}, {"b", "-o", "prometheus"}, {"b", "-o", "benchstat"},
 			{"b", "-o", "reframe"}},
-		"bench history":       {{"a"}, {"--machine", hostile}},
+		"bench history":       {{"a"}, {"--machine", hostile}, {"a", "--suite", hostile, "--after", "2d,2h"}},
 		"bench list":          {{}, {"a"}},
 		"bench output":        {{"b", "0", "0"}},
 		"bench report":        {{"b", "-f", filepath.Join(filepath.Dir(file), "report.html")}, {"b", "-f", hostile}},

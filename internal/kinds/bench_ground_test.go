@@ -63,7 +63,7 @@ func TestARoundTellsOnWhatItRan(t *testing.T) {
 					}
 				}
 			}
-			cautions, err := bench.Cautions(ctx, tx, r.ID)
+			cautions, err := bench.Cautions(ctx, tx, r)
 			if want := []string{"n2 is emulated in software, without the CPU's help: values are those of the emulator",
 				"n1 is beside other nodes on the same host: they use the same CPUs, memory or links"}; !slices.Equal(cautions, want) {
 				t.Error(fmt.Sprintf("%q", cautions), "not", fmt.Sprintf("%q", want))

@@ -91,6 +91,55 @@ func TestAMachineThatBecomesSlowerIsNamed(t *testing.T) {
 	r.NothingLeft()
 }
 
+// TestThePapersSuitesRun whole, in their shortened forms, on one node and on more.
+func TestThePapersSuitesRun(t *testing.T) {
+	testall.Only(t)
+	t.Parallel()
+	r := rig.New(t, "")
+	r.Start()
+	r.Run("machines", "add", "--local", "4", "--wait")
+	r.Run("create", "-f", r.File("hello.yaml", "name: hello\nnodes: 3\n"), "--wait")
+	for suite, want := range map[string][]string{
+		"paper-000": {"kernels integer-index nodes=1", "kernels overlap nodes=3", "stream-kernels copy nodes=2",
+			"mpi-io read nodes=3", "udp lost nodes=2", "tcp tcp nodes=3", "messages both-ways nodes=3"},
+		"paper-002": {"hpcc hpl nodes=1", "hpcc ping-pong-latency nodes=2", "hpcc ring-bandwidth nodes=3",
+			"flops-mix flops nodes="},
+	} {
+		r.Run("bench", "run", "hello", "--suite", suite, "--brief", "--wait")
+		var runs struct {
+			Items []struct{ ID, Outcome string }
+		}
+		r.Get(&runs, "bench", "runs", "hello", "--suite", suite)
+		var run struct {
+			Steps    map[string]int
+			Problems []struct{ Recipe, Why string }
+			Series   []struct {
+				Recipe, Quantity   string
+				Parameters, Labels map[string]string
+				Rounds             []struct{ Samples int }
+			}
+		}
+		r.Get(&run, "bench", "show", runs.Items[0].ID)
+		if len(runs.Items) != 1 || runs.Items[0].Outcome != "ok" || len(run.Steps) != 1 || run.Steps["ok"] == 0 {
+			t.Fatalf("%s: %+v %+v", suite, runs.Items, run)
+		}
+		found := map[string]int{}
+		for _, s := range run.Series {
+			found[s.Recipe+" "+s.Quantity+" nodes="+s.Parameters["nodes"]] += s.Rounds[0].Samples
+		}
+		for _, one := range want {
+			if found[one] == 0 {
+				t.Errorf("%s: there is no %s in %v", suite, one, found)
+			}
+		}
+		if suite == "paper-000" && found["tcp tcp nodes=3"] != 2*found["tcp tcp nodes=2"] {
+			t.Errorf("not all nodes have received: %v", found)
+		}
+	}
+	r.Run("delete", "hello", "--wait")
+	r.NothingLeft()
+}
+
 // slowDownNode gives a node a twentieth of a CPU.
 func slowDownNode(r *rig.Rig, cluster string, n rig.Node) {
 	r.Helper()

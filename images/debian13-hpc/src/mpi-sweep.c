@@ -1,16 +1,19 @@
 /*
  * What MPI does with messages of several sizes, one line a batch, so that nothing is averaged before it is seen:
  *
- *   latency_us 8 1.234       half a round trip between ranks 0 and 1
+ *   latency_us 8 1.234       half a round trip between two ranks
  *   bandwidth_mbs 8 3456.7   a window of 64 messages one way and an answer, in 10^6 bytes a second
  *   bidirectional_mbs 8 6789 the same, both ways at once
  *   barrier_us 0 4.321       mean of the slowest rank
  *   allreduce_us 8 7.654     the same, of a sum of doubles
  *   alltoall_us 8 9.876      the same, of so many bytes for each rank
  *
- * mpi-sweep TEST BATCHES SIZE...  Iterations are those of the OSU micro-benchmarks 5: 10000 for latency, 100 for both
- * bandwidths, 1000 for all others, and a tenth of it (bandwidths: a fifth) above 8192 bytes; with an argument of --short, a tenth of all. Every
+ * mpi-sweep [--short] TEST BATCHES SIZE...  Iterations are those of the OSU micro-benchmarks 5: 10000 for latency, 100 for both
+ * bandwidths, 1000 for all others, and a tenth of it (bandwidths: a fifth) above 8192 bytes; with --short, a tenth of all. Every
  * transfer is checked. This is not OSU's program, and its figures are not OSU's.
+ *
+ * The first three are of pairs of ranks, all at once: each of the first half with the one as far into the second. Of each pair there
+ * is a line.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -20,6 +23,7 @@
 enum { WINDOW = 64, LARGE = 8192, MOST = 64 << 20 };
 
 static int rank, ranks;
+static MPI_Comm group; /* of the ranks that measure together: a pair, or all */
 static char *out, *in;
 
 static void fail(const char *what)
@@ -50,11 +54,11 @@ static double latency(int bytes, int iterations)
     double start = MPI_Wtime();
     for (int i = 0; i < iterations; i++) {
         if (rank == 0) {
-            MPI_Send(out, bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
-            MPI_Recv(in, bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(out, bytes, MPI_BYTE, 1, 1, group);
+            MPI_Recv(in, bytes, MPI_BYTE, 1, 1, group, MPI_STATUS_IGNORE);
         } else {
-            MPI_Recv(in, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            MPI_Send(out, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
+            MPI_Recv(in, bytes, MPI_BYTE, 0, 1, group, MPI_STATUS_IGNORE);
+            MPI_Send(out, bytes, MPI_BYTE, 0, 1, group);
         }
     }
     return (MPI_Wtime() - start) / iterations / 2;
@@ -69,14 +73,14 @@ static double window(int bytes, int iterations, int both)
     for (int i = 0; i < iterations; i++) {
         int begun = 0;
         for (int w = 0; w < WINDOW && (both || rank == 1); w++)
-            MPI_Irecv(in, bytes, MPI_BYTE, 1 - rank, 2, MPI_COMM_WORLD, &all[begun++]);
+            MPI_Irecv(in, bytes, MPI_BYTE, 1 - rank, 2, group, &all[begun++]);
         for (int w = 0; w < WINDOW && (both || rank == 0); w++)
-            MPI_Isend(out, bytes, MPI_BYTE, 1 - rank, 2, MPI_COMM_WORLD, &all[begun++]);
+            MPI_Isend(out, bytes, MPI_BYTE, 1 - rank, 2, group, &all[begun++]);
         MPI_Waitall(begun, all, MPI_STATUSES_IGNORE);
         if (rank == 0)
-            MPI_Recv(answer, sizeof answer, MPI_BYTE, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Recv(answer, sizeof answer, MPI_BYTE, 1, 3, group, MPI_STATUS_IGNORE);
         else
-            MPI_Send(answer, sizeof answer, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
+            MPI_Send(answer, sizeof answer, MPI_BYTE, 0, 3, group);
     }
     return (MPI_Wtime() - start) / iterations / WINDOW / (both ? 2 : 1);
 }
@@ -86,30 +90,30 @@ static double together(void (*collective)(int), int bytes, int iterations)
 {
     double mine = 0, slowest;
     for (int i = 0; i < iterations; i++) {
-        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Barrier(group);
         double start = MPI_Wtime();
         collective(bytes);
         mine += MPI_Wtime() - start;
     }
     mine /= iterations;
-    MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, group);
     return slowest;
 }
 
 static void barrier(int bytes)
 {
     (void)bytes;
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(group);
 }
 
 static void allreduce(int bytes)
 {
-    MPI_Allreduce(out, in, bytes / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(out, in, bytes / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, group);
 }
 
 static void alltoall(int bytes)
 {
-    MPI_Alltoall(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, MPI_COMM_WORLD);
+    MPI_Alltoall(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, group);
 }
 
 /* prepare fills what is sent; verify looks at what the last iteration has brought. */
@@ -186,8 +190,11 @@ int main(int argc, char **argv)
         MPI_Finalize();
         return 2;
     }
-    if (pair ? ranks != 2 : ranks < 2)
-        fail(pair ? "this test is of two ranks" : "this test needs two ranks at least");
+    if (ranks < 2 || (pair && ranks % 2))
+        fail(pair ? "this test is of pairs of ranks" : "this test needs two ranks at least");
+    MPI_Comm_split(MPI_COMM_WORLD, pair ? rank % (ranks / 2) : 0, rank, &group);
+    MPI_Comm_rank(group, &rank);
+    MPI_Comm_size(group, &ranks);
     for (int a = brief + 3; a < argc; a++) {
         long bytes = atol(argv[a]), all = bytes * (strcmp(test, "alltoall") ? 1 : ranks);
         if (bytes < 0 || all > MOST || (!strcmp(test, "allreduce") && bytes % (int)sizeof(double)))

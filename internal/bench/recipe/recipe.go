@@ -25,9 +25,10 @@ type Recipe struct {
 	About      string              `json:"about"`
 	Needs      Needs               `json:"needs"`
 	Parameters map[string][]string `json:"parameters"`
-	Seconds    string              `json:"seconds"` // an expression: how long a step takes
-	Files      map[string]string   `json:"files"`   // by their names in the step's folder; templates
-	Run        string              `json:"run"`     // a template
+	Brief      map[string][]string `json:"brief,omitempty"` // instead of them, in a shortened form
+	Seconds    string              `json:"seconds"`         // an expression: how long a step takes
+	Files      map[string]string   `json:"files"`           // by their names in the step's folder; templates
+	Run        string              `json:"run"`             // a template
 	Read       []Reading           `json:"read"`
 	Valid      []Check             `json:"valid"`
 }
@@ -120,6 +121,9 @@ func table() []spec.Field {
 			Doc: "Names for numbers and words. One with several values is a sweep: the program runs with each."},
 		{Path: "parameters.*", Type: "list", Keys: "parameter", OrOne: true, Min: 1, Max: 50, Doc: "Its values."},
 		{Path: "parameters.*[]", Type: "value", Doc: "A number, a word, or = and an expression."},
+		{Path: "brief", Type: "mapping", Doc: "Values of parameters with which it is done in little time, to see that it runs."},
+		{Path: "brief.*", Type: "list", Keys: "parameter", OrOne: true, Min: 1, Max: 50, Doc: "Of a parameter."},
+		{Path: "brief.*[]", Type: "value", Doc: "A number, a word, or = and an expression."},
 		{Path: "seconds", Type: "expression", Required: true,
 			Doc: "How long it takes with one set of values; after ten times as much, and half a minute, it is ended."},
 		{Path: "files", Type: "mapping", Doc: "Files in the folder that it runs in. {{ and }} enclose an expression."},
@@ -167,14 +171,23 @@ func (r *Recipe) rules() (found spec.Diagnostics) {
 	wrong := func(path, text, hint string) {
 		found = append(found, spec.Diagnostic{Code: spec.CodeBadValue, Path: path, Text: text, Hint: hint})
 	}
-	steps := 1
-	for _, values := range r.Parameters {
-		steps = min(steps*len(values), mostSteps+1)
+	short := *r
+	short.Parameters = replaced(r.Parameters, r.Brief)
+	for _, one := range []*Recipe{r, &short} {
+		steps := 1
+		for _, values := range one.Parameters {
+			steps = min(steps*len(values), mostSteps+1)
+		}
+		if steps > mostSteps {
+			wrong("parameters", fmt.Sprintf("make more than %d steps, one for each set of values", mostSteps),
+				"leave some values out")
+			return found
+		}
 	}
-	if steps > mostSteps {
-		wrong("parameters", fmt.Sprintf("make more than %d steps, one for each set of values", mostSteps),
-			"leave some values out")
-		return found
+	for _, key := range slices.Sorted(maps.Keys(r.Brief)) {
+		if _, has := r.Parameters[key]; !has {
+			wrong("brief."+key, "is none of the parameters", "")
+		}
 	}
 	for _, path := range r.clashes() {
 		wrong(path, "is the name of something that is known already", "choose another")
@@ -199,6 +212,20 @@ func (r *Recipe) rules() (found spec.Diagnostics) {
 	if len(found) > 0 {
 		return found
 	}
+	bad := r.tried()
+	if bad == nil && len(r.Brief) > 0 {
+		if bad = short.tried(); bad != nil {
+			bad = &fieldError{"brief", bad}
+		}
+	}
+	if bad != nil {
+		wrong(bad.path, bad.why.Error(), "")
+	}
+	return found
+}
+
+// tried is what is wrong with an expression where it has a value; nil: nothing is.
+func (r *Recipe) tried() *fieldError {
 	all, err := r.Steps(Example())
 	for _, s := range all {
 		if err == nil {
@@ -210,10 +237,18 @@ func (r *Recipe) rules() (found spec.Diagnostics) {
 			}
 		}
 	}
-	if bad, ok := err.(*fieldError); ok {
-		wrong(bad.path, bad.why.Error(), "")
+	bad, _ := err.(*fieldError)
+	return bad
+}
+
+// replaced are parameters with others' values in the place of theirs.
+func replaced(parameters, others map[string][]string) map[string][]string {
+	all := maps.Clone(parameters)
+	if all == nil {
+		all = map[string][]string{}
 	}
-	return found
+	maps.Copy(all, others)
+	return all
 }
 
 // clashes are the parameters that have the names of what is known anyway.

@@ -133,6 +133,8 @@ func TestAWrongRecipeSaysWhere(t *testing.T) {
 		{"NB: [84, 192]", `NB: "= NB + 1"`, "6:7: parameters.NB: its value depends on itself"},
 		{"  NB: [84", "  nodes: [84",
 			"6:3: parameters.nodes: is the name of something that is known already (choose another)"},
+		{"seconds: 2/3", "brief: {M: 3}\nseconds: 2/3", "8:12: brief.M: is none of the parameters"},
+		{"seconds: 2/3", "brief: {NB: = M}\nseconds: 2/3", "8:1: brief: parameters.NB[0]: M is not known here"},
 		{"{{ NB }}", "{{ NC }}", "10:16: files.\"hpccinf.txt\": NC is not known here"},
 		{"  - {none: 'FAILED|HPL ERROR'}", "  - {from: a}", "22:5: valid[1]: must have either some or none"},
 		{"  - {none: 'FAILED|HPL ERROR'}", "  - {none: a, equals: 3}", "22:23: valid[1].equals: is for lines that match some " +

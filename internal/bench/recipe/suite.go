@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -16,8 +17,10 @@ import (
 type Suite struct {
 	Name    string  `json:"suite"`
 	About   string  `json:"about"`
-	Rounds  int     `json:"rounds"` // how often all of it runs; 0: usualRounds
+	Rounds  int     `json:"rounds"`          // how often all of it runs; 0: usualRounds
+	Sizes   []int   `json:"sizes,omitempty"` // numbers of nodes that its recipes also run on, beside all
 	Entries []Entry `json:"recipes"`
+	Brief   bool    `json:"brief,omitempty"` // it is a shortened form
 }
 
 // usualRounds is how often a suite runs: six values are the fewest that say how sure their median is.
@@ -36,6 +39,9 @@ func SuiteForm() *spec.Form {
 		{Path: "about", Type: "line", Required: true, Doc: "What it measures, in a sentence."},
 		{Path: "rounds", Type: "number", Min: 1, Max: 100, Default: fmt.Sprint(usualRounds),
 			Doc: "How often all of it runs, in another order each time. Six are the fewest that say how sure a median is."},
+		{Path: "sizes", Type: "list", Min: 1, Max: 20, Doc: "Numbers of nodes that each recipe also runs on, beside all that there " +
+			"are; larger ones are left out. What a number changes nothing of runs once."},
+		{Path: "sizes[]", Type: "number", Min: 1, Max: 4096, Doc: "A number of nodes."},
 		{Path: "recipes", Type: "list", Required: true, Min: 1, Max: 50, Doc: "What it runs."},
 		{Path: "recipes[]", Type: "mapping", Doc: "A recipe."},
 		{Path: "recipes[].recipe", Type: "recipe name", Required: true, Doc: "Its name."},
@@ -77,8 +83,11 @@ func Load(folders ...fs.FS) (*Library, error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Suites)) {
-		if _, err := l.Steps(l.Suites[name], Example()); err != nil {
-			return nil, fmt.Errorf("suite %s: %w", name, err)
+		brief := l.Brief(*l.Suites[name])
+		for _, s := range []*Suite{l.Suites[name], &brief} {
+			if _, err := l.Steps(s, Example()); err != nil {
+				return nil, fmt.Errorf("suite %s: %w", name, err)
+			}
 		}
 	}
 	return l, nil
@@ -136,14 +145,13 @@ func (l *Library) Steps(s *Suite, on Nodes) (all []Step, err error) {
 				strings.Join(slices.Sorted(maps.Keys(l.Recipes)), ", "))
 		}
 		r := *known
-		r.Parameters = maps.Clone(known.Parameters)
-		for key, values := range e.Parameters {
-			if _, has := r.Parameters[key]; !has {
+		for key := range e.Parameters {
+			if _, has := known.Parameters[key]; !has {
 				return nil, fmt.Errorf("recipes[%d]: %s has no parameter %s", i, e.Recipe, key)
 			}
-			r.Parameters[key] = values
 		}
-		steps, err := r.Steps(on)
+		r.Parameters = replaced(known.Parameters, e.Parameters)
+		steps, err := r.stepsOf(s.sizes(on.Nodes), on)
 		if err != nil {
 			return nil, fmt.Errorf("recipes[%d]: %s: %w", i, e.Recipe, err)
 		}
@@ -153,4 +161,60 @@ func (l *Library) Steps(s *Suite, on Nodes) (all []Step, err error) {
 		return nil, fmt.Errorf("it makes %d steps, and %d are the most", len(all), mostSteps)
 	}
 	return all, nil
+}
+
+// sizes are the numbers of nodes that its recipes run on where there are so many nodes, the smallest first.
+func (s *Suite) sizes(nodes int) []int {
+	all := append(slices.Clone(s.Sizes), nodes)
+	slices.Sort(all)
+	return slices.Compact(all[:slices.Index(all, nodes)+1])
+}
+
+// stepsOf are a recipe's steps on each of these numbers of nodes, the smallest first, which are then among their parameters. What
+// a number changes nothing of, as a recipe that always takes two nodes, is there once.
+func (r *Recipe) stepsOf(sizes []int, on Nodes) (all []Step, err error) {
+	var before []Step
+	several := false
+	for i, n := range sizes {
+		if n < r.Needs.Nodes && i < len(sizes)-1 {
+			continue
+		}
+		on.Nodes = n
+		steps, err := r.Steps(on)
+		if err != nil {
+			return nil, err
+		}
+		if slices.EqualFunc(before, steps, Step.same) {
+			continue
+		}
+		several = before != nil
+		before, all = steps, append(all, steps...)
+	}
+	for _, s := range all {
+		if several {
+			s.Parameters["nodes"] = number(s.values["nodes"])
+		}
+	}
+	return all, nil
+}
+
+// same says that two steps of a recipe do the same.
+func (s Step) same(as Step) bool {
+	one, err1 := s.Command()
+	other, err2 := as.Command()
+	files, err3 := s.Files()
+	others, err4 := as.Files()
+	return errors.Join(err1, err2, err3, err4) == nil && one == other && s.Skip == as.Skip && maps.Equal(files, others)
+}
+
+// Brief is a suite in a shortened form, which shows in little time whether all of it runs: once, with what recipes have for it.
+func (l *Library) Brief(s Suite) Suite {
+	s.Brief, s.Rounds = true, 1
+	s.Entries = slices.Clone(s.Entries)
+	for i, e := range s.Entries {
+		if r := l.Recipes[e.Recipe]; r != nil && len(r.Brief) > 0 {
+			s.Entries[i].Parameters = replaced(e.Parameters, r.Brief)
+		}
+	}
+	return s
 }

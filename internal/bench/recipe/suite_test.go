@@ -1,6 +1,8 @@
 package recipe
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -42,6 +44,72 @@ func TestASuiteIsItsRecipesSteps(t *testing.T) {
 	if steps, err := l.Steps(l.Suites["quick"], Example()); err != nil || len(steps) != 3 {
 		t.Error("a later folder's suite counts: ", steps, err)
 	}
+}
+
+func TestASuiteRunsOnSeveralNumbersOfNodes(t *testing.T) {
+	const pair = `recipe: pair
+about: What always takes two nodes
+needs: {nodes: 2}
+parameters: {batches: 3}
+brief: {batches: 1}
+seconds: 1
+run: srun -N 2 echo {{batches}}
+read:
+  - {quantity: latency, lines: '^(?P<value>\d+)', unit: µs, better: lower}
+`
+	every := strings.NewReplacer("needs: {nodes: 2}\n", "", "pair", "every", "-N 2", "-N {{nodes}}").Replace(pair)
+	const both = `suite: both
+about: Some nodes, and all
+sizes: [4, 1, 2]
+recipes:
+  - recipe: pair
+  - recipe: every
+    parameters: {batches: [5, 6]}
+`
+	l, err := Load(folder(pair, every, both))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for nodes, want := range map[int]string{
+		1: "pair batches=3 skipped; every batches=5; every batches=6",
+		2: "pair batches=3; every batches=5 nodes=1; every batches=6 nodes=1; every batches=5 nodes=2; every batches=6 nodes=2",
+		3: "pair batches=3; every batches=5 nodes=1; every batches=6 nodes=1; every batches=5 nodes=2; every batches=6 nodes=2; " +
+			"every batches=5 nodes=3; every batches=6 nodes=3",
+	} {
+		if got := written(t, l, l.Suites["both"], nodes); got != want {
+			t.Errorf("on %d nodes: %s", nodes, got)
+		}
+	}
+	brief := l.Brief(*l.Suites["both"])
+	if got := written(t, l, &brief, 2); brief.Rounds != 1 || got != "pair batches=1; every batches=1 nodes=1; every batches=1 nodes=2" {
+		t.Error(got)
+	}
+	if got := written(t, l, l.Suites["both"], 1); !strings.Contains(got, "batches=6") {
+		t.Error("the shortened form has changed the suite: ", got)
+	}
+}
+
+// written are a suite's steps, in words.
+func written(t *testing.T, l *Library, s *Suite, nodes int) string {
+	steps, err := l.Steps(s, Nodes{Nodes: nodes, Cores: 2, Memory: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, s := range steps {
+		text := s.Recipe.Name
+		for _, key := range slices.Sorted(maps.Keys(s.Parameters)) {
+			text += " " + key + "=" + s.Parameters[key]
+		}
+		if command, err := s.Command(); err != nil || !strings.Contains(command, "-N "+s.Parameters["nodes"]) {
+			t.Error(command, err)
+		}
+		if s.Skip != "" {
+			text += " skipped"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, "; ")
 }
 
 func TestAWrongLibrarySaysWhatIsWrong(t *testing.T) {

@@ -133,7 +133,13 @@ step() {
 		timeout -k 10 "$limit" bash @COMMAND@ </dev/null 2>&1 & # which is a process group of its own
 		wait $!
 		echo $? >"$root/status"
-		kill -KILL -- -$! # whatever it has left running
+		if kill -- -$!; then # whatever it has left running: srun then ends its tasks, which would have the CPUs of the next steps
+			for _ in {1..20}; do
+				kill -0 -- -$! || break
+				sleep 0.1
+			done
+			kill -KILL -- -$!
+		fi
 	} 2>/dev/null | { head -c "$allowed" | tee "$root/kept"; head -c 1 >"$root/more"; cat >/dev/null; }
 	say end "$number" "$(<"$root/status")" "$began" "$EPOCHREALTIME"
 	((left -= $(stat -c %s "$root/kept")))

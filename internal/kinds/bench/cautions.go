@@ -12,12 +12,15 @@ import (
 )
 
 // Cautions say what a run's values depend on beside its nodes, as the last round shows of which it is known: each is a sentence.
-func Cautions(ctx context.Context, tx *core.Tx, run string) (all []string, err error) {
+func Cautions(ctx context.Context, tx *core.Tx, r Run) (all []string, err error) {
+	if r.Plan.Suite.Brief {
+		all = append(all, "in a shortened form, which shows that it runs, and not how fast")
+	}
 	var looks Looks
 	err = kept(ctx, tx, &looks, `SELECT looks FROM benchmark_round WHERE benchmark_id = $1 AND looks <> ''
-		ORDER BY number DESC LIMIT 1`, run)
+		ORDER BY number DESC LIMIT 1`, r.ID)
 	if err != nil && !errors.Is(err, core.ErrNotFound) {
-		return nil, fmt.Errorf("nodes of run %s: %w", run, err)
+		return nil, fmt.Errorf("nodes of run %s: %w", r.ID, err)
 	}
 	for _, caution := range []struct {
 		of   func(said map[string]string) bool

@@ -55,6 +55,7 @@ func SavePoints(ctx context.Context, tx *core.Tx, r Run, at time.Time, all []Mea
 type TrendsOf struct {
 	Scope
 	Series   []string // IDs; nil: all
+	Runs     []string // IDs of those whose points are meant; nil: all
 	Class    string   // "": any
 	Quantity string   // "": any
 }
@@ -71,6 +72,9 @@ func History(ctx context.Context, tx *core.Tx, of TrendsOf) ([]Trend, error) {
 	if of.Series != nil {
 		points.Among("p.series", of.Series)
 		changes.Among("c.series", of.Series)
+	}
+	if of.Runs != nil {
+		points.Among("p.benchmark_id", of.Runs)
 	}
 	changes.Rest(` ORDER BY c.at, c.id`)
 	points.Rest(`) AS newest JOIN benchmark_series s ON s.id = newest.series WHERE place <= $?

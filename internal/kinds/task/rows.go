@@ -290,6 +290,17 @@ func KeepOutput(ctx context.Context, tx *core.Tx, cluster, id string, start int6
 	return t.Kept + int64(len(piece)), nil
 }
 
+// AllOutput is all that is kept of a task's output from a byte on.
+func AllOutput(ctx context.Context, tx *core.Tx, id string, from int64) (all []byte, err error) {
+	for {
+		piece, err := Output(ctx, tx, id, from+int64(len(all)))
+		if err != nil || len(piece) == 0 {
+			return all, err
+		}
+		all = append(all, piece...)
+	}
+}
+
 // Output is what is kept of a task's output from a byte on: the rest of the piece that has it. Nothing: there is no more yet.
 func Output(ctx context.Context, tx *core.Tx, id string, from int64) ([]byte, error) {
 	type piece struct {

@@ -100,15 +100,8 @@ func load(ctx context.Context, tx *core.Tx, id string) (v view, s core.Subject, 
 	if err != nil || v.task.Phase != task.Ended {
 		return v, s, err
 	}
-	for {
-		piece, err := task.Output(ctx, tx, v.Task, int64(len(v.output)))
-		if err != nil {
-			return v, s, err
-		}
-		if len(piece) == 0 {
-			break
-		}
-		v.output = append(v.output, piece...)
+	if v.output, err = task.AllOutput(ctx, tx, v.Task, 0); err != nil {
+		return v, s, err
 	}
 	if v.crowded, err = bench.Crowded(ctx, tx, v.Run); err != nil {
 		return v, s, err
