@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -127,7 +126,12 @@ func (a *API) runBenchmark(ctx context.Context, in *apiv1.RunBenchmarkInput) (*o
 	if err != nil {
 		return nil, err
 	}
-	if suite, err = sized(l, *suite, &in.Body); err != nil {
+	if in.Body.Brief {
+		brief := l.Brief(*suite)
+		suite = &brief
+	}
+	nodes, err := largest(in.Body)
+	if err != nil {
 		return nil, err
 	}
 	out := &output[apiv1.Benchmark]{}
@@ -140,15 +144,18 @@ func (a *API) runBenchmark(ctx context.Context, in *apiv1.RunBenchmarkInput) (*o
 		if in.Body.Rounds > 0 {
 			plan.Rounds = in.Body.Rounds
 		}
+		if len(in.Body.Sizes) > 0 {
+			plan.Suite.Sizes = in.Body.Sizes
+		}
 		one := bench.Run{ID: admission.NewID("b"), Plan: plan, Every: every}
 		if in.Body.Beside != "" {
 			other := bench.Run{ID: admission.NewID("b"), Peer: one.ID, Plan: plan}
 			other.Plan.Second, one.Peer = true, other.ID
-			if err := a.addRun(ctx, tx, in.Body.Beside, in.Body.BesideQueue, in.Body.Nodes, other); err != nil {
+			if err := a.addRun(ctx, tx, in.Body.Beside, in.Body.BesideQueue, nodes, other); err != nil {
 				return err
 			}
 		}
-		if err := a.addRun(ctx, tx, in.Cluster, in.Body.Queue, in.Body.Nodes, one); err != nil {
+		if err := a.addRun(ctx, tx, in.Cluster, in.Body.Queue, nodes, one); err != nil {
 			return err
 		}
 		r, err := bench.Get(ctx, tx, one.ID)
@@ -158,23 +165,19 @@ func (a *API) runBenchmark(ctx context.Context, in *apiv1.RunBenchmarkInput) (*o
 	return out, err
 }
 
-// sized is a suite on the numbers of nodes, and in the form, that were asked for.
-func sized(l *recipe.Library, s recipe.Suite, b *apiv1.RunBenchmarkBody) (*recipe.Suite, error) {
-	if b.Brief {
-		s = l.Brief(s)
-	}
+// largest is on how many nodes a run is to be: the most of its sizes, where there are any; 0: on all.
+func largest(b apiv1.RunBenchmarkBody) (int, error) {
 	if len(b.Sizes) == 0 {
-		return &s, nil
+		return b.Nodes, nil
 	}
 	if slices.Min(b.Sizes) < 1 {
-		return nil, invalidBenchmark("sizes: a recipe takes one node or more")
+		return 0, invalidBenchmark("sizes: a recipe takes one node or more")
 	}
-	s.Sizes = b.Sizes
 	most := slices.Max(b.Sizes)
-	if b.Nodes = cmp.Or(b.Nodes, most); b.Nodes != most {
-		return nil, invalidBenchmark("sizes: the largest is %d, and the run is on %d nodes", most, b.Nodes)
+	if b.Nodes != 0 && b.Nodes != most {
+		return 0, invalidBenchmark("sizes: the largest is %d, and the run is on %d nodes", most, b.Nodes)
 	}
-	return &s, nil
+	return most, nil
 }
 
 // everyOf is how often a run is to be repeated; 0: it is not.

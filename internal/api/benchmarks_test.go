@@ -188,8 +188,11 @@ func TestWhatARunHasMeasuredIsShown(t *testing.T) {
 		if _, err = tx.Exec(ctx, `UPDATE task SET phase = 'running' WHERE id = 't-round'`); err != nil {
 			return err
 		}
-		if _, err = task.KeepOutput(ctx, tx, "c-aero", "t-round", 0, []byte("\n@m4rkm4rk begin 1\n")); err != nil {
-			return err
+		kept := int64(0)
+		for _, piece := range []string{"\n@m4rkm4rk begin 0\n", "\n@m4rkm4rk end 0 0 1 2\n\n@m4rkm4rk begin 1\n"} {
+			if kept, err = task.KeepOutput(ctx, tx, "c-aero", "t-round", kept, []byte(piece)); err != nil {
+				return err
+			}
 		}
 		said := task.Said{Stage: protocol.TaskRuns, Nodes: []string{"n1"}, Began: time.Now()}
 		return task.Save(ctx, tx, "c-aero", "t-round", said)

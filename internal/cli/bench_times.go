@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -28,32 +29,29 @@ func pausesIn(text string) (all []time.Duration, err error) {
 	return all, nil
 }
 
-// at is when a run is beside others, and that run.
+// at is when a run has ended that is beside others; or, where there is none, when it should have.
 type at struct {
 	time time.Time
-	off  time.Duration // how far off the run may be
-	run  string        // "": there is none
+	run  string // "": there is none
 }
 
-// timesOf chooses among runs that have ended: the first, and for each pause the one nearest to so long after the one before.
-// Where there is none, the next pause begins when it should have been.
+// timesOf chooses among runs that have ended: the first, and for each pause the one nearest to so long after the one before, no
+// further off than half of it. Where there is none, the next pause begins when it should have been.
 func timesOf(runs []apiv1.Benchmark, pauses []time.Duration) []at {
 	runs = slices.DeleteFunc(slices.Clone(runs), func(b apiv1.Benchmark) bool { return b.EndedAt == nil || b.Brief })
-	slices.SortFunc(runs, func(a, b apiv1.Benchmark) int { return a.EndedAt.Compare(*b.EndedAt) })
 	if len(runs) == 0 {
 		return nil
 	}
-	all := []at{{time: *runs[0].EndedAt, run: runs[0].ID}}
-	for _, pause := range pauses {
-		next := at{time: all[len(all)-1].time.Add(pause), off: pause / 2}
-		found := next
-		for _, b := range runs {
-			off := b.EndedAt.Sub(next.time).Abs()
-			if off < next.off && (found.run == "" || off < found.time.Sub(next.time).Abs()) {
-				found = at{time: *b.EndedAt, off: next.off, run: b.ID}
-			}
+	first := slices.MinFunc(runs, func(a, b apiv1.Benchmark) int { return a.EndedAt.Compare(*b.EndedAt) })
+	all := []at{{*first.EndedAt, first.ID}}
+	for i, pause := range pauses {
+		next := at{time: all[i].time.Add(pause)}
+		off := func(b apiv1.Benchmark) time.Duration { return b.EndedAt.Sub(next.time).Abs() }
+		nearest := slices.MinFunc(runs, func(a, b apiv1.Benchmark) int { return cmp.Compare(off(a), off(b)) })
+		if off(nearest) < pause/2 {
+			next = at{*nearest.EndedAt, nearest.ID}
 		}
-		all = append(all, found)
+		all = append(all, next)
 	}
 	return all
 }
@@ -88,8 +86,8 @@ func (a *app) printTimes(ctx context.Context, in apiv1.ListClusterTrendsInput, s
 		for i, one := range times {
 			name, when := fmt.Sprintf("T%d", i+1), one.time.Local().Format(time.DateTime)
 			columns = append(columns, name)
-			if one.run == "" {
-				a.out.line("%s  no run ended within %s of %s", name, short(one.off), when)
+			if one.run == "" { // which the first has
+				a.out.line("%s  no run ended within %s of %s", name, short(pauses[i-1]/2), when)
 				continue
 			}
 			a.out.line("%s  %s, run %s", name, when, one.run)

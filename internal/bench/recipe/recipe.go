@@ -173,17 +173,6 @@ func (r *Recipe) rules() (found spec.Diagnostics) {
 	}
 	short := *r
 	short.Parameters = replaced(r.Parameters, r.Brief)
-	for _, one := range []*Recipe{r, &short} {
-		steps := 1
-		for _, values := range one.Parameters {
-			steps = min(steps*len(values), mostSteps+1)
-		}
-		if steps > mostSteps {
-			wrong("parameters", fmt.Sprintf("make more than %d steps, one for each set of values", mostSteps),
-				"leave some values out")
-			return found
-		}
-	}
 	for _, key := range slices.Sorted(maps.Keys(r.Brief)) {
 		if _, has := r.Parameters[key]; !has {
 			wrong("brief."+key, "is none of the parameters", "")
@@ -360,6 +349,13 @@ func (r *Recipe) Steps(on Nodes) ([]Step, error) {
 	keys, err := r.order()
 	if err != nil {
 		return nil, err
+	}
+	steps := 1
+	for _, values := range r.Parameters {
+		if steps *= len(values); steps > mostSteps {
+			return nil, &fieldError{"parameters", fmt.Errorf("make more than %d steps, one for each set of values: leave some out",
+				mostSteps)}
+		}
 	}
 	all := []Step{{Recipe: r, Parameters: map[string]string{}, values: on.values()}}
 	for _, key := range keys {

@@ -133,8 +133,10 @@ func TestTheStepsOfARoundShareWhatIsKept(t *testing.T) {
 }
 
 func TestAStepThatHangsIsEnded(t *testing.T) {
-	all := steps(t, "seconds: 1\nrun: trap '' TERM; echo q 1; sleep 60\n"+read, "seconds: 1\nrun: echo q 2; sleep 60 &\n"+read)
-	script, err := Script("m4rkm4rk", all, []int{0, 1})
+	all := steps(t, "seconds: 1\nrun: trap '' TERM; echo q 1; sleep 60\n"+read, "seconds: 1\nrun: echo q 2; sleep 60 &\n"+read,
+		"seconds: 1\nrun: |\n  (trap 'echo q 4; exit' TERM; touch ready; while sleep 0.05; do :; done) 2>/dev/null &\n"+
+			"  until [[ -e ready ]]; do sleep 0.05; done\n  echo q 3\n"+read)
+	script, err := Script("m4rkm4rk", all, []int{0, 1, 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,6 +147,9 @@ func TestAStepThatHangsIsEnded(t *testing.T) {
 	}
 	if r := ran[1]; r == nil || r.Status != 0 || r.Output[""] != "q 2\n" || r.Took() > 30*time.Second {
 		t.Errorf("the next one runs, and what it leaves behind ends: %+v", r)
+	}
+	if r := ran[2]; r == nil || r.Status != 0 || r.Output[""] != "q 3\nq 4\n" {
+		t.Errorf("what is left behind may end by itself, as srun ends its tasks: %+v", r)
 	}
 }
 
