@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"muster/internal/apiv1"
@@ -52,6 +53,9 @@ func (a *API) getBenchmark(ctx context.Context, in *apiv1.BenchmarkRef) (*output
 				out.Body.Problems = append(out.Body.Problems, stepView(o, s, steps))
 			}
 		}
+		out.Body.Problems = slices.CompactFunc(out.Body.Problems, func(a, b apiv1.BenchmarkStep) bool {
+			return a.State == string(bench.StepSkipped) && a.State == b.State && a.Recipe == b.Recipe && a.Why == b.Why
+		})
 		if r.Phase == bench.Ended {
 			return nil
 		}

@@ -104,7 +104,7 @@ type Benchmark struct {
 	Left     float64         `json:"left_seconds,omitempty" doc:"how long it will take about, once its job runs; absent in lists"`
 	Steps    map[string]int  `json:"steps,omitempty" doc:"how many steps of rounds that count are in each state; absent in lists"`
 	Cautions []string        `json:"cautions,omitempty" doc:"what values depend on beside the nodes, such as that these are emulated in software; absent in lists"`
-	Problems []BenchmarkStep `json:"problems,omitempty" doc:"the first 20 steps that are not ok, without samples; absent in lists"`
+	Problems []BenchmarkStep `json:"problems,omitempty" doc:"the first 20 steps that are not ok, without samples; a recipe that is skipped for one reason is there once; absent in lists"`
 }
 
 // BenchmarkNow is what a run does at the moment.

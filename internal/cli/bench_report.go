@@ -11,6 +11,7 @@ import (
 
 	"muster/internal/apiv1"
 	"muster/internal/bench/export"
+	"muster/internal/bench/papers"
 	"muster/internal/bench/report"
 	"muster/internal/kit/words"
 )
@@ -24,12 +25,16 @@ func (a *app) benchReport() *cobra.Command {
 		Short: "Write a page about runs, that needs nothing else",
 		Long: `Write a page about runs: what they have measured, in words, tables and figures, what failed, on what it ran, how it was done, and
 all samples to download. It is one file, which needs no network. The run with which one was done in turns is on the page, too, and
-so is the comparison; two other runs are compared if they are all there is. A file whose name ends in .md is Markdown.`,
+so is the comparison; two other runs are compared if they are all there is. A file whose name ends in .md is Markdown.
+With --papers it begins with what papers have published, beside what the runs of their suites show of it: their tables and figures,
+and which of their claims are seen here, too.`,
 		Example: `  muster bench report b0123456789 -f report.html
-  muster bench report b0123456789 b9876543210 -f report.md`,
+  muster bench report b0123456789 b9876543210 -f report.md
+  muster bench report --papers b0123456789 -f papers.html`,
 		Args: cobra.MinimumNArgs(1),
 	}
 	file := c.Flags().StringP("file", "f", "", "the `FILE` to write, or - for standard output")
+	beside := c.Flags().Bool("papers", false, "show what papers have published beside runs of their suites")
 	margin := c.Flags().Float64("margin", 2, "by how many `PERCENT` sides may be off and still be equal")
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		switch {
@@ -47,6 +52,11 @@ so is the comparison; two other runs are compared if they are all there is. A fi
 		r := report.Report{Made: time.Now(), Version: Version()}
 		if err := gather(ctx, controller, &r, args, *margin/100); err != nil {
 			return err
+		}
+		if *beside {
+			if r.Papers, err = published(r); err != nil {
+				return err
+			}
 		}
 		write := r.HTML
 		if strings.HasSuffix(*file, ".md") {
@@ -67,6 +77,30 @@ so is the comparison; two other runs are compared if they are all there is. A fi
 		return nil
 	})
 	return c
+}
+
+// published are the papers whose suites these runs are of, beside them.
+func published(r report.Report) (pages []papers.Page, err error) {
+	all, err := papers.All()
+	if err != nil {
+		return nil, err
+	}
+	var suites []string
+	for _, p := range all {
+		suites = append(suites, p.Suite)
+		if !slices.ContainsFunc(r.Runs, func(one export.Run) bool { return one.Suite == p.Suite }) {
+			continue
+		}
+		page, err := p.BesideRuns(r.Runs, r.Comparisons)
+		if err != nil {
+			return nil, err
+		}
+		pages = append(pages, page)
+	}
+	if len(pages) == 0 {
+		return nil, usage("--papers is for runs of papers' suites, which are %s", strings.Join(suites, ", "))
+	}
+	return pages, nil
 }
 
 // gather reads runs, those done in turns with them, and comparisons.

@@ -7,7 +7,8 @@
 #
 # The clock starts before anything is made (the mount of the image, networks, keys, configuration) and stops when sinfo
 # on the head shows N idle nodes. CHECK=1 runs an MPI job afterwards, outside the clock. HOLD=1 leaves the nodes there until
-# standard input ends. With JOBS, array.sh runs that many on the head, outside the clock.
+# standard input ends; for a line of it, an MPI job of all nodes runs first, and "first_job_seconds N T" says how long it took.
+# With JOBS, array.sh runs that many on the head, outside the clock.
 set -euo pipefail
 
 nodes=${1:?usage: IMAGE=FILE WORK=DIR by-hand.sh N [JOBS]} jobs=${2:-0}
@@ -163,7 +164,14 @@ echo "cluster_start_seconds $nodes $(awk -v a="$began" -v b="$ended" 'BEGIN {pri
 
 if ((jobs)); then on head bash -c "$(cat "$here/array.sh")" array.sh "$jobs"; fi
 
-if [ "${HOLD:-0}" = 1 ]; then cat > /dev/null; fi
+if [ "${HOLD:-0}" = 1 ]; then
+    if read -r; then
+        began=$EPOCHREALTIME
+        on head srun --mpi=pmix -N"$nodes" -n"$nodes" mpi-sweep --short barrier 1 0 > /dev/null
+        echo "first_job_seconds $nodes $(awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN {printf "%.3f", b - a}')"
+    fi
+    cat > /dev/null
+fi
 
 if [ "${CHECK:-0}" = 1 ]; then
     on head srun -N"$nodes" hostname | sort -V | tr '\n' ' '; echo

@@ -3,6 +3,7 @@ package recipe
 import (
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -149,7 +150,7 @@ func (s Step) check(path string, c Check, out Output) (wrong []string) {
 		switch {
 		case err != nil:
 			return []string{err.Error()}
-		case got != want:
+		case math.Abs(got-want) > 1e-9*math.Abs(want): // expressions are rounded
 			return []string{fmt.Sprintf("it says %s, which is not %s", clip(groups[0]), number(want))}
 		}
 	}

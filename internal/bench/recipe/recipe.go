@@ -37,6 +37,7 @@ type Recipe struct {
 type Needs struct {
 	Programs []string `json:"programs"`
 	Files    []string `json:"files"`  // patterns of paths on the first node, each of which some file matches
+	Hint     string   `json:"hint"`   // what it means if one is not there, or what would help
 	Nodes    int      `json:"nodes"`  // at least
 	Cores    int      `json:"cores"`  // of each node, at least
 	Memory   string   `json:"memory"` // an expression: bytes of each node
@@ -114,6 +115,7 @@ func table() []spec.Field {
 		{Path: "needs.programs[]", Type: "program", Doc: "A program."},
 		{Path: "needs.files", Type: "list", Min: 1, Max: 20, Doc: "Files on the first node, as devices and data."},
 		{Path: "needs.files[]", Type: "path", Doc: "A path, in which * stands for any part of a name."},
+		{Path: "needs.hint", Type: "line", Doc: "What it means that a file is not there, or what to do then."},
 		{Path: "needs.nodes", Type: "number", Min: 1, Max: 4096, Doc: "How many nodes at least."},
 		{Path: "needs.cores", Type: "number", Min: 1, Max: 4096, Doc: "How many cores of each node at least."},
 		{Path: "needs.memory", Type: "expression", Doc: "How many bytes of memory of each node."},

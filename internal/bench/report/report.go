@@ -18,6 +18,7 @@ import (
 
 	"muster/internal/apiv1"
 	"muster/internal/bench/export"
+	"muster/internal/bench/papers"
 	"muster/internal/kit/words"
 )
 
@@ -25,6 +26,7 @@ import (
 type Report struct {
 	Runs        []export.Run // with samples
 	Comparisons []apiv1.BenchmarkComparison
+	Papers      []papers.Page // they come first
 	Made        time.Time
 	Version     string
 }
@@ -54,6 +56,7 @@ func (r Report) HTML() ([]byte, error) {
 type view struct {
 	Title, Made, Version string
 	Style                template.CSS
+	Papers               []paper
 	Comparisons          []comparison
 	Runs                 []run
 	Facts                []export.Fact
@@ -99,6 +102,9 @@ type drawn struct {
 func (r Report) view() (view, error) {
 	v := view{Title: r.title(), Made: r.Made.UTC().Format("2006-01-02 15:04 UTC"), Version: r.Version, Style: template.CSS(style),
 		Facts: export.Facts(r.Runs...), Method: method(), Rules: rules()}
+	for _, p := range r.Papers {
+		v.Papers = append(v.Papers, published(p))
+	}
 	for _, c := range r.Comparisons {
 		v.Comparisons = append(v.Comparisons, compare(c, r.Runs))
 	}

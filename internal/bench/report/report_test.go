@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"regexp"
@@ -13,6 +14,8 @@ import (
 
 	"muster/internal/apiv1"
 	"muster/internal/bench/export"
+	"muster/internal/bench/papers"
+	"muster/internal/kit/words"
 )
 
 // series is a quantity with seven rounds around a value.
@@ -62,8 +65,25 @@ func some() Report {
 				Interval: &apiv1.Interval{Low: 0.99, High: 1.01}},
 			{Recipe: "tcp", Quantity: "tcp", Verdict: "not comparable", Why: evil},
 		}}
+	known := papers.Cell{Known: true, Value: 2, Low: 1, High: 3}
+	p := papers.Page{Paper: papers.Paper{Title: "A paper", By: "Somebody", About: "Then"}, Runs: []string{"1 on " + evil},
+		Published: 3, Beside: 2,
+		Judged: []papers.Judged{{Claim: papers.Claim{Says: "It is fast", Least: 0.9}, Verdict: papers.Seen, Ratio: 1.5, Low: 1.4,
+			High: 1.6},
+			{Claim: papers.Claim{Says: "It is not", Most: 0.9}, Verdict: papers.Undecided, Why: evil}},
+		Shown: []papers.Shown{
+			{Panel: papers.Panel{Figure: "table 1", Shows: "speed", Unit: "GFLOP/s",
+				Each: papers.Parts{{Name: "native"}, {Name: "virtual"}},
+				Rows: []papers.Row{{What: "then", Is: []papers.Span{{Low: 40, High: 40}, {Low: 1, High: 2}}}}},
+				Own: []papers.Own{{What: evil, Cells: []papers.Cell{known, {}}}}},
+			{Panel: papers.Panel{Figure: "figure 2", Shows: "speed", Unit: "s", X: "nodes"}, Lines: []papers.Line{
+				{Name: "then", Published: true, Points: []papers.Point{{X: 1, Value: 0}, {X: 2, Value: 0}}},
+				{Name: evil, Points: []papers.Point{{X: 1, Value: 2, Low: 1, High: 3}}}}},
+			{Panel: papers.Panel{Figure: "figure 3", Shows: "latency", X: "bytes", Each: papers.Parts{{}}}, Why: evil},
+		}}
 	return Report{Runs: []export.Run{run("1", "2", 1), run("2", "1", 1.1)}, Comparisons: []apiv1.BenchmarkComparison{c},
-		Made: time.Unix(1_800_000_000, 0), Version: "1.2"}
+		Papers: []papers.Page{p},
+		Made:   time.Unix(1_800_000_000, 0), Version: "1.2"}
 }
 
 // TestAPageNeedsNothingElse: it has all in it, asks for nothing, and holds nothing of others' that a browser would run.
@@ -76,7 +96,8 @@ func TestAPageNeedsNothingElse(t *testing.T) {
 	for _, part := range []string{"network on c1, c2", "13 of 14 steps are ok (1 failed), in 7 rounds that count.",
 		"Of 3 quantities these differ (1): latency bytes=8 (B is 1.1 of A, 1.08 – 1.13; A is better); " +
 			"these are equal within 2 % (1): barrier; these cannot be compared (1): tcp.", "1 of 14 steps on A", "6.1 of 1", "c2:n1", "n2 1.1", "Rounds that do not count", "n1 is emulated", "B: n2 is emulated.",
-		`<polyline class="b"`} {
+		`<polyline class="b"`, "2 claims: 1 seen here too, 0 not seen, 1 not decided. Measured values stand beside 2 of the 3 numbers",
+		"at least 0.9", `<line class="c0 theirs"`, `<circle class="c1"`, "Nothing is beside it"} {
 		if !strings.Contains(html, part) {
 			t.Errorf("there is no %s", part)
 		}
@@ -115,7 +136,7 @@ func TestMarkdownHasTheTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, part := range []string{"# network on c1, c2", "| messages | latency bytes=8 | 1 | 1.1 | µs | 1.1 | 1.08 – 1.13 | 7 | differs | A |",
-		"## Environment", "| 3 | tcp | failed | &lt;script>"} {
+		"## Environment", "| then | 40 | 1 – 2 |", "| at most 0.9 |", "| 3 | tcp | failed | &lt;script>"} {
 		if !strings.Contains(string(text), part) {
 			t.Errorf("there is no %s in\n%s", part, text)
 		}
@@ -133,6 +154,24 @@ func TestFiguresOfNothingAreNone(t *testing.T) {
 	for _, v := range []float64{0, -5, 7, 1e-300, math.MaxFloat64 / 4} {
 		if text := string(strip("x", []float64{v, v}, v, v, v)); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
 			t.Errorf("%g: %s", v, text)
+		}
+	}
+}
+
+func TestMarksOfALinearAxisAreRound(t *testing.T) {
+	for _, c := range []struct {
+		low, high float64
+		want      string
+	}{
+		{0, 10, "[0 2 4 6 8 10]"}, {0, 3.1, "[0 0.5 1 1.5 2 2.5 3]"}, {0.94, 1.06, "[0.94 0.96 0.98 1 1.02 1.04 1.06]"},
+		{-5, 470, "[0 100 200 300 400]"},
+	} {
+		var got []string
+		for _, v := range (axis{low: c.low, high: c.high}).marks() {
+			got = append(got, words.Figure(v))
+		}
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("%g to %g: %v, not %s", c.low, c.high, got, c.want)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func rules() [][2]string {
 		{"Tails are shown where they matter", "Smallest and largest values are shown; each round is a dot."},
 		{"All factors are documented", "See the environment: what could not be read in a node is missing there."},
 		{"Time in parallel is defined", "As the recipe and its program say: collectives are timed by the slowest rank."},
-		{"There is an upper bound", "Not shown: the limits of these machines are not known."},
+		{"There is an upper bound", "Beside papers, as far as nodes have said their clock, their links and their memory; else none is known."},
 		{"Figures show all, and lines only what lies between", "Lines join values of neighbouring sizes only."},
 	}
 }
@@ -65,6 +65,24 @@ func (r Report) Markdown() ([]byte, error) {
 		}
 	}
 	fmt.Fprintf(&b, "# %s\n\nMade on %s.\n", cell(v.Title), v.Made)
+	for _, p := range v.Papers {
+		fmt.Fprintf(&b, "\n## %s\n\n%s. %s\n\n%s\n\nBeside it: %s.\n", cell(p.Title), cell(p.By), cell(p.About), p.Lead,
+			cell(strings.Join(p.Runs, ", ")))
+		var rows [][]string
+		for _, c := range p.Claims {
+			rows = append(rows, []string{c.Figure, c.Says, c.Wanted, c.Ratio, c.Interval, c.Verdict, c.Why})
+		}
+		table("Of,Claim,As a ratio,Here,95 % interval,Verdict,Why", rows)
+		for _, o := range p.Panels {
+			fmt.Fprintf(&b, "\n### %s: %s, %s\n\n%s %s\n", cell(o.Figure), cell(o.Shows), cell(o.Unit), cell(o.Says), cell(o.Why))
+			if rows = nil; len(o.Rows) > 0 {
+				for _, row := range o.Rows {
+					rows = append(rows, append([]string{row.Name()}, row.Cells...))
+				}
+				table("Of,"+strings.Join(o.Parts, ","), rows)
+			}
+		}
+	}
 	for _, c := range v.Comparisons {
 		fmt.Fprintf(&b, "\n## A: %s, B: %s\n\n%s %s\n", cell(c.A), cell(c.B), cell(c.Lead), cell(c.Note))
 		cautions(c.Cautions)

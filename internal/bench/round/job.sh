@@ -10,7 +10,7 @@ trap 'exit 143' TERM
 
 # node says how this node fares and, of all, what it is: lines NODE KEY VALUE. What cannot be read there is left out.
 node() {
-	local name=${SLURMD_NODENAME:-$HOSTNAME} key value file weak=() cured=() pages=
+	local name=${SLURMD_NODENAME:-$HOSTNAME} key value file weak=() cured=() pages= rate=0
 	local -A sockets=()
 	put() { [[ -z $2 ]] || echo "$name $1 $2"; }
 	at() { { read -r value <"$2" && put "$1" "$value"; } 2>/dev/null; }
@@ -29,6 +29,7 @@ node() {
 		case $key in
 		'model name'*) put cpu "${value# }" ;;
 		microcode*) put microcode "${value# }" ;;
+		'cpu MHz'*) rate=${value# } ;;
 		'') break ;;
 		esac
 	done </proc/cpuinfo
@@ -42,6 +43,10 @@ node() {
 	while read -r key value; do
 		[[ $key != Cpus_allowed_list: ]] || put allowed-cpus "$value"
 	done </proc/self/status
+	# the highest clock, in MHz; where the kernel does not set it, as in guests, that of the time stamp counter, in tens
+	{ read -r value </sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq && rate=$((value / 1000)); } 2>/dev/null ||
+		rate=$(((${rate%.*} + 5) / 10 * 10))
+	((rate == 0)) || put clock-rate "$rate"
 	put cpus "$(nproc)"
 	for file in /sys/devices/system/cpu/cpu*/topology/physical_package_id; do
 		{ read -r value <"$file" && sockets[$value]=1; } 2>/dev/null

@@ -53,6 +53,11 @@ func Script(of string, steps []recipe.Step, order []int) (string, error) {
 	return b.String(), nil
 }
 
+// Telling is a script whose commands have what has happened to their cluster, in MUSTER_HAPPENED: lines without quotes.
+func Telling(script, happened string) string {
+	return strings.Replace(script, "\n", "\nexport MUSTER_HAPPENED='"+strings.ReplaceAll(happened, "'", "")+"'\n", 1)
+}
+
 // call writes the line of one step.
 func call(b *strings.Builder, number int, s recipe.Step) error {
 	files, err := s.Files()

@@ -493,7 +493,7 @@ func Tally(ctx context.Context, tx *core.Tx, run string) (count map[State]int, w
 }
 
 // Problems are the first steps of a run that are not ok, in their rounds, without samples. Those of broken rounds are among them;
-// those that are skipped in each round are there once.
+// those that are skipped come last, each once.
 func Problems(ctx context.Context, tx *core.Tx, run string, most int) ([]Round, error) {
 	type found struct {
 		Round
@@ -508,7 +508,7 @@ func Problems(ctx context.Context, tx *core.Tx, run string, most int) ([]Round, 
 		JOIN benchmark_round r ON r.benchmark_id = s.benchmark_id AND r.number = s.round
 		WHERE s.benchmark_id = $1 AND s.state <> 'ok' AND NOT (s.state = 'skipped' AND EXISTS (SELECT 1 FROM benchmark_step e
 			WHERE e.benchmark_id = s.benchmark_id AND e.number = s.number AND e.state = 'skipped' AND e.round < s.round))
-		ORDER BY s.round, s.number LIMIT $2`, run, most)
+		ORDER BY CASE s.state WHEN 'skipped' THEN 1 ELSE 0 END, s.round, s.number LIMIT $2`, run, most)
 	if err != nil {
 		return nil, fmt.Errorf("problems of run %s: %w", run, err)
 	}

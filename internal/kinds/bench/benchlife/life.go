@@ -247,11 +247,21 @@ func total(count map[bench.State]int) (n int) {
 	return n
 }
 
+// mostEvents is how many of a cluster's events are read to say what has happened to it.
+const mostEvents = 10_000
+
 // next asks for the task of the next round, unless another run was quicker.
 func (v view) next(ctx context.Context, tx *core.Tx) error {
 	work, err := v.Plan.Work(v.Round)
 	if err != nil {
 		return err
+	}
+	if v.centre == nil && v.Plan.TellsWhatHappened() {
+		events, err := tx.Events(ctx, core.EventsOf{Cluster: v.ClusterID, Limit: mostEvents})
+		if err != nil {
+			return err
+		}
+		work.Script = round.Telling(work.Script, bench.Happened(events))
 	}
 	t := task.Task{ID: admission.NewID("t"), Cluster: v.ClusterID, Account: v.Account, Work: work}
 	if v.centre != nil {
@@ -317,11 +327,10 @@ func judge(number int, s recipe.Step, ran *round.Ran, in bench.Round) bench.Step
 	case ran == nil:
 		return why(bench.StepNotRun, "its job ended before: %s", ending)
 	case ran.Missing != "":
-		what := "program"
-		if strings.Contains(ran.Missing, "/") {
-			what = "file"
+		if hint := s.Recipe.Needs.Hint; strings.Contains(ran.Missing, "/") {
+			return why(bench.StepSkipped, "%s", strings.TrimSuffix("there is no file "+ran.Missing+": "+hint, ": "))
 		}
-		return why(bench.StepSkipped, "there is no %s %s", what, ran.Missing)
+		return why(bench.StepSkipped, "there is no program %s", ran.Missing)
 	case ran.Unwritten:
 		return why(bench.StepFailed, "its folder in /home cannot be written")
 	}
