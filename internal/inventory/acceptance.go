@@ -43,7 +43,7 @@ type acceptanceFile struct {
 	Passes       *int     `yaml:"passes"`
 }
 
-// DefaultAcceptance is that of a site that says nothing; see docs/decisions/053.
+// DefaultAcceptance is that of a site that says nothing; see docs/decisions/failures.md.
 func DefaultAcceptance() Acceptance {
 	return Acceptance{On: true, Judge: JudgeMachines, Deviations: 4, Share: 0.8, NetworkShare: 0.5, Passes: 8}
 }

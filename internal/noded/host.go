@@ -21,7 +21,7 @@ import (
 
 // A machine with the duty host has two processes of ours. The first one is the machine's init, as everywhere: it keeps the
 // identity, collects every child, and must not die, since the kernel would stop with it. The other one holds the guests, and may
-// be killed at any moment: guests run on, and it is started again. See docs/decisions/105-a-hypervisors-role-is-a-process.md.
+// be killed at any moment: guests run on, and it is started again. See docs/decisions/hypervisors.md.
 
 // trustFile is what the first process leaves for the other one, anew with each certificate. It is in memory, and root's alone.
 const trustFile = "/run/muster/host.json"

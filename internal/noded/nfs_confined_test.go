@@ -50,7 +50,8 @@ func TestASystemUserIsNobodyOnHome(t *testing.T) {
 		c.As(w)
 		for _, name := range []string{"shadow", "slurm", "nobody", "root", "left"} {
 			h, _, err := c.LookUp(home, name)
-			if err != nil || name == "shadow" && w.UID == aliceUID && w.GID == 65534 { // decision 144 says why this one is left
+			// docs/decisions/home.md says why shadow is left
+			if err != nil || name == "shadow" && w.UID == aliceUID && w.GID == 65534 {
 				continue
 			}
 			if got, err := c.Read(h, 0, 100); err == nil {

@@ -12,7 +12,7 @@ import (
 // devices near (if that is preferred) and the most GPUs with an HCA of their own (if that is asked), then with the shortest
 // distances between its nodes, then on the fewest last-level caches. Among equals it is the one that leaves the most to
 // others: the fewest devices beside it that it does not want, the fewest cores that nobody has yet, the least memory. And
-// then the lowest numbers. See docs/decisions/092-what-a-guest-is-given.md.
+// then the lowest numbers. See docs/decisions/guests.md.
 //
 // The holding has no name of a guest: that is the caller's to write.
 func Hold(r Room, g Guest) (Allocation, error) {

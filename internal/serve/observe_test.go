@@ -219,7 +219,7 @@ func TestMetricsNameNothingThatThereIsNoEndOf(t *testing.T) {
 	delete(labels, "")
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		if !slices.Contains(few, name) {
-			t.Errorf("a metric has the label %s: are its values few? docs/decisions/068", name)
+			t.Errorf("a metric has the label %s: are its values few? docs/decisions/observability.md", name)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func sit(t *testing.T) *court {
 	dir := t.TempDir()
 	cluster := slurm.Cluster{Name: "judge", Head: "head", HeadAddress: "10.99.0.1", StateDir: "/var/spool/ctld",
 		SpoolDir: "/var/spool/slurmd", Local: "/etc/slurm/nodes.conf", Memory: map[string]int{}, Asks: true}
-	room := "" // as a head writes it, see decision 218: jobs that are too large begin held
+	room := "" // as a head writes it, see docs/decisions/queues.md: jobs that are too large begin held
 	nodes := "PrivateData=cloud\nResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=-1\nResumeTimeout=3600\n"
 	for _, s := range shapes {
 		room += fmt.Sprintf("%s0 0 0 0 %d 0 0\n", s.name, s.most)

@@ -21,7 +21,7 @@ import (
 )
 
 // exporter writes spans as OTLP/JSON, to a receiver or to the end of a file, a line a batch. Why it is our own:
-// docs/decisions/069-traces-on-request.md.
+// docs/decisions/observability.md.
 type exporter struct {
 	send   func(context.Context, []byte) error
 	close  func() error

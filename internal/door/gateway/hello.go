@@ -35,7 +35,7 @@ func hello(conn net.Conn) (line string, begun net.Conn) {
 }
 
 // speak sets what is spoken with a client: AES-GCM alone with OpenSSH, which would choose what is slower here if it could. Other
-// programs and libraries may not have it, and have AES-CTR, some with a MAC of what is sent in clear: docs/decisions/071.
+// programs and libraries may not have it, and have AES-CTR, some with a MAC of what is sent in clear: docs/decisions/gateway.md.
 func speak(c *ssh.Config, line string) {
 	c.Ciphers = []string{ssh.CipherAES128GCM, ssh.CipherAES256GCM}
 	c.MACs = []string{ssh.HMACSHA256ETM, ssh.HMACSHA512ETM}

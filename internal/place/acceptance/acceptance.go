@@ -1,7 +1,7 @@
 // Package acceptance judges what a node measured by what its like have measured before it.
 //
 // What enters: the tests of one boot, the passes of the same class, the site's settings. What leaves: whether the node is
-// slow, and in what. It is pure. Why these statistics: docs/decisions/053-slow-is-far-behind-its-like.md.
+// slow, and in what. It is pure. Why these statistics: docs/decisions/failures.md.
 package acceptance
 
 import (

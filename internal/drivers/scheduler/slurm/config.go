@@ -170,7 +170,7 @@ const cgroupConf = written + "Include " + groupsFile + "\n"
 
 // mpiConf is mpi.conf(5), which nodes fetch. Slurm's other way to have ranks wait for each other, a tree, lets one go before all
 // have come: it sends to a rank that is still in MPI_Init and does not know MPI_COMM_WORLD, and that rank crashes.
-// See docs/decisions/223-a-fence-by-ring.md.
+// See docs/decisions/slurm.md.
 const mpiConf = written + "PMIxCollFence=ring\n"
 
 // mpiFolders is the rest of mpi.conf where jobs have folders of their own: what slurmstepd shares with the ranks of a node is

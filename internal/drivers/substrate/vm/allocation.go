@@ -17,7 +17,7 @@ import (
 
 // What a guest is to have of this host was chosen with what the database knew. What it gets is decided here, with what there
 // is: cores that are online, devices that are there, memory in pages that a guest can use, and what other guests have that
-// are on this host, whoever sent them. See docs/decisions/102-the-hypervisors-last-word.md.
+// are on this host, whoever sent them. See docs/decisions/guests.md.
 
 // part is what a guest has of this host. It is written before anything of it is used, and goes with the boot's directory.
 type part struct {

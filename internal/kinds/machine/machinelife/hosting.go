@@ -19,7 +19,7 @@ import (
 // Hypervisors that are machines of their own. A whole machine becomes one when guests are placed on it: it is reserved for them,
 // boots the hypervisor image, and is in use until its last guest has left and it was idle for a while. Then it is switched off,
 // seen off, inspected and erased as after any node, and is a whole machine again. Nobody asks for either: see
-// docs/decisions/103-a-machine-turns.md.
+// docs/decisions/hypervisors.md.
 
 // hostLooks is how often a hypervisor is looked at of which nothing is expected.
 const hostLooks = 10 * time.Second

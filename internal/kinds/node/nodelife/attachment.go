@@ -14,7 +14,7 @@ import (
 // How nodes and machines come onto fabrics and leave them. A node boots when the fabric's manager was told of its ports, and
 // serves when they were seen with its keys. It goes when it was seen off, then its ports lose their keys, and then they are
 // seen without them. A port that does not answer cannot be read: its manager was told, and it is read before its machine is
-// given to anybody else. See docs/decisions/129-release-is-read-from-the-ports.md.
+// given to anybody else. See docs/decisions/fabrics.md.
 
 // attachDeadline is none while a fabric keeps the node waiting: the machine is not at fault, and another would wait as well.
 func (w Handlers) attachDeadline(n nodeView) time.Time {
