@@ -103,7 +103,7 @@ compare: image ## our figures beside those of the bare programs, in one run, on 
 fuzz: ## every fuzz target for a minute
 	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 60s $$p || exit 1; done; done
 
-openapi: ## write api/openapi.yaml anew from the types
+openapi: ## write api/openapi.yaml again from the types
 	@$(GO) test ./api -run TestOpenAPI -update
 
 clean: ## remove what was built

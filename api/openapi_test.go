@@ -12,7 +12,7 @@ import (
 	"muster/internal/drivers"
 )
 
-var update = flag.Bool("update", false, "write openapi.yaml anew")
+var update = flag.Bool("update", false, "write openapi.yaml again")
 
 // The document's version is the contract's, not the program's.
 func TestOpenAPIDocumentIsThatOfTheTypes(t *testing.T) {
@@ -31,6 +31,6 @@ func TestOpenAPIDocumentIsThatOfTheTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(kept), string(now)); diff != "" {
-		t.Errorf("the API has changed; `make openapi` writes the document anew (-kept +now):\n%s", diff)
+		t.Errorf("the API has changed; `make openapi` writes the document again (-kept +now):\n%s", diff)
 	}
 }

@@ -119,7 +119,7 @@ type Plan struct {
 	from    *snapshot.Snapshot // that a new cluster gets its files from; nil: none
 	current *cluster.Cluster   // nil for a new one
 	release []node.Node
-	rolls   bool        // it says anew what nodes boot
+	rolls   bool        // it says again what nodes boot
 	again   string      // what is done to a rollout that there was, in words
 	keep    []node.Node // that were to go, and stay
 	awaits  *awaited    // machines that are not free yet; nil: it needs none

@@ -17,20 +17,20 @@ import (
 
 // Step is what a change does to one node that is there.
 type Step struct {
-	Node string
-	Does string // "goes" or "boots anew"
-	Wave int    // those of a wave may be down at the same time; each wave waits for the one before
-	When string
-	Why  string
+	Node   string
+	Action string // "remove" or "reboot"
+	Wave   int    // those of a wave may be down at the same time; each wave waits for the one before
+	When   string
+	Why    string
 }
 
-// What a step does.
+// The actions of a step.
 const (
-	goes      = "goes"
-	bootsAnew = "boots anew"
+	removes = "remove"
+	reboots = "reboot"
 )
 
-// Next are the nodes of a cluster to boot anew now, so that never more are down than its file allows, whatever the others
+// Next are the nodes of a cluster to reboot now, so that never more are down than its file allows, whatever the others
 // are down for. Compute nodes come first, those without jobs before the others; the head, by which users and jobs find
 // each other, comes alone and last.
 func Next(c cluster.Cluster, nodes []node.Node) []node.Node {
@@ -199,7 +199,7 @@ func (a *Admission) ResumeRollout(ctx context.Context, tx *core.Tx, current clus
 	return plan, a.renewals(ctx, tx, plan)
 }
 
-// renewals completes a plan with what its nodes boot anew: which, when and why, or that they cannot.
+// renewals completes a plan with what its nodes reboot: which, when and why, or that they cannot.
 func (a *Admission) renewals(ctx context.Context, tx *core.Tx, p *Plan) error {
 	wanted := *p.current
 	wanted.Spec, wanted.Image = p.Spec, p.image.Digest
@@ -247,7 +247,7 @@ func (a *Admission) bootable(ctx context.Context, tx *core.Tx, p *Plan, nodes []
 	return nil
 }
 
-// waves puts the nodes that boot anew in the order in which the engine takes them, if no job begins or ends meanwhile.
+// waves puts the nodes that reboot in the order in which the engine takes them, if no job begins or ends meanwhile.
 func waves(c cluster.Cluster, behind []node.Node) []Step {
 	slices.SortStableFunc(behind, cheapestFirst)
 	want := 0
@@ -257,7 +257,7 @@ func waves(c cluster.Cluster, behind []node.Node) []Step {
 	var steps, last []Step
 	wave := 0
 	for _, n := range behind {
-		step := Step{Node: n.Name, Does: bootsAnew, Why: because(c, n)}
+		step := Step{Node: n.Name, Action: reboots, Why: because(c, n)}
 		if n.Role == protocol.Head {
 			step.When = "last; logins end, batch jobs continue"
 			last = append(last, step)
@@ -319,7 +319,7 @@ func departures(c cluster.Cluster, release []node.Node) []Step {
 		default:
 			why = fmt.Sprintf("queue %s has fewer nodes", n.Queue)
 		}
-		steps = append(steps, Step{Node: n.Name, Does: goes, Wave: 1, When: when(n, 1), Why: why})
+		steps = append(steps, Step{Node: n.Name, Action: removes, Wave: 1, When: when(n, 1), Why: why})
 	}
 	return steps
 }
@@ -368,7 +368,7 @@ func rolling(changes []spec.Change) bool {
 func (p *Plan) rolloutWords() string {
 	var booting []string
 	for _, s := range p.Steps {
-		if s.Does == bootsAnew {
+		if s.Action == reboots {
 			booting = append(booting, s.Node)
 		}
 	}

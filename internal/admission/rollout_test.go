@@ -71,7 +71,7 @@ func TestNodesBootAnewInTurnAndTheHeadWhenAllOthersAreThere(t *testing.T) {
 				got = append(got, n.Name)
 			}
 			if !slices.Equal(got, test.want) {
-				t.Errorf("%v boot anew instead of %v", got, test.want)
+				t.Errorf("%v reboot instead of %v", got, test.want)
 			}
 		})
 	}

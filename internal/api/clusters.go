@@ -233,7 +233,8 @@ func (a *API) changed(ctx context.Context, tx *core.Tx, current cluster.Cluster,
 		return nil, err
 	}
 	if current.Phase == core.Deleted {
-		return nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is deleted", current.Name), "create it anew")
+		return nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is deleted", current.Name),
+			"create it again")
 	}
 	return plan(current)
 }

@@ -125,7 +125,7 @@ func (a *API) turn(ctx context.Context, in apiv1.Request, asked, ref, kind strin
 			return err
 		}
 		if c.Phase == core.Deleted {
-			return problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is deleted", c.Name), "create it anew")
+			return problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is deleted", c.Name), "create it again")
 		}
 		p, act, err := plan(ctx, tx, c)
 		if err != nil {

@@ -110,7 +110,7 @@ func (a *API) secretsOf(ctx context.Context, tx *core.Tx) (items []apiv1.SecretV
 	for i, k := range known {
 		view := apiv1.SecretView{Name: "site-key", ID: k.ID, Generation: k.Number, State: apiv1.SecretInUse, Since: k.Since}
 		if i > 0 {
-			view.State, view.Waits = apiv1.SecretFormer, fmt.Sprintf("%d secrets are to be sealed anew", k.Boxes)
+			view.State, view.Waits = apiv1.SecretFormer, fmt.Sprintf("%d secrets are to be sealed again", k.Boxes)
 		}
 		items = append(items, view)
 	}

@@ -89,7 +89,7 @@ type Benchmark struct {
 	Phase     Phase            `json:"phase" words:"benchmark phases"`
 	Reason    string           `json:"reason,omitempty" doc:"why it is in this phase"`
 	Outcome   BenchmarkOutcome `json:"outcome,omitempty" enum:"ok,incomplete,cancelled" doc:"set once it has ended"`
-	Rounds    int              `json:"rounds" doc:"that are to be, with those that are done anew"`
+	Rounds    int              `json:"rounds" doc:"that are to be, with those that are done again"`
 	Ended     int              `json:"ended" doc:"rounds that have ended"`
 	Broken    int              `json:"broken,omitempty" doc:"of those, rounds that do not count, here or in the peer"`
 	Cancel    bool             `json:"cancel,omitempty" doc:"somebody has asked to cancel it"`

@@ -103,11 +103,11 @@ type Rollout struct {
 
 // Step is what a change does to one node that is there.
 type Step struct {
-	Node string `json:"node"`
-	Does string `json:"does" enum:"goes,boots anew"`
-	Wave int    `json:"wave" doc:"those of a wave may be down at the same time; each wave waits for the one before"`
-	When string `json:"when"`
-	Why  string `json:"why"`
+	Node   string `json:"node"`
+	Action string `json:"action" enum:"remove,reboot"`
+	Wave   int    `json:"wave" doc:"those of a wave may be down at the same time; each wave waits for the one before"`
+	When   string `json:"when"`
+	Why    string `json:"why"`
 }
 
 // ChangeRolloutInput is what ChangeRollout takes.

@@ -15,7 +15,7 @@ var (
 	RunBenchmark = Op[RunBenchmarkInput, Benchmark]{Endpoint{ID: "run-benchmark", Method: http.MethodPost,
 		Path:    "/v1/clusters/{cluster}/benchmarks",
 		Summary: "Run a suite on a cluster as yourself, by its scheduler",
-		Description: "Each round is a job that has its nodes for itself. One whose job is lost is done anew, three in a run at " +
+		Description: "Each round is a job that has its nodes for itself. One whose job is lost is done again, three in a run at " +
 			"most. What was measured is kept when the cluster is gone. With a second cluster there are two runs, whose " +
 			"rounds are done in turns: the answer is the first, and names the other as its peer.",
 		Tag: "benchmarks", Action: access.Enter, Status: http.StatusAccepted, Errors: []int{403, 404, 409, 422}, Once: true,

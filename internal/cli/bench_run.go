@@ -97,7 +97,7 @@ func (a *app) benchRun() *cobra.Command {
 		Use:   "run NAME",
 		Short: "Run a suite of benchmarks on a cluster",
 		Long: `Run a suite, or a single recipe, on a cluster as yourself. All of it runs several times, in another order each time. Each
-such round is one job that has its nodes for itself, and waits for them like any job. A round whose job is lost is done anew. With
+such round is one job that has its nodes for itself, and waits for them like any job. A round whose job is lost is done again. With
 --sizes, each recipe runs on each of these numbers of nodes, if that changes anything of it. Of a registered cluster, say on how
 many nodes.
 

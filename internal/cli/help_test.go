@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-var update = flag.Bool("update", false, "write the golden help anew")
+var update = flag.Bool("update", false, "write the golden help again")
 
 // everyCommand visits the whole tree, less what cobra makes itself.
 func everyCommand(visit func(*cobra.Command)) {
@@ -73,7 +73,7 @@ func TestTheHelpReadsAsItDid(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), help.String()); diff != "" {
-		t.Errorf("the help differs from %s (go test -update writes it anew):\n%s", golden, diff)
+		t.Errorf("the help differs from %s (go test -update writes it again):\n%s", golden, diff)
 	}
 }
 

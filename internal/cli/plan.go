@@ -110,10 +110,10 @@ func planWords(p apiv1.Plan) string {
 		}
 		parts = append(parts, words.Count(n, "node")+verb)
 	}
-	if n := anew(p.Steps); n > 0 {
-		verb := " boots anew"
+	if n := rebooting(p.Steps); n > 0 {
+		verb := " reboots"
 		if n > 1 {
-			verb = " boot anew"
+			verb = " reboot"
 		}
 		parts = append(parts, words.Count(n, "node")+verb)
 	}

@@ -36,8 +36,8 @@ func TestAPlanShowsOldAndNewAndWhatItDoes(t *testing.T) {
 		Add:     []apiv1.Placed{{Node: "cpu3", Queue: "cpu", Class: "epyc", Machine: "m7"}},
 		Release: []string{"gpu1", "gpu2"},
 		Steps: []apiv1.Step{
-			{Node: "gpu1", Does: "goes", Wave: 1, When: "now, once 1 job has ended", Why: "queue gpu goes"},
-			{Node: "gpu2", Does: "goes", Wave: 1, When: "now", Why: "queue gpu goes"},
+			{Node: "gpu1", Action: "remove", Wave: 1, When: "now, once 1 job has ended", Why: "queue gpu goes"},
+			{Node: "gpu2", Action: "remove", Wave: 1, When: "now", Why: "queue gpu goes"},
 		},
 		Price:    "3.75 EUR",
 		Lays:     []apiv1.Lay{{Queue: "cpu", Text: "cpu: 4 nodes on 1 leaf (leaf01)"}},
@@ -55,9 +55,9 @@ queues[gpu]      1 node  →  (none)  drains-queue  its jobs end first
 COMES  QUEUE  CLASS  MACHINE
 cpu3   cpu    epyc   m7
 
-NODE  DOES  WAVE  WHEN                       WHY
-gpu1  goes  1     now, once 1 job has ended  queue gpu goes
-gpu2  goes  1     now                        queue gpu goes
+NODE  ACTION  WAVE  WHEN                       WHY
+gpu1  remove  1     now, once 1 job has ended  queue gpu goes
+gpu2  remove  1     now                        queue gpu goes
 
 price    3.75 EUR per hour
 network  cpu: 4 nodes on 1 leaf (leaf01)

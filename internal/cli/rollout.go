@@ -63,19 +63,19 @@ func (a *app) printSteps(steps []apiv1.Step) {
 	if len(steps) == 0 {
 		return
 	}
-	t := newTable("NODE", "DOES", "WAVE", "WHEN", "WHY")
+	t := newTable("NODE", "ACTION", "WAVE", "WHEN", "WHY")
 	for _, s := range steps {
-		t.row(s.Node, s.Does, strconv.Itoa(s.Wave), s.When, s.Why)
+		t.row(s.Node, s.Action, strconv.Itoa(s.Wave), s.When, s.Why)
 	}
 	a.out.gap()
 	t.print(a.out)
 }
 
-// anew counts the nodes that boot anew.
-func anew(steps []apiv1.Step) int {
+// rebooting counts the nodes that reboot.
+func rebooting(steps []apiv1.Step) int {
 	n := 0
 	for _, s := range steps {
-		if s.Does != "goes" {
+		if s.Action == "reboot" {
 			n++
 		}
 	}

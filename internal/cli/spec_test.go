@@ -46,6 +46,6 @@ func TestThePageOnClusterFilesHasTheFieldsThatThereAre(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(want, string(text)); diff != "" {
-		t.Errorf("%s differs from the fields (go test -update writes it anew):\n%s", path, diff)
+		t.Errorf("%s differs from the fields (go test -update writes it again):\n%s", path, diff)
 	}
 }

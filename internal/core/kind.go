@@ -53,7 +53,7 @@ func (s *Store) Definition(k Kind) Definition {
 	return Definition{}
 }
 
-// sealedColumns lists all columns of secrets: they are sealed, sealed anew and proved by TestABackupAloneIsWorthNothing.
+// sealedColumns lists all columns of secrets: they are sealed, sealed again and proved by TestABackupAloneIsWorthNothing.
 func (s *Store) sealedColumns() []SealedColumn {
 	columns := []SealedColumn{siteSecret()}
 	for _, d := range s.kinds {

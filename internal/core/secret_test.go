@@ -280,7 +280,7 @@ func TestAWrongKeyChangesNothing(t *testing.T) {
 	})
 }
 
-// TestARekeyEndsWhoeverDoesIt: new key, half of the secrets sealed anew, then the controller dies; another one ends it.
+// TestARekeyEndsWhoeverDoesIt: new key, half of the secrets sealed again, then the controller dies; another one ends it.
 func TestARekeyEndsWhoeverDoesIt(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		url = withoutKey(t, url)

@@ -156,7 +156,7 @@ func (s *Store) Rekey(ctx context.Context) error {
 		if !isNew() {
 			return fmt.Errorf("%w: the first of %s is %s, which seals already", ErrSameKey, s.keys.Source(), s.keys.IDs()[0])
 		}
-		tx.Log(Event{Type: "secrets.rekeyed", Text: "secrets in the database are sealed anew, with key " + s.keys.IDs()[0]})
+		tx.Log(Event{Type: "secrets.rekeyed", Text: "secrets in the database are sealed again, with key " + s.keys.IDs()[0]})
 		return tx.addSiteKey(ctx, s.keys.IDs()[0])
 	})
 }

@@ -97,7 +97,7 @@ func (h *host) migrate(ctx context.Context, g *guest, m protocol.HostedMove, ove
 			return h.Keys.dial(ctx, m.Address, way, other)
 		})
 	case protocol.MoveArrive:
-		// From its first moment here it has been tried: who finds it dead must not make it anew.
+		// From its first moment here it has been tried: who finds it dead must not make it again.
 		if err := h.tried(g, m.Guest); err != nil {
 			return err
 		}

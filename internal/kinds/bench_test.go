@@ -252,7 +252,7 @@ func TestARoundWhoseJobIsLostIsDoneAnew(t *testing.T) {
 	})
 }
 
-// TestRunsTakeTurns: of two runs beside each other only one has a job at a time. A pair whose one round is lost is done anew by
+// TestRunsTakeTurns: of two runs beside each other only one has a job at a time. A pair whose one round is lost is done again by
 // both, and when one run ends early the other does not wait for it.
 func TestRunsTakeTurns(t *testing.T) {
 	kindstest.Either(t, func(t *testing.T, url string) {

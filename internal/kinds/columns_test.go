@@ -22,7 +22,7 @@ import (
 	"muster/internal/place/topology"
 )
 
-var update = flag.Bool("update", false, "write testdata/columns.txt anew")
+var update = flag.Bool("update", false, "write testdata/columns.txt again")
 
 // columns are those that hold JSON, with a value of the type that is written there. Many are words that agents and users speak
 // too.
@@ -48,7 +48,7 @@ func columns() map[string]any {
 
 // TestNoColumnChangesUnnoticed: a field that is renamed for agents or for users must not make rows of existing databases
 // unreadable. testdata/columns.txt is what they hold. Fields may be added to it; for any other change the rows of before need
-// to be read still, and testdata/rows of internal/core is where that is shown. `go test -update` writes the file anew.
+// to be read still, and testdata/rows of internal/core is where that is shown. `go test -update` writes the file again.
 func TestNoColumnChangesUnnoticed(t *testing.T) {
 	const file = "testdata/columns.txt"
 	var lines []string

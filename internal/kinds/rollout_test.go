@@ -170,7 +170,7 @@ func TestAnotherImageReachesNodeByNodeOnTheirMachinesTheHeadLast(t *testing.T) {
 			return err
 		})
 		if !slices.Equal(order, []string{"n1", "n2", "n3", "n4", "head"}) {
-			t.Errorf("booted anew in the order %v", order)
+			t.Errorf("rebooted in the order %v", order)
 		}
 		s.remove(id)
 		s.untilClean(id)

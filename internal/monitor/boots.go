@@ -54,7 +54,7 @@ type Boots struct {
 }
 
 // scriptLimit is how often one boot's script is handed out, to its machine alone. A firmware may repeat itself; one that goes on
-// doing so waits until the boot is begun anew.
+// doing so waits until the boot is begun again.
 const scriptLimit = 10
 
 // Boot says what the machine behind a MAC boots now.
@@ -90,7 +90,7 @@ func (b *Boots) Boot(ctx context.Context, networkName string, mac net.HardwareAd
 	return answer, err
 }
 
-// asksAgain notes that a machine asks what to boot whose agent has come. Either it has started anew, and its agent is
+// asksAgain notes that a machine asks what to boot whose agent has come. Either it has restarted, and its agent is
 // silent, or somebody else uses its MAC: the machine's life looks which.
 func (b *Boots) asksAgain(ctx context.Context, boot machine.Boot) error {
 	return b.DB.Update(ctx, func(tx *core.Tx) error {

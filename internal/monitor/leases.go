@@ -64,7 +64,7 @@ func (o *offers) taken(at offerAt, mac string, now time.Time) (offer, bool) {
 	return made, offered && made.mac == mac && now.Before(made.until)
 }
 
-// leaseTries is how often a batch is answered anew because another controller gave one of its addresses meanwhile.
+// leaseTries is how often a batch is answered again because another controller gave one of its addresses meanwhile.
 const leaseTries = 5
 
 // Leases answers a batch of requests in one transaction, with a few statements for all: how many machines a second get

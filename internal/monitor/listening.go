@@ -15,7 +15,7 @@ const ThisHost = ""
 const listenEvery = time.Second
 
 // Listen notes, until ctx ends, that this controller hears the agents of a place. Run it beside what serves them. A
-// controller that is stopped, or whose database is away, notes nothing, and the silence of nodes counts anew from when it
+// controller that is stopped, or whose database is away, notes nothing, and the silence of nodes counts again from when it
 // does again.
 func (m *Monitor) Listen(ctx context.Context, place string) error {
 	heard := true

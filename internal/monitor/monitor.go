@@ -36,7 +36,7 @@ const (
 	bodyLimit = 4 << 20 // bytes; a head's report of 10,000 nodes is 1 MiB
 )
 
-// eachCalls is how many calls of one agent may be under way: more than it makes, and than are left of one that started anew.
+// eachCalls is how many calls of one agent may be under way: more than it makes, and than are left of one that restarted.
 const eachCalls = 16
 
 // How often one agent may report, each of which is a transaction: so many times at once, and then this often. Agents with news

@@ -24,7 +24,7 @@ type origins struct {
 	of map[identity.Agent]origin
 }
 
-// mostOrigins bounds what is remembered; beyond it all is asked for anew.
+// mostOrigins bounds what is remembered; beyond it all is asked for again.
 const mostOrigins = 1 << 17
 
 func (o *origins) has(who identity.Agent, at origin) bool {

@@ -113,7 +113,7 @@ func (t *tester) run(ctx context.Context) {
 		config, err := t.until(ctx, asked)
 		if err == nil && config.Test.Brief {
 			if err = clock.Sleep(ctx, t.beside); err == nil {
-				config, err = t.until(ctx, asked) // still, or anew
+				config, err = t.until(ctx, asked) // still, or again
 			}
 		}
 		if err != nil {

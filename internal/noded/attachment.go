@@ -17,7 +17,7 @@ import (
 const clusterDevice = "cluster0"
 
 // attach lays the cluster's network over a NIC: an interface of its own MAC and address, which neither asks nor answers
-// by ARP. Frames go out as they are, at the NIC's full speed. What is there of an earlier try is made anew.
+// by ARP. Frames go out as they are, at the NIC's full speed. What is there of an earlier try is made again.
 func attach(a protocol.Attachment) error {
 	err := lay(a)
 	if err != nil {

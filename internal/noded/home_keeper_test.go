@@ -10,7 +10,7 @@ import (
 	"muster/internal/noded/protocol"
 )
 
-// TestAHomeThatCouldNotBeMadeIsTriedAgainAndTold: what is in the way may go, as room comes, and nobody asks anew then.
+// TestAHomeThatCouldNotBeMadeIsTriedAgainAndTold: what is in the way may go, as room comes, and nobody asks again then.
 func TestAHomeThatCouldNotBeMadeIsTriedAgainAndTold(t *testing.T) {
 	d := testDisk(t)
 	s := system{disk: d}

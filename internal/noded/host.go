@@ -23,7 +23,7 @@ import (
 // identity, collects every child, and must not die, since the kernel would stop with it. The other one holds the guests, and may
 // be killed at any moment: guests run on, and it is started again. See docs/decisions/hypervisors.md.
 
-// trustFile is what the first process leaves for the other one, anew with each certificate. It is in memory, and root's alone.
+// trustFile is what the first process leaves for the other one, again with each certificate. It is in memory, and root's alone.
 const trustFile = "/run/muster/host.json"
 
 // trust is the identity of this boot.

@@ -319,7 +319,7 @@ func TestAGuestMovesBetweenHypervisorsAndCountsOn(t *testing.T) {
 	}
 	p.clear()
 	if now, beyond := to.countsBeyond(count, time.Minute); now != number {
-		t.Errorf("it was made anew: %s counts to %d", now, beyond)
+		t.Errorf("it was made again: %s counts to %d", now, beyond)
 	}
 	to.gone()
 }
@@ -380,7 +380,7 @@ func TestAGuestsConnectionsMoveWithIt(t *testing.T) {
 	t.Logf("heard on, without a gap, for %.1f s after it arrived", time.Since(began).Seconds())
 	p.clear()
 	if same, _ := hear(); same != number {
-		t.Errorf("it was made anew: %s", same)
+		t.Errorf("it was made again: %s", same)
 	}
 	to.gone()
 }

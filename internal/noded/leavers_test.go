@@ -138,7 +138,7 @@ func TestWhoHasLeftLeavesNoProcessButJobs(t *testing.T) {
 		t.Errorf("said: %q", said)
 	}
 
-	// When the job has ended nothing is left; and nothing can be made anew faster than it ends.
+	// When the job has ended nothing is left; and nothing can be made again faster than it ends.
 	as(t, left, "perl", "-e", "while(1){exit if fork}")
 	for _, p := range staying {
 		_ = unix.Kill(p.pid, unix.SIGKILL)

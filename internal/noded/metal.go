@@ -130,7 +130,7 @@ func loopbackUp() error {
 
 // settings are the kernel's, below /proc/sys. One that a kernel does not have is left out.
 var settings = []struct{ name, value string }{
-	{"kernel/panic", "10"}, // s; then the machine boots anew, by the network
+	{"kernel/panic", "10"}, // s; then the machine reboots, by the network
 	// The machine has two addresses on one NIC. Who asks for one there must not be told of the other, nor reach it.
 	{"net/ipv4/conf/all/arp_ignore", "1"},
 	{"net/ipv4/conf/all/arp_announce", "2"},

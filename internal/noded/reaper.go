@@ -138,7 +138,7 @@ func (r *Reaper) Start(c Command) (Process, error) {
 	return p, nil
 }
 
-// Adopt takes a child over that this process had before it began anew; its output is read from there. It is to be called once.
+// Adopt takes a child over that this process had before it began again; its output is read from there. It is to be called once.
 func (r *Reaper) Adopt(pid int, from *os.File, output func(line string)) Process {
 	p := &child{reaper: r, pid: pid, done: make(chan struct{})}
 	r.mu.Lock()

@@ -65,7 +65,7 @@ func (s system) daemons(role protocol.Role) error {
 }
 
 // apply writes all files that the configuration asks for, those of its scheduler aside, and says whether sshd has to read its
-// own anew. sshd listens on the one address, or on all if it is "".
+// own again. sshd listens on the one address, or on all if it is "".
 func (s system) apply(config *protocol.Config, listenOn string) (sshdChanged bool, failed error) {
 	put := func(name, content string) bool {
 		changed, err := s.disk.write(name, []byte(content), 0o644, nil)

@@ -145,7 +145,7 @@ func TestTasksRunOnARealCluster(t *testing.T) {
 			ended.Outcome == protocol.JobCancelled && !ended.Began.IsZero() && ended.Ended.Sub(ended.Began) < patience
 	})
 
-	// A head that boots anew goes on with what it has begun, and begins nothing twice.
+	// A head that reboots goes on with what it has begun, and begins nothing twice.
 	on := task("on", "echo one >>~/on; until [ -e ~/go ]; do sleep 0.1; done; echo two >>~/on; cat ~/on; exit 4")
 	early := task("early", "echo early >>~/early")
 	give(on)

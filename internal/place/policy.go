@@ -139,7 +139,7 @@ func (m *matching) arrange() {
 // lies says that the want chooses by where machines are.
 func (w Want) lies() bool { return w.Map != nil && (w.Policy == Compact || w.Policy == Spread) }
 
-// share deals the machines of one class out anew: those that are to be compact choose first, the largest before the others,
+// share deals the machines of one class out again: those that are to be compact choose first, the largest before the others,
 // then those that spread, and the rest take what is left in the order of their names.
 func (m *matching) share(alike []int) {
 	var pool []int

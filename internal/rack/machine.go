@@ -137,7 +137,7 @@ func (m *machine) cycle(ctx context.Context) error {
 }
 
 // reset restarts a running machine. QEMU asks for the order of booting at its start only, so where that shall differ the
-// machine is started anew.
+// machine is restarted.
 func (m *machine) reset(ctx context.Context) error {
 	m.lock.Lock()
 	defer m.lock.Unlock()

@@ -14,7 +14,7 @@ import (
 	"muster/internal/inventory"
 )
 
-var update = flag.Bool("update", false, "write golden files anew")
+var update = flag.Bool("update", false, "write golden files again")
 
 // golden compares with a file in testdata.
 func golden(t *testing.T, name, have string) {
@@ -30,7 +30,7 @@ func golden(t *testing.T, name, have string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), have); diff != "" {
-		t.Errorf("%s (go test -update writes it anew):\n%s", path, diff)
+		t.Errorf("%s (go test -update writes it again):\n%s", path, diff)
 	}
 }
 

@@ -38,12 +38,12 @@ func Up(ctx context.Context, dir string, shape Shape, command []string) (State, 
 	case !errors.Is(err, ErrNoRack):
 		return State{}, err
 	}
-	anew, err := writeShape(dir, shape)
+	made, err := writeShape(dir, shape)
 	if err != nil {
 		return State{}, err
 	}
 	state, err = launch(ctx, dir, command)
-	if err != nil && anew {
+	if err != nil && made {
 		err = errors.Join(err, Down(context.WithoutCancel(ctx), dir)) // nothing of it is worth keeping
 	}
 	return state, err
@@ -78,8 +78,8 @@ func differs(is, want Shape) error {
 }
 
 // writeShape makes the rack's folder. One that is there must be empty, or left by a rack of the same shape, which then is
-// not anew.
-func writeShape(dir string, shape Shape) (anew bool, err error) {
+// not made.
+func writeShape(dir string, shape Shape) (made bool, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return false, err
 	}

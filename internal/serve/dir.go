@@ -30,7 +30,7 @@ import (
 //	sockets/          where agents on this host reach the controllers
 //	control/          where root on this host does
 //	power.d/          a site's own programs that switch machines
-//	signal.d/         a site's own scripts that have a subnet manager read its partitions anew
+//	signal.d/         a site's own scripts that have a subnet manager read its partitions again
 //	secrets.d/        passwords and tokens for BMCs and UFM, by name, with whom each may be shown to
 //	recordings/       what terminals showed, of projects that keep that
 //	fabrics/          copies of fabrics that drivers make to try what they are about to tell; nobody misses them

@@ -238,7 +238,7 @@ func (s *segments) isolate(ctx context.Context, n inventory.Network, driver swit
 	return err
 }
 
-// remind tells a switch again what it has forgotten of ports that are where they belong, as one does that was started anew.
+// remind tells a switch again what it has forgotten of ports that are where they belong, as one does that was restarted.
 func (s *segments) remind(ctx context.Context, n inventory.Network, driver switches.Switch, placed []switches.Placed) error {
 	forgetful, can := driver.(switches.Forgetful)
 	if !can || len(placed) == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // catalogue is a site's defaults.
 var catalogue = Defaults{Project: "aero", Site: "home", Image: "debian13-hpc", Class: "epyc-ib", HeadClass: "service"}

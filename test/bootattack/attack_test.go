@@ -377,7 +377,7 @@ func TestAnAddressIsNotLearntFromAMachineThatIsInUse(t *testing.T) {
 }
 
 // TestARPRedirectsNothingThatIsForAMachine: what the controller sends to an enrolled machine's address goes to its NIC,
-// whoever says by ARP to have it, and also after the services were started anew.
+// whoever says by ARP to have it, and also after the services were restarted.
 func TestARPRedirectsNothingThatIsForAMachine(t *testing.T) {
 	s := newSite(t, inventory.ModeOwn, "none", nil)
 	entry := func() string { return in(t, s.ns, "ip", "-4", "neigh", "show", victimAt, "dev", "br0") }

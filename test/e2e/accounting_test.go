@@ -138,7 +138,7 @@ func TestNoJobIsLostFromTheAccounts(t *testing.T) {
 
 	slurm("sbatch -Q -J across -o /dev/null --wrap 'while [ ! -e enough ]; do sleep 0.2; done'")
 	r.Until("it runs", func() bool { return slurm("squeue -h -n across -o %T") == "RUNNING\n" })
-	slurm("touch started") // what slurmctld has not saved yet, it would start anew
+	slurm("touch started") // what slurmctld has not saved yet, it would restart
 	head.Inside("until [ /var/lib/muster/slurmctld/job_state -nt /home/admin/started ]; do sleep 0.2; done")
 	head.KillAll()
 	r.Until("the head is back", func() bool { return r.Muster("ssh", "acc", "--", "touch enough; scontrol ping").Code == 0 })

@@ -68,8 +68,8 @@ func TestAnotherImageIsRolledOutUnderRunningJobs(t *testing.T) {
 
 	r.Until("the controller knows of the witness", func() bool { return strings.Contains(r.Run("plan", "-f", next), "job") })
 	plan := r.Run("plan", "-f", next)
-	for _, want := range []string{`image +debian13-hpc +→ +next +rolling`, `n1 +boots anew +1 +now +image next`,
-		`n2 +boots anew +2 +after wave 1`, `n3 +boots anew +3 +after wave 2, once 1 job has ended`, `head +boots anew +4 +last`} {
+	for _, want := range []string{`image +debian13-hpc +→ +next +rolling`, `n1 +reboot +1 +now +image next`,
+		`n2 +reboot +2 +after wave 1`, `n3 +reboot +3 +after wave 2, once 1 job has ended`, `head +reboot +4 +last`} {
 		if !regexp.MustCompile(want).MatchString(plan) {
 			t.Errorf("no %q in\n%s", want, plan)
 		}
@@ -87,7 +87,7 @@ func TestAnotherImageIsRolledOutUnderRunningJobs(t *testing.T) {
 	if now := witness(); now != began {
 		t.Errorf("the witness was %q and is %q", began, now)
 	}
-	beyond := job(r, "n1", "beyond") // runs on while the head boots anew
+	beyond := job(r, "n1", "beyond") // runs on while the head reboots
 	begun := beyond()
 	r.Run("ssh", "hello", "--", "touch witness")
 	r.Run("apply", "-f", next, "--wait")
@@ -180,7 +180,7 @@ func TestAQueueThatGoesLetsItsJobsEnd(t *testing.T) {
 	}
 	r.Until("the witness runs", running)
 	r.Until("the plan knows of the job", func() bool { // from the head's next report on
-		return regexp.MustCompile(`debug1 +goes +1 +now, once 1 job has ended +queue debug is removed`).
+		return regexp.MustCompile(`debug1 +remove +1 +now, once 1 job has ended +queue debug is removed`).
 			MatchString(r.Run("plan", "-f", one))
 	})
 	r.Run("apply", "-f", one)
@@ -190,7 +190,7 @@ func TestAQueueThatGoesLetsItsJobsEnd(t *testing.T) {
 	if !running() {
 		t.Error("the witness was ended")
 	}
-	r.Run("ssh", "hello", "--", "touch witness") // its next step begins after slurmctld was started anew for the queues
+	r.Run("ssh", "hello", "--", "touch witness") // its next step begins after slurmctld was restarted for the queues
 	r.Run("apply", "-f", one, "--wait")
 	if out := r.Run("ssh", "hello", "--", "cat witness.out; sinfo -h -o %P"); out != "debug1\nended\nmain*\n" {
 		t.Errorf("%q", out)

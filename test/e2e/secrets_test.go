@@ -116,7 +116,7 @@ func TestEverySecretIsRotatedUnderARunningJob(t *testing.T) {
 		t.Fatalf("munge.key has %d bytes: %v", len(raw), err)
 	}
 	r.Run("secrets", "rekey")
-	r.Until("all is sealed anew", func() bool { names, _ := rotating(r); return names == "" })
+	r.Until("all is sealed again", func() bool { names, _ := rotating(r); return names == "" })
 	var files []byte
 	for _, name := range []string{"muster.db", "muster.db-wal"} {
 		text, err := os.ReadFile(filepath.Join(r.Data, name))

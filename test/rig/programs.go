@@ -91,7 +91,7 @@ func (p *Programs) Started(t testing.TB) map[string]int {
 	return started
 }
 
-// Forget begins anew: what was started is not counted, what runs is still followed.
+// Forget begins again: what was started is not counted, what runs is still followed.
 func (p *Programs) Forget() {
 	p.drain()
 	p.mu.Lock()

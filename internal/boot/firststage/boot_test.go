@@ -373,7 +373,7 @@ func TestARootOnDiskStays(t *testing.T) {
 		t.Errorf("second boot: the file is %q", stay)
 	}
 	m.damage(disk, rootStart+m.plan.Root.Size/2)
-	if console, stay := boot(); stay != "from the boot before" || !strings.Contains(console, "writing it anew") {
+	if console, stay := boot(); stay != "from the boot before" || !strings.Contains(console, "writing it again") {
 		t.Errorf("boot with a damaged image on the disk: the file is %q", stay)
 	}
 	m.plan.Keep = "n2"

@@ -16,7 +16,7 @@ import (
 )
 
 // rootOnDisk mounts the image and what the node wrote from the machine's disk, after writing what is not there yet. It may be
-// cut off at any time: without its label, which comes last, a disk is written anew.
+// cut off at any time: without its label, which comes last, a disk is written again.
 func rootOnDisk(ctx context.Context, s *server, h *hardware, plan protocol.Plan) error {
 	want := label{Keep: plan.Keep, Digest: plan.Root.Digest, Size: plan.Root.Size}
 	d, ours, err := h.awaitDisk(ctx, want)
@@ -81,7 +81,7 @@ func writeImage(ctx context.Context, s *server, f *os.File, image protocol.Blob)
 // dropCache makes the next read one from the disk.
 func dropCache(f *os.File) error { return unix.IoctlSetInt(int(f.Fd()), unix.BLKFLSBUF, 0) }
 
-// mend reads the image on the disk, and writes it anew where it is not what it was. What the node wrote stays.
+// mend reads the image on the disk, and writes it again where it is not what it was. What the node wrote stays.
 func mend(ctx context.Context, s *server, d disk, image protocol.Blob) error {
 	f, err := os.OpenFile(d.device(), os.O_RDWR, 0)
 	if err != nil {
@@ -93,7 +93,7 @@ func mend(ctx context.Context, s *server, d disk, image protocol.Blob) error {
 		s.console.say("%s holds this node's root, as its digest says", d.name)
 		return nil
 	}
-	s.console.say("%s: %v; writing it anew", d.name, err)
+	s.console.say("%s: %v; writing it again", d.name, err)
 	return writeImage(ctx, s, f, image)
 }
 

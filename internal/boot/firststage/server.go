@@ -87,7 +87,7 @@ type final struct{ error }
 func (f final) Unwrap() error { return f.error }
 
 // again repeats try with growing pauses until it succeeds, or fails for good. try returns whether it got any further; then
-// the pauses begin anew.
+// the pauses begin again.
 func (s *server) again(ctx context.Context, what string, try func() (further bool, err error)) error {
 	wait := pauseFirst
 	news := often{every: sayEvery}

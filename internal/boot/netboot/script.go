@@ -80,7 +80,7 @@ exit 1
 // tenant's may be.
 const waitScript = `#!ipxe
 :again
-echo Muster: this boot was asked for too often; it is begun anew soon
+echo Muster: this boot was asked for too often; it is begun again soon
 sleep %d
 chain --replace --autofree %s || goto again
 `

@@ -213,7 +213,7 @@ func (s *server) close() {
 	}
 }
 
-// keepPins has the kernel know who has the addresses of enrolled machines, also after this host was started anew, and
+// keepPins has the kernel know who has the addresses of enrolled machines, also after this host was restarted, and
 // forget it of machines that have left.
 func (s *server) keepPins(ctx context.Context) error {
 	for {

@@ -19,7 +19,7 @@ import (
 	"muster/internal/noded/protocol"
 )
 
-// Jobs has tasks run at centres, as jobs of the people who asked for them: Muster logs in as they would, each time anew.
+// Jobs has tasks run at centres, as jobs of the people who asked for them: Muster logs in as they would, each time again.
 type Jobs struct{ Authority *identity.Authority }
 
 //go:embed job.sh

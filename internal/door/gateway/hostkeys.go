@@ -31,7 +31,7 @@ type hostKeys struct {
 	certified   ssh.Signer   // the key in use, with its certificate
 }
 
-// loadKeys reads the keys, the first time making one, and certifies the one in use anew when that is due. It may be
+// loadKeys reads the keys, the first time making one, and certifies the one in use again when that is due. It may be
 // called at any time.
 func (g *Gateway) loadKeys(ctx context.Context) error {
 	var keys []authority.GatewayKey

@@ -171,7 +171,7 @@ func (a *Authority) Signing(use Use) int64 { return a.now().signing(use).Number 
 // Several says whether a use has more than one generation: it is being rotated.
 func (a *Authority) Several(use Use) bool { return len(a.now()[use]) > 1 }
 
-// Stamp changes whenever agents are to join anew, since what they live by has changed.
+// Stamp changes whenever agents are to join again, since what they live by has changed.
 func (a *Authority) Stamp() string {
 	now, stamp := a.now(), strings.Builder{}
 	for _, use := range []Use{Agents, BootTokens, SSHHosts} {

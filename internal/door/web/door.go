@@ -2,7 +2,7 @@
 //
 // What enters: requests for APP--CLUSTER--PROJECT.DOMAIN with a cookie, which a browser gets for a code of `muster open`.
 // What leaves: the same requests inside the cluster's network, without the cookie, with the name of who makes them; and
-// entries of the audit log, one when an app is opened. Each request asks anew whether its sender may enter; those that go
+// entries of the audit log, one when an app is opened. Each request asks again whether its sender may enter; those that go
 // on for long are asked again when it changes who may do what.
 package web
 

@@ -71,9 +71,9 @@ type Credential struct {
 // Words say in events what happens to nodes, in a user's words.
 type Words struct {
 	Leaves     string // a compute node, when it is to go
-	Renews     string // a compute node, when it is to boot anew
+	Renews     string // a compute node, when it is to reboot
 	HeadLeaves string // the head, when its cluster is to pause
-	HeadRenews string // the head, when it is to boot anew
+	HeadRenews string // the head, when it is to reboot
 	HeadStops  string // what the head's end waits for
 	HeadLate   string // that it has waited long enough; %s is how long
 }
@@ -82,7 +82,7 @@ type Words struct {
 func JobWords(title string) Words {
 	return Words{
 		Leaves:     "no new jobs; running ones may end",
-		Renews:     "no new jobs; boots anew once running ones have ended",
+		Renews:     "no new jobs; reboots once running ones have ended",
 		HeadLeaves: title + " stops",
 		HeadRenews: title + "'s controller stops; jobs run on",
 		HeadStops:  title + " stops and saves its state",
@@ -121,7 +121,7 @@ type Files interface {
 // Stale is a daemon whose files have changed since it read them.
 type Stale struct {
 	Daemon string
-	Reads  bool // it reads them again on SIGHUP; if not, it must start anew
+	Reads  bool // it reads them again on SIGHUP; if not, it must restart
 }
 
 // Driver is a scheduler's part of a node's agent. Methods are called one at a time, Prepare first; each may be called again.

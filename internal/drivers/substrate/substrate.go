@@ -164,7 +164,7 @@ var ErrNoRoom = errors.New("no room")
 // as clusters are.
 //
 // Copies take long. They call progress every now and then, with the bytes copied so far; an error of progress ends the
-// copy and is returned. A copy that has not come to its end does not count, and is made anew by the next call.
+// copy and is returned. A copy that has not come to its end does not count, and is made again by the next call.
 type Snapshots interface {
 	// Size is how much disk it takes, in bytes; 0 where there is nothing.
 	Size(ctx context.Context, cluster string) (int64, error)

@@ -90,7 +90,7 @@ func (r Registry) Warning(n inventory.Network) string {
 	return fmt.Sprintf("NOTHING KEEPS MACHINES OF NETWORK %s APART: its switch is %q, so root on a machine can send any frame "+
 		"to every other machine there, "+
 		"and with another's MAC take that one's boot: its node with all keys, or its receipt of erasure; "+
-		"declare it anew by `muster networks add`, with --switch %s, or give machines to one tenant only", n.Name, f.Name,
+		"declare it again by `muster networks add`, with --switch %s, or give machines to one tenant only", n.Name, f.Name,
 		or(r.names(func(f Factory) bool { return f.Isolates })))
 }
 

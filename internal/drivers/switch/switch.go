@@ -86,7 +86,7 @@ type Placed struct {
 	In Segment
 }
 
-// Forgetful is a Switch that forgets, where it is started anew, to which ports the controller's answers go. Segments it keeps.
+// Forgetful is a Switch that forgets, where it is restarted, to which ports the controller's answers go. Segments it keeps.
 type Forgetful interface {
 	// Forgotten are those of the ports that it does not know that of.
 	Forgotten(ctx context.Context, placed []Placed) ([]Placed, error)

@@ -31,7 +31,7 @@ const descriptor = 3
 // settingsLimit bounds what an agent is told at its start, in bytes: one packet.
 const settingsLimit = 64 << 10
 
-// Agent is a program beside the controller. It is started anew whenever it ends.
+// Agent is a program beside the controller. It is restarted whenever it ends.
 type Agent struct {
 	argv     []string
 	settings []byte

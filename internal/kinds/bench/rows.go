@@ -61,12 +61,12 @@ func AtCentre(name string) string { return centreIDs + name }
 // Centre is the name of the registered cluster that it runs on; false: it runs on one of Muster's own.
 func (r Run) Centre() (name string, is bool) { return strings.CutPrefix(r.ClusterID, centreIDs) }
 
-// mostAnew is how many rounds of a run are done anew.
-const mostAnew = 3
+// mostRepeated is how many rounds of a run are done again.
+const mostRepeated = 3
 
-// All is how many rounds there are to be. One that was disturbed, or whose job was lost or failed, is done anew, on whatever
-// nodes there are then; of runs in turns, both do it anew.
-func (r Run) All() int { return r.Plan.Rounds + min(r.Broken, mostAnew) }
+// All is how many rounds there are to be. One that was disturbed, or whose job was lost or failed, is done again, on whatever
+// nodes there are then; of runs in turns, both do it again.
+func (r Run) All() int { return r.Plan.Rounds + min(r.Broken, mostRepeated) }
 
 // broken is a round whose job did not come to its end, or that was disturbed: what it has measured is kept, and counts nowhere.
 const broken = `(r.state IN ('lost', 'failed') OR r.disturbed <> '')`

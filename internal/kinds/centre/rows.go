@@ -104,7 +104,7 @@ func Add(ctx context.Context, tx *core.Tx, c Centre) error {
 	return admitTo(ctx, tx, c)
 }
 
-// Change writes everything that operators say of a centre, and has it looked at anew. What was seen stays.
+// Change writes everything that operators say of a centre, and has it looked at again. What was seen stays.
 func Change(ctx context.Context, tx *core.Tx, c Centre) error {
 	n, err := tx.Exec(ctx, `UPDATE centre SET login = $2, host_ca = $3, host_keys = $4, probe = $5, asked_at = 0, looked_at =
 		NULL WHERE name = $1`,

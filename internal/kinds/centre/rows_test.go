@@ -109,7 +109,7 @@ func TestCentresAreLookedAtByOneAndRemembered(t *testing.T) {
 			t.Errorf("revision %d after %d, %+v", revision, before, c)
 		}
 		if due, err = look(); err != nil || !seen(due) {
-			t.Errorf("a changed centre is not looked at anew: %v", err)
+			t.Errorf("a changed centre is not looked at again: %v", err)
 		}
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return centres.Remove(ctx, tx, "arc") })
 		refused(core.ErrNotFound, func(ctx context.Context, tx *core.Tx) error { return centres.Remove(ctx, tx, "arc") })

@@ -37,7 +37,7 @@ func (t *Term) scan(starts, ends, lead int64) {
 	t.StartsAt, t.EndsAt, t.Lead = core.Instant(starts), core.Instant(ends), time.Duration(lead)*time.Millisecond
 }
 
-// SetTerm writes when a cluster's lease runs and wakes it. With another end, its warnings begin anew.
+// SetTerm writes when a cluster's lease runs and wakes it. With another end, its warnings begin again.
 func SetTerm(ctx context.Context, tx *core.Tx, id string, t Term) error {
 	ends := int64(0)
 	if !t.EndsAt.IsZero() {

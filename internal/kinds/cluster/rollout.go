@@ -45,7 +45,7 @@ func (c Cluster) Boots() node.Root {
 	return c.Root()
 }
 
-// Behind says that the node is to boot anew: what it runs is not what its cluster's file says.
+// Behind says that the node is to reboot: what it runs is not what its cluster's file says.
 func (c Cluster) Behind(n node.Node) bool {
 	return n.Desired == core.Present && n.Boot > 0 && !n.Has(c.Root())
 }

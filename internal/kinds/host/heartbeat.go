@@ -17,7 +17,7 @@ const Deaf = 5 * time.Second
 // listenersKept is how long the row of a controller that has gone is remembered.
 const listenersKept = time.Hour
 
-// Listen notes that a controller hears the agents of a place now. Said every second; a gap begins the count anew.
+// Listen notes that a controller hears the agents of a place now. Said every second; a gap begins the count again.
 func Listen(ctx context.Context, tx *core.Tx, place, controller string) error {
 	_, err := tx.Exec(ctx, `INSERT INTO ear (place, controller, since, heard_at) VALUES ($1, $2, now_ms(), now_ms())
 		ON CONFLICT (place, controller) DO UPDATE SET

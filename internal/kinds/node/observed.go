@@ -88,7 +88,7 @@ func SaveScheduler(ctx context.Context, tx *core.Tx, node string, s *protocol.No
 }
 
 // nodeStateOf reads what SaveScheduler wrote; nil of "". An older version wrote another row: it had the scheduler's own words
-// alone, and beside them a mark for a drain. What can be known without knowing these words is taken, until the head tells anew.
+// alone, and beside them a mark for a drain. What can be known without knowing these words is taken, until the head tells again.
 func nodeStateOf(text string) (*protocol.NodeState, error) {
 	if text == "" {
 		return nil, nil

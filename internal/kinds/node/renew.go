@@ -18,7 +18,7 @@ type Root struct {
 // Has says that the node's boot is of this root. Only a whole machine has a disk to boot from.
 func (n Node) Has(r Root) bool { return n.Image == r.Image && (n.Disk == r.Disk || !n.Whole) }
 
-// Renew asks that a node boots anew on its own machine, drained for at most drainFor (0: without limit), and wakes it.
+// Renew asks that a node reboots on its own machine, drained for at most drainFor (0: without limit), and wakes it.
 func Renew(ctx context.Context, tx *core.Tx, id string, drainFor time.Duration) error {
 	_, err := tx.Exec(ctx, `UPDATE node SET renew = 1, `+core.Woken+`,
 			drain_until = CASE WHEN CAST($1 AS BIGINT) > 0 THEN now_ms() + CAST($1 AS BIGINT) ELSE 0 END
@@ -29,7 +29,7 @@ func Renew(ctx context.Context, tx *core.Tx, id string, drainFor time.Duration) 
 	return nil
 }
 
-// Reboot has a node that leaves the ready phase in this transaction boot anew on its own machine.
+// Reboot has a node that leaves the ready phase in this transaction reboot on its own machine.
 func Reboot(ctx context.Context, tx *core.Tx, id string) error {
 	if _, err := tx.Exec(ctx, `UPDATE node SET renew = 1 WHERE id = $1`, id); err != nil {
 		return fmt.Errorf("reboot node %s: %w", id, err)
@@ -38,7 +38,7 @@ func Reboot(ctx context.Context, tx *core.Tx, id string) error {
 }
 
 // Spare takes Renew back while the node's old boot still runs, and wakes it. A head that has begun to stop its
-// daemons boots anew in any case.
+// daemons reboots in any case.
 func Spare(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE node SET renew = 0, drain_until = 0, `+core.Woken+`
 		WHERE id = $1 AND desired = 'present' AND renew = 1 AND (phase = 'ready' OR phase = 'draining' AND role = 'compute')`, id)

@@ -44,7 +44,7 @@ type Node struct {
 	Image      string    // digest that its boot uses; "" before its first boot
 	Disk       bool      // that boot's root is on the machine's disk
 	Sleeps     bool      // it is to sleep when its cluster pauses; see Asleep
-	Renew      bool      // it drains, then boots anew on its machine, with what the cluster says now
+	Renew      bool      // it drains, then reboots on its machine, with what the cluster says now
 	Test       int64     // number of the test that it is to make, of this boot's; 0: none
 	Held       bool      // Slurm gets it only when it has passed
 	News       int64     // counts what its agent alone was told

@@ -14,7 +14,7 @@ import (
 	"muster/internal/spec"
 )
 
-// What concerns one project or person makes the nodes of others read nothing anew.
+// What concerns one project or person makes the nodes of others read nothing again.
 func TestNodesAreToldOfWhatConcernsThem(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		s := kindstest.Open(t, url)

@@ -253,7 +253,7 @@ func AccessChanged(ctx context.Context, tx *core.Tx) error {
 	return errors.Join(doorsChanged(ctx, tx), cluster.InformAll(ctx, tx))
 }
 
-// projectChanged is AccessChanged for what concerns one project: the nodes of others are not told, who would all read anew what
+// projectChanged is AccessChanged for what concerns one project: the nodes of others are not told, who would all read again what
 // they know.
 func projectChanged(ctx context.Context, tx *core.Tx, project string) error {
 	return errors.Join(doorsChanged(ctx, tx), cluster.InformProject(ctx, tx, project))

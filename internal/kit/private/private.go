@@ -46,7 +46,7 @@ type kind struct {
 const notWritable = "nobody but root may write it: chmod go-w"
 
 // Program is the path of a program that root has put there. What it finds holds for as long as only root may change the
-// folder, which it sees to: so a program is found anew before each run.
+// folder, which it sees to: so a program is found again before each run.
 func (d Dir) Program(name string) (path string, err error) {
 	file, path, err := d.open(name, kind{0o022, true, notWritable})
 	if err != nil {

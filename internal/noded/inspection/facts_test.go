@@ -13,7 +13,7 @@ import (
 	"muster/internal/inventory"
 )
 
-var update = flag.Bool("update", false, "write testdata/*.json anew")
+var update = flag.Bool("update", false, "write testdata/*.json again")
 
 func TestFactsOfAMachine(t *testing.T) {
 	for _, name := range []string{"qemu", "server", "minimal"} {

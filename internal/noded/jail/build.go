@@ -89,7 +89,7 @@ func execute(program *os.File, args, environment []string) error {
 	_, _, errno := unix.Syscall6(unix.SYS_EXECVEAT, program.Fd(), uintptr(unsafe.Pointer(empty)),
 		uintptr(unsafe.Pointer(&argv[0])),
 		uintptr(unsafe.Pointer(&envv[0])), unix.AT_EMPTY_PATH, 0)
-	return fmt.Errorf("begin anew: %w", errno)
+	return fmt.Errorf("begin again: %w", errno)
 }
 
 // staging is where the tree is put together: a directory that every system has, and that the server does not need.

@@ -49,8 +49,8 @@ type Inherited struct {
 }
 
 // Shed makes the first process of a container that has the rights to build a jail build it, give them up, and begin
-// anew without them; then it does not return. If no jail can be built, it begins anew all the same, and Inherit says why there is
-// none. Everywhere else, and the second time, it does nothing. It is to be called before anything else that the process does.
+// again without them; then it does not return. If no jail can be built, it begins again all the same, and Inherit says why there
+// is none. Everywhere else, and the second time, it does nothing. It is to be called before anything else that the process does.
 func Shed() {
 	if os.Getpid() != 1 || os.Getenv(shedVariable) != "" || inside() ||
 		!bounded(unix.CAP_DAC_READ_SEARCH) || bounded(unix.CAP_SYS_MODULE) {
@@ -72,7 +72,7 @@ func Shed() {
 			told = "!" + err.Error()
 		}
 	}
-	runtime.LockOSThread() // the thread that begins anew is the one that gives up
+	runtime.LockOSThread() // the thread that begins again is the one that gives up
 	err := forbid()
 	if err == nil {
 		err = drop(unix.CAP_SYS_ADMIN, unix.CAP_DAC_READ_SEARCH)

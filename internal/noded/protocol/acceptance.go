@@ -5,7 +5,7 @@ import "time"
 // Test asks a node to measure itself. While its Config has one that is not brief, a compute node gets no jobs: until it has
 // measured, and, where the test holds, until a Config without it has come.
 type Test struct {
-	Number int64 `json:"number"` // of this boot's tests; a higher one is to be done anew
+	Number int64 `json:"number"` // of this boot's tests; a higher one is to be done again
 	Hold   bool  `json:"hold,omitempty"`
 	// Brief asks for a few milliseconds of one CPU only, some seconds after the node's first use began: others run on the CPUs,
 	// too.

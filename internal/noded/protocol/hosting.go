@@ -75,9 +75,9 @@ type HostedGuest struct {
 // HostedDo is what a host is to do with a guest.
 type HostedDo string
 
-// What a host does with a guest. Run makes it anew, unless it runs; Sleep writes its memory to the host's disk and ends it; Wake
+// What a host does with a guest. Run makes it again, unless it runs; Sleep writes its memory to the host's disk and ends it; Wake
 // lets it
-// run on from there, and never makes it anew. Each may be done again.
+// run on from there, and never makes it again. Each may be done again.
 const (
 	DoRun   HostedDo = ""
 	DoSleep HostedDo = "sleep"

@@ -39,7 +39,7 @@ func faults() []fault {
 				t.Fatal(err)
 			}
 		}},
-		// A manager that is started anew rewrites tables; a sweep does not.
+		// A manager that is restarted rewrites tables; a sweep does not.
 		{name: "a host writes its own table", rogue: true, strike: func(t *testing.T, r *rig, p fabric.GUID) {
 			r.write(t, p, 0x8666)
 		},

@@ -22,9 +22,9 @@ type Manager interface {
 	Files(ctx context.Context) (file, copied []byte, err error)
 	// Write replaces both, the copy first, each in one step: whoever reads meanwhile sees the old one or the new one.
 	Write(ctx context.Context, file []byte) error
-	// Reload has it read its partitions anew; it returns before that is done.
+	// Reload has it read its partitions again; it returns before that is done.
 	Reload(ctx context.Context) error
-	// Log is what it wrote to its log after so many bytes, and how many there are now. A log that was begun anew is read
+	// Log is what it wrote to its log after so many bytes, and how many there are now. A log that was begun again is read
 	// from its beginning. Below zero: nothing, only how many there are.
 	Log(ctx context.Context, from int64) (text string, size int64, err error)
 }
@@ -35,7 +35,7 @@ type Host struct {
 	GUID   fabric.GUID
 	File   string // its partitions; "": DefaultFile
 	Logs   string // its log; "": DefaultLog
-	Signal string // command that has it read its partitions anew; "": DefaultSignal
+	Signal string // command that has it read its partitions again; "": DefaultSignal
 	// Script reads the script for sh that is run instead of Signal, at each signal; nil: there is none.
 	Script func() (string, error)
 }

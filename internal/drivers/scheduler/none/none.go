@@ -28,8 +28,8 @@ func Factory() scheduler.Factory {
 		Title: "no scheduler",
 		Caps:  scheduler.Capabilities{Listed: true},
 		Words: scheduler.Words{
-			Leaves: "leaves the host file", Renews: "leaves the host file; boots anew at once",
-			HeadLeaves: "is told of its end", HeadRenews: "boots anew; what runs on other nodes runs on",
+			Leaves: "leaves the host file", Renews: "leaves the host file; reboots at once",
+			HeadLeaves: "is told of its end", HeadRenews: "reboots; what runs on other nodes runs on",
 			HeadStops: "its agent is told", HeadLate: "its agent did not answer within %s",
 		},
 		HostFile: hostFile,

@@ -286,7 +286,7 @@ func (d *driver) unrecorded(ctx context.Context) string {
 		return "jobs are not recorded: the image lacks " + slurmdbd + " or " + mariadbd
 	}
 	if d.unkept {
-		return "jobs are not recorded, and QOS not known, before the head boots anew: it was started without accounts"
+		return "jobs are not recorded, and QOS not known, before the head reboots: it was started without accounts"
 	}
 	if !d.books.used() {
 		return ""

@@ -235,7 +235,7 @@ func TestARunningHeadDoesNotBeginToKeepAccounts(t *testing.T) {
 	if err != nil || strings.Contains(text, "AccountingStorageType") || len(d.Daemons(config)) != 2 {
 		t.Errorf("it keeps accounts: %v\n%s", err, text)
 	}
-	if got := d.unrecorded(t.Context()); !strings.Contains(got, "before the head boots anew") {
+	if got := d.unrecorded(t.Context()); !strings.Contains(got, "before the head reboots") {
 		t.Errorf("it is not told: %q", got)
 	}
 	begin(t, d, config)

@@ -80,7 +80,7 @@ func (c Control) Down(ctx context.Context, node, reason string) error {
 	return c.update(ctx, node, "down", reason)
 }
 
-// Resume ends Drain and Down. A node that is only drained is not to register anew, which "resume" has it do: slurmd then removes
+// Resume ends Drain and Down. A node that is only drained is not to register again, which "resume" has it do: slurmd then removes
 // scripts of jobs that it does not know, and one may be of a job that begins at this moment, as jobs do that have waited for it.
 func (c Control) Resume(ctx context.Context, node string) error {
 	text, err := c.run(ctx, "show node "+node, "scontrol", "show", "node", "-o", node)

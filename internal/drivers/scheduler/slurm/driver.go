@@ -161,7 +161,7 @@ func (d *driver) own(config *protocol.Config) error {
 
 // Apply writes Slurm's files.
 //
-// New queues have slurmctld read its file again, and its nodes theirs. Versions that do not do so right start anew, which takes a
+// New queues have slurmctld read its file again, and its nodes theirs. Versions that do not do so right restart, which takes a
 // moment, keeps nodes, drains and jobs, and lets clients wait.
 func (d *driver) Apply(config *protocol.Config) (stale []scheduler.Stale, failed error) {
 	put := func(name, content string, mode fs.FileMode, owner string) bool {

@@ -29,7 +29,7 @@ type Local struct {
 
 // RenderLocal returns the part of slurm.conf that a node has of its own. Of what is in it, the addresses are for the
 // programs of jobs: slurmctld tells a job of its dynamic nodes' addresses when it starts, and no more once slurmctld itself
-// was started anew (before 24.11), so that the job's next srun would find none of its nodes. State FUTURE keeps the lines
+// was restarted (before 24.11), so that the job's next srun would find none of its nodes. State FUTURE keeps the lines
 // from meaning nodes of their own.
 func RenderLocal(l Local) string {
 	var b strings.Builder

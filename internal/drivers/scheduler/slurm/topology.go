@@ -77,7 +77,7 @@ type switches struct {
 	at   time.Time
 }
 
-// want has slurmctld place jobs by switches from now on, and says that it did not before: it must start anew then.
+// want has slurmctld place jobs by switches from now on, and says that it did not before: it must restart then.
 func (s *switches) want() (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

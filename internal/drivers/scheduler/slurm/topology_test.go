@@ -34,7 +34,7 @@ SwitchName=muster_top Switches=leaf01_leaf_3,leaf02,muster_unknown
 	}
 }
 
-// TestSlurmReadsWhereNewNodesAre: slurmctld starts anew for the first switch, and reads its files again for nodes that come, of
+// TestSlurmReadsWhereNewNodesAre: slurmctld restarts for the first switch, and reads its files again for nodes that come, of
 // which it says so long that they take no jobs.
 func TestSlurmReadsWhereNewNodesAre(t *testing.T) {
 	var ran []string
@@ -68,7 +68,7 @@ func TestSlurmReadsWhereNewNodesAre(t *testing.T) {
 	}
 	is(see(0, "n1"), free) // no switch is known
 	if !s.want() || s.want() {
-		t.Error("slurmctld starts anew once")
+		t.Error("slurmctld restarts once")
 	}
 	is(see(1, "n1"), unknown)
 	s.at, broken = s.at.Add(-time.Second), nil

@@ -31,7 +31,7 @@ func (v version) since(numbers ...int) bool { return slices.Compare(v, numbers) 
 // older versions tell is what the job asks for, also once `scontrol update` has changed that.
 func (v version) guesses() bool { return v.since(24, 11) }
 
-// keepsAddresses says that slurmctld keeps the addresses of a job's dynamic nodes when it starts anew, so that the job's next
+// keepsAddresses says that slurmctld keeps the addresses of a job's dynamic nodes when it restarts, so that the job's next
 // srun finds them.
 func (v version) keepsAddresses() bool { return v.since(24, 11) }
 

@@ -21,7 +21,7 @@ import (
 // volume when no node of the cluster has it mounted. The names on disk say how far a move is, so it goes on wherever it was
 // killed:
 //
-//	home, home.img.new mounted at home.new    the copy is being made; it is begun anew
+//	home, home.img.new mounted at home.new    the copy is being made; it is begun again
 //	home, home.img.moved                      the copy is whole
 //	home.old, home.img.moved                  from here on the copy counts
 //	home.old, home.img                        what is left is to mount the copy and to remove home.old

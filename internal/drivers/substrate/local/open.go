@@ -51,7 +51,7 @@ func openDriver(ctx context.Context, e substrate.Env) (substrate.Substrate, erro
 }
 
 // closeHomes ends what an earlier version let serve /home from the host's own file system, before anything else is done.
-// The engine sees that those heads ended and starts them anew.
+// The engine sees that those heads ended and starts them again.
 func (h host) closeHomes(ctx context.Context) error {
 	ended, err := h.EndServing(ctx)
 	var clusters []string

@@ -64,7 +64,7 @@ func (c shared) hasUplinks(uplinks []substrate.Uplink) bool {
 	return true
 }
 
-// hasUplink looks at both ends, since the bridge there may have been made anew.
+// hasUplink looks at both ends, since the bridge there may have been made again.
 func (c shared) hasUplink(u substrate.Uplink) bool {
 	plugged := func(links *netlink.Handle, bridge string) error {
 		master, err := links.LinkByName(bridge)

@@ -239,7 +239,7 @@ func TestUplinksComeAndGoWhileNodesRun(t *testing.T) {
 		}
 	}
 
-	// Somebody makes the machines' bridge anew.
+	// Somebody makes the machines' bridge again.
 	in(t, s.netns, "ip", "link", "del", "boot0")
 	in(t, s.netns, "ip", "link", "add", "boot0", "type", "bridge")
 	in(t, s.netns, "ip", "link", "set", "p-m", "master", "boot0")

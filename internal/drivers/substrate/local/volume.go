@@ -26,7 +26,7 @@ import (
 type volume struct {
 	image, at string
 	mode      fs.FileMode // of its root
-	// fleeting says that nothing on it is of use once it is not mounted any more: after that it is made anew.
+	// fleeting says that nothing on it is of use once it is not mounted any more: after that it is made again.
 	fleeting bool
 }
 
@@ -35,7 +35,7 @@ const readAhead = 4 << 20 // bytes
 const leastVolume = 300 << 20 // what mkfs.xfs asks for, in bytes
 
 // ensure makes it, of so many bytes, and mounts it. What is there is kept as it is. One that has stopped, after an error of the
-// disk or because it was about to be removed, is mounted anew as soon as nobody holds it.
+// disk or because it was about to be removed, is mounted again as soon as nobody holds it.
 func (v volume) ensure(ctx context.Context, size int64) error {
 	there, err := v.mounted()
 	if err != nil || there && !v.dead() {

@@ -37,7 +37,7 @@ const (
 
 // directives is what the two hosts do in each stage. A target that is told nothing takes away what it has of the guest; a
 // source that keeps nothing does too; and none that had begun to keep nothing is ever to keep it again, since it would make it
-// anew.
+// again.
 var directives = map[Stage]Directive{
 	Describing: {Source: protocol.MoveLeave, Kept: true},
 	Receiving:  {Target: protocol.MoveReceive, Kept: true},

@@ -191,7 +191,7 @@ func (p *papers) act(i int) {
 		}
 		h.guest, h.tried, h.over = nowhere, false, nil
 	case d.wanted && !h.tried:
-		p.Errorf("%s makes a guest anew whose token is used up", h.name)
+		p.Errorf("%s makes a guest again whose token is used up", h.name)
 	}
 	if d := h.doc; d != nil && d.move == nil {
 		h.over = nil

@@ -85,7 +85,7 @@ func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
 		case e.Node.Boot < n.Boot || !e.Wanted:
 			try = e.Try + 1
 			return false, nil
-		case e.Do != protocol.DoRun && !e.runs(): // what has slept is woken, or is lost, and never made anew
+		case e.Do != protocol.DoRun && !e.runs(): // what has slept is woken, or is lost, and never made again
 			return false, errors.New("it was suspended")
 		case e.runs() || e.State.Try < e.Try || e.State.Unseen: // or the host is at it, or will be, or cannot tell
 			try = e.Try

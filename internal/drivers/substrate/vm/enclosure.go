@@ -177,7 +177,7 @@ const vfio = "/dev/vfio" // where the devices that guests are given appear
 
 // layDevices makes a /dev with nothing but what is needed. KVM is in it where it works, and is not where it
 // does not: libvirt, which is allowed more than QEMU, would find that it works and then that it may not be used, and ask
-// QEMU anew what it can do at every turn.
+// QEMU again what it can do at every turn.
 func (d *Driver) layDevices(dev string) error {
 	if err := mountAt("tmpfs", dev, "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "mode=755,size=1m"); err != nil {
 		return err

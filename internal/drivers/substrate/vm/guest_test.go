@@ -217,7 +217,7 @@ func TestAGuestBootsItsImageOnItsClustersNetwork(t *testing.T) {
 		}
 		check(t, w.Ensure(t.Context(), n))
 		if now, _ := b.read(); now != r {
-			t.Error("a guest that runs was started anew")
+			t.Error("a guest that runs was restarted")
 		}
 	})
 	t.Run("QEMU dies", func(t *testing.T) {

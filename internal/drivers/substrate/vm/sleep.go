@@ -317,7 +317,7 @@ func erase(ctx context.Context, path string) error {
 	info, err := file.Stat()
 	zeros := make([]byte, 1<<20)
 	for at := int64(0); err == nil && at < info.Size(); at += int64(len(zeros)) {
-		if err = ctx.Err(); err != nil { // it takes a while; it begins anew
+		if err = ctx.Err(); err != nil { // it takes a while; it begins again
 			break
 		}
 		_, err = file.WriteAt(zeros[:min(int64(len(zeros)), info.Size()-at)], at)

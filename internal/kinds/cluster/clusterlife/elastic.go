@@ -136,7 +136,7 @@ func (w Handlers) resize(ctx context.Context, c clusterView) (found growth, o co
 		if err != nil {
 			return err
 		}
-		// A job may have begun since, or the file may have changed: then the next look decides anew.
+		// A job may have begun since, or the file may have changed: then the next look decides again.
 		now := growthOf(fresh, members, c.now, guess)
 		if fresh.Generation != c.Generation || !maps.Equal(now.targets(), found.targets()) {
 			return nil

@@ -86,7 +86,7 @@ func (w Handlers) clusterPausing(ctx context.Context, c clusterView) core.Outcom
 	case c.Desired == core.Present && head != nil && head.Desired != core.Present:
 		return core.WaitFor(clusterLooks, "gives the head back, once it has saved its state, and starts it again")
 	case c.Desired == core.Present && len(c.soonGone()) > 0:
-		return core.WaitFor(clusterLooks, "starts anew, under their names, once they are gone: %s", words.Few(c.soonGone()))
+		return core.WaitFor(clusterLooks, "restarts, under their names, once they are gone: %s", words.Few(c.soonGone()))
 	case c.Desired == core.Present:
 		return core.Advance(cluster.Resuming, "it is to run again").With(c.dropHook)
 	case c.KeepsMemory && (head != nil || len(staying) > 0):
@@ -117,7 +117,7 @@ func (w Handlers) clusterPausing(ctx context.Context, c clusterView) core.Outcom
 		if err := cluster.SetShortage(ctx, tx, c.Cluster, ""); err != nil { // it lacks nothing any more
 			return err
 		}
-		for _, n := range c.nodes { // which were to wake, if it was paused anew before they did
+		for _, n := range c.nodes { // which were to wake, if it was paused again before they did
 			if err := node.FellAsleep(ctx, tx, n); err != nil {
 				return err
 			}

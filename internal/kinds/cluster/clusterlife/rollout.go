@@ -14,7 +14,7 @@ import (
 )
 
 // A rollout gives the nodes of a cluster, one after the other, what their cluster's file says that they boot. It is no
-// operation with a state of its own: a node that is behind is told to boot anew whenever few enough are down
+// operation with a state of its own: a node that is behind is told to reboot whenever few enough are down
 // (admission.Next), until none is. What was decided stands in rows, so that a crash changes nothing, and another aim
 // simply makes other nodes be behind.
 
@@ -33,7 +33,7 @@ func (w Handlers) rollOut(c clusterView, stands string) core.Outcome {
 	})
 }
 
-// stepRollout tells the nodes whose turn it is to boot anew, and lets those go on that need not any more. It reads again
+// stepRollout tells the nodes whose turn it is to reboot, and lets those go on that need not any more. It reads again
 // what it decides by, since more may be down by now.
 func (w Handlers) stepRollout(ctx context.Context, tx *core.Tx, id string) error {
 	c, err := cluster.Get(ctx, tx, id)

@@ -32,7 +32,7 @@ func (w Handlers) askTest(ctx context.Context, tx *core.Tx, n nodeView) error {
 }
 
 // holds says that the node's test may refuse it, so that it gets no jobs until it has passed. A head is never
-// refused: it computes nothing, and when its node boots anew the cluster's jobs go on.
+// refused: it computes nothing, and when its node reboots the cluster's jobs go on.
 func (w Handlers) holds(n nodeView) bool {
 	return n.Role == protocol.Compute && w.Acceptance.Judges(!w.provider(n).Caps.WholeMachine)
 }

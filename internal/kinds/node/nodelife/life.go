@@ -439,14 +439,14 @@ func (w Handlers) nodeReady(ctx context.Context, n nodeView) core.Outcome {
 		return n.reboot()
 	}
 	if n.startedAnew() {
-		return n.bootAnew("has started anew")
+		return n.rebootAfter("has restarted")
 	}
 	seen, err := w.provider(n).Substrate.Observe(ctx, n.ref())
 	switch {
 	case err != nil:
 		return core.Retry(err)
 	case !seen.Running && seen.Boot == n.Boot && w.provider(n).Caps.Power:
-		return n.bootAnew("has lost its power")
+		return n.rebootAfter("has lost its power")
 	case !seen.Running || seen.Boot != n.Boot:
 		return n.fail("it stopped by itself: %s", brief(seen.Detail)).Because(life.CauseStopped)
 	case n.host.Drains:
@@ -456,9 +456,9 @@ func (w Handlers) nodeReady(ctx context.Context, n nodeView) core.Outcome {
 	return w.settleAllocation(ctx, n, seen, w.noteTest(n, looks))
 }
 
-// bootAnew is for a whole machine that was ready and is not where it was. After a power cut, to boot it again costs less
+// rebootAfter is for a whole machine that was ready and is not where it was. After a power cut, to boot it again costs less
 // than to replace it, and what is on its disk is still there.
-func (n nodeView) bootAnew(what string) core.Outcome {
+func (n nodeView) rebootAfter(what string) core.Outcome {
 	return n.inform(node.Attaching, "machine %s %s; it boots again as the same node", n.machine.Name, what)
 }
 
@@ -504,7 +504,7 @@ func (w Handlers) nodeDrain(ctx context.Context, n nodeView) core.Outcome {
 	}
 	switch {
 	case !seen.Running && n.Desired == core.Present && n.Whole:
-		return n.bootAnew("has lost its power while it drained")
+		return n.rebootAfter("has lost its power while it drained")
 	case !seen.Running && n.Desired == core.Present:
 		return n.fail("it stopped while it drained: %s", brief(seen.Detail)).Because(life.CauseStopped)
 	case !seen.Running:

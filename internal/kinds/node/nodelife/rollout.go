@@ -29,10 +29,10 @@ func (n nodeView) reboot() core.Outcome {
 	})
 }
 
-// drained is the end of a drain: the node goes, or boots anew.
+// drained is the end of a drain: the node goes, or reboots.
 func (n nodeView) drained(why string) core.Outcome {
 	if n.Desired == core.Present {
-		return n.inform(node.Attaching, "%s; boots anew on its machine", why)
+		return n.inform(node.Attaching, "%s; reboots on its machine", why)
 	}
 	return n.inform(core.Releasing, "%s", why)
 }

@@ -160,7 +160,7 @@ func (w Handlers) awaitsSleepers(ctx context.Context, n nodeView) (waits bool, e
 	return waits, err
 }
 
-// headHalts waits until the scheduler has stopped: for a pause, or before the head boots anew.
+// headHalts waits until the scheduler has stopped: for a pause, or before the head reboots.
 func (w Handlers) headHalts(n nodeView) core.Outcome {
 	limit := w.provider(n).Limits.Halt
 	for _, check := range n.Seen.Checks {

@@ -70,7 +70,7 @@ func TestWhatBecomesOfATask(t *testing.T) {
 		"the head's agent knows no tasks":          {ready(func(*taskView) {}), task.Ended, "runs no tasks"},
 		"the head's agent has not heard of it yet": {ready(func(v *taskView) { v.head.Seen.Revision = 7 }), "", ""},
 		"the head's agent had no time":             {ready(func(v *taskView) { v.PhaseAt = now.Add(-time.Second) }), "", ""},
-		"the head boots anew meanwhile":            {ready(func(v *taskView) { v.head.Boot = 3 }), "", ""},
+		"the head reboots meanwhile":               {ready(func(v *taskView) { v.head.Boot = 3 }), "", ""},
 		"a pause's hook begins, whoever goes first": {hook(func(v *taskView) {
 			v.Phase, v.before = core.Pending, protocol.MostTasks
 		}), task.Queued, "of root goes to the head"},

@@ -29,7 +29,7 @@ type Manager struct {
 	GUID        fabric.GUID
 	File        string   // its partitions
 	Logs        string   // what it says
-	Signal      string   // a command that has it read its partitions anew
+	Signal      string   // a command that has it read its partitions again
 	Environment []string // in which programs see the fabric from its host
 
 	folder   string

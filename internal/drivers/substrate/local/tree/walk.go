@@ -22,7 +22,7 @@ const (
 	held = 16
 	// atOnce is how much of a directory is read at once, in bytes.
 	atOnce = 32 << 10
-	// wander bounds, in levels gone down, how often a pass looks for its way anew because directories were moved under it.
+	// wander bounds, in levels gone down, how often a pass looks for its way again because directories were moved under it.
 	wander = 4 << 20
 )
 
@@ -98,7 +98,7 @@ func (w *walk) run(dir string) (err error) {
 // through sees the entries of the deepest level until one of them is a directory to go down to, or goes up.
 func (w *walk) through() error {
 	for n := 0; ; n++ {
-		l := &w.levels[len(w.levels)-1] // anew: the levels may have moved
+		l := &w.levels[len(w.levels)-1] // again: the levels may have moved
 		if n%256 == 255 && w.ctx.Err() != nil {
 			return w.ctx.Err()
 		}

@@ -268,7 +268,7 @@ func (d *Driver) show(ctx context.Context, a *adapter, r record) error {
 			return fmt.Errorf("%s lacks partition %s: %w", s, key, ErrNoKey)
 		case slot == none && t.full():
 			return fmt.Errorf("%s has its table of partitions used to the end, and what stands behind that, which a guest "+
-				"without a partition would see, cannot be read: restart the subnet manager, which packs the table anew", s)
+				"without a partition would see, cannot be read: restart the subnet manager, which packs the table again", s)
 		}
 		if err := d.remap(ctx, s, slot); err != nil {
 			return err

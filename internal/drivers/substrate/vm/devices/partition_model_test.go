@@ -229,7 +229,7 @@ func (m *sharing) failOpen(t *rapid.T) {
 	m.write()
 }
 
-// pack is a manager that gives all keys other slots at the table's beginning, as one that starts anew may: one look ends what
+// pack is a manager that gives all keys other slots at the table's beginning, as one that restarts may: one look ends what
 // guests see by that.
 func (m *sharing) pack(t *rapid.T) {
 	if m.open { // it would show when the manager has been helped

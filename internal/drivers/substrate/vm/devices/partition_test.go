@@ -153,7 +153,7 @@ func TestWhatTheManagerPutsBehindOurBackIsEnded(t *testing.T) {
 		}
 	}
 	guard("")
-	// The table is packed anew: another tenant's key is in the slot, its own elsewhere.
+	// The table is packed again: another tenant's key is in the slot, its own elsewhere.
 	f.kernel.SetKey(cx3, 1, 3, 0x8002)
 	f.kernel.SetKey(cx3, 1, 8, 0x8001)
 	guard("guest g1 saw partition [0x8002] at mlx4_0 port 1, which is not its own")
@@ -181,7 +181,7 @@ func TestWhatTheManagerPutsBehindOurBackIsEnded(t *testing.T) {
 	f.kernel.SetKey(cx3, 2, fake.Slots-1, 0x8007)
 	guard("")
 	f.sees(cx3VF0, 2)
-	// A function that came anew, as after its driver was loaded again, is shown to nobody.
+	// A function that came again, as after its driver was loaded again, is shown to nobody.
 	f.kernel.Exit(7)
 	f.must(f.Release(ctx, cx3VF0, "g1"))
 	f.must(f.kernel.Write(ctx, "class/infiniband/mlx4_0/iov/0000:04:00.2/ports/1/pkey_idx/0", "0"))

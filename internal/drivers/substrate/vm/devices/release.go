@@ -62,7 +62,7 @@ func (d *Driver) release(ctx context.Context, address, guest string) error {
 func (d *Driver) takeBack(ctx context.Context, r record) error {
 	f, err := d.look(r.PCI)
 	if missing(err) && r.Parent != "" {
-		// Its parent was reset or divided anew: the function's own memory went with it. What its parent keeps stays.
+		// Its parent was reset or divided again: the function's own memory went with it. What its parent keeps stays.
 		if _, err := d.look(r.Parent); err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ func (d *Driver) createVFs(ctx context.Context, physical string, want int) error
 	if now != want {
 		if f.driver == "mlx4_core" {
 			return fmt.Errorf("it has %d, and its driver mlx4_core makes them only when it is loaded: write \"options "+
-				"mlx4_core num_vfs=%d probe_vf=0\" to /etc/modprobe.d and start the host anew", now, want)
+				"mlx4_core num_vfs=%d probe_vf=0\" to /etc/modprobe.d and start the host again", now, want)
 		}
 		if err := d.unused(physical); err != nil {
 			return err

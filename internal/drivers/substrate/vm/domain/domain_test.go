@@ -19,7 +19,7 @@ import (
 	"muster/internal/place"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // take gives a guest the first free cores of these memory nodes, each the same number.
 func take(f inventory.Facts, cores, memoryMiB int, nodes ...int) place.Allocation {
@@ -137,7 +137,7 @@ func TestDescriptionsStayAsTheyAre(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(got, want) {
-				t.Errorf("%s is not what it was (-update writes it anew):\n%s", file(name), got)
+				t.Errorf("%s is not what it was (-update writes it again):\n%s", file(name), got)
 			}
 		})
 	}
