@@ -111,7 +111,7 @@ type Plan struct {
 	Steps    []Step        // what happens to nodes that are there
 	Price    inventory.Price
 	Messages []string
-	Lays     []Layout     // how the queues that get nodes lie in the network, where that is known
+	Layouts  []Layout     // how the queues that get nodes lie in the network, where that is known
 	Term     cluster.Term // when its lease runs
 	FitsAt   *time.Time   // when it starts; nil: now
 
@@ -373,7 +373,7 @@ func (a *Admission) place(ctx context.Context, tx *core.Tx, plan *Plan, missing 
 		disconnected(refusal, unfit)
 		return err
 	}
-	plan.Lays = layouts(knownTopology, missing, plan.Add, nodes)
+	plan.Layouts = layouts(knownTopology, missing, plan.Add, nodes)
 	plan.Messages = append(plan.Messages, unheeded(missing, plan.Later(now))...)
 	if plan.Later(now) {
 		plan.FitsAt = &plan.Term.StartsAt

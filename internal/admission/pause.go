@@ -147,7 +147,7 @@ func (w *awaited) ready(machines []machine.Machine) []machine.Machine {
 		switch {
 		case left && m.IsGuest():
 			m.Allocation = nil // what it has of its host is free then
-		case m.IsGuest() || m.Hosts || m.Suspect != "" || m.Desired != machine.ForService:
+		case m.IsGuest() || m.Hosts || m.QuarantineReason != "" || m.Desired != machine.ForService:
 		case left || availability(*m) == beingPrepared:
 			w.machines[m.ID] = true
 			m.Phase, m.Holder = machine.Available, ""
@@ -168,7 +168,7 @@ func (p *Plan) await() {
 	if waits == 0 {
 		p.awaits.text = "waits for " + words.Count(len(p.awaits.leaving), "node") + " of before to go"
 	}
-	p.Add, p.Lays = nil, nil
+	p.Add, p.Layouts = nil, nil
 	p.Messages = append(p.Messages, "it "+p.awaits.text)
 }
 

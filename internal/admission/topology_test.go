@@ -97,11 +97,11 @@ func TestAQueuesPlacementDecidesWhereItsNodesAre(t *testing.T) {
 		"nodes: 4, placement: same-switch": {"b0 b1 b2 b3", "cpu: 4 nodes on 1 leaf (leaf02)"},
 	} {
 		plan, err := d.plan(existing("cfd", queue))
-		if err != nil || machinesOf(plan) != want.machines || len(plan.Lays) != 1 || plan.Lays[0].String() != want.lay ||
-			plan.Lays[0].Fabric != "eth0" {
+		if err != nil || machinesOf(plan) != want.machines || len(plan.Layouts) != 1 || plan.Layouts[0].String() != want.lay ||
+			plan.Layouts[0].Fabric != "eth0" {
 			t.Errorf("%s: %v", queue, err)
 			if err == nil {
-				t.Error(machinesOf(plan), plan.Lays)
+				t.Error(machinesOf(plan), plan.Layouts)
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func TestANodeThatComesLaterIsNearTheOthers(t *testing.T) {
 			t.Fatal(placement, err)
 		}
 		if machinesOf(plan) != want {
-			t.Errorf("%s: %s, not %s; %v", placement, machinesOf(plan), want, plan.Lays)
+			t.Errorf("%s: %s, not %s; %v", placement, machinesOf(plan), want, plan.Layouts)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func TestWhereNothingIsKnownOfTheNetworkThatIsSaid(t *testing.T) {
 	if err != nil || len(plan.Messages) != 1 ||
 		!strings.Contains(plan.Messages[0],
 			"queue cpu: placement compact has no effect: Muster does not know the switch of any machine of class big") ||
-		len(plan.Lays) > 0 {
+		len(plan.Layouts) > 0 {
 		t.Error(plan, err)
 	}
 	_, err = d.plan(existing("cfd", "nodes: 2, class: big, placement: same-switch"))
@@ -216,8 +216,8 @@ func TestNodesShareAChassisAsFarAsTheyCan(t *testing.T) {
 			"the others",
 	} {
 		plan, err := d.plan(existing("cfd", fmt.Sprintf("nodes: %d, placement: compact", nodes)))
-		if err != nil || len(plan.Lays) != 1 || plan.Lays[0].String() != want {
-			t.Errorf("%d: %v %v", nodes, plan.Lays, err)
+		if err != nil || len(plan.Layouts) != 1 || plan.Layouts[0].String() != want {
+			t.Errorf("%d: %v %v", nodes, plan.Layouts, err)
 		}
 	}
 	_, err = d.plan(existing("cfd", "nodes: 9, placement: same-switch"))
@@ -232,12 +232,12 @@ func TestGuestsAreOnHostsOfOneSwitch(t *testing.T) {
 	}
 	d.cable(1, 2)
 	plan, err := d.plan(existing("cfd", "nodes: 5, class: vm, placement: same-switch"))
-	if err != nil || len(plan.Lays) != 1 || plan.Lays[0].String() != "cpu: 5 nodes on 1 leaf (leaf02)" {
+	if err != nil || len(plan.Layouts) != 1 || plan.Layouts[0].String() != "cpu: 5 nodes on 1 leaf (leaf02)" {
 		t.Error(plan, err)
 	}
 	_, err = d.plan(existing("cfd", "nodes: 7, class: vm, placement: same-switch"))
 	refusal(t, err, admission.NoCapacity, "class vm: 7 on one switch asked, and on no switch have hosts room for so many")
-	if plan, err = d.plan(existing("cfd", "nodes: 7, class: vm, placement: compact")); err != nil || len(plan.Lays) != 1 {
+	if plan, err = d.plan(existing("cfd", "nodes: 7, class: vm, placement: compact")); err != nil || len(plan.Layouts) != 1 {
 		t.Error(plan, err)
 	}
 }

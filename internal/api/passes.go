@@ -11,8 +11,8 @@ import (
 	"muster/internal/place/acceptance"
 )
 
-func (a *API) listPasses(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Pass]], error) {
-	out := &output[apiv1.List[apiv1.Pass]]{}
+func (a *API) listPasses(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.TestResult]], error) {
+	out := &output[apiv1.List[apiv1.TestResult]]{}
 	err := a.DB.View(ctx, func(tx *core.Tx) error {
 		passes, err := node.LastPasses(ctx, tx)
 		if err != nil {
@@ -27,8 +27,8 @@ func (a *API) listPasses(ctx context.Context, in *apiv1.Page) (*output[apiv1.Lis
 }
 
 // listMachinePasses answers in one page: few are kept of a machine.
-func (a *API) listMachinePasses(ctx context.Context, in *apiv1.MachineRef) (*output[apiv1.List[apiv1.Pass]], error) {
-	out := &output[apiv1.List[apiv1.Pass]]{}
+func (a *API) listMachinePasses(ctx context.Context, in *apiv1.MachineRef) (*output[apiv1.List[apiv1.TestResult]], error) {
+	out := &output[apiv1.List[apiv1.TestResult]]{}
 	err := a.DB.View(ctx, func(tx *core.Tx) error {
 		m, err := machine.Get(ctx, tx, in.Machine)
 		if err != nil {
@@ -44,10 +44,10 @@ func (a *API) listMachinePasses(ctx context.Context, in *apiv1.MachineRef) (*out
 	return out, err
 }
 
-func (a *API) passViews(ctx context.Context, tx *core.Tx, passes []node.Pass) ([]apiv1.Pass, error) {
+func (a *API) passViews(ctx context.Context, tx *core.Tx, passes []node.Pass) ([]apiv1.TestResult, error) {
 	type like struct{ class, alike string }
 	histories := map[like][]protocol.TestResult{}
-	views := []apiv1.Pass{}
+	views := []apiv1.TestResult{}
 	for _, p := range passes {
 		key := like{p.Class, p.Alike}
 		if _, known := histories[key]; !known {
@@ -65,9 +65,9 @@ func (a *API) passViews(ctx context.Context, tx *core.Tx, passes []node.Pass) ([
 	return views, nil
 }
 
-func (a *API) passView(p node.Pass, others []protocol.TestResult) apiv1.Pass {
-	view := apiv1.Pass{
-		At: p.At, Machine: p.Machine, Class: p.Class, Alike: p.Alike, Cluster: p.Cluster, Node: p.Node, Boot: p.Boot,
+func (a *API) passView(p node.Pass, others []protocol.TestResult) apiv1.TestResult {
+	view := apiv1.TestResult{
+		At: p.At, Machine: p.Machine, Class: p.Class, ComparisonGroup: p.Alike, Cluster: p.Cluster, Node: p.Node, Boot: p.Boot,
 		Number: p.Result.Number,
 		Image:  p.Image, Seconds: p.Result.Took.Seconds(), Verdict: apiv1.Verdict(p.Verdict), Text: p.Text,
 		Results: []apiv1.Result{},

@@ -23,13 +23,13 @@ func planView(p *admission.Plan) apiv1.Plan {
 	for _, n := range p.Add {
 		view.Add = append(view.Add, apiv1.Placed{Node: n.Name, Queue: n.Queue, Class: n.Class, Machine: n.Machine.Name})
 	}
-	for _, l := range p.Lays {
-		lay := apiv1.Lay{Queue: l.Queue, Fabric: l.Fabric, Leaves: []apiv1.LeafPart{}, Hops: l.Hops,
+	for _, l := range p.Layouts {
+		lay := apiv1.Layout{Queue: l.Queue, Fabric: l.Fabric, Leaves: []apiv1.LeafPart{}, Hops: l.Hops,
 			MeanHops: math.Round(l.Mean*1000) / 1000, Unknown: l.Unknown, Text: l.String()}
 		for _, part := range l.Places {
 			lay.Leaves = append(lay.Leaves, apiv1.LeafPart{Leaf: part.Place, Nodes: part.Nodes, Cables: part.Up})
 		}
-		view.Lays = append(view.Lays, lay)
+		view.Layouts = append(view.Layouts, lay)
 	}
 	view.Steps = stepsView(p.Steps)
 	view.Changes, view.Messages, view.Release = some(view.Changes), some(view.Messages), some(view.Release)

@@ -177,12 +177,12 @@ type Plan struct {
 	Add      []Placed      `json:"add" doc:"nodes to be added, with the machines chosen for them"`
 	Release  []string      `json:"release" doc:"nodes to be removed"`
 	Steps    []Step        `json:"steps" doc:"what happens to existing nodes: which, when and why"`
-	Lays     []Lay         `json:"lays,omitempty" doc:"where the nodes of each queue are in the network, if that is known"`
+	Layouts  []Layout      `json:"layouts,omitempty" doc:"where the nodes of each queue are in the network, if that is known"`
 	Spec     spec.Cluster  `json:"spec" doc:"with all defaults filled in"`
 }
 
-// Lay is how a queue's nodes lie in a fabric.
-type Lay struct {
+// Layout is how a queue's nodes lie in a fabric.
+type Layout struct {
 	Queue    string     `json:"queue"`
 	Fabric   string     `json:"fabric"`
 	Leaves   []LeafPart `json:"leaves" doc:"the one with the most nodes first"`

@@ -66,21 +66,21 @@ type UnknownMachine struct {
 	LastSeen  time.Time       `json:"last_seen"`
 }
 
-// Pass is one test of a node before it was handed over, beside what its like measured.
-type Pass struct {
-	At      time.Time `json:"at"`
-	Machine string    `json:"machine"`
-	Class   string    `json:"class"`
-	Alike   string    `json:"alike" doc:"what machines of the class must have in common to be compared"`
-	Cluster string    `json:"cluster"`
-	Node    string    `json:"node"`
-	Boot    int64     `json:"boot" doc:"of the node"`
-	Number  int64     `json:"number" doc:"number of the test in this boot; a slow node is measured again"`
-	Image   string    `json:"image" doc:"digest"`
-	Seconds float64   `json:"seconds" doc:"seconds that the test took, without waiting"`
-	Verdict Verdict   `json:"verdict" enum:"passed,again,slow"`
-	Text    string    `json:"text" doc:"why"`
-	Results []Result  `json:"results"`
+// TestResult is one test of a node before it was handed over, beside what its like measured.
+type TestResult struct {
+	At              time.Time `json:"at"`
+	Machine         string    `json:"machine"`
+	Class           string    `json:"class"`
+	ComparisonGroup string    `json:"comparison_group" doc:"what machines of the class must have in common to be compared"`
+	Cluster         string    `json:"cluster"`
+	Node            string    `json:"node"`
+	Boot            int64     `json:"boot" doc:"of the node"`
+	Number          int64     `json:"number" doc:"number of the test in this boot; a slow node is measured again"`
+	Image           string    `json:"image" doc:"digest"`
+	Seconds         float64   `json:"seconds" doc:"seconds that the test took, without waiting"`
+	Verdict         Verdict   `json:"verdict" enum:"passed,again,slow"`
+	Text            string    `json:"text" doc:"why"`
+	Results         []Result  `json:"results"`
 }
 
 // Result is one measured quantity.

@@ -34,7 +34,7 @@ func Operations() []Endpoint {
 		GetUsage.Endpoint, ListSecrets.Endpoint, RotateSecrets.Endpoint, RekeySecrets.Endpoint,
 		ListMachines.Endpoint, AddMachines.Endpoint, GetMachine.Endpoint, InspectMachine.Endpoint,
 		MaintainMachine.Endpoint, DrainMachine.Endpoint, FreeMachine.Endpoint, QuarantineMachine.Endpoint,
-		RemoveMachine.Endpoint, ListUnknownMachines.Endpoint, ListPasses.Endpoint, ListMachinePasses.Endpoint,
+		RemoveMachine.Endpoint, ListUnknownMachines.Endpoint, ListTestResults.Endpoint, ListMachineTestResults.Endpoint,
 		ListNetworks.Endpoint, PutNetwork.Endpoint, RemoveNetwork.Endpoint, ListFabrics.Endpoint, AddFabric.Endpoint,
 		GetFabric.Endpoint, RemoveFabric.Endpoint, DiffFabric.Endpoint, ImportFabric.Endpoint,
 		PutFabricPartition.Endpoint, RemoveFabricPartition.Endpoint, AssignFabricPort.Endpoint,
@@ -458,12 +458,12 @@ var (
 		Summary: "List machines that asked to boot but are not enrolled",
 		Tag:     "machines", Action: access.Survey,
 		Commands: []string{"machines unknown"}}}
-	ListPasses = Op[Page, List[Pass]]{Endpoint{ID: "list-passes", Method: http.MethodGet, Path: "/v1/passes",
-		Summary: "List the newest test of every machine",
-		Tag:     "machines", Action: access.Survey,
+	ListTestResults = Op[Page, List[TestResult]]{Endpoint{ID: "list-test-results", Method: http.MethodGet,
+		Path: "/v1/test-results", Summary: "List the newest test of every machine",
+		Tag: "machines", Action: access.Survey,
 		Commands: []string{"machines health"}}}
-	ListMachinePasses = Op[MachineRef, List[Pass]]{Endpoint{ID: "list-machine-passes", Method: http.MethodGet,
-		Path:    "/v1/machines/{machine}/passes",
+	ListMachineTestResults = Op[MachineRef, List[TestResult]]{Endpoint{ID: "list-machine-test-results", Method: http.MethodGet,
+		Path:    "/v1/machines/{machine}/test-results",
 		Summary: "List the tests on a machine, the newest first",
 		Tag:     "machines", Action: access.Survey, Errors: []int{404},
 		Commands: []string{"machines health"}}}

@@ -149,7 +149,7 @@ func hostilePaths(s *site) {
 	one(func() any { return list(poisoned[apiv1.Machine]()) }, "GET /v1/machines", "POST /v1/machines")
 	one(func() any { return poisoned[apiv1.Machine]() }, "GET /v1/machines/{m}", "DELETE /v1/machines/{m}",
 		"POST /v1/machines/{m}/{what}")
-	one(func() any { return list(poisoned[apiv1.Pass]()) }, "GET /v1/machines/{m}/passes", "GET /v1/passes")
+	one(func() any { return list(poisoned[apiv1.TestResult]()) }, "GET /v1/machines/{m}/test-results", "GET /v1/test-results")
 	one(func() any { return list(poisoned[apiv1.UnknownMachine]()) }, "GET /v1/unknown-machines")
 	one(func() any { return list(poisoned[apiv1.Network]()) }, "GET /v1/networks")
 	one(func() any { return poisoned[apiv1.Network]() }, "PUT /v1/networks/{n}", "DELETE /v1/networks/{n}")

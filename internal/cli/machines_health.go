@@ -33,12 +33,12 @@ A whole machine that is far below similar ones is measured twice more, and then 
 		if err != nil {
 			return err
 		}
-		var passes []apiv1.Pass
+		var passes []apiv1.TestResult
 		var raw []byte
 		if len(args) == 1 {
-			passes, raw, err = apiv1.All(ctx, controller, apiv1.ListMachinePasses, apiv1.MachineRef{Machine: args[0]})
+			passes, raw, err = apiv1.All(ctx, controller, apiv1.ListMachineTestResults, apiv1.MachineRef{Machine: args[0]})
 		} else {
-			passes, raw, err = apiv1.All(ctx, controller, apiv1.ListPasses, apiv1.Page{})
+			passes, raw, err = apiv1.All(ctx, controller, apiv1.ListTestResults, apiv1.Page{})
 		}
 		if err != nil {
 			return err
@@ -49,7 +49,7 @@ A whole machine that is far below similar ones is measured twice more, and then 
 }
 
 // printPasses shows tests of one machine, which need no name, or of several.
-func (a *app) printPasses(passes []apiv1.Pass, one bool) {
+func (a *app) printPasses(passes []apiv1.TestResult, one bool) {
 	if len(passes) == 0 {
 		a.say("no node has been tested there yet; every node is tested before it is handed over or soon after, unless the " +
 			"site file says otherwise")
@@ -79,7 +79,7 @@ func column(quantity string) string {
 	return name
 }
 
-func (a *app) verdict(p apiv1.Pass) string {
+func (a *app) verdict(p apiv1.TestResult) string {
 	if p.Number > 1 {
 		return fmt.Sprintf("%s (test %d)", p.Verdict, p.Number)
 	}
@@ -87,7 +87,7 @@ func (a *app) verdict(p apiv1.Pass) string {
 }
 
 // measured is a value with its share of the median: "11.2 (99%)".
-func measured(p apiv1.Pass, kind acceptance.Kind) string {
+func measured(p apiv1.TestResult, kind acceptance.Kind) string {
 	for _, r := range p.Results {
 		switch {
 		case r.Quantity != kind.Quantity:

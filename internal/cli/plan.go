@@ -71,7 +71,7 @@ func (a *app) printPlan(p apiv1.Plan) {
 	if p.FitsAt != nil {
 		facts.row("starts at", spec.When(*p.FitsAt))
 	}
-	for _, l := range p.Lays {
+	for _, l := range p.Layouts {
 		facts.row("network", l.Text)
 	}
 	for _, m := range p.Messages {

@@ -40,7 +40,7 @@ func TestAPlanShowsOldAndNewAndWhatItDoes(t *testing.T) {
 			{Node: "gpu2", Action: "remove", Wave: 1, When: "now", Why: "queue gpu goes"},
 		},
 		Price:    "3.75 EUR",
-		Lays:     []apiv1.Lay{{Queue: "cpu", Text: "cpu: 4 nodes on 1 leaf (leaf01)"}},
+		Layouts:  []apiv1.Layout{{Queue: "cpu", Text: "cpu: 4 nodes on 1 leaf (leaf01)"}},
 		Messages: []string{"gpu1 runs jobs"},
 	}})
 	r := musterWith(t, brisk(), "name: cfd\nnodes: 4\n", "plan", "-f", "-")

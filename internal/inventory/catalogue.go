@@ -53,8 +53,8 @@ type Catalogue struct {
 	Nodes Nodes
 	// Fabrics is what root says of InfiniBand fabrics, by name: what their drivers are told, before what operators say.
 	Fabrics map[string]map[string]string
-	// Together is the share of a network's nodes that may be lost at once and be believed of each; 0: the default.
-	Together float64
+	// MaxLostShare is the share of a network's nodes that may be lost at once and be believed of each; 0: the default.
+	MaxLostShare float64
 }
 
 // Jobs is what a site keeps of jobs that have ended: for so long, and of each project so many.
@@ -181,7 +181,7 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 		"the time that a hypervisor may be without guests before it is a whole machine again"); err != nil {
 		return c, err
 	}
-	if c.Together, err = share(file.Limits.Together); err != nil {
+	if c.MaxLostShare, err = share(file.Limits.Together); err != nil {
 		return c, err
 	}
 	c.Home = cmp.Or(file.Limits.Home, "100GiB")

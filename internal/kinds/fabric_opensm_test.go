@@ -123,7 +123,7 @@ func TestClustersComeAndGoOnARealSubnetManager(t *testing.T) {
 	writeKey(t, net, rogue, w.keyOf(b).In(fabric.Full))
 	w.wait("the rogue is set apart", func(ctx context.Context, tx *core.Tx) (bool, error) {
 		now, err := machine.Get(ctx, tx, m.ID)
-		return strings.Contains(now.Suspect, "keys that are not its own"), err
+		return strings.Contains(now.QuarantineReason, "keys that are not its own"), err
 	})
 	t.Logf("a port that root wrote a key into: its machine is set apart %s later", time.Since(began).Round(10*time.Millisecond))
 }

@@ -259,7 +259,7 @@ func TestARoguePortEndsItsOwnNodeAlone(t *testing.T) {
 		w.fabric.Rogue(w.ports[m.Name], w.keyOf(b).In(fabric.Full))
 		w.wait("the rogue is set apart", func(ctx context.Context, tx *core.Tx) (bool, error) {
 			now, err := machine.Get(ctx, tx, m.ID)
-			return strings.Contains(now.Suspect, "keys that are not its own"), err
+			return strings.Contains(now.QuarantineReason, "keys that are not its own"), err
 		})
 		t.Logf("set apart %s after it wrote", time.Since(began).Round(time.Millisecond))
 		w.wait("there is an alarm", func(ctx context.Context, tx *core.Tx) (bool, error) {
@@ -277,8 +277,8 @@ func TestARoguePortEndsItsOwnNodeAlone(t *testing.T) {
 		w.untilReady(a, 2)
 		w.view(func(ctx context.Context, tx *core.Tx) error {
 			now, err := machine.Get(ctx, tx, m.ID)
-			if !strings.HasPrefix(now.Suspect, "on fabric ib0 its port was seen with keys that are not its own") {
-				t.Errorf("the rogue's machine is set apart for another reason: %s", now.Suspect)
+			if !strings.HasPrefix(now.QuarantineReason, "on fabric ib0 its port was seen with keys that are not its own") {
+				t.Errorf("the rogue's machine is set apart for another reason: %s", now.QuarantineReason)
 			}
 			return err
 		})
@@ -318,8 +318,8 @@ func TestAManagerThatLetsAllInEndsNoNode(t *testing.T) {
 	w.view(func(ctx context.Context, tx *core.Tx) error {
 		machines, err := machine.List(ctx, tx)
 		for _, m := range machines {
-			if m.Suspect != "" {
-				t.Errorf("machine %s is set apart: %s", m.Name, m.Suspect)
+			if m.QuarantineReason != "" {
+				t.Errorf("machine %s is set apart: %s", m.Name, m.QuarantineReason)
 			}
 		}
 		return err

@@ -205,7 +205,7 @@ func TestAGuestThatFailsIsReplacedAndItsHostIsLookedAt(t *testing.T) {
 	})
 	s.awaitMachine(first.Machine, "gone", absent)
 	s.awaitMachine(first.HostID, "inspected and back", func(m machine.Machine) bool {
-		return m.Phase == machine.Available && m.Inspections > inspected && !m.ToInspect && m.Suspect == ""
+		return m.Phase == machine.Available && m.Inspections > inspected && !m.ToInspect && m.QuarantineReason == ""
 	})
 	if !s.hasSaid("its guest " + first.Machine + " failed: ") {
 		t.Error("nobody told of it at the host")

@@ -192,7 +192,7 @@ func newRackFixture(t *testing.T, url string, heads, machines int, change func(m
 		change(&limits)
 	}
 	s.deps.Providers["metal"] = life.Provider{Caps: s.admission.Substrates.Of("metal"), Substrate: s.substrate,
-		Inspector: hypervisor{}, Keeper: r, Limits: limits}
+		Inspector: hypervisor{}, HypervisorBooter: r, Limits: limits}
 	s.update(func(ctx context.Context, tx *core.Tx) error {
 		err := network.Put(ctx, tx, inventory.Network{Name: "rack", Interface: "br0",
 			Address: netip.MustParsePrefix("10.78.0.1/16")})

@@ -55,7 +55,7 @@ func (inspector) Inspect(context.Context, substrate.Inspection) (substrate.Inspe
 	return substrate.Inspected{Done: true, Facts: inventory.Facts{Arch: "amd64", CPUs: 2, MemoryMiB: 1024}}, nil
 }
 
-func (inspector) Rest(context.Context, inventory.Machine) (string, error) { return "", nil }
+func (inspector) EnsureOff(context.Context, inventory.Machine) (string, error) { return "", nil }
 
 func newFixture(t *testing.T, url string, machines int) *fixture {
 	catalogue, err := inventory.ReadCatalogue("")
@@ -74,7 +74,7 @@ func newFixture(t *testing.T, url string, machines int) *fixture {
 	}
 	s.deps = life.Deps{DB: s.db, Shared: s.substrate, Snapshots: s.substrate, Admission: s.admission, Authority: authority}
 	s.limit(func(l *substrate.Deadlines) {
-		l.Quarantine, l.Forget, l.Calm = 300*time.Millisecond, time.Second, 300*time.Millisecond
+		l.Quarantine, l.Forget, l.FailureWindow = 300*time.Millisecond, time.Second, 300*time.Millisecond
 	})
 	s.update(func(ctx context.Context, tx *core.Tx) error {
 		for range machines {

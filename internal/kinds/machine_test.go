@@ -154,7 +154,7 @@ func (r *reluctant) Inspect(ctx context.Context, i substrate.Inspection) (substr
 	return r.inspector.Inspect(ctx, i)
 }
 
-func (r *reluctant) Rest(context.Context, inventory.Machine) (string, error) {
+func (r *reluctant) EnsureOff(context.Context, inventory.Machine) (string, error) {
 	if !r.rested.Swap(true) {
 		return "was on", fmt.Errorf("%w: it is switched off", substrate.ErrUnderway)
 	}

@@ -28,7 +28,7 @@ type remoteSleepers struct {
 	stuck bool           // nothing that is begun comes to an end
 }
 
-func (a *remoteSleepers) Rests(string) bool { return true }
+func (a *remoteSleepers) CanSuspend(string) bool { return true }
 
 // later counts a call. The second one does what is asked, and its report is lost; the third one hears of it.
 func (a *remoteSleepers) later(node string, do func() error) (err error) {

@@ -376,7 +376,7 @@ func TestAControllerDoesNotTakeItsOwnDeafnessForTheirs(t *testing.T) {
 func TestReplacementsOfManyWaitUntilItIsCalm(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 12)
-	s.limit(func(l *substrate.Deadlines) { l.Calm = 2 * time.Second })
+	s.limit(func(l *substrate.Deadlines) { l.FailureWindow = 2 * time.Second })
 	s.run(1)
 	s.untilFree(12)
 	id := s.create("hello", 5)

@@ -157,9 +157,9 @@ func (b *Boots) Plan(ctx context.Context, network string, mac net.HardwareAddr) 
 
 // Seen notes a step. What only somebody with the boot's token can know is believed of nobody else.
 func (b *Boots) Seen(ctx context.Context, networkName string, p protocol.BootProgress, proof string) error {
-	var reached stride
+	var reached bootProgress
 	err := b.DB.Update(ctx, func(tx *core.Tx) error {
-		reached = stride{}
+		reached = bootProgress{}
 		machineID, err := machine.OwnerOf(ctx, tx, networkName, p.MAC)
 		if err != nil {
 			return err
@@ -196,7 +196,7 @@ func (b *Boots) Seen(ctx context.Context, networkName string, p protocol.BootPro
 		if err := learn(ctx, tx, networkName, machineID, p); err != nil {
 			return err
 		}
-		if reached, err = strideTo(ctx, tx, boot, p.Step); err != nil {
+		if reached, err = progressTo(ctx, tx, boot, p.Step); err != nil {
 			return err
 		}
 		return b.mark(ctx, tx, machineID, boot, p)

@@ -32,7 +32,7 @@ func (m *Monitor) config(w http.ResponseWriter, r *http.Request, who identity.Ag
 	if err == nil && config == nil {
 		waiting, cancel := context.WithTimeout(ctx, longPoll)
 		defer cancel()
-		if m.board.wait(waiting, self, after-self.News) {
+		if m.notifier.wait(waiting, self, after-self.News) {
 			config, _, err = m.configOf(ctx, who, after)
 		}
 	}

@@ -34,7 +34,7 @@ func (m *Monitor) hosting(w http.ResponseWriter, r *http.Request, who identity.A
 		if _, err := hostBoot(ctx, tx, who); err != nil {
 			return err
 		}
-		return host.Meet(ctx, tx, who.Node, who.Boot)
+		return host.MarkSeen(ctx, tx, who.Node, who.Boot)
 	})
 	var what protocol.Hosting
 	if err == nil {
@@ -43,7 +43,7 @@ func (m *Monitor) hosting(w http.ResponseWriter, r *http.Request, who identity.A
 	if err == nil && what.Revision <= after {
 		waiting, cancel := context.WithTimeout(ctx, longPoll)
 		defer cancel()
-		if !m.board.waitHost(waiting, who.Node, after) {
+		if !m.notifier.waitHost(waiting, who.Node, after) {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}

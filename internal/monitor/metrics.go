@@ -124,23 +124,23 @@ func (a *answered) WriteHeader(status int) {
 
 func (a *answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// stride is one step of a boot and how long it took, to be told once the step is written. The zero value is none.
-type stride struct {
+// bootProgress is one step of a boot and how long it took, to be told once the step is written. The zero value is none.
+type bootProgress struct {
 	substrate string
 	step      protocol.BootStep
 	took      time.Duration
 }
 
-func (s stride) tell(t *telemetry.Telemetry) {
+func (s bootProgress) tell(t *telemetry.Telemetry) {
 	if s.step != "" {
 		t.BootStep(s.substrate, string(s.step), s.took)
 	}
 }
 
-// strideTo measures a machine's step since its last sign of life; a step that is said again is none.
-func strideTo(ctx context.Context, tx *core.Tx, boot machine.Boot, to protocol.BootStep) (stride, error) {
+// progressTo measures a machine's step since its last sign of life; a step that is said again is none.
+func progressTo(ctx context.Context, tx *core.Tx, boot machine.Boot, to protocol.BootStep) (bootProgress, error) {
 	if order[to] <= order[boot.Step] {
-		return stride{}, nil
+		return bootProgress{}, nil
 	}
 	now, err := tx.Now(ctx)
 	since := boot.StepAt
@@ -148,28 +148,28 @@ func strideTo(ctx context.Context, tx *core.Tx, boot machine.Boot, to protocol.B
 		since = boot.PoweredAt
 	}
 	if err != nil {
-		return stride{}, err
+		return bootProgress{}, err
 	}
 	machine, err := machine.Get(ctx, tx, boot.MachineID)
-	return stride{machine.Substrate, to, now.Sub(since)}, err
+	return bootProgress{machine.Substrate, to, now.Sub(since)}, err
 }
 
-// strideOf measures how long it took until the agent of a node's boot came.
-func (m *Monitor) strideOf(ctx context.Context, tx *core.Tx, node node.Node, renewal bool) (stride, error) {
+// progressOf measures how long it took until the agent of a node's boot came.
+func (m *Monitor) progressOf(ctx context.Context, tx *core.Tx, node node.Node, renewal bool) (bootProgress, error) {
 	if renewal || node.JoinedBoot == node.Boot {
-		return stride{}, nil
+		return bootProgress{}, nil
 	}
 	boot, err := machine.BootOf(ctx, tx, node.ID)
 	if err == nil {
-		return strideTo(ctx, tx, boot, protocol.StepAgent)
+		return progressTo(ctx, tx, boot, protocol.StepAgent)
 	}
 	if !errors.Is(err, core.ErrNotFound) {
-		return stride{}, err
+		return bootProgress{}, err
 	}
 	now, err := tx.Now(ctx)
 	if err != nil {
-		return stride{}, err
+		return bootProgress{}, err
 	}
 	machine, err := machine.Get(ctx, tx, node.MachineID)
-	return stride{machine.Substrate, protocol.StepAgent, now.Sub(node.PhaseAt)}, err
+	return bootProgress{machine.Substrate, protocol.StepAgent, now.Sub(node.PhaseAt)}, err
 }

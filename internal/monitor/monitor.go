@@ -54,7 +54,7 @@ type Monitor struct {
 	authority *identity.Authority
 	owner     string // of this controller among its replicas
 	log       *slog.Logger
-	board     *board
+	notifier  *notifier
 	calls     limit.Share // of agents
 	lines     limit.Lines // of callers who are not authenticated
 	reports   limit.Pace  // of agents, and what else is a transaction each
@@ -84,7 +84,7 @@ type Monitor struct {
 // New makes a Monitor of the controller that owner names; Run must run for its long polls to hear of news, and Listen for its
 // nodes to be believed silent.
 func New(db *core.Store, a *identity.Authority, owner string, log *slog.Logger) *Monitor {
-	return &Monitor{db: db, authority: a, owner: owner, log: log, board: newBoard(db),
+	return &Monitor{db: db, authority: a, owner: owner, log: log, notifier: newNotifier(db),
 		calls: limit.Share{Kind: "calls", Each: eachCalls, Total: math.MaxInt, Door: "agents",
 			Hint: "an agent makes four at a time"},
 		reports: limit.Pace{Kind: "reports", Burst: reportsAtOnce, Every: reportsEvery},
@@ -98,7 +98,7 @@ func New(db *core.Store, a *identity.Authority, owner string, log *slog.Logger) 
 }
 
 // Run watches for news until ctx ends.
-func (m *Monitor) Run(ctx context.Context) error { return m.board.run(ctx, m.log) }
+func (m *Monitor) Run(ctx context.Context) error { return m.notifier.run(ctx, m.log) }
 
 // Handler answers agents. It must be served over TLS by the authority's ServerTLS.
 func (m *Monitor) Handler() http.Handler {
@@ -176,7 +176,7 @@ func (m *Monitor) admit(r *http.Request, request protocol.JoinRequest, who ident
 		lives.Agents, lives.Tokens = min(a.Signing(identity.Agents), a.Shown(r.TLS)), a.Signing(identity.BootTokens)
 	}
 	var fingerprint string
-	var reached stride
+	var reached bootProgress
 	var err error
 	if reply.Certificate, fingerprint, err = m.authority.CertifyAgent(request.CSR, who, now); err != nil {
 		return reply, err
@@ -192,7 +192,7 @@ func (m *Monitor) admit(r *http.Request, request protocol.JoinRequest, who ident
 		if err != nil {
 			return err
 		}
-		if reached, err = m.strideOf(ctx, tx, n, renewal); err != nil {
+		if reached, err = m.progressOf(ctx, tx, n, renewal); err != nil {
 			return err
 		}
 		if err := m.admitNode(ctx, tx, n, who, fingerprint, renewal, r); err != nil {

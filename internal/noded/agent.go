@@ -61,7 +61,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.BootFile == "" {
 		o.BootFile = protocol.BootFile
 	}
-	jail.Shed()
+	jail.DropPrivileges()
 	if os.Getpid() == 1 {
 		if err := raiseFiles(); err != nil {
 			return fmt.Errorf("the limit of open files: %w", err)

@@ -64,7 +64,7 @@ func (n *node) probeGPUs(self protocol.Peer) func(context.Context) error {
 
 // setMemory adds to the facts how much memory GPUs have, by their PCI addresses.
 func (r *reporter) setMemory(mib map[string]int) {
-	r.edit(func(p *protocol.Report) worth {
+	r.edit(func(p *protocol.Report) urgency {
 		gpus, changed := slices.Clone(p.Facts.GPUs), nothing // a report that is on its way keeps its own
 		for i, g := range gpus {
 			if now := mib[g.PCI]; now > 0 && now != g.MemoryMiB {

@@ -74,7 +74,7 @@ func (n *node) doze(ctx context.Context) protocol.Check {
 
 // conclude reports a check that comes up once.
 func (r *reporter) conclude(c protocol.Check) {
-	r.edit(func(p *protocol.Report) worth {
+	r.edit(func(p *protocol.Report) urgency {
 		p.Checks = append(p.Checks, c)
 		return atOnce
 	})
@@ -82,7 +82,7 @@ func (r *reporter) conclude(c protocol.Check) {
 
 // withdraw takes such checks out of the report again.
 func (r *reporter) withdraw(steps ...protocol.PauseStep) {
-	r.edit(func(p *protocol.Report) worth {
+	r.edit(func(p *protocol.Report) urgency {
 		before := len(p.Checks)
 		p.Checks = slices.DeleteFunc(slices.Clone(p.Checks), func(c protocol.Check) bool {
 			return slices.Contains(steps, protocol.PauseStep(c.Name))

@@ -32,11 +32,11 @@ type reporter struct {
 	news   chan struct{}                // and while something is unsaid that can wait a little
 }
 
-// worth says when a change is to be told.
-type worth int
+// urgency says when a change is to be told.
+type urgency int
 
 const (
-	nothing worth = iota // with the next report
+	nothing urgency = iota // with the next report
 	canWait
 	atOnce
 )
@@ -54,14 +54,14 @@ func newReporter(boot int64, checks []string) *reporter {
 }
 
 func (r *reporter) setFacts(f protocol.NodeFacts) {
-	r.edit(func(p *protocol.Report) worth {
+	r.edit(func(p *protocol.Report) urgency {
 		p.Facts = f
 		return nothing // they go with the first report
 	})
 }
 
 func (r *reporter) setRevision(revision int64) {
-	r.edit(func(p *protocol.Report) worth {
+	r.edit(func(p *protocol.Report) urgency {
 		if p.Revision == revision {
 			return nothing
 		}
@@ -72,7 +72,7 @@ func (r *reporter) setRevision(revision int64) {
 
 // expect adds a check that came to be needed, not passed yet.
 func (r *reporter) expect(name string) {
-	r.edit(func(p *protocol.Report) worth {
+	r.edit(func(p *protocol.Report) urgency {
 		p.Checks = append(p.Checks, protocol.Check{Name: name, Text: notChecked})
 		return atOnce
 	})
@@ -80,7 +80,7 @@ func (r *reporter) expect(name string) {
 
 // setSiteChecks puts these in the place of the site's own checks that there were. What is known of one that stays is kept.
 func (r *reporter) setSiteChecks(checks []protocol.Check) {
-	r.edit(func(p *protocol.Report) worth {
+	r.edit(func(p *protocol.Report) urgency {
 		for _, old := range p.Checks {
 			for i, c := range checks {
 				if c.Name == old.Name && c.Limit == old.Limit && c.Unit == old.Unit {
@@ -95,7 +95,7 @@ func (r *reporter) setSiteChecks(checks []protocol.Check) {
 
 // setValue records what one of the site's own checks has found. Its result follows.
 func (r *reporter) setValue(name string, value float64) {
-	r.edit(func(p *protocol.Report) worth {
+	r.edit(func(p *protocol.Report) urgency {
 		for i, c := range p.Checks {
 			if c.Name == name {
 				p.Checks[i].Found, p.Checks[i].Value = true, value
@@ -107,7 +107,7 @@ func (r *reporter) setValue(name string, value float64) {
 
 // setCheck records a check's result; nil means passed.
 func (r *reporter) setCheck(name string, err error) {
-	r.edit(func(p *protocol.Report) worth {
+	r.edit(func(p *protocol.Report) urgency {
 		i := slices.IndexFunc(p.Checks, func(c protocol.Check) bool { return c.Name == name })
 		if i < 0 {
 			return nothing
@@ -140,7 +140,7 @@ func (r *reporter) expectTest(number int64) {
 
 // setTest records what the node measured; nil when nothing is asked for.
 func (r *reporter) setTest(t *protocol.TestResult) {
-	r.edit(func(p *protocol.Report) worth {
+	r.edit(func(p *protocol.Report) urgency {
 		if p.Test = t; t == nil {
 			r.asked = 0
 			return nothing
@@ -151,7 +151,7 @@ func (r *reporter) setTest(t *protocol.TestResult) {
 
 // setScheduler records what the scheduler says; nil while it does not answer.
 func (r *reporter) setScheduler(s *protocol.Scheduler) {
-	r.edit(func(p *protocol.Report) worth {
+	r.edit(func(p *protocol.Report) urgency {
 		if reflect.DeepEqual(p.Scheduler, s) {
 			return nothing
 		}
@@ -162,7 +162,7 @@ func (r *reporter) setScheduler(s *protocol.Scheduler) {
 
 // setUndone records what a part of the agent could not do for users.
 func (r *reporter) setUndone(part string, undone []protocol.Undone) {
-	r.edit(func(p *protocol.Report) worth {
+	r.edit(func(p *protocol.Report) urgency {
 		if slices.Equal(r.undone[part], undone) {
 			return nothing
 		}
@@ -179,7 +179,7 @@ func (r *reporter) setUndone(part string, undone []protocol.Undone) {
 
 // setTask records how far a task is; nil: it is over.
 func (r *reporter) setTask(id string, state *protocol.TaskState) {
-	r.edit(func(p *protocol.Report) worth {
+	r.edit(func(p *protocol.Report) urgency {
 		tasks := slices.Clone(p.Tasks) // earlier reports have the old list
 		i := slices.IndexFunc(tasks, func(t protocol.TaskState) bool { return t.ID == id })
 		switch {
@@ -198,9 +198,9 @@ func (r *reporter) setTask(id string, state *protocol.TaskState) {
 	})
 }
 
-// whenComplete is the worth of good news: until the last of what the controller waits for is there, it can wait. The caller
+// whenComplete is the urgency of good news: until the last of what the controller waits for is there, it can wait. The caller
 // holds the lock.
-func (r *reporter) whenComplete() worth {
+func (r *reporter) whenComplete() urgency {
 	if r.asked > 0 && (r.report.Test == nil || r.report.Test.Number < r.asked) {
 		return canWait
 	}
@@ -212,7 +212,7 @@ func (r *reporter) whenComplete() worth {
 	return atOnce
 }
 
-func (r *reporter) edit(do func(*protocol.Report) worth) {
+func (r *reporter) edit(do func(*protocol.Report) urgency) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	tell := r.change

@@ -91,7 +91,7 @@ type controller struct {
 	owner     string
 	db        *core.Store
 	authority *identity.Authority
-	keeper    *rotation.Keeper
+	rotator   *rotation.Rotator
 	images    *images.Store
 	shared    calls.Host               // what makes what nodes of a cluster share: networks, /home, the state of heads
 	providers map[string]life.Provider // by their substrates
@@ -225,8 +225,8 @@ func (k *controller) openAuthority(ctx context.Context, catalogue inventory.Cata
 		return err
 	}
 	k.authority = &identity.Authority{}
-	k.keeper = &rotation.Keeper{DB: k.db, Authority: k.authority, Log: k.Log}
-	if err := k.keeper.Establish(ctx); err != nil {
+	k.rotator = &rotation.Rotator{DB: k.db, Authority: k.authority, Log: k.Log}
+	if err := k.rotator.Establish(ctx); err != nil {
 		return err
 	}
 	var site string
@@ -259,7 +259,7 @@ func (k *controller) run(ctx context.Context) error {
 		Providers:  k.providers,
 	}
 	watch := monitor.New(k.db, k.authority, k.owner, k.Log)
-	watch.Telemetry, watch.Refresh = k.telemetry, k.keeper.Load
+	watch.Telemetry, watch.Refresh = k.telemetry, k.rotator.Load
 	watch.Schedulers, watch.Substrates = k.admission.Schedulers, k.admission.Substrates
 	engine := kinds.NewEngine(k.owner, deps, k.Log)
 	networks := newNetworks(k, watch)
@@ -326,7 +326,7 @@ func (k *controller) run(ctx context.Context) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return engine.Run(ctx) })
-	group.Go(func() error { return k.keeper.Run(ctx) })
+	group.Go(func() error { return k.rotator.Run(ctx) })
 	group.Go(func() error { return k.keepSealed(ctx) })
 	for _, w := range k.workers {
 		group.Go(func() error { w.Work(ctx); return nil })

@@ -90,8 +90,8 @@ func (g guestHosts) Forget(ctx context.Context, r substrate.Ref, host string) er
 	return g.elsewhere.Forget(ctx, r, host)
 }
 
-// Rests is Sleeper's; so are Sleep and Wake.
-func (g guestHosts) Rests(host string) bool { return g.at(host).Rests(host) }
+// CanSuspend is Sleeper's; so are Sleep and Wake.
+func (g guestHosts) CanSuspend(host string) bool { return g.at(host).CanSuspend(host) }
 
 func (g guestHosts) Sleep(ctx context.Context, r substrate.Ref, host string) (int64, error) {
 	return g.at(host).Sleep(ctx, r, host)

@@ -19,7 +19,7 @@ func (onPaper) Emulates() bool { return true }
 func (onPaper) Inspect(context.Context, substrate.Inspection) (substrate.Inspected, error) {
 	return substrate.Inspected{Done: true}, nil
 }
-func (onPaper) Rest(context.Context, inventory.Machine) (string, error) { return "", nil }
+func (onPaper) EnsureOff(context.Context, inventory.Machine) (string, error) { return "", nil }
 
 // introductions are those at gateways.
 type introductions struct {
@@ -68,7 +68,7 @@ func TestGuestsAreAskedForWhereTheyAre(t *testing.T) {
 	if to := away.Address.Addr(); !slices.Equal(introduced, []netip.Addr{to, to}) {
 		t.Errorf("when one was made and woken elsewhere, %v were introduced", introduced)
 	}
-	if g.Reaches("box-hv") || !g.Reaches("hv") || !g.Rests("box-hv") || !g.Rests("hv") || !g.Emulates() {
+	if g.Reaches("box-hv") || !g.Reaches("hv") || !g.CanSuspend("box-hv") || !g.CanSuspend("hv") || !g.Emulates() {
 		t.Error("it says of hosts what they are not")
 	}
 	for _, r := range []substrate.Ref{own.Ref, away.Ref} {

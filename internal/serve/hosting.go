@@ -130,7 +130,7 @@ func (l hostingLedger) Want(ctx context.Context, n substrate.Node, do protocol.H
 		if err != nil || kept {
 			return err
 		}
-		return host.HoldGuest(ctx, tx, m.Host, nextTry(g, e, do))
+		return host.AssignGuest(ctx, tx, m.Host, nextTry(g, e, do))
 	})
 }
 
@@ -148,7 +148,7 @@ func (l hostingLedger) WantSleep(ctx context.Context, r substrate.Ref, keep func
 		if err != nil {
 			return err
 		}
-		return host.HoldGuest(ctx, tx, hostID, nextTry(held.Guest, e, protocol.DoSleep))
+		return host.AssignGuest(ctx, tx, hostID, nextTry(held.Guest, e, protocol.DoSleep))
 	})
 }
 
@@ -161,13 +161,13 @@ func nextTry(g protocol.HostedGuest, before remote.Entry, do protocol.HostedDo) 
 	return g
 }
 
-func (l hostingLedger) Unwant(ctx context.Context, node string, upTo int64) error {
+func (l hostingLedger) Release(ctx context.Context, node string, upTo int64) error {
 	return l.db.Update(ctx, func(tx *core.Tx) error {
 		e, hostID, err := entryOf(ctx, tx, node)
 		if err != nil || !e.Wanted || e.Node.Boot > upTo {
 			return err
 		}
-		return host.LetGuestGo(ctx, tx, hostID, node)
+		return host.UnassignGuest(ctx, tx, hostID, node)
 	})
 }
 

@@ -378,7 +378,7 @@ func TestAHypervisorIsBelievedOfItsOwnGuestsAlone(t *testing.T) {
 		for _, n := range []substrate.Node{own, gone} {
 			g, err := remote.Guest(n)
 			if err == nil {
-				err = host.HoldGuest(ctx, tx, "hv", g)
+				err = host.AssignGuest(ctx, tx, "hv", g)
 			}
 			if err != nil {
 				return err
@@ -387,7 +387,7 @@ func TestAHypervisorIsBelievedOfItsOwnGuestsAlone(t *testing.T) {
 		says := func(n substrate.Node, boot int64) protocol.HostedState {
 			return protocol.HostedState{Cluster: n.Cluster, Node: n.Node, Boot: boot, Present: true}
 		}
-		return errors.Join(host.LetGuestGo(ctx, tx, "hv", gone.Node),
+		return errors.Join(host.UnassignGuest(ctx, tx, "hv", gone.Node),
 			host.SaveReport(ctx, tx, "hv", protocol.HostReport{Boot: 1, Guests: []protocol.HostedState{says(gone, 1)}}),
 			host.SaveReport(ctx, tx, "other",
 				protocol.HostReport{Boot: 1, Guests: []protocol.HostedState{says(own, 1),

@@ -75,7 +75,7 @@ func endpointOf(ctx context.Context, tx *core.Tx, a host.Migration, at host.Endp
 	return s, nil
 }
 
-func (l migrations) Depart(ctx context.Context, n substrate.Node, from, to string, s remote.Stage) error {
+func (l migrations) Start(ctx context.Context, n substrate.Node, from, to string, s remote.Stage) error {
 	g, err := remote.Guest(n)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (l migrations) Depart(ctx context.Context, n substrate.Node, from, to strin
 	})
 }
 
-func (l migrations) Proceed(ctx context.Context, j remote.Migration) error {
+func (l migrations) Advance(ctx context.Context, j remote.Migration) error {
 	told := j.Stage.Directive()
 	return l.db.Update(ctx, func(tx *core.Tx) error {
 		a, err := host.MigrationOfNode(ctx, tx, j.Node.Node)
@@ -116,6 +116,6 @@ func (l migrations) Proceed(ctx context.Context, j remote.Migration) error {
 	})
 }
 
-func (l migrations) Forgo(ctx context.Context, node string) error {
+func (l migrations) Cancel(ctx context.Context, node string) error {
 	return l.db.Update(ctx, func(tx *core.Tx) error { return host.ForgetMigration(ctx, tx, node) })
 }

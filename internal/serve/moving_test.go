@@ -463,7 +463,7 @@ func TestWhatAHostCannotLookAtIsNotGone(t *testing.T) {
 			return err
 		}
 		g.Try = 1
-		return errors.Join(host.HoldGuest(ctx, tx, "hv", g),
+		return errors.Join(host.AssignGuest(ctx, tx, "hv", g),
 			host.SaveReport(ctx, tx, "hv", protocol.HostReport{Boot: 1, Revision: 1 << 40, Guests: []protocol.HostedState{
 				{Cluster: n.Cluster, Node: n.Node, Boot: 1, Try: 1, Unseen: true, Detail: "its folder cannot be read"},
 			}}))

@@ -208,7 +208,7 @@ func TestHowATryEndedIsWhatIsSaid(t *testing.T) {
 				return err
 			}
 			g.Try = 1
-			return host.HoldGuest(ctx, tx, "hv", g)
+			return host.AssignGuest(ctx, tx, "hv", g)
 		})
 		report(func(*protocol.HostedState) {})
 		if _, err := hasty.Sleep(t.Context(), n.Ref, "hv"); !errors.Is(err, substrate.ErrUnderway) {

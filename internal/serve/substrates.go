@@ -93,7 +93,7 @@ func (k *controller) limits(of substrate.Factory, l substrate.Deadlines) substra
 		l.Idle = cmp.Or(k.admission.Catalogue.HypervisorIdle, l.Idle)
 	}
 	l.Silence = cmp.Or(k.admission.Catalogue.Silence, l.Silence)
-	l.Together = cmp.Or(k.admission.Catalogue.Together, l.Together)
+	l.MaxLostShare = cmp.Or(k.admission.Catalogue.MaxLostShare, l.MaxLostShare)
 	return l
 }
 

@@ -49,7 +49,7 @@ func TestAToySubstrateKeepsTheContract(t *testing.T) {
 // awake refuses to put nodes to sleep, and rooted to move them.
 type awake struct{ pool.Driver }
 
-func (awake) Rests(string) bool { return false }
+func (awake) CanSuspend(string) bool { return false }
 func (awake) Sleep(context.Context, substrate.Ref, string) (int64, error) {
 	return 0, substrate.ErrRefused
 }

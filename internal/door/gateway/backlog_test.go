@@ -119,7 +119,8 @@ func (c closes) Close() error { close(c.requests); return nil }
 func TestWhatComesBeforeASessionBeginsIsBounded(t *testing.T) {
 	held := func(requests chan *ssh.Request, within time.Duration) *relayed {
 		g := &Gateway{Limits: Limits{Handshake: within}}
-		s := &relayed{v: &visit{g: g, mouths: map[ssh.Channel]bool{}}, outside: closes{requests: requests}, requests: requests}
+		v := &visit{g: g, stderrChannels: map[ssh.Channel]bool{}}
+		s := &relayed{v: v, outside: closes{requests: requests}, requests: requests}
 		s.hold()
 		return s
 	}

@@ -28,7 +28,7 @@ import (
 
 // Limits keep one from taking what others need.
 type Limits struct {
-	Knocking  int           // connections that have not said who they are
+	PreAuth   int           // connections that have not said who they are
 	Handshake time.Duration // how long they may take to
 	PerPerson int           // connections of one person
 	Channels  int           // sessions and forwarded connections of one connection
@@ -41,7 +41,7 @@ type Limits struct {
 
 // UsualLimits are those of a gateway that nobody has told otherwise.
 func UsualLimits() Limits {
-	return Limits{Knocking: 256, Handshake: 20 * time.Second, PerPerson: 100, Channels: 100, Sessions: 3000,
+	return Limits{PreAuth: 256, Handshake: 20 * time.Second, PerPerson: 100, Channels: 100, Sessions: 3000,
 		KeepAlive: 30 * time.Second, Look: time.Second,
 		Recorded: Recorded{Terminal: 256 << 20, Person: 1 << 30, Project: 4 << 30, All: 16 << 30},
 		Backlog:  Backlog{Person: 100, Crowded: 16, All: 500}}
@@ -77,7 +77,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 		_ = l.Close()
 		return err
 	}
-	g.preauthLimit.limit, g.visitors.limit = g.Limits.Knocking, g.Limits.PerPerson
+	g.preauthLimit.limit, g.visitors.limit = g.Limits.PreAuth, g.Limits.PerPerson
 	g.archive.dir, g.archive.limits, g.archive.room = g.Recordings, g.Limits.Recorded, g.Room
 	g.sessions = limit.Pace{Kind: "sessions", Burst: g.Limits.Sessions, Every: time.Second}
 	group, ctx := errgroup.WithContext(ctx)

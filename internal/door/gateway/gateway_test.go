@@ -345,7 +345,7 @@ func TestWhomAClusterShutsOutFirstIsToldWhyAllTheSame(t *testing.T) {
 
 func TestManyWhoSayNothingKeepNobodyOut(t *testing.T) {
 	const room, silent = 16, 400
-	s := newFixture(t, func(g *Gateway) { g.Limits.Knocking = room })
+	s := newFixture(t, func(g *Gateway) { g.Limits.PreAuth = room })
 	c := s.client("cfd")
 	var open []net.Conn
 	for range silent {

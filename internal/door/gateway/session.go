@@ -137,13 +137,13 @@ func (s *relayed) see(r *ssh.Request) {
 func (s *relayed) listen() {
 	s.v.mu.Lock()
 	defer s.v.mu.Unlock()
-	s.v.mouths[s.outside] = s.terminal
+	s.v.stderrChannels[s.outside] = s.terminal
 }
 
 func (s *relayed) forget() {
 	s.v.mu.Lock()
 	defer s.v.mu.Unlock()
-	delete(s.v.mouths, s.outside)
+	delete(s.v.stderrChannels, s.outside)
 }
 
 // refuse says why nothing comes of it.

@@ -26,17 +26,17 @@ type visit struct {
 
 	entering sync.Mutex // only one channel at a time opens the place that the user name says
 
-	mu      sync.Mutex
-	head    *entrance            // into that place; nil before the first channel
-	open    []*entrance          // that one, and those of ProxyJump
-	mouths  map[ssh.Channel]bool // channels whose stderr a person may read; true: of a terminal
-	reason  string               // why it ends; "": it goes on
-	checked int64                // access revision at which it was known that the person may be here
+	mu             sync.Mutex
+	head           *entrance            // into that place; nil before the first channel
+	open           []*entrance          // that one, and those of ProxyJump
+	stderrChannels map[ssh.Channel]bool // channels whose stderr a person may read; true: of a terminal
+	reason         string               // why it ends; "": it goes on
+	checked        int64                // access revision at which it was known that the person may be here
 }
 
 func newVisit(g *Gateway, server *ssh.ServerConn) *visit {
 	w, _ := server.Permissions.ExtraData[extraWho{}].(who)
-	return &visit{g: g, server: server, who: w, login: parseLogin(server.User()), mouths: map[ssh.Channel]bool{}}
+	return &visit{g: g, server: server, who: w, login: parseLogin(server.User()), stderrChannels: map[ssh.Channel]bool{}}
 }
 
 // carry serves the connection until it ends.
@@ -283,7 +283,7 @@ func (v *visit) end(reason string) {
 	}
 	v.reason = reason
 	var said sync.WaitGroup
-	for channel, terminal := range v.mouths {
+	for channel, terminal := range v.stderrChannels {
 		said.Go(func() { say(channel, terminal, "this session ends: "+reason) })
 	}
 	v.mu.Unlock()

@@ -58,8 +58,8 @@ func times(use identity.Use) (announce, keep time.Duration) {
 	return 0, 0
 }
 
-// Keeper keeps one controller's Authority as the rows say, and the rotations going.
-type Keeper struct {
+// Rotator keeps one controller's Authority as the rows say, and the rotations going.
+type Rotator struct {
 	DB        *core.Store
 	Authority *identity.Authority
 	Log       *slog.Logger
@@ -69,7 +69,7 @@ type Keeper struct {
 }
 
 // Establish gives a site its first generations, derived from its root secret, and fills the Authority.
-func (k *Keeper) Establish(ctx context.Context) error {
+func (k *Rotator) Establish(ctx context.Context) error {
 	return k.DB.Update(ctx, func(tx *core.Tx) error {
 		root, err := tx.Secret(ctx, "root", identity.NewRoot())
 		if err != nil {
@@ -112,7 +112,7 @@ func first(ctx context.Context, tx *core.Tx, root string) error {
 }
 
 // Load makes the Authority what the rows of a transaction say.
-func (k *Keeper) Load(ctx context.Context, tx *core.Tx) error {
+func (k *Rotator) Load(ctx context.Context, tx *core.Tx) error {
 	revision, err := authority.GenerationsRevision(ctx, tx)
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (k *Keeper) Load(ctx context.Context, tx *core.Tx) error {
 }
 
 // Run keeps the Authority up to date, and takes the steps that are due, until ctx ends.
-func (k *Keeper) Run(ctx context.Context) error {
+func (k *Rotator) Run(ctx context.Context) error {
 	for {
 		err := k.DB.View(ctx, func(tx *core.Tx) error { return k.Load(ctx, tx) })
 		if err == nil && slices.ContainsFunc(identity.Uses(), k.Authority.Several) {
@@ -227,7 +227,7 @@ func Begin(ctx context.Context, tx *core.Tx, o Order) error {
 }
 
 // Step takes the steps that are due. Without a rotation it only looks.
-func (k *Keeper) Step(ctx context.Context) error {
+func (k *Rotator) Step(ctx context.Context) error {
 	if due, err := k.due(ctx); err != nil || !due {
 		return err
 	}
@@ -244,7 +244,7 @@ func (k *Keeper) Step(ctx context.Context) error {
 }
 
 // due says whether there is something to write.
-func (k *Keeper) due(ctx context.Context) (due bool, err error) {
+func (k *Rotator) due(ctx context.Context) (due bool, err error) {
 	err = k.DB.View(ctx, func(tx *core.Tx) (err error) {
 		due, err = k.step(ctx, tx, false)
 		return err
@@ -253,7 +253,7 @@ func (k *Keeper) due(ctx context.Context) (due bool, err error) {
 }
 
 // step goes through the uses that have two generations; write says that it is to do what is due, and not only to say so.
-func (k *Keeper) step(ctx context.Context, tx *core.Tx, write bool) (moved bool, err error) {
+func (k *Rotator) step(ctx context.Context, tx *core.Tx, write bool) (moved bool, err error) {
 	all, _, err := authority.Generations(ctx, tx)
 	if err != nil {
 		return false, err

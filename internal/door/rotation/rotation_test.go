@@ -42,9 +42,9 @@ func update(t *testing.T, s *core.Store, f func(context.Context, *core.Tx) error
 }
 
 // keeper is one controller's.
-func keeper(t *testing.T, s *core.Store) *rotation.Keeper {
+func keeper(t *testing.T, s *core.Store) *rotation.Rotator {
 	t.Helper()
-	k := &rotation.Keeper{DB: s, Authority: &identity.Authority{}, Log: slog.New(slog.DiscardHandler)}
+	k := &rotation.Rotator{DB: s, Authority: &identity.Authority{}, Log: slog.New(slog.DiscardHandler)}
 	if err := k.Establish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func keeper(t *testing.T, s *core.Store) *rotation.Keeper {
 }
 
 // steps lets a controller look until a use has no more generations than one.
-func steps(t *testing.T, k *rotation.Keeper, done func() bool) {
+func steps(t *testing.T, k *rotation.Rotator, done func() bool) {
 	t.Helper()
 	load(t, k)
 	for end := time.Now().Add(time.Minute); !done(); time.Sleep(100 * time.Millisecond) {
@@ -66,7 +66,7 @@ func steps(t *testing.T, k *rotation.Keeper, done func() bool) {
 	}
 }
 
-func load(t *testing.T, k *rotation.Keeper) {
+func load(t *testing.T, k *rotation.Rotator) {
 	t.Helper()
 	if err := k.DB.View(t.Context(), func(tx *core.Tx) error { return k.Load(t.Context(), tx) }); err != nil {
 		t.Fatal(err)

@@ -11,9 +11,9 @@ import (
 type Inspector interface {
 	// Inspect takes an inspection a step further; it is called again until it is done. ErrUnderway: the machine goes off first.
 	Inspect(ctx context.Context, i Inspection) (Inspected, error)
-	// Rest sees to it that a machine that nobody uses is at rest, which for a whole machine means off. It says what it
+	// EnsureOff sees to it that a machine that nobody uses is at rest, which for a whole machine means off. It says what it
 	// had to do, "" if nothing. ErrUnderway, with what it does: the machine was not yet seen off; call it again.
-	Rest(ctx context.Context, m inventory.Machine) (did string, err error)
+	EnsureOff(ctx context.Context, m inventory.Machine) (did string, err error)
 }
 
 // Inspection is one attempt to look at a machine.
@@ -36,8 +36,8 @@ type Inspected struct {
 	Key string
 }
 
-// Keeper makes machines hypervisors.
-type Keeper interface {
+// HypervisorBooter makes machines hypervisors.
+type HypervisorBooter interface {
 	// Host takes a machine's boot as a hypervisor a step further; it is called again until the machine's agent has reported.
 	// stuck is why it cannot go on by itself, "" if it can. ErrUnderway: the machine goes off first.
 	Host(ctx context.Context, m inventory.Machine, number int64) (doing, stuck string, err error)

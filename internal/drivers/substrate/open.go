@@ -72,8 +72,8 @@ type Notices interface {
 	Inspect(ctx context.Context, name string) error
 }
 
-// What a Factory opens is a Substrate and an Inspector. It is a Mover, a Sleeper or a Keeper where its Capabilities say so, and
-// where it has to do with one of these, too:
+// What a Factory opens is a Substrate and an Inspector. It is a Mover, a Sleeper or a HypervisorBooter where its
+// Capabilities say so, and where it has to do with one of these, too:
 
 // Caller is a substrate whose nodes' agents find the controllers neither at their machine's network nor at their cluster's
 // gateway.

@@ -5,8 +5,8 @@ import "context"
 // Sleeper puts nodes whose machines are guests to sleep: what they have in their memory goes to their host's disk, and back.
 // Hosts are named as their machines are.
 type Sleeper interface {
-	// Rests says whether nodes of a host can sleep there. It is quick.
-	Rests(host string) bool
+	// CanSuspend says whether nodes of a host can sleep there. It is quick.
+	CanSuspend(host string) bool
 	// Sleep writes the node's memory to disk and ends it; it returns how much that takes. What the node had of its host is free
 	// then. It may be called again after any crash, also when it was done. ErrNoRoom where the disk has no room for it,
 	// ErrRefused where what it has cannot be written: then it runs on. ErrEnded where it does not run and does not sleep. It

@@ -103,7 +103,7 @@ type (
 		Own bool
 		Why string
 	}
-	traitsOut struct{ Rests, Emulates bool }
+	traitsOut struct{ CanSuspend, Emulates bool }
 	sleepIn   struct {
 		Of   substrate.Ref
 		Host string

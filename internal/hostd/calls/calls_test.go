@@ -66,7 +66,7 @@ func (h host) Remove(ctx context.Context, r substrate.Ref) error {
 func (host) Inspect(_ context.Context, i substrate.Inspection) (substrate.Inspected, error) {
 	return substrate.Inspected{Done: i.Number == 7, Facts: i.Machine.Facts}, substrate.ErrUnderway
 }
-func (host) Rest(_ context.Context, m inventory.Machine) (string, error) {
+func (host) EnsureOff(_ context.Context, m inventory.Machine) (string, error) {
 	return "rests: " + m.Name, nil
 }
 func (host) Introduce(context.Context, string, netip.Addr) error             { return nil }
@@ -158,7 +158,7 @@ func TestGuestsKeepTheContract(t *testing.T) {
 			HalfMake: func(_ *testing.T, n substrate.Node) { s.HalfMake(n) },
 		}
 	})
-	if c := callstest.Guests(t, host{Substrate: fake.New(fake.Options{})}); !c.Emulates() || !c.Rests("here") {
+	if c := callstest.Guests(t, host{Substrate: fake.New(fake.Options{})}); !c.Emulates() || !c.CanSuspend("here") {
 		t.Error("what a host can is not told")
 	}
 }
@@ -192,10 +192,10 @@ func TestSubstratesOfAHostAreApart(t *testing.T) {
 // nodes is a substrate with nothing but nodes.
 type nodes struct{ s *fake.Substrate }
 
-func (n nodes) Ensure(ctx context.Context, of substrate.Node) error     { return n.s.Ensure(ctx, of) }
-func (n nodes) Remove(ctx context.Context, r substrate.Ref) error       { return n.s.Remove(ctx, r) }
-func (n nodes) List(ctx context.Context) ([]substrate.Ref, error)       { return n.s.List(ctx) }
-func (n nodes) Rest(context.Context, inventory.Machine) (string, error) { return "", nil }
+func (n nodes) Ensure(ctx context.Context, of substrate.Node) error          { return n.s.Ensure(ctx, of) }
+func (n nodes) Remove(ctx context.Context, r substrate.Ref) error            { return n.s.Remove(ctx, r) }
+func (n nodes) List(ctx context.Context) ([]substrate.Ref, error)            { return n.s.List(ctx) }
+func (n nodes) EnsureOff(context.Context, inventory.Machine) (string, error) { return "", nil }
 func (n nodes) Observe(ctx context.Context, r substrate.Ref) (substrate.Observation, error) {
 	return n.s.Observe(ctx, r)
 }
@@ -208,7 +208,7 @@ func TestSmallQuestions(t *testing.T) {
 	size, used, err1 := c.HomeUsage(ctx, "c")
 	left, full, err2 := c.Room(ctx)
 	own, why, err3 := c.OwnUsers(ctx)
-	did, err4 := c.Rest(ctx, inventory.Machine{Name: "m"})
+	did, err4 := c.EnsureOff(ctx, inventory.Machine{Name: "m"})
 	at, err5 := c.Endpoints(ctx)
 	got := fmt.Sprintf("%v|%v|%v|%v|%v|%v|%v|%v", size, used, left, full, own, why, did, at)
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil || got != "3|2|-1|full|false|old kernel|rests: m|[unix:///there]" {

@@ -154,12 +154,12 @@ func (c nodes) Remove(ctx context.Context, r substrate.Ref) error {
 
 func (c nodes) List(ctx context.Context) ([]substrate.Ref, error) { return list.of(ctx, c, none{}) }
 
-// Inspect is substrate.Inspector's, as is Rest.
+// Inspect is substrate.Inspector's, as is EnsureOff.
 func (c nodes) Inspect(ctx context.Context, i substrate.Inspection) (substrate.Inspected, error) {
 	return inspect.of(ctx, c, i)
 }
 
-func (c nodes) Rest(ctx context.Context, m inventory.Machine) (string, error) {
+func (c nodes) EnsureOff(ctx context.Context, m inventory.Machine) (string, error) {
 	return rest.of(ctx, c, m)
 }
 

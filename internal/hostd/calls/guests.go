@@ -21,8 +21,8 @@ func (a *Agent) Guests(ctx context.Context, substrate string) (*GuestsClient, er
 	return &GuestsClient{c, always}, err
 }
 
-// Rests is substrate.Sleeper's; so are Sleep and Wake.
-func (c *GuestsClient) Rests(string) bool { return c.always.Rests }
+// CanSuspend is substrate.Sleeper's; so are Sleep and Wake.
+func (c *GuestsClient) CanSuspend(string) bool { return c.always.CanSuspend }
 
 func (c *GuestsClient) Sleep(ctx context.Context, r substrate.Ref, host string) (bytes int64, err error) {
 	return sleep.of(ctx, c.nodes, sleepIn{r, host})
@@ -38,7 +38,7 @@ func (c *GuestsClient) Emulates() bool { return c.always.Emulates }
 
 // guests answers all this, by a driver whose host is the one that it is on, whatever that is called.
 func (at routes) guests(g Guests) {
-	answers(at, traits, func(context.Context, none) (traitsOut, error) { return traitsOut{g.Rests(""), g.Emulates()}, nil })
+	answers(at, traits, func(context.Context, none) (traitsOut, error) { return traitsOut{g.CanSuspend(""), g.Emulates()}, nil })
 	answers(at, sleep, func(ctx context.Context, in sleepIn) (int64, error) { return g.Sleep(ctx, in.Of, in.Host) })
 	answers(at, wake, func(ctx context.Context, in wakeIn) (none, error) { return none{}, g.Wake(ctx, in.Node, in.Host) })
 }

@@ -48,7 +48,7 @@ func (at routes) nodes(n Nodes) {
 	answers(at, remove, func(ctx context.Context, r substrate.Ref) (none, error) { return none{}, n.Remove(ctx, r) })
 	answers(at, list, func(ctx context.Context, _ none) ([]substrate.Ref, error) { return n.List(ctx) })
 	answers(at, inspect, n.Inspect)
-	answers(at, rest, n.Rest)
+	answers(at, rest, n.EnsureOff)
 }
 
 func (at routes) host(h Host) {

@@ -75,8 +75,8 @@ func EveryHosted(ctx context.Context, tx *core.Tx) ([]Hosted, error) {
 	return all, nil
 }
 
-// HoldGuest makes a hypervisor hold this boot of a guest, in place of any other of its node.
-func HoldGuest(ctx context.Context, tx *core.Tx, host string, g protocol.HostedGuest) error {
+// AssignGuest makes a hypervisor hold this boot of a guest, in place of any other of its node.
+func AssignGuest(ctx context.Context, tx *core.Tx, host string, g protocol.HostedGuest) error {
 	g.File.Token = "" // it is computed when it is handed out, and stands nowhere
 	text, err := json.Marshal(g)
 	if err != nil {
@@ -96,8 +96,8 @@ func HoldGuest(ctx context.Context, tx *core.Tx, host string, g protocol.HostedG
 	return nil
 }
 
-// LetGuestGo makes a hypervisor hold a node's guest no longer; the row stays.
-func LetGuestGo(ctx context.Context, tx *core.Tx, host, node string) error {
+// UnassignGuest makes a hypervisor hold a node's guest no longer; the row stays.
+func UnassignGuest(ctx context.Context, tx *core.Tx, host, node string) error {
 	since, err := nextHosting(ctx, tx, host)
 	if err == nil {
 		_, err = tx.Exec(ctx, `UPDATE hosted SET wanted = 0, since = $1 WHERE node_id = $2`, since, node)
@@ -141,9 +141,9 @@ func Hostings(ctx context.Context, tx *core.Tx) (map[string]int64, error) {
 	return revisions, nil
 }
 
-// Meet notes that the agent of a hypervisor's boot is there: before it is told anything, so that nobody takes the host
+// MarkSeen notes that the agent of a hypervisor's boot is there: before it is told anything, so that nobody takes the host
 // for one that holds nothing.
-func Meet(ctx context.Context, tx *core.Tx, host string, boot int64) error {
+func MarkSeen(ctx context.Context, tx *core.Tx, host string, boot int64) error {
 	_, err := tx.Exec(ctx, `INSERT INTO hosting (host_id, boot, seen_at) VALUES ($1, $2, now_ms())
 		ON CONFLICT (host_id) DO UPDATE SET boot = excluded.boot, seen_at = excluded.seen_at, report = ''
 		WHERE hosting.boot < excluded.boot`, host, boot)

@@ -149,7 +149,7 @@ func TestWhatAHypervisorIsToHoldIsNumbered(t *testing.T) {
 		hold := func(boot, try int64) {
 			t.Helper()
 			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-				return host.HoldGuest(ctx, tx, "r1", protocol.HostedGuest{Cluster: "c1", Node: node, Boot: boot, Try: try,
+				return host.AssignGuest(ctx, tx, "r1", protocol.HostedGuest{Cluster: "c1", Node: node, Boot: boot, Try: try,
 					File: protocol.Boot{Token: "secret"}})
 			})
 		}
@@ -157,13 +157,13 @@ func TestWhatAHypervisorIsToHoldIsNumbered(t *testing.T) {
 		holds("one is wanted", 1)
 		hold(2, 2)
 		holds("its next boot is wanted", 1)
-		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return host.LetGuestGo(ctx, tx, "r1", node) })
+		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return host.UnassignGuest(ctx, tx, "r1", node) })
 		holds("none is wanted", 0)
 		hold(3, 3)
 		holds("one is wanted again", 1)
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-			return errors.Join(host.Meet(ctx, tx, "r1", 7),
-				host.SaveReport(ctx, tx, "r1", protocol.HostReport{Boot: 7, Revision: revision}), host.Meet(ctx, tx, "r1", 7))
+			return errors.Join(host.MarkSeen(ctx, tx, "r1", 7),
+				host.SaveReport(ctx, tx, "r1", protocol.HostReport{Boot: 7, Revision: revision}), host.MarkSeen(ctx, tx, "r1", 7))
 		})
 		kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
 			g, err := host.HostedNode(ctx, tx, node)

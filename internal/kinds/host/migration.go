@@ -148,7 +148,7 @@ func dropMigration(ctx context.Context, tx *core.Tx, node string) error {
 func ForgetMigration(ctx context.Context, tx *core.Tx, node string) error {
 	a, err := MigrationOfNode(ctx, tx, node)
 	if err == nil {
-		err = LetGuestGo(ctx, tx, a.Source.Host, node)
+		err = UnassignGuest(ctx, tx, a.Source.Host, node)
 	}
 	if err == nil {
 		err = dropMigration(ctx, tx, node)
@@ -168,7 +168,7 @@ func arrived(ctx context.Context, tx *core.Tx, node string) error {
 	}
 	g := hosted.Guest // with its boot file and the number of its try
 	g.Allocation = a[0].Guest.Allocation
-	if err := HoldGuest(ctx, tx, a[0].Target.Host, g); err != nil {
+	if err := AssignGuest(ctx, tx, a[0].Target.Host, g); err != nil {
 		return err
 	}
 	return dropMigration(ctx, tx, node)

@@ -21,7 +21,7 @@ func onItsWay(t *testing.T, url string) (s *core.Store, there host.Guest) {
 		if err := admit(ctx, tx, guest("hv-g1", "hv", 1, []int{2}), 3); err != nil {
 			return err
 		}
-		return host.HoldGuest(ctx, tx, "hv", protocol.HostedGuest{Cluster: "c1", Node: "node-hv-g1", Boot: 4, Try: 2,
+		return host.AssignGuest(ctx, tx, "hv", protocol.HostedGuest{Cluster: "c1", Node: "node-hv-g1", Boot: 4, Try: 2,
 			Machine: "hv-g1", Allocation: []byte(`{"share":1}`), File: protocol.Boot{Name: "n1"}})
 	})
 	there = guest("hv-g1", "other", 1, []int{5})

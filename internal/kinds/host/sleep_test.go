@@ -48,7 +48,7 @@ func TestWhatIsAskedOfAGuestIsKept(t *testing.T) {
 			if err := admit(ctx, tx, guest("hv-g1", "hv", 1, []int{2}), 3); err != nil {
 				return err
 			}
-			return host.HoldGuest(ctx, tx, "hv", protocol.HostedGuest{Cluster: "c1", Node: "node-hv-g1", Boot: 4, Try: 2,
+			return host.AssignGuest(ctx, tx, "hv", protocol.HostedGuest{Cluster: "c1", Node: "node-hv-g1", Boot: 4, Try: 2,
 				Do: protocol.DoSleep, Again: 1, Machine: "hv-g1"})
 		})
 		kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {

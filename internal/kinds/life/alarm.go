@@ -16,8 +16,8 @@ import (
 	"muster/internal/noded/protocol"
 )
 
-// Believed is how many nodes of a place may be lost at once, whatever the share, and are each taken for lost.
-const Believed = 2
+// MinMassFailure is how many nodes of a place may be lost at once, whatever the share, and are each taken for lost.
+const MinMassFailure = 2
 
 // MassLooks is how often a node that is lost together with many others looks again.
 const MassLooks = 10 * time.Second
@@ -65,7 +65,7 @@ func at(place string) string {
 // same moment.
 func (w Deps) FailureDomain(ctx context.Context, tx *core.Tx, place string, limits substrate.Deadlines) (FailureDomain, error) {
 	c := FailureDomain{place: place}
-	heartbeats, err := host.Heartbeats(ctx, tx, place, limits.Calm)
+	heartbeats, err := host.Heartbeats(ctx, tx, place, limits.FailureWindow)
 	if err != nil {
 		return c, err
 	}
@@ -118,7 +118,7 @@ func (w Deps) FailureDomain(ctx context.Context, tx *core.Tx, place string, limi
 	}
 	c.hosts = len(hosts) > 0
 	c.lost, c.of, c.failed = len(lost), len(all), len(failed)
-	c.mayBeLost = max(Believed, int(math.Ceil(limits.Together*float64(c.of))))
+	c.mayBeLost = max(MinMassFailure, int(math.Ceil(limits.MaxLostShare*float64(c.of))))
 	return c, nil
 }
 
@@ -136,7 +136,7 @@ func (w Deps) ManyFailed(ctx context.Context, tx *core.Tx, cluster string) (stri
 			return "", err
 		}
 		if c.failed > c.mayBeLost {
-			return fmt.Sprintf("waits: %d of %d nodes %s failed within %s", c.failed, c.of, at(place), limits.Calm), nil
+			return fmt.Sprintf("waits: %d of %d nodes %s failed within %s", c.failed, c.of, at(place), limits.FailureWindow), nil
 		}
 	}
 	return "", nil

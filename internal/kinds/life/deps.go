@@ -27,13 +27,13 @@ import (
 
 // Provider is what carries nodes on machines of one substrate.
 type Provider struct {
-	Caps      substrate.Capabilities
-	Substrate substrate.Substrate
-	Inspector substrate.Inspector
-	Mover     substrate.Mover   // nil: nodes stay where they are
-	Sleeper   substrate.Sleeper // nil: none of its nodes can sleep
-	Keeper    substrate.Keeper  // makes its machines hypervisors; nil: they are none
-	Endpoints []string          // where agents find the controllers; empty: at the controller's address on the machine's network
+	Caps             substrate.Capabilities
+	Substrate        substrate.Substrate
+	Inspector        substrate.Inspector
+	Mover            substrate.Mover            // nil: nodes stay where they are
+	Sleeper          substrate.Sleeper          // nil: none of its nodes can sleep
+	HypervisorBooter substrate.HypervisorBooter // makes its machines hypervisors; nil: they are none
+	Endpoints        []string                   // where agents find the controllers; empty: the address on their network
 	// Limits are the deadlines, and Emulated those of guests whose host is a machine of its own and can only emulate them.
 	Limits, Emulated substrate.Deadlines
 }
@@ -45,7 +45,7 @@ func NewProvider(ctx context.Context, f substrate.Factory, opened substrate.Subs
 	p.Inspector, _ = opened.(substrate.Inspector)
 	p.Mover, _ = opened.(substrate.Mover)
 	p.Sleeper, _ = opened.(substrate.Sleeper)
-	p.Keeper, _ = opened.(substrate.Keeper)
+	p.HypervisorBooter, _ = opened.(substrate.HypervisorBooter)
 	if c, calls := opened.(substrate.Caller); calls {
 		var err error
 		if p.Endpoints, err = c.Endpoints(ctx); err != nil {

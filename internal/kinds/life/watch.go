@@ -83,9 +83,9 @@ func (i watchedInspector) Inspect(ctx context.Context, what substrate.Inspection
 	return seen, err
 }
 
-func (i watchedInspector) Rest(ctx context.Context, m inventory.Machine) (string, error) {
+func (i watchedInspector) EnsureOff(ctx context.Context, m inventory.Machine) (string, error) {
 	ended := i.tell.Call(ctx, i.name, "rest")
-	did, err := i.Inspector.Rest(ctx, m)
+	did, err := i.Inspector.EnsureOff(ctx, m)
 	ended(Failure(err))
 	return did, err
 }

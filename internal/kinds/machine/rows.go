@@ -24,24 +24,24 @@ import (
 type Machine struct {
 	inventory.Machine
 	core.Life
-	Desired     core.Desired
-	ToInspect   bool   // an inspection was asked for and not yet answered
-	Inspections int64  // asked for so far
-	Holder      string // ID of the node that has it; "" if none
-	HolderName  string // "cluster/node", for people
-	HolderBoot  int64  // boots that the holder has begun
-	Suspect     string // why the last node on it failed, or an operator set it apart; "" once an inspection has passed
-	Boot        int64  // number of its last boot for an inspection
-	BootAt      time.Time
-	Tries       int  // boots of the inspection that goes on
-	Failures    int  // inspections failed in a row
-	Dirty       bool // its disks may hold a tenant's data
-	Release     *Release
-	HostName    string            // of a guest
-	Allocation  *place.Allocation // what a guest has of its host; nil of others, and once it has left
-	Moves       *Move             // of a guest that is on its way to another host
-	Undisturbed time.Time         // since when a guest is not on its way to another host; now, if it is
-	Drains      bool              // of a hypervisor: its guests are to go elsewhere, so that it can leave service
+	Desired          core.Desired
+	ToInspect        bool   // an inspection was asked for and not yet answered
+	Inspections      int64  // asked for so far
+	Holder           string // ID of the node that has it; "" if none
+	HolderName       string // "cluster/node", for people
+	HolderBoot       int64  // boots that the holder has begun
+	QuarantineReason string // why the last node on it failed, or an operator set it apart; "" once an inspection has passed
+	Boot             int64  // number of its last boot for an inspection
+	BootAt           time.Time
+	Tries            int  // boots of the inspection that goes on
+	Failures         int  // inspections failed in a row
+	Dirty            bool // its disks may hold a tenant's data
+	Release          *Release
+	HostName         string            // of a guest
+	Allocation       *place.Allocation // what a guest has of its host; nil of others, and once it has left
+	Moves            *Move             // of a guest that is on its way to another host
+	Undisturbed      time.Time         // since when a guest is not on its way to another host; now, if it is
+	Drains           bool              // of a hypervisor: its guests are to go elsewhere, so that it can leave service
 }
 
 // Release is the receipt of the last time that a machine was given back.
@@ -62,7 +62,7 @@ func (m Machine) Free() bool { return m.Well() && m.Holder == "" && !m.Hosts && 
 // is in use, or about to be, while it has guests.
 func (m Machine) Well() bool {
 	fit := m.Phase == Available || m.HostsOnDemand() && (m.Phase == Reserved || m.Phase == InUse)
-	return fit && m.Desired == ForService && m.Suspect == ""
+	return fit && m.Desired == ForService && m.QuarantineReason == ""
 }
 
 // CanHost says that the machine becomes a hypervisor if guests are placed on it.
@@ -89,7 +89,7 @@ func Scan(r core.Scanner) (Machine, error) {
 	var facts, macs, ports, power, release, allocation, next string
 	var moves Move
 	var at, inspected, booted, left, undisturbed int64
-	fields := []any{&m.ID, &m.Name, &m.Substrate, &facts, &m.Desired, &m.Inspections, &inspected, &m.Suspect,
+	fields := []any{&m.ID, &m.Name, &m.Substrate, &facts, &m.Desired, &m.Inspections, &inspected, &m.QuarantineReason,
 		&m.Network, &macs, &ports, &power, &m.Boot, &booted, &m.Tries, &m.Failures, &m.Dirty, &release,
 		&m.Hosts, &m.Host, &m.HostName, &allocation, &moves.Host, &moves.HostName, &next, &left, &undisturbed, &m.Drains}
 	if err := r.Scan(append(append(fields, m.Fields(&at)...), &m.Holder, &m.HolderName, &m.HolderBoot)...); err != nil {
@@ -283,8 +283,8 @@ func AskInspection(ctx context.Context, tx *core.Tx, id string) error {
 	return nil
 }
 
-// Suspect notes why a machine is to be set apart as soon as nobody has it, and wakes it.
-func Suspect(ctx context.Context, tx *core.Tx, id, reason string) error {
+// WantQuarantine notes why a machine is to be set apart as soon as nobody has it, and wakes it.
+func WantQuarantine(ctx context.Context, tx *core.Tx, id, reason string) error {
 	if _, err := tx.Exec(ctx, `UPDATE machine SET suspect = $1, `+core.Woken+` WHERE id = $2`,
 		printable.Cut(reason, core.MostText), id); err != nil {
 		return fmt.Errorf("suspect machine %s: %w", id, err)
@@ -303,7 +303,7 @@ func Quarantine(ctx context.Context, tx *core.Tx, m Machine, reason string) erro
 			tx.Wake(Holders, held.Holder)
 		}
 	}
-	return Suspect(ctx, tx, m.ID, reason)
+	return WantQuarantine(ctx, tx, m.ID, reason)
 }
 
 // SaveFacts writes what a passed inspection found; it answers every inspection asked for up to number and clears the

@@ -4,10 +4,10 @@
 // What enters: the rights of the process that starts it, CAP_SYS_ADMIN and CAP_DAC_READ_SEARCH among them, and then Files,
 // again and again. What leaves: the server's own lines.
 //
-//	agent ── Shed, Start ─→ build: a tree of its own ─→ keep: few rights; starts the server, and starts it again
+//	agent ── DropPrivileges, Start ─→ build: a tree of its own ─→ keep: few rights; starts the server, and starts it again
 //
 // All three are one program: the agent starts itself as "muster agent home". A head in a container is given both rights for the
-// moment of its start only: Shed makes the jail before anything else happens, and goes on without them.
+// moment of its start only: DropPrivileges makes the jail before anything else happens, and goes on without them.
 package jail
 
 import (
@@ -41,17 +41,17 @@ const Argument = "home"
 // shedVariable tells the agent, started once more, what became of its jail.
 const shedVariable = "MUSTER_HOME_JAIL"
 
-// Inherited is a jail that Shed has made.
+// Inherited is a jail that DropPrivileges has made.
 type Inherited struct {
 	PID    int
 	Input  *os.File // for Send
 	Output *os.File // the server's lines
 }
 
-// Shed makes the first process of a container that has the rights to build a jail build it, give them up, and begin
+// DropPrivileges makes the first process of a container that has the rights to build a jail build it, give them up, and begin
 // again without them; then it does not return. If no jail can be built, it begins again all the same, and Inherit says why there
 // is none. Everywhere else, and the second time, it does nothing. It is to be called before anything else that the process does.
-func Shed() {
+func DropPrivileges() {
 	if os.Getpid() != 1 || os.Getenv(shedVariable) != "" || inside() ||
 		!bounded(unix.CAP_DAC_READ_SEARCH) || bounded(unix.CAP_SYS_MODULE) {
 		return // CAP_SYS_MODULE: a machine's own init, which needs its rights all the time
@@ -115,8 +115,8 @@ func Possible() error {
 		"with it")
 }
 
-// Inherit is what Shed has left: a jail, an error that says why there is none, or neither if Shed did nothing. It is to be called
-// once.
+// Inherit is what DropPrivileges has left: a jail, an error that says why there is none, or neither if DropPrivileges
+// did nothing. It is to be called once.
 func Inherit() (*Inherited, error) {
 	told := os.Getenv(shedVariable)
 	if told == "" {

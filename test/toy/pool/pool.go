@@ -23,7 +23,7 @@ func Factory() substrate.Factory {
 		},
 		Deadlines: substrate.Deadlines{
 			Attach: time.Minute, Boot: time.Minute, Join: time.Minute, Test: time.Minute, Forget: 10 * time.Second,
-			Silence: 30 * time.Second, Together: 0.25, Calm: time.Minute, Halt: time.Minute, KillGrace: time.Minute,
+			Silence: 30 * time.Second, MaxLostShare: 0.25, FailureWindow: time.Minute, Halt: time.Minute, KillGrace: time.Minute,
 			Inspection: time.Minute, Quarantine: time.Minute, Rest: time.Minute,
 		},
 	}
@@ -69,8 +69,8 @@ func (Driver) Inspect(context.Context, substrate.Inspection) (substrate.Inspecte
 	return substrate.Inspected{Done: true, Facts: inventory.Facts{Arch: "amd64", CPUs: 2, MemoryMiB: 1024}}, nil
 }
 
-// Rest has nothing to do: the pool looks after its machines.
-func (Driver) Rest(context.Context, inventory.Machine) (string, error) { return "", nil }
+// EnsureOff has nothing to do: the pool looks after its machines.
+func (Driver) EnsureOff(context.Context, inventory.Machine) (string, error) { return "", nil }
 
 // Endpoints are the sockets of this host.
 func (d Driver) Endpoints(context.Context) ([]string, error) {

@@ -9,8 +9,8 @@ import (
 
 var _ substrate.Sleeper = (*Substrate)(nil)
 
-// Rests is true of every host.
-func (s *Substrate) Rests(string) bool { return true }
+// CanSuspend is true of every host.
+func (s *Substrate) CanSuspend(string) bool { return true }
 
 // Sleep ends the node, which is remembered as it was. It takes all of its memory, or one byte.
 func (s *Substrate) Sleep(ctx context.Context, r substrate.Ref, _ string) (int64, error) {

@@ -16,7 +16,7 @@ func Factory() substrate.Factory {
 		Caps:    substrate.Capabilities{OnHost: true, KeepsHead: true, Enrols: substrate.ByNumber, Turnaround: 10 * time.Second},
 		Deadlines: substrate.Deadlines{
 			Attach: time.Minute, Boot: 90 * time.Second, Join: 90 * time.Second, Test: 90 * time.Second, Forget: 10 * time.Second,
-			Silence: 30 * time.Second, Together: 0.25, Calm: time.Minute,
+			Silence: 30 * time.Second, MaxLostShare: 0.25, FailureWindow: time.Minute,
 			Halt: 30 * time.Second, KillGrace: 20 * time.Second, Inspection: 2 * time.Minute, Quarantine: 30 * time.Second,
 			Rest: time.Hour,
 		},

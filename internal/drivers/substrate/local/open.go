@@ -148,5 +148,5 @@ func part(host, asked inventory.Facts) inventory.Facts {
 	return facts
 }
 
-// Rest has nothing to do: a part of this host without a node is nothing.
-func (host) Rest(context.Context, inventory.Machine) (string, error) { return "", nil }
+// EnsureOff has nothing to do: a part of this host without a node is nothing.
+func (host) EnsureOff(context.Context, inventory.Machine) (string, error) { return "", nil }

@@ -18,7 +18,7 @@ func Factory() substrate.Factory {
 		},
 		Deadlines: substrate.Deadlines{
 			Attach: time.Minute, Boot: 8 * time.Minute, Join: 3 * time.Minute, Test: 3 * time.Minute, Forget: 10 * time.Second,
-			Silence: 30 * time.Second, Together: 0.25, Calm: time.Minute,
+			Silence: 30 * time.Second, MaxLostShare: 0.25, FailureWindow: time.Minute,
 			Halt: 30 * time.Second, KillGrace: 20 * time.Second, Inspection: 8 * time.Minute, Quarantine: time.Minute,
 			Rest: time.Minute,
 			Idle: 10 * time.Minute,

@@ -209,7 +209,7 @@ func TestContract(t *testing.T) {
 		opened := y.open(t)
 		return substratetest.Harness{
 			Caps: metal.Factory().Caps, Substrate: opened, Inspector: opened.(substrate.Inspector),
-			Keeper: opened.(substrate.Keeper), Image: "sha256:00",
+			HypervisorBooter: opened.(substrate.HypervisorBooter), Image: "sha256:00",
 			Kernel: func(t *testing.T, r substrate.Ref) string {
 				b, err := y.BootOf(t.Context(), r.Node)
 				if err != nil {
@@ -296,13 +296,13 @@ func TestAFreeMachineIsOff(t *testing.T) {
 	y := newTestbed()
 	y.on["m1"] = true
 	for _, want := range []bool{true, false} {
-		found, err := y.driver().Rest(t.Context(), inventory.Machine{Name: "m1"})
+		found, err := y.driver().EnsureOff(t.Context(), inventory.Machine{Name: "m1"})
 		if err != nil || (found != "") != want || y.on["m1"] {
 			t.Errorf("%q, %v, on: %v", found, err, y.on["m1"])
 		}
 	}
 	y.on["m1"], y.boots["m1"] = true, substrate.Boot{Machine: "m1", Subject: "c1-node-1", Number: 1}
-	if found, err := y.driver().Rest(t.Context(), inventory.Machine{Name: "m1"}); found != "" || err != nil || !y.on["m1"] {
+	if found, err := y.driver().EnsureOff(t.Context(), inventory.Machine{Name: "m1"}); found != "" || err != nil || !y.on["m1"] {
 		t.Errorf("a node's machine was touched: %q, %v", found, err)
 	}
 }
@@ -313,8 +313,11 @@ func TestToGoOffIsAWaitThatHoldsNobody(t *testing.T) {
 	for what, step := range map[string]func(*metal.Driver) error{
 		"boot":   func(d *metal.Driver) error { return d.Ensure(t.Context(), n) },
 		"remove": func(d *metal.Driver) error { return d.Remove(t.Context(), n.Ref) },
-		"rest":   func(d *metal.Driver) error { _, err := d.Rest(t.Context(), inventory.Machine{Name: "m1"}); return err },
-		"host":   func(d *metal.Driver) error { return d.EndHost(t.Context(), inventory.Machine{ID: "m1", Name: "m1"}) },
+		"rest": func(d *metal.Driver) error {
+			_, err := d.EnsureOff(t.Context(), inventory.Machine{Name: "m1"})
+			return err
+		},
+		"host": func(d *metal.Driver) error { return d.EndHost(t.Context(), inventory.Machine{ID: "m1", Name: "m1"}) },
 	} {
 		y := newTestbed()
 		y.on["m1"], y.slow["m1"] = true, 2

@@ -22,8 +22,8 @@ type machines struct {
 }
 
 var (
-	_ substrate.Inspector = machines{}
-	_ substrate.Keeper    = machines{}
+	_ substrate.Inspector        = machines{}
+	_ substrate.HypervisorBooter = machines{}
 )
 
 func openDriver(_ context.Context, e substrate.Env) (substrate.Substrate, error) {

@@ -93,12 +93,12 @@ type Endpoint struct {
 type Migrations interface {
 	// Migration finds the move of a node's guest.
 	Migration(ctx context.Context, node string) (Migration, error)
-	// Depart writes the first stage of a move, and keeps a move that is there.
-	Depart(ctx context.Context, n substrate.Node, from, to string, s Stage) error
-	// Proceed writes a stage, with what belongs to it, unless somebody has gone on from j.Step before.
-	Proceed(ctx context.Context, j Migration) error
-	// Forgo forgets a move of a guest that is to end, and has the source hold it no longer.
-	Forgo(ctx context.Context, node string) error
+	// Start writes the first stage of a move, and keeps a move that is there.
+	Start(ctx context.Context, n substrate.Node, from, to string, s Stage) error
+	// Advance writes a stage, with what belongs to it, unless somebody has gone on from j.Step before.
+	Advance(ctx context.Context, j Migration) error
+	// Cancel forgets a move of a guest that is to end, and has the source hold it no longer.
+	Cancel(ctx context.Context, node string) error
 	// Changed is closed when there may be news.
 	Changed() <-chan struct{}
 }
@@ -125,7 +125,7 @@ func (m *Mover) Reaches(string) bool { return true }
 // Move goes on with a node's move, however far it is, and returns when it has come to its end, or with ErrUnderway.
 func (m *Mover) Move(ctx context.Context, n substrate.Node, from, to string) error {
 	err := m.follow(ctx, n.Node, func(ctx context.Context) error {
-		return m.config.Migrations.Depart(ctx, n, from, to, Describing)
+		return m.config.Migrations.Start(ctx, n, from, to, Describing)
 	})
 	if err != nil && !errors.Is(err, substrate.ErrStays) && !errors.Is(err, substrate.ErrEnded) {
 		return fmt.Errorf("move node %s: %w", n.Node, err)
@@ -140,13 +140,13 @@ func (m *Mover) Forget(ctx context.Context, r substrate.Ref, _ string) error {
 		return nil // it has not begun: nothing can be there
 	}
 	if err == nil && j.Stage != Ending && j.Stage != Dropped {
-		err = m.config.Migrations.Proceed(ctx, j.to(Ending, "it is to end"))
+		err = m.config.Migrations.Advance(ctx, j.to(Ending, "it is to end"))
 	}
 	if err == nil {
 		err = m.follow(ctx, r.Node, func(context.Context) error { return ErrNone })
 	}
 	if err == nil {
-		err = m.config.Migrations.Forgo(ctx, r.Node)
+		err = m.config.Migrations.Cancel(ctx, r.Node)
 	}
 	if err != nil && !errors.Is(err, ErrNone) {
 		return fmt.Errorf("forget the move of node %s: %w", r.Node, err)
@@ -171,7 +171,7 @@ func (m *Mover) follow(ctx context.Context, node string, depart func(context.Con
 		}
 		next, doing := m.next(j)
 		if next.Stage != j.Stage || doing == "" {
-			if err := m.config.Migrations.Proceed(ctx, next); err != nil {
+			if err := m.config.Migrations.Advance(ctx, next); err != nil {
 				return err
 			}
 			continue
@@ -190,7 +190,7 @@ func (m *Mover) follow(ctx context.Context, node string, depart func(context.Con
 		case <-patience.C:
 			if next.Step != j.Step { // the stage once more, and only now: what has failed is not asked for without a pause
 				next.Step = j.Step
-				if err := m.config.Migrations.Proceed(ctx, next); err != nil {
+				if err := m.config.Migrations.Advance(ctx, next); err != nil {
 					return err
 				}
 			}

@@ -109,13 +109,13 @@ func (p *papers) tell(s Stage) {
 	}
 }
 
-func (p *papers) Depart(_ context.Context, n substrate.Node, _, _ string, s Stage) error {
+func (p *papers) Start(_ context.Context, n substrate.Node, _, _ string, s Stage) error {
 	p.tell(s)
 	p.row = &Migration{Node: n.Ref, Number: p.hosts[target].revision, Step: 1, Stage: s}
 	return nil
 }
 
-func (p *papers) Proceed(_ context.Context, j Migration) error {
+func (p *papers) Advance(_ context.Context, j Migration) error {
 	if j.Step != p.row.Step || j.Number != p.row.Number {
 		p.Fatalf("from stage %s somebody goes on from step %d, which is %d", p.row.Stage, j.Step, p.row.Step)
 	}
@@ -125,7 +125,7 @@ func (p *papers) Proceed(_ context.Context, j Migration) error {
 	return nil
 }
 
-func (p *papers) Forgo(context.Context, string) error {
+func (p *papers) Cancel(context.Context, string) error {
 	p.wanted, p.row = -1, nil
 	p.tell(Stays)
 	return nil

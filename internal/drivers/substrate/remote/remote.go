@@ -42,8 +42,8 @@ type Ledger interface {
 	Want(ctx context.Context, n substrate.Node, do protocol.HostedDo, keep func(Entry) (bool, error)) error
 	// WantSleep is Want for a boot that is to sleep, as it was described last.
 	WantSleep(ctx context.Context, r substrate.Ref, keep func(Entry) (bool, error)) error
-	// Unwant ends that, up to a boot, and Forget forgets that it ever was.
-	Unwant(ctx context.Context, node string, upTo int64) error
+	// Release ends that, up to a boot, and Forget forgets that it ever was.
+	Release(ctx context.Context, node string, upTo int64) error
 	Forget(ctx context.Context, node string) error
 	// Guests names all that hosts have or are to have.
 	Guests(ctx context.Context) ([]substrate.Ref, error)
@@ -219,7 +219,7 @@ func (d *Driver) remove(ctx context.Context, r substrate.Ref) error {
 	if r.Boot > 0 && e.Node.Boot > r.Boot {
 		return nil // a later one is wanted, which ends what is there of this
 	}
-	if err := d.config.Ledger.Unwant(ctx, r.Node, e.Node.Boot); err != nil {
+	if err := d.config.Ledger.Release(ctx, r.Node, e.Node.Boot); err != nil {
 		return err
 	}
 	if err := d.await(ctx, r.Node, func(e Entry) (bool, error) {

@@ -17,8 +17,8 @@ var _ substrate.Sleeper = (*Driver)(nil)
 // sleepTries is how often a host tries in vain to write a guest's memory before the guest is said to be one that cannot sleep.
 const sleepTries = 3
 
-// Rests is true of every host elsewhere. One without a disk says so when memory is to be written.
-func (d *Driver) Rests(string) bool { return true }
+// CanSuspend is true of every host elsewhere. One without a disk says so when memory is to be written.
+func (d *Driver) CanSuspend(string) bool { return true }
 
 // Sleep has the host put the guest to sleep, and returns when the host has said that it sleeps, or with ErrUnderway.
 func (d *Driver) Sleep(ctx context.Context, r substrate.Ref, _ string) (bytes int64, err error) {

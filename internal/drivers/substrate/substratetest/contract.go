@@ -22,17 +22,17 @@ import (
 // Harness is one driver, fresh for each test, with what the contract cannot do through the interfaces. What a driver has, and the
 // contract has no way to try, is a failure: its functions below are nil only where nothing asks for them.
 type Harness struct {
-	Caps      substrate.Capabilities // that the driver says it has
-	Substrate substrate.Substrate
-	Shared    substrate.Shared    // nil: the driver's nodes have no shared parts of its own
-	Keep      substrate.Snapshots // nil: nothing outlives the driver's nodes
-	Sleeper   substrate.Sleeper   // nil: the driver's nodes do not sleep
-	Mover     substrate.Mover     // nil: the driver's nodes do not move
-	Inspector substrate.Inspector // what the driver is when a site has opened it; nil: it is none there
-	Keeper    substrate.Keeper
-	Caller    substrate.Caller
-	Emulator  substrate.Emulator
-	Worker    substrate.Worker
+	Caps             substrate.Capabilities // that the driver says it has
+	Substrate        substrate.Substrate
+	Shared           substrate.Shared    // nil: the driver's nodes have no shared parts of its own
+	Keep             substrate.Snapshots // nil: nothing outlives the driver's nodes
+	Sleeper          substrate.Sleeper   // nil: the driver's nodes do not sleep
+	Mover            substrate.Mover     // nil: the driver's nodes do not move
+	Inspector        substrate.Inspector // what the driver is when a site has opened it; nil: it is none there
+	HypervisorBooter substrate.HypervisorBooter
+	Caller           substrate.Caller
+	Emulator         substrate.Emulator
+	Worker           substrate.Worker
 
 	Image string // a digest that nodes can boot
 	// Allocation is what the number-th node is to have of its host, if it is a guest; nil: they are none.
@@ -124,18 +124,18 @@ func parts() []drivertest.Part[Harness] {
 		part("a node runs on this host and calls from there", runsHere, "Capabilities.OnHost", "Caller.Endpoints"),
 		part("agents are told where they call", saysWhere, "Caller.Endpoints"),
 		part("a node that stopped has no power and starts again", losesItsPower, "Capabilities.Power"),
-		part("a machine is inspected and rests", inspects, "Inspector.Inspect", "Inspector.Rest"),
+		part("a machine is inspected and rests", inspects, "Inspector.Inspect", "Inspector.EnsureOff"),
 		part("each machine that is enrolled is inspected", inspectsEach, "Capabilities.Enrols", "Inspector.Inspect"),
-		part("a machine becomes a hypervisor and ends", keepsHosts, "Keeper.Host", "Keeper.End"),
+		part("a machine becomes a hypervisor and ends", keepsHosts, "HypervisorBooter.Host", "HypervisorBooter.End"),
 		part("whether it emulates is always the same", emulates, "Emulator.Emulates"),
 		part("its work ends with its context", works, "Worker.Work"),
 		part("plans have times", takesTime, "Capabilities.Turnaround"),
 		part("plans have times to start", takesTime, "Capabilities.Lead"),
-		part("a node sleeps and wakes", sleepsAndWakes, sleeps, "Sleeper.Rests", "Sleeper.Sleep", "Sleeper.Wake"),
+		part("a node sleeps and wakes", sleepsAndWakes, sleeps, "Sleeper.CanSuspend", "Sleeper.Sleep", "Sleeper.Wake"),
 		part("what is not there neither sleeps nor wakes", whatIsNotThere, sleeps, "Sleeper.Sleep", "Sleeper.Wake"),
 		part("a boot that was replaced asleep is lost", replacedAsleep, sleeps, "Sleeper.Wake"),
 		part("a node that was removed asleep is lost", removedAsleep, sleeps, "Sleeper.Wake"),
-		part("nodes that do not sleep stay awake", staysAwake, "Sleeper.Rests", "Sleeper.Sleep", "Sleeper.Wake"),
+		part("nodes that do not sleep stay awake", staysAwake, "Sleeper.CanSuspend", "Sleeper.Sleep", "Sleeper.Wake"),
 		part("a node moves there and back", moves, "Capabilities.Moves", "Mover.Reaches", "Mover.Move", "Mover.Forget"),
 		part("a node that died does not move", deadStays, "Capabilities.Moves", "Mover.Move"),
 		part("nodes that do not move stay", stays, "Mover.Reaches", "Mover.Move", "Mover.Forget"),

@@ -48,7 +48,7 @@ func (h Harness) inspected(t *testing.T, m inventory.Machine, number int64) (see
 func (h Harness) rests(t *testing.T, m inventory.Machine) (did string) {
 	t.Helper()
 	for range steps {
-		first, err := h.Inspector.Rest(t.Context(), m)
+		first, err := h.Inspector.EnsureOff(t.Context(), m)
 		if did == "" {
 			did = first
 		}
@@ -83,7 +83,7 @@ func inspectsEach(t *testing.T, h Harness) {
 func keepsHosts(t *testing.T, h Harness) {
 	m := machine("m1")
 	for range steps {
-		_, stuck, err := h.Keeper.Host(t.Context(), m, 1)
+		_, stuck, err := h.HypervisorBooter.Host(t.Context(), m, 1)
 		if err != nil && !errors.Is(err, substrate.ErrUnderway) || stuck != "" {
 			t.Fatal(stuck, err)
 		}
@@ -91,7 +91,7 @@ func keepsHosts(t *testing.T, h Harness) {
 	for range 2 {
 		var err error
 		for range steps {
-			if err = h.Keeper.End(t.Context(), m); !errors.Is(err, substrate.ErrUnderway) {
+			if err = h.HypervisorBooter.End(t.Context(), m); !errors.Is(err, substrate.ErrUnderway) {
 				break
 			}
 		}

@@ -14,7 +14,7 @@ const here = "here"
 // sleepsAndWakes asks for each step twice: whoever died after it asks again.
 func sleepsAndWakes(t *testing.T, h Harness) {
 	n := h.running(t, "c1", 1, 1)
-	if !h.Sleeper.Rests(here) {
+	if !h.Sleeper.CanSuspend(here) {
 		t.Error("its nodes sleep, and its host says that they cannot")
 	}
 	for range 2 {
@@ -93,7 +93,7 @@ func staysAwake(t *testing.T, h Harness) {
 		return
 	}
 	n := h.running(t, "c1", 1, 1)
-	if h.Sleeper.Rests(here) {
+	if h.Sleeper.CanSuspend(here) {
 		t.Error("its nodes do not sleep, and a host says that they can")
 	}
 	if bytes, err := h.Sleeper.Sleep(t.Context(), n.Ref, here); err == nil {

@@ -12,7 +12,7 @@ import (
 func Factory() substrate.Factory {
 	usual := substrate.Deadlines{
 		Attach: time.Minute, Boot: 3 * time.Minute, Join: 3 * time.Minute, Test: 3 * time.Minute, Forget: 10 * time.Second,
-		Silence: 30 * time.Second, Together: 0.25, Calm: time.Minute,
+		Silence: 30 * time.Second, MaxLostShare: 0.25, FailureWindow: time.Minute,
 		Halt: 30 * time.Second, KillGrace: 20 * time.Second, Move: 30 * time.Minute,
 		Inspection: 2 * time.Minute, Quarantine: 30 * time.Second, Rest: time.Minute,
 	}

@@ -77,8 +77,8 @@ func imagesOf(all substrate.Images) func(digest string) (Image, error) {
 	}
 }
 
-// Rests is Sleeper's, as are Sleep and Wake, whatever this host is called.
-func (host) Rests(string) bool { return true }
+// CanSuspend is Sleeper's, as are Sleep and Wake, whatever this host is called.
+func (host) CanSuspend(string) bool { return true }
 
 // Sleep is Driver's.
 func (h host) Sleep(ctx context.Context, r substrate.Ref, _ string) (int64, error) {
@@ -96,8 +96,8 @@ func (h host) Inspect(context.Context, substrate.Inspection) (substrate.Inspecte
 	return inspected(h.config.Devices), nil
 }
 
-// Rest has nothing to do: what a hypervisor holds beside its guests is nothing.
-func (host) Rest(context.Context, inventory.Machine) (string, error) { return "", nil }
+// EnsureOff has nothing to do: what a hypervisor holds beside its guests is nothing.
+func (host) EnsureOff(context.Context, inventory.Machine) (string, error) { return "", nil }
 
 // inspected is what is found of this host. moved are the devices that guests can be given; nil: there are none.
 func inspected(moved *devices.Driver) substrate.Inspected {
@@ -122,8 +122,8 @@ func (empty) Observe(context.Context, substrate.Ref) (substrate.Observation, err
 func (empty) Remove(context.Context, substrate.Ref) error   { return errNoGuests }
 func (empty) List(context.Context) ([]substrate.Ref, error) { return nil, nil }
 
-// Rests is Sleeper's, as are Sleep and Wake.
-func (empty) Rests(string) bool { return false }
+// CanSuspend is Sleeper's, as are Sleep and Wake.
+func (empty) CanSuspend(string) bool { return false }
 
 func (empty) Sleep(context.Context, substrate.Ref, string) (int64, error) { return 0, errNoGuests }
 func (empty) Wake(context.Context, substrate.Node, string) error          { return errNoGuests }
@@ -131,8 +131,8 @@ func (empty) Wake(context.Context, substrate.Node, string) error          { retu
 // Emulates is Emulator's.
 func (empty) Emulates() bool { return false }
 
-// Inspect is Inspector's, as is Rest.
+// Inspect is Inspector's, as is EnsureOff.
 func (empty) Inspect(context.Context, substrate.Inspection) (substrate.Inspected, error) {
 	return inspected(nil), nil
 }
-func (empty) Rest(context.Context, inventory.Machine) (string, error) { return "", nil }
+func (empty) EnsureOff(context.Context, inventory.Machine) (string, error) { return "", nil }

@@ -25,7 +25,7 @@ func TestAHostThatHoldsNoGuestsKnowsNothingOfThem(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if opened.(substrate.Sleeper).Rests("here") || opened.(substrate.Emulator).Emulates() {
+	if opened.(substrate.Sleeper).CanSuspend("here") || opened.(substrate.Emulator).Emulates() {
 		t.Error("it says that guests sleep, or are emulated")
 	}
 	if refs, err := opened.List(t.Context()); err != nil || len(refs) > 0 {

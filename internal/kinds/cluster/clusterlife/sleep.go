@@ -32,7 +32,7 @@ func (w Handlers) cannotSleep(ctx context.Context, tx *core.Tx, c clusterView) (
 		}
 		sleeper := w.Providers[m.Substrate].Sleeper
 		switch {
-		case sleeper == nil || !sleeper.Rests(m.HostName):
+		case sleeper == nil || !sleeper.CanSuspend(m.HostName):
 			return fmt.Sprintf("node %s is on %s, whose guests cannot be suspended", n.Name, m.HostName), "", nil
 		case m.Allocation != nil && len(m.Allocation.Devices) > 0:
 			return fmt.Sprintf("node %s has devices of its host, whose state cannot be saved", n.Name), "", nil

@@ -315,7 +315,7 @@ func (v fabricView) blame(ctx context.Context, tx *core.Tx, odd []fabrics.PortSe
 	if err != nil {
 		return err
 	}
-	many := len(sure) > life.Believed && len(sure)*4 > of
+	many := len(sure) > life.MinMassFailure && len(sure)*4 > of
 	text := fmt.Sprintf("fabric %s: %s", v.Name, portsWords(sure, nil))
 	switch {
 	case many:
@@ -334,7 +334,7 @@ func (v fabricView) blame(ctx context.Context, tx *core.Tx, odd []fabrics.PortSe
 		return err
 	}
 	for _, m := range who {
-		if m.Suspect != "" {
+		if m.QuarantineReason != "" {
 			continue
 		}
 		why := fmt.Sprintf("on fabric %s its port was seen with keys that are not its own", v.Name)

@@ -91,8 +91,8 @@ func (m machineView) becomeHost() core.Outcome {
 func (w Handlers) hostStarts(ctx context.Context, m machineView) core.Outcome {
 	provider := w.Providers[m.Substrate]
 	switch {
-	case m.Suspect != "":
-		return m.endHost("%s", m.Suspect)
+	case m.QuarantineReason != "":
+		return m.endHost("%s", m.QuarantineReason)
 	case m.guests == 0:
 		return m.endIdle("its guests have gone before it began")
 	case m.host.seen != nil && m.host.seen.Boot == m.Boot && m.host.seen.Report != nil:
@@ -100,7 +100,7 @@ func (w Handlers) hostStarts(ctx context.Context, m machineView) core.Outcome {
 	case m.now.After(w.inspectionDeadline(m)):
 		return m.hostAgain(fmt.Sprintf("did not become a hypervisor within %s", provider.Limits.Inspection))
 	}
-	doing, stuck, err := provider.Keeper.Host(ctx, m.Machine.Machine, m.Boot)
+	doing, stuck, err := provider.HypervisorBooter.Host(ctx, m.Machine.Machine, m.Boot)
 	switch {
 	case errors.Is(err, substrate.ErrUnderway):
 		return core.WaitFor(inspectionLooks, "%s", err)
@@ -166,8 +166,8 @@ func (w Handlers) hostStays(m machineView) core.Outcome {
 	spoke := life.Later(m.host.seen.At, m.host.listened)
 	left := silence - m.now.Sub(spoke)
 	switch trouble := m.trouble(); {
-	case m.Suspect != "":
-		return m.endHost("%s", m.Suspect)
+	case m.QuarantineReason != "":
+		return m.endHost("%s", m.QuarantineReason)
 	case left <= 0 && m.host.failureDomain.Many(): // see alive
 		all := m.host.failureDomain
 		return core.WaitFor(life.MassLooks, "its agent is silent, and it is not given up: %s", all).
@@ -235,7 +235,7 @@ func (m machineView) suspectHost(why string) core.Outcome {
 
 // hostEnds switches the machine off. What its guests were is gone from then on, and is told so.
 func (w Handlers) hostEnds(ctx context.Context, m machineView) core.Outcome {
-	err := w.Providers[m.Substrate].Keeper.End(ctx, m.Machine.Machine)
+	err := w.Providers[m.Substrate].HypervisorBooter.End(ctx, m.Machine.Machine)
 	switch {
 	case errors.Is(err, substrate.ErrUnderway):
 		return core.WaitFor(inspectionLooks, "%s", err)
@@ -243,8 +243,8 @@ func (w Handlers) hostEnds(ctx context.Context, m machineView) core.Outcome {
 		return core.Retry(err)
 	}
 	o := m.inspect("was switched off and seen off; is inspected before it is used again")
-	if m.Suspect != "" {
-		o = core.Advance(machine.Quarantined, "%s", m.Suspect).Because(life.CauseSuspect)
+	if m.QuarantineReason != "" {
+		o = core.Advance(machine.Quarantined, "%s", m.QuarantineReason).Because(life.CauseSuspect)
 	}
 	return o.With(m.wakeGuests).With(func(ctx context.Context, tx *core.Tx) error { return host.IsOff(ctx, tx, m.ID) })
 }

@@ -128,7 +128,7 @@ func machineEnrolled(_ context.Context, m machineView) core.Outcome {
 func (w Handlers) machineInspect(ctx context.Context, m machineView) core.Outcome {
 	inspector := w.Providers[m.Substrate].Inspector
 	if m.Desired == machine.ForRemoval && !m.Dirty && m.guests == 0 {
-		_, err := inspector.Rest(ctx, m.Machine.Machine)
+		_, err := inspector.EnsureOff(ctx, m.Machine.Machine)
 		switch {
 		case errors.Is(err, substrate.ErrUnderway):
 			return core.WaitFor(inspectionLooks, "%s", err)
@@ -335,8 +335,8 @@ func (w Handlers) machineAvailable(ctx context.Context, m machineView) core.Outc
 		return core.Advance(machine.Reserved, "for %s", m.HolderName)
 	case m.Desired == machine.ForRemoval:
 		return removal(m)
-	case m.Suspect != "":
-		return core.Advance(machine.Quarantined, "%s", m.Suspect).Because(life.CauseSuspect)
+	case m.QuarantineReason != "":
+		return core.Advance(machine.Quarantined, "%s", m.QuarantineReason).Because(life.CauseSuspect)
 	case m.Desired == machine.ForMaintenance && m.guests > 0:
 		return m.awaitGuests()
 	case m.Desired == machine.ForMaintenance:
@@ -349,7 +349,7 @@ func (w Handlers) machineAvailable(ctx context.Context, m machineView) core.Outc
 		return m.endHypervisor()
 	}
 	provider := w.Providers[m.Substrate]
-	did, err := provider.Inspector.Rest(ctx, m.Machine.Machine)
+	did, err := provider.Inspector.EnsureOff(ctx, m.Machine.Machine)
 	o := core.WaitFor(provider.Limits.Rest, "%s", found(m.Facts))
 	switch {
 	case errors.Is(err, substrate.ErrUnderway):
@@ -396,8 +396,8 @@ func (w Handlers) machineReleasing(ctx context.Context, m machineView) core.Outc
 		return w.hostEnds(ctx, m)
 	case m.IsGuest():
 		return guestGone(m)
-	case m.Suspect != "":
-		return core.Advance(machine.Quarantined, "%s", m.Suspect).Because(life.CauseSuspect)
+	case m.QuarantineReason != "":
+		return core.Advance(machine.Quarantined, "%s", m.QuarantineReason).Because(life.CauseSuspect)
 	}
 	return m.inspect("is inspected before it is used again")
 }
@@ -430,7 +430,7 @@ func (w Handlers) machineQuarantined(ctx context.Context, m machineView) core.Ou
 		return m.inspect("is inspected again after its quarantine")
 	}
 	// It has no owner, so it is off, if it lets itself be switched.
-	if _, err := provider.Inspector.Rest(ctx, m.Machine.Machine); err != nil {
+	if _, err := provider.Inspector.EnsureOff(ctx, m.Machine.Machine); err != nil {
 		left = min(left, machineLooks)
 	}
 	return core.WaitFor(left, "%s", m.Reason)

@@ -23,8 +23,8 @@ import (
 // apart says why the node's machine, or the host of it, is set apart; "" if it is not.
 func (n nodeView) apart() string {
 	for _, m := range []machine.Machine{n.machine, n.host} {
-		if m.Suspect != "" {
-			return fmt.Sprintf("machine %s is quarantined: %s", m.Name, m.Suspect)
+		if m.QuarantineReason != "" {
+			return fmt.Sprintf("machine %s is quarantined: %s", m.Name, m.QuarantineReason)
 		}
 	}
 	return ""

@@ -22,8 +22,8 @@ func (w Handlers) nodeFailed(ctx context.Context, n nodeView) core.Outcome {
 		return o.With(n.suspect)
 	}
 	why := n.Reason
-	if n.machine.Suspect != "" {
-		why = strings.TrimPrefix(n.machine.Suspect, n.words()+": ")
+	if n.machine.QuarantineReason != "" {
+		why = strings.TrimPrefix(n.machine.QuarantineReason, n.words()+": ")
 	}
 	return w.leave(n, "removed after its failure: "+why).With(func(ctx context.Context, tx *core.Tx) error {
 		if n.machine.IsGuest() {
@@ -36,10 +36,10 @@ func (w Handlers) nodeFailed(ctx context.Context, n nodeView) core.Outcome {
 // suspect notes at the machine of a node that has failed why it has, unless something is noted there already: while the
 // node's end is waited for, its row says for what. Of a guest that is its host's to be told of.
 func (n nodeView) suspect(ctx context.Context, tx *core.Tx) error {
-	if n.machine.IsGuest() || n.machine.Suspect != "" {
+	if n.machine.IsGuest() || n.machine.QuarantineReason != "" {
 		return nil
 	}
-	return machine.Suspect(ctx, tx, n.MachineID, n.words()+": "+n.Reason)
+	return machine.WantQuarantine(ctx, tx, n.MachineID, n.words()+": "+n.Reason)
 }
 
 // words name the node in what is said of its machine.

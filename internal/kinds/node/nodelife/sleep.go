@@ -37,7 +37,7 @@ func (w Handlers) orSleeps(handle func(context.Context, nodeView) core.Outcome) 
 // this one have none.
 func (w Handlers) sleeper(n nodeView) (substrate.Sleeper, error) {
 	sleeper := w.provider(n).Sleeper
-	if sleeper == nil || !sleeper.Rests(n.host.Name) {
+	if sleeper == nil || !sleeper.CanSuspend(n.host.Name) {
 		return nil, fmt.Errorf("this controller does not reach the guests of %s", n.host.Name)
 	}
 	return sleeper, nil
@@ -103,8 +103,8 @@ func (n nodeView) memoryLost() string {
 	switch h := n.host; {
 	case !h.HostsOnDemand():
 		return ""
-	case h.Suspect != "":
-		return fmt.Sprintf("its host %s is quarantined: %s", h.Name, h.Suspect)
+	case h.QuarantineReason != "":
+		return fmt.Sprintf("its host %s is quarantined: %s", h.Name, h.QuarantineReason)
 	case h.Phase != machine.InUse:
 		return fmt.Sprintf("its host %s is %s", h.Name, h.Phase)
 	}

@@ -13,14 +13,14 @@ import (
 	"muster/internal/kinds/node"
 )
 
-// How often the board looks: for what other replicas have changed, and at most.
+// How often the notifier looks: for what other replicas have changed, and at most.
 const (
 	look      = 300 * time.Millisecond
 	lookLeast = 20 * time.Millisecond
 )
 
-// board shows the newest revision of every cluster, so that a thousand waiting agents cost one query and not a thousand.
-type board struct {
+// notifier shows the newest revision of every cluster, so that a thousand waiting agents cost one query and not a thousand.
+type notifier struct {
 	db *core.Store
 
 	mu        sync.Mutex
@@ -30,11 +30,11 @@ type board struct {
 	news      chan struct{}    // closed and replaced when a revision changes
 }
 
-func newBoard(db *core.Store) *board {
-	return &board{db: db, revisions: map[string]int64{}, news: make(chan struct{})}
+func newNotifier(db *core.Store) *notifier {
+	return &notifier{db: db, revisions: map[string]int64{}, news: make(chan struct{})}
 }
 
-func (b *board) run(ctx context.Context, log *slog.Logger) error {
+func (b *notifier) run(ctx context.Context, log *slog.Logger) error {
 	b.db.Follow(ctx, lookLeast, look, func() {
 		if err := b.refresh(ctx); err != nil && ctx.Err() == nil {
 			log.Error("cannot look for news", "error", err)
@@ -43,7 +43,7 @@ func (b *board) run(ctx context.Context, log *slog.Logger) error {
 	return nil
 }
 
-func (b *board) refresh(ctx context.Context) error {
+func (b *notifier) refresh(ctx context.Context) error {
 	var now, own, hosts map[string]int64
 	err := b.db.View(ctx, func(tx *core.Tx) (err error) {
 		if now, err = cluster.Revisions(ctx, tx); err == nil {
@@ -69,17 +69,17 @@ func (b *board) refresh(ctx context.Context) error {
 
 // wait returns when there is news for a node that knows this much of its cluster and of itself, or false when ctx ends
 // before.
-func (b *board) wait(ctx context.Context, node node.Node, revision int64) bool {
+func (b *notifier) wait(ctx context.Context, node node.Node, revision int64) bool {
 	return b.until(ctx, func() bool { return b.revisions[node.Cluster] > revision || b.own[node.ID] > node.News })
 }
 
 // waitHost is wait for a hypervisor that knows a revision of what it is to hold.
-func (b *board) waitHost(ctx context.Context, host string, revision int64) bool {
+func (b *notifier) waitHost(ctx context.Context, host string, revision int64) bool {
 	return b.until(ctx, func() bool { return b.hosts[host] > revision })
 }
 
-// until returns when something holds of the board, or false when ctx ends before.
-func (b *board) until(ctx context.Context, holds func() bool) bool {
+// until returns when something holds of the notifier, or false when ctx ends before.
+func (b *notifier) until(ctx context.Context, holds func() bool) bool {
 	for {
 		b.mu.Lock()
 		is, news := holds(), b.news
