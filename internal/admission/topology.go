@@ -80,8 +80,7 @@ func loadTopology(ctx context.Context, tx *core.Tx, machines []machine.Machine) 
 }
 
 // newTopology puts machines on the maps of fabrics, by the adapters that inspections found in them, and those of ports that an
-// operator says
-// are theirs.
+// operator says are theirs.
 func newTopology(cablings []fabrics.Cabling, machines []machine.Machine, ports []fabrics.Port) knownTopology {
 	l := knownTopology{of: map[string]string{}}
 	assigned := map[string][]fabric.GUID{}

@@ -11,8 +11,7 @@ import (
 )
 
 // Endpoint is one operation of the table, which that the API does: how it is asked for, who may, and what answers. The server's
-// routes, access
-// checks and OpenAPI document, and the client's requests, follow from it.
+// routes, access checks and OpenAPI document, and the client's requests, follow from it.
 type Endpoint struct {
 	ID          string // stable: the audit log and the OpenAPI document call it so
 	Method      string

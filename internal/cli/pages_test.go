@@ -15,9 +15,8 @@ var (
 	flagUsed   = regexp.MustCompile(`(?:^|[\s\[{(])--([a-z][a-z-]*)`)
 )
 
-// commandsOf are the command lines of muster's that a page of Markdown shows, less the word muster. Of a block that has prompts,
-// the
-// lines without one are output.
+// commandsOf are the command lines of muster's that a page of Markdown shows, less the word muster. Of a block that has
+// prompts, the lines without one are output.
 func commandsOf(page string) (lines []string) {
 	take := func(text string) {
 		for _, m := range called.FindAllStringSubmatch(strings.TrimPrefix(text, "$ "), -1) {

@@ -77,8 +77,7 @@ type Store struct {
 type Option func(*Store)
 
 // Volatile is for databases that nobody misses, as tests have: commits to an SQLite file do not wait for the disk, and a power
-// cut
-// may cost all of it.
+// cut may cost all of it.
 func Volatile(s *Store) { s.synchronous = "OFF" }
 
 // WithClock makes now what the clock says. All who open one database must use one clock.

@@ -89,8 +89,7 @@ func withLife(statements string) string {
 }
 
 // migrator carries out the migration files, which are plain SQL that both databases accept, but for migrationWords. Their
-// versions are 1, 2, … in the
-// order of their names, up to newest.
+// versions are 1, 2, … in the order of their names, up to newest.
 func migrator(db *sql.DB, d dialect) (provider *goose.Provider, newest int64, err error) {
 	files, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {

@@ -62,9 +62,8 @@ func (k Keys) check(of peer) func(tls.ConnectionState) error {
 	}
 }
 
-// config is for either side. The names in these certificates are machines', and both sides are clients to the controller: so each
-// looks at
-// the other's certificate itself.
+// config is for either side. The names in these certificates are machines', and both sides are clients to the controller: so
+// each looks at the other's certificate itself.
 func (k Keys) config(way string, of peer) (*tls.Config, error) {
 	var own *tls.Certificate
 	if k.Certificate != nil {

@@ -23,14 +23,12 @@ type Network struct {
 	Gateway netip.Addr `json:"gateway,omitzero"` // told to machines, in mode own
 	Unknown Unknown    `json:"unknown"`
 	// Relays are MACs, with commas between, of routers and DHCP relays on the segment. What comes from there is believed of
-	// machines
-	// that are behind them, of which nothing else tells who they are.
+	// machines that are behind them, of which nothing else tells who they are.
 	Relays string `json:"relays,omitempty"`
 	// Switch is the driver of the switch that the machines' ports are on; "": nobody sets it.
 	Switch string `json:"switch,omitempty"`
 	// SwitchBridge and SwitchDatabase are the switch's bridge of the machines' ports, and where its database is reached, where
-	// the
-	// driver asks for them.
+	// the driver asks for them.
 	SwitchBridge   string `json:"switch_bridge,omitempty"`
 	SwitchDatabase string `json:"switch_database,omitempty"`
 }

@@ -1,6 +1,5 @@
 // Package kinds is the only list of kinds. A kind is a folder here, with its rows; its line in All makes the engine, leases,
-// census,
-// metrics and secrets know it.
+// census, metrics and secrets know it.
 //
 // What enters: the definitions of the folders. What leaves: the database with all kinds, and how many there are of each.
 package kinds

@@ -325,8 +325,7 @@ func TestAGuestMovesBetweenHypervisorsAndCountsOn(t *testing.T) {
 }
 
 // TestAGuestsConnectionsMoveWithIt is a move of a guest that boots its image and speaks on its cluster's network: the one
-// connection that
-// it has to its cluster's gateway, which is at neither host, goes on.
+// connection that it has to its cluster's gateway, which is at neither host, goes on.
 func TestAGuestsConnectionsMoveWithIt(t *testing.T) {
 	testall.Only(t)
 	s := newSite(t, "muster/internal/noded/testdata/caller", true)

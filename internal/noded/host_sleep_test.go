@@ -56,9 +56,8 @@ func (h *siteHost) killLibvirt() {
 	must(h.T, unix.Kill(pid, unix.SIGKILL))
 }
 
-// TestAGuestOfAHypervisorSleepsAndCountsOn is a sleep with a real guest and a real agent, which is killed while the guest sleeps,
-// and while
-// it falls asleep; so is libvirt.
+// TestAGuestOfAHypervisorSleepsAndCountsOn is a sleep with a real guest and a real agent, which is killed while the guest
+// sleeps, and while it falls asleep; so is libvirt.
 func TestAGuestOfAHypervisorSleepsAndCountsOn(t *testing.T) {
 	testall.Only(t)
 	s := newSite(t, "muster/internal/drivers/substrate/vm/testdata/counter", false)

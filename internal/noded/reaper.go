@@ -156,10 +156,9 @@ func (r *Reaper) Adopt(pid int, from *os.File, output func(line string)) Process
 	return p
 }
 
-// Run runs a program to its end and returns its standard output, also of one that failed; standard error becomes the
-// error's text. Words before the program that have a "=" are added to its environment, as a shell does. When ctx ends, the
-// program and what it has started are killed, and whatever else holds its output is not
-// waited for.
+// Run runs a program to its end and returns its standard output, also of one that failed; standard error becomes the error's
+// text. Words before the program that have a "=" are added to its environment, as a shell does. When ctx ends, the program and
+// what it has started are killed, and whatever else holds its output is not waited for.
 func (r *Reaper) Run(ctx context.Context, argv ...string) ([]byte, error) {
 	var environment []string
 	for len(argv) > 1 && strings.Contains(argv[0], "=") {

@@ -69,9 +69,8 @@ type Config struct {
 	LocalHypervisor bool
 	// Divide says how many virtual functions devices of this host are to have, by their PCI addresses.
 	Divide map[string]int
-	// KeyFile and KeyCommand say where the key is that secrets in the database are sealed with, if it is not in Data: a file, or
-	// a
-	// program that prints it. At most one of them.
+	// KeyFile and KeyCommand say where the key is that secrets in the database are sealed with, if it is not in Data: a file,
+	// or a program that prints it. At most one of them.
 	KeyFile, KeyCommand string
 }
 

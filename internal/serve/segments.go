@@ -262,10 +262,9 @@ func (s *segments) remind(ctx context.Context, n inventory.Network, driver switc
 	return err
 }
 
-// compare tells of ports that are not where they belong. Those of a machine that boots nothing are put into the common
-// segment; those of others are left alone, since only their own next boot knows for certain that nothing else runs there. It
-// returns those
-// that are where they belong.
+// compare tells of ports that are not where they belong. Those of a machine that boots nothing are put into the common segment;
+// those of others are left alone, since only their own next boot knows for certain that nothing else runs there. It returns
+// those that are where they belong.
 func (s *segments) compare(ctx context.Context, m inventory.Machine, n inventory.Network,
 	ports map[string]switches.Segment) (right []switches.Placed, err error) {
 	want, free, err := s.wanted(ctx, m)

@@ -79,9 +79,8 @@ func (j *migration) hosted() substrate.Node {
 	return n
 }
 
-// As of moves: agents, calls and rows are the true ones, and the guest is on paper. It is made once, and runs or sleeps as it is
-// said to,
-// while calls fail and agents die.
+// As of moves: agents, calls and rows are the true ones, and the guest is on paper. It is made once, and runs or sleeps as it
+// is said to, while calls fail and agents die.
 func TestAGuestSleepsAndWakesWhateverFails(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	j := newMigration(t, seed)

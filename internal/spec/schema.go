@@ -8,8 +8,7 @@ import (
 )
 
 // Schema is a JSON Schema (2020-12) of the cluster file, for editors and other programs. It says all that a schema can; Parse
-// also
-// refuses what is not available yet, which here is only described.
+// also refuses what is not available yet, which here is only described.
 func Schema() []byte {
 	return clusterFile.Schema("Muster cluster file")
 }

@@ -16,8 +16,7 @@ import (
 )
 
 // Limits of a file, far above any honest one. They keep the YAML library, whose work and stack grow faster than its input for
-// some
-// texts, to milliseconds; hence a limit of lines beside that of bytes.
+// some texts, to milliseconds; hence a limit of lines beside that of bytes.
 const (
 	maxBytes  = 1 << 20
 	maxLines  = 10_000
@@ -63,9 +62,8 @@ func (f *Form) load(src []byte) (text, ast.Node, Diagnostics) {
 	return t.only(file)
 }
 
-// guarded runs a part of the YAML library. None is known to panic; one that did would be a text that it does not understand, and
-// no
-// reason for a controller to stop.
+// guarded runs a part of the YAML library. None is known to panic; one that did would be a text that it does not understand,
+// and no reason for a controller to stop.
 func guarded[T any](work func() (T, error)) (result T, err error) {
 	defer func() {
 		if recover() != nil {

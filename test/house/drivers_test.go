@@ -222,8 +222,7 @@ func textOf(e ast.Expr) string {
 }
 
 // TestNoDriverImportsAnother: what two of them share stands beside them, in a package of its own. A driver's folder is one in
-// which
-// something is declared by a Factory. Tests may have two at work together.
+// which something is declared by a Factory. Tests may have two at work together.
 func TestNoDriverImportsAnother(t *testing.T) {
 	house := house(t)
 	constants := house.constants()

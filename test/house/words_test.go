@@ -9,8 +9,7 @@ import (
 )
 
 // foreign are words of no field that this house once had for things that have a name, beside that name. DESIGN's words and the
-// field's
-// are enough: a word of one's own is one that each reader must learn.
+// field's are enough: a word of one's own is one that each reader must learn.
 var foreign = map[string]string{
 	"bed": "memory file", "chart": "state table, or topology", "commons": "shared", "crowd": "failure domain",
 	"desk": "admission", "ear": "listener",

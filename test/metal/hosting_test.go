@@ -33,9 +33,8 @@ func hypervisors(t *testing.T, site string, machines int) (y *testbed, tell func
 	return y, func(what string) { t.Logf("%6.1f s: %s", time.Since(began).Seconds(), what) }
 }
 
-// TestAMachineOfTheRackTurnsIntoAHypervisorAndBack places a guest on a machine, which boots for it, waits until the guest's agent
-// is
-// heard over the cluster's network, and takes it away again.
+// TestAMachineOfTheRackTurnsIntoAHypervisorAndBack places a guest on a machine, which boots for it, waits until the guest's
+// agent is heard over the cluster's network, and takes it away again.
 func TestAMachineOfTheRackTurnsIntoAHypervisorAndBack(t *testing.T) {
 	testall.Only(t)
 	t.Parallel()

@@ -21,9 +21,8 @@ classes:
   - {name: parts, select: ["substrate = metal"], hypervisor: true, vm: {cpus: 1, memory: 1300MiB}}
 `
 
-// witness is a job that counts in its own memory, and says so in /home. A second start, of it or of its node, would be there too.
-// Each
-// line is at the head when its file is closed.
+// witness is a job that counts in its own memory, and says so in /home. A second start, of it or of its node, would be there
+// too. Each line is at the head when its file is closed.
 const witness = `sbatch --parsable --wrap 'say() { echo "$@" >> counted; }; say began on $(cat /proc/sys/kernel/random/boot_id); while sleep 1; do i=$((i+1)); say $i; done'`
 
 // counts is what the witness has written: the boot of its node, and how far it is. Whatever is not in its order is an error.

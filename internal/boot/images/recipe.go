@@ -27,8 +27,7 @@ type Recipe struct {
 
 	Debian Debian `yaml:"debian"`
 	// Kernel names the package that brings one, as linux-image-$arch, with this machine's architecture. Without it the image is
-	// for nodes that share their
-	// host's kernel. Modules that no server needs are left out.
+	// for nodes that share their host's kernel. Modules that no server needs are left out.
 	Kernel string `yaml:"kernel"`
 
 	Exclude []string `yaml:"exclude"` // paths never unpacked, as dpkg's path-exclude: * matches slashes too

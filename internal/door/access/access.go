@@ -1,8 +1,7 @@
 // Package access says who may do what. It is one table of roles and actions, and pure functions over it: no I/O.
 //
-// What enters: a caller as the database has them (a person, their roles, the limits of their token), an action and a
-// project. What leaves: yes or no. The API, the gateway and the web door ask here and
-// nowhere else.
+// What enters: a caller as the database has them (a person, their roles, the limits of their token), an action and a project.
+// What leaves: yes or no. The API, the gateway and the web door ask here and nowhere else.
 package access
 
 import (

@@ -116,9 +116,8 @@ func (b *body) Read(into []byte) (int, error) {
 	if err != nil && !b.done {
 		b.done = true
 		if errors.Is(err, io.EOF) {
-			// The server now watches whether the client goes. Its time is the handler's: if the deadline passed, that would look
-			// as
-			// if the client had gone.
+			// The server now watches whether the client goes. Its time is the handler's: if the deadline passed, that would
+			// look as if the client had gone.
 			_ = b.control.SetReadDeadline(time.Time{})
 		}
 	}

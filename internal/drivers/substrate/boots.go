@@ -51,8 +51,7 @@ type Boots interface {
 	// Powered notes that the machine was switched on for the boot.
 	Powered(ctx context.Context, b Boot) error
 	// WaitForOff notes that a machine, by its ID, is told to be off: Machine says so from now on, since the first time. With
-	// false
-	// nobody waits for that any more.
+	// false nobody waits for that any more.
 	WaitForOff(ctx context.Context, machine string, waits bool) error
 	// End tells the boot's agent, or an older one's, to end; Drop forgets the boot once the machine was seen off.
 	End(ctx context.Context, subject string, number int64) error

@@ -15,8 +15,7 @@ type Factory struct {
 	// Isolates: it keeps segments apart. Without it a machine's port is not asked for, and all are in one segment.
 	Isolates bool
 	// Database is the usual place of the database that the switch is reached by. "": it has none, and a network does not say
-	// where
-	// its switch is.
+	// where its switch is.
 	Database string
 	// Check says what is wrong with what a network says of the switch; nil: there is nothing to say. It asks nobody.
 	Check func(n inventory.Network) error

@@ -151,9 +151,8 @@ func hbmFlat() inventory.Facts {
 	return m.facts()
 }
 
-// sparseNodes has NUMA nodes 0 and 8 with nothing between them, four adjacent threads a core, and a last-level cache
-// for two cores: as IBM's Power System AC922. An x86 machine looks so
-// when nodes of it are off.
+// sparseNodes has NUMA nodes 0 and 8 with nothing between them, four adjacent threads a core, and a last-level cache for two
+// cores: as IBM's Power System AC922. An x86 machine looks so when nodes of it are off.
 func sparseNodes() inventory.Facts {
 	m := frame{
 		model: "POWER9, altivec supported", sockets: 2, nodes: 1, cores: 16, threads: 4, cache: 2, numbering: adjacent,

@@ -1,6 +1,5 @@
 // Package authority keeps the keys that the site signs with, generation by generation, those of its gateways, and which
-// generation
-// each agent lives by.
+// generation each agent lives by.
 //
 // What enters: new keys from rotation, what agents live by from the monitor. What leaves: rows.
 package authority

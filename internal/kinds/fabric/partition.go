@@ -297,8 +297,7 @@ func (t table) full(fabricName, whose string) *TableFull {
 }
 
 // tables are those of all fabrics' ports, and which of the ports are members of clusters' partitions, or were not yet seen
-// without their
-// keys.
+// without their keys.
 func tables(ctx context.Context, tx *core.Tx) (tables map[fabric.GUID]table, held map[fabric.GUID]bool, err error) {
 	tables, held = map[fabric.GUID]table{}, map[fabric.GUID]bool{}
 	scan := func(r core.Scanner) (struct{}, error) {
@@ -326,8 +325,7 @@ func tables(ctx context.Context, tx *core.Tx) (tables map[fabric.GUID]table, hel
 }
 
 // Unfit says of machines why no node can come to them for their ports' sake, by ID: a table is full, or a port was not yet seen
-// without
-// what its last cluster had.
+// without what its last cluster had.
 func Unfit(ctx context.Context, tx *core.Tx, machines []machine.Machine) (map[string]string, error) {
 	ports, err := Ports(ctx, tx, "")
 	if err != nil || len(ports) == 0 {

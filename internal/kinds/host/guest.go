@@ -1,6 +1,5 @@
 // Package host keeps what hypervisors hold for guests: the parts given away, the guests that are to be there, what hosts report
-// of
-// them, their moves, and who listens to whom.
+// of them, their moves, and who listens to whom.
 //
 // What enters: parts from admission, intent from the engine, reports of hosts. What leaves: rows.
 package host

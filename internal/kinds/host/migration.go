@@ -143,8 +143,7 @@ func dropMigration(ctx context.Context, tx *core.Tx, node string) error {
 }
 
 // ForgetMigration forgets the move of a node that is to end, of which nothing is at its target. Its source is to hold it no
-// longer: told once
-// more to have it, it would make it again.
+// longer: told once more to have it, it would make it again.
 func ForgetMigration(ctx context.Context, tx *core.Tx, node string) error {
 	a, err := MigrationOfNode(ctx, tx, node)
 	if err == nil {

@@ -61,8 +61,7 @@ func at(place string) string {
 }
 
 // FailureDomain counts. A node counts as lost already at half of its limit: those that one fault takes do not all speak last in
-// the
-// same moment.
+// the same moment.
 func (w Deps) FailureDomain(ctx context.Context, tx *core.Tx, place string, limits substrate.Deadlines) (FailureDomain, error) {
 	c := FailureDomain{place: place}
 	heartbeats, err := host.Heartbeats(ctx, tx, place, limits.FailureWindow)

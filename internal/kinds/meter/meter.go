@@ -1,6 +1,5 @@
-// Package meter keeps who used what from when to when, and on which terms: rows that lie side by side, from the first instant of
-// a
-// node's or a /home's life to its last.
+// Package meter keeps who used what from when to when, and on which terms: rows that lie side by side, from the first instant
+// of a node's or a /home's life to its last.
 //
 // What enters: new rows, and the phases that they follow. What leaves: usage, and what was spent.
 package meter

@@ -15,8 +15,7 @@ import (
 )
 
 // Flock locks an open file, by its descriptor: how is LOCK_EX or LOCK_SH, with LOCK_NB to not wait. It is false, without an
-// error, if it may not wait
-// and somebody else holds the lock.
+// error, if it may not wait and somebody else holds the lock.
 func Flock(fd, how int) (held bool, err error) {
 	for {
 		switch err := unix.Flock(fd, how); {

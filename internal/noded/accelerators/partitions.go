@@ -11,10 +11,9 @@ import (
 // firstSiteKey begins the keys that are no cluster's: those of the site's own partitions, and the default one's.
 const firstSiteKey = 0x7000
 
-// Partitions says in words which InfiniBand ports that are up lack their cluster's key, or hold another cluster's; nil if all is
-// well. keys are protocol.Config's: only ports that it names are looked at. What ports hold of the site's own partitions, and of
-// the
-// default one, is judged by who sees them all.
+// Partitions says in words which InfiniBand ports that are up lack their cluster's key, or hold another cluster's; nil if all
+// is well. keys are protocol.Config's: only ports that it names are looked at. What ports hold of the site's own partitions,
+// and of the default one, is judged by who sees them all.
 func Partitions(ports []protocol.Port, keys map[string]uint16) error {
 	const full = 0x8000
 	of := map[string]uint16{}

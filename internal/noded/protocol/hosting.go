@@ -10,8 +10,7 @@ import "encoding/json"
 //
 // Hosting is all that the host is to have. What is present and not in it, whoever made it, is removed: guests first, then
 // networks; of what is removed the host forgets the boots as well, which the controller knows. A Hosting older than the newest
-// one taken up is refused. A guest's boot file has its one-time token, so a
-// Hosting is never logged or written to disk whole.
+// one taken up is refused. A guest's boot file has its one-time token, so a Hosting is never logged or written to disk whole.
 
 // Paths of a hypervisor's calls.
 const (
@@ -75,9 +74,8 @@ type HostedGuest struct {
 // HostedDo is what a host is to do with a guest.
 type HostedDo string
 
-// What a host does with a guest. Run makes it again, unless it runs; Sleep writes its memory to the host's disk and ends it; Wake
-// lets it
-// run on from there, and never makes it again. Each may be done again.
+// What a host does with a guest. Run makes it again, unless it runs; Sleep writes its memory to the host's disk and ends it;
+// Wake lets it run on from there, and never makes it again. Each may be done again.
 const (
 	DoRun   HostedDo = ""
 	DoSleep HostedDo = "sleep"
@@ -111,9 +109,8 @@ type HostedMove struct {
 	// Description is the guest in libvirt's words: for MoveReceive as it runs at its old host, for MoveSend as its new one has
 	// it.
 	Description string `json:"description,omitempty"`
-	// Peer is the other host, the ID of its machine, and PeerBoot the boot of it that must be spoken to. Its agent's certificate
-	// says
-	// both.
+	// Peer is the other host, the ID of its machine, and PeerBoot the boot of it that must be spoken to. Its agent's
+	// certificate says both.
 	Peer     string `json:"peer"`
 	PeerBoot int64  `json:"peer_boot"`
 	Address  string `json:"address,omitempty"` // for MoveSend: where the other host listens

@@ -144,9 +144,8 @@ type Config struct {
 	// Hooks run around each job, as its user.
 	Hooks Hooks `json:"hooks,omitzero"`
 	ForEarlier
-	// Stamp is what the reply to a join would have now. When it is another one than that of the last, the agent joins again over
-	// its
-	// certificate: the site changes what it signs with.
+	// Stamp is what the reply to a join would have now. When it is another one than that of the last, the agent joins again
+	// over its certificate: the site changes what it signs with.
 	Stamp  string  `json:"stamp,omitempty"`
 	Queues []Queue `json:"queues"`
 	Users  []User  `json:"users"`
@@ -181,8 +180,7 @@ const (
 )
 
 // CheckpointHook is an image's program that lets running jobs save their work before they are queued again: a Task of the
-// system's,
-// for CheckpointLimit at most.
+// system's, for CheckpointLimit at most.
 const (
 	CheckpointHook  = "/etc/muster/checkpoint"
 	CheckpointLimit = 5 * time.Minute

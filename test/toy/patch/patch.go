@@ -1,6 +1,5 @@
 // Package patch is a toy switch: a patch panel in memory. It is here to show what a new switch takes: this folder, and one line
-// in
-// the list of drivers.
+// in the list of drivers.
 package patch
 
 import (

@@ -1,6 +1,5 @@
-// Package subnet is a toy driver of fabrics: a subnet manager in memory. It is here to show what a new driver takes: this folder,
-// and
-// one line in the list.
+// Package subnet is a toy driver of fabrics: a subnet manager in memory. It is here to show what a new driver takes: this
+// folder, and one line in the list.
 package subnet
 
 import (

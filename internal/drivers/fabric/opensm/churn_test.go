@@ -154,8 +154,7 @@ func TestNobodyHearsAnotherWhileClustersComeAndGoAndThingsFail(t *testing.T) {
 }
 
 // TestAStandbyManagerTakesOver kills the manager in charge, and changes what is wanted once the other is. All the time no port
-// holds what
-// it is not meant to.
+// holds what it is not meant to.
 func TestAStandbyManagerTakesOver(t *testing.T) {
 	if os.Getenv("MUSTER_FABRIC_TEST") == "" {
 		t.Skip("two managers, of which opensm 3.3.23 hangs one now and then on a busy machine: it runs with MUSTER_FABRIC_TEST=1")

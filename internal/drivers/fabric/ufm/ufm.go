@@ -28,8 +28,7 @@ type Config struct {
 	Password, Token func() (string, error)
 	CA              func() (string, error) // in PEM, who signed UFM's certificate; nil: the system's
 	// Elsewhere says that UFM is not on this host, nor where only this host's own things are: neither at its loopback addresses
-	// nor
-	// at those of its links.
+	// nor at those of its links.
 	Elsewhere bool
 	// Ports reads every port's table from the port itself, as fabric.Driver.Observe does; it may be called at any time. nil: what
 	// UFM believes is all that is known, and tables have no Capacity, so that their room is not counted.

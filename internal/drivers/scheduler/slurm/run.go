@@ -50,8 +50,8 @@ func said(text string) string {
 
 // submission is sbatch's command line. What the script's directives ask for counts for less than what the task does, and what a
 // user has set for sbatch by environment for less than both. The name is for people; the job is found by its comment. The job's
-// environment is sbatch's own, in which there is nothing of the agent's: were it told to
-// export none, what a script starts by srun or mpirun would have none, not even a PATH.
+// environment is sbatch's own, in which there is nothing of the agent's: were it told to export none, what a script starts by
+// srun or mpirun would have none, not even a PATH.
 func submission(w scheduler.Work, asked []string) []string {
 	minutes := int64((w.Limit + scheduler.Slack + time.Minute - 1) / time.Minute)
 	argv := append([]string{"sbatch", "--job-name=" + w.Name}, asked...)

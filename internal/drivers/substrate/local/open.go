@@ -65,9 +65,8 @@ func (h host) closeHomes(ctx context.Context) error {
 	return err
 }
 
-// Work keeps volumes from the reserve of the disk, nodes from numbers that others need, and what
-// nodes say from filling the disk. It gives each /home that an
-// earlier version kept in a folder a file system of its own, where no node holds the folder.
+// Work keeps volumes from the reserve of the disk, nodes from numbers that others need, and what nodes say from filling the
+// disk. It gives each /home that an earlier version kept in a folder a file system of its own, where no node holds the folder.
 func (h host) Work(ctx context.Context) {
 	if err := widen(fewNumbers()); err != nil {
 		h.config.Log.Warn("one node may take all that this host has of something", "error", err)

@@ -204,10 +204,8 @@ func (d *Driver) Observe(ctx context.Context, r substrate.Ref) (substrate.Observ
 }
 
 // Remove ends the node: its machine was seen off, and then its ports in the common segment, when it returns nil; before that it
-// is
-// substrate.ErrUnderway. What it left
-// on disks is for the next inspection to erase. A machine on which the node's agent never came is given up even if its
-// power cannot be told.
+// is substrate.ErrUnderway. What it left on disks is for the next inspection to erase. A machine on which the node's agent
+// never came is given up even if its power cannot be told.
 func (d *Driver) Remove(ctx context.Context, r substrate.Ref) error {
 	b, err := d.config.Ledger.BootOf(ctx, r.Node)
 	if errors.Is(err, substrate.ErrNoBoot) || err == nil && r.Boot > 0 && b.Number > r.Boot {

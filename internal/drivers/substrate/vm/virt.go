@@ -23,8 +23,7 @@ type virt struct {
 
 const (
 	// answerWithin is how long libvirt may take for what neither starts nor copies a guest. One that hangs fails the call, and
-	// does
-	// not keep whoever asks, and the locks that they hold.
+	// does not keep whoever asks, and the locks that they hold.
 	answerWithin = time.Minute
 	// createWithin is how long it may take to start a QEMU, which touches all of its guest's memory.
 	createWithin = 15 * time.Minute

@@ -1,6 +1,5 @@
 // Package switchtest is the contract of switches that keep segments apart, with stations behind a switch's ports that may send
-// any
-// bytes at all. A driver's own test calls Test.
+// any bytes at all. A driver's own test calls Test.
 package switchtest
 
 import (

@@ -18,11 +18,10 @@ import (
 	"muster/internal/noded/protocol"
 )
 
-// A pause gives all machines back and keeps what is worth keeping, in this order: the image's hook saves what jobs have
-// done; the compute nodes drain and go; the scheduler stops and saves its state; the head goes. What stays is in the shared parts
-// and in rows: /home, the head's state, seats, keys, segment; and if it is asked, nodes that sleep, see sleep.go. Each step is
-// read off the nodes' rows, so that any
-// controller goes on where another one stopped.
+// A pause gives all machines back and keeps what is worth keeping, in this order: the image's hook saves what jobs have done;
+// the compute nodes drain and go; the scheduler stops and saves its state; the head goes. What stays is in the shared parts and
+// in rows: /home, the head's state, seats, keys, segment; and if it is asked, nodes that sleep, see sleep.go. Each step is read
+// off the nodes' rows, so that any controller goes on where another one stopped.
 
 // toPause begins a pause, or says why there can be none: then the cluster stays as it is.
 func (w Handlers) toPause(ctx context.Context, c clusterView) core.Outcome {

@@ -279,9 +279,8 @@ func portsWords(odd, lacking []fabrics.PortSeen) string {
 	return text
 }
 
-// ended are the memberships that are not wanted, and whose ports were read since and have nothing that they must not. The port of
-// a
-// virtual function goes with its guest: where none answers, there is none.
+// ended are the memberships that are not wanted, and whose ports were read since and have nothing that they must not. The port
+// of a virtual function goes with its guest: where none answers, there is none.
 func (v fabricView) ended(r reading) (gone []fabrics.Member) {
 	for _, p := range v.partitions {
 		for _, m := range p.Members {

@@ -26,8 +26,7 @@ const hostLooks = 10 * time.Second
 
 // heardFactor is how many times longer than a host's agent may be silent while its guests are heard: then it is the agent that
 // ails, and to switch the machine off would end nodes that work. So it is while guests sleep there: that would end them, and
-// nobody waits
-// for them now.
+// nobody waits for them now.
 const heardFactor = 10
 
 // hostView is a machine's part of being a hypervisor elsewhere.

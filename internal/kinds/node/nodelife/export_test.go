@@ -10,8 +10,7 @@ import (
 )
 
 // Alive judges whether a node is lost, as it was read at an instant: on a machine of a substrate, whose place was listened to
-// since
-// then. well is called where it is taken for well.
+// since then. well is called where it is taken for well.
 func Alive(ctx context.Context, d life.Deps, of node.Node, substrate string, listened, now time.Time, well func()) core.Outcome {
 	n := nodeView{Node: of, listened: listened, now: now}
 	n.machine.Substrate = substrate

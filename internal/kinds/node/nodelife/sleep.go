@@ -96,9 +96,8 @@ func (n nodeView) nodeAsleep() core.Outcome {
 	return n.next(node.Booting, "resumes on %s", n.host.Name)
 }
 
-// memoryLost says why nothing can be woken on the node's host any more; "" if it can. A machine of its own that is set apart, or
-// is no
-// hypervisor any more, is switched off, and its disk erased.
+// memoryLost says why nothing can be woken on the node's host any more; "" if it can. A machine of its own that is set apart,
+// or is no hypervisor any more, is switched off, and its disk erased.
 func (n nodeView) memoryLost() string {
 	switch h := n.host; {
 	case !h.HostsOnDemand():

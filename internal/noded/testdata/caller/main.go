@@ -1,6 +1,5 @@
 // The agent's stand-in in a guest that shows that its network goes where it goes: over one connection to its gateway, which it
-// opens
-// once, it counts, under a number that it has drawn at its start.
+// opens once, it counts, under a number that it has drawn at its start.
 package main
 
 import (

@@ -20,8 +20,7 @@ import (
 )
 
 // Soon are options with which a manager on standby takes over five seconds after the one in charge has gone, instead of forty
-// (opensm's
-// man page). On a busy machine it may do so without a reason.
+// (opensm's man page). On a busy machine it may do so without a reason.
 const Soon = "sminfo_polling_timeout 1000\npolling_retry_number 5\n"
 
 // Manager is a real opensm on a host of a simulated fabrictest.FatTree.
@@ -39,8 +38,7 @@ type Manager struct {
 }
 
 // New prepares an opensm in a folder of its own, with a file of partitions, and further options. It ends with the test. Of
-// several
-// that run the one with the highest priority, 0 to 15, is in charge.
+// several that run the one with the highest priority, 0 to 15, is in charge.
 func New(t *testing.T, s *ibsim.Simulator, folder string, host, priority int, partitions []byte, options ...string) *Manager {
 	t.Helper()
 	if _, err := exec.LookPath("opensm"); err != nil {
@@ -69,8 +67,7 @@ func (m *Manager) write(t *testing.T, path string, content []byte) {
 }
 
 // Programs are infiniband-diags' real ones, each behind a few lines that have it see a simulated fabric. It returns a path of
-// commands in
-// which they come first.
+// commands in which they come first.
 func Programs(t *testing.T, folder string, environment []string) string {
 	t.Helper()
 	programs := filepath.Join(folder, "bin")

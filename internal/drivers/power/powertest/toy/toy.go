@@ -1,6 +1,5 @@
-// Package toy is a power control that is a folder of files. It is in no list: a test adds it to a copy of one, and so shows what
-// a
-// new driver takes.
+// Package toy is a power control that is a folder of files. It is in no list: a test adds it to a copy of one, and so shows
+// what a new driver takes.
 package toy
 
 import (
