@@ -173,7 +173,7 @@ func TestARunIsRoundAfterRound(t *testing.T) {
 			for _, o := range problems {
 				states = append(states, o.Steps[0].State)
 			}
-			want := []bench.State{"failed", "invalid", "skipped", "skipped", "failed", "invalid"}
+			want := []bench.State{"failed", "invalid", "failed", "invalid", "skipped", "skipped"}
 			if !slices.Equal(states, want) {
 				t.Errorf("problems are %v, %v", states, err)
 			}
