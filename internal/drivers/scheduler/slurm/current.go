@@ -44,6 +44,11 @@ func (d *driver) Tell(ctx context.Context, since time.Time) (told protocol.JobsT
 	if err != nil {
 		return told, fmt.Errorf("slurm: list jobs: %w", err)
 	}
+	if unread := strings.Join(seen.unread, "; "); unread != d.unread { // which is said once
+		if d.unread = unread; unread != "" {
+			d.Printf("not told to the site: %s", unread)
+		}
+	}
 	until := recordedUntil(now, seen.completing)
 	switch {
 	case light:
@@ -88,6 +93,7 @@ type seenJobs struct {
 	current    protocol.CurrentJobs
 	completing []time.Time // when those have ended that are completing
 	ended      []protocol.EndedJob
+	unread     []string // why others are left out
 }
 
 // parseCurrent reads what squeue prints.
@@ -105,7 +111,8 @@ func parseCurrent(text, delimiter string) (seen seenJobs, err error) {
 		}
 		job, err := currentJob(record)
 		if err != nil {
-			return seen, err
+			seen.unread = append(seen.unread, err.Error())
+			continue
 		}
 		switch outcome, ended := ends[state]; {
 		case ended:

@@ -76,8 +76,9 @@ func TestCurrentJobsAreReadFromSqueue(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, bad := range []string{"numnodes=x", "numcpus=", "jobid=1_2", "arraytaskid=3-1"} {
-		if seen, err := parseCurrent(delimited(currentRecord(bad), "<>"), "<>"); err == nil {
-			t.Errorf("%s: %+v", bad, seen)
+		seen, err := parseCurrent(delimited(currentRecord(bad)+currentRecord("jobid=9"), "<>"), "<>")
+		if err != nil || len(seen.unread) != 1 || len(seen.current.Jobs) != 1 || seen.current.Jobs[0].Number != 9 {
+			t.Errorf("%s: %+v, %v", bad, seen, err)
 		}
 	}
 	var many strings.Builder

@@ -95,6 +95,7 @@ type driver struct {
 	buried  bool            // no earlier boot of this node lives in Slurm
 
 	longestLook time.Duration // of Tell, at the past; 0: all of it
+	unread      string        // why Tell left jobs out when it last did
 	light       atomic.Bool   // where no accounts are kept, Tell says what slurmctld knows of jobs that have ended
 }
 
