@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"muster/internal/apiv1"
 	"muster/internal/core"
@@ -14,14 +15,24 @@ import (
 func (a *API) listMachines(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Machine]], error) {
 	out := &output[apiv1.List[apiv1.Machine]]{}
 	err := a.DB.View(ctx, func(tx *core.Tx) error {
-		machines, err := machine.List(ctx, tx)
-		if err != nil {
+		out.Body.Items = []apiv1.Machine{}
+		machines, err := machine.Page(ctx, tx, in.Cursor, in.Limit+1)
+		if err != nil || len(machines) == 0 {
 			return err
 		}
-		cut := pageOf(*in, machines, func(m machine.Machine) string { return m.Name })
-		out.Body = apiv1.List[apiv1.Machine]{Items: []apiv1.Machine{}, Next: cut.Next}
-		guests := byHost(machines)
-		for _, m := range cut.Items {
+		if len(machines) > in.Limit {
+			machines = machines[:in.Limit]
+			out.Body.Next = machines[in.Limit-1].Name
+		}
+		var guests map[string][]machine.Machine
+		if slices.ContainsFunc(machines, func(m machine.Machine) bool { return m.Hosts }) {
+			all, err := machine.GuestsBetween(ctx, tx, machines[0].Name, machines[len(machines)-1].Name)
+			if err != nil {
+				return err
+			}
+			guests = byHost(all)
+		}
+		for _, m := range machines {
 			view := a.machineView(m)
 			view.Hosts = shareView(m, guests[m.ID])
 			out.Body.Items = append(out.Body.Items, view)

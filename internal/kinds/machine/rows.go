@@ -240,6 +240,26 @@ func List(ctx context.Context, tx *core.Tx) ([]Machine, error) {
 	return machines, nil
 }
 
+// Page lists those whose names come after another one, by name, so many at most.
+func Page(ctx context.Context, tx *core.Tx, after string, limit int) ([]Machine, error) {
+	machines, err := core.List(ctx, tx, Scan, `SELECT `+Columns+Tables+
+		`WHERE m.phase <> 'removed' AND m.name > $1 ORDER BY m.name LIMIT $2`, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list machines: %w", err)
+	}
+	return machines, nil
+}
+
+// GuestsBetween lists the guests of hosts whose names lie between two, those included that are on their way there.
+func GuestsBetween(ctx context.Context, tx *core.Tx, first, last string) ([]Machine, error) {
+	guests, err := core.List(ctx, tx, Scan, `SELECT `+Columns+Tables+`WHERE m.phase <> 'removed' AND m.host_id IS NOT NULL
+		AND (h.name BETWEEN $1 AND $2 OR t.name BETWEEN $1 AND $2) ORDER BY m.name`, first, last)
+	if err != nil {
+		return nil, fmt.Errorf("list guests: %w", err)
+	}
+	return guests, nil
+}
+
 // Get finds a machine by name or ID.
 func Get(ctx context.Context, tx *core.Tx, ref string) (Machine, error) {
 	m, err := core.One(ctx, tx, Scan, `SELECT `+Columns+Tables+`WHERE (m.name = $1 OR m.id = $1) AND m.phase <> 'removed'`, ref)
