@@ -252,9 +252,16 @@ func (b *books) done(now book) {
 	b.known, b.tried = now, time.Time{}
 }
 
+// How long it may take to load accounts: before slurmctld starts, which refuses jobs of users without them, and beside it, where
+// a head that waits is silent.
+const (
+	loadsFirst = 30 * time.Second
+	loads      = 10 * time.Second
+)
+
 // enrol has slurmdbd know who may submit jobs, and under which QOS. It may be called again, and does nothing where nothing is
 // new.
-func (d *driver) enrol(ctx context.Context) error {
+func (d *driver) enrol(ctx context.Context, within time.Duration) error {
 	now, due := d.books.due()
 	if !due {
 		return nil
@@ -262,7 +269,7 @@ func (d *driver) enrol(ctx context.Context) error {
 	if _, err := d.Files.Write(membersFile, []byte(now.members), 0o600, ""); err != nil {
 		return fmt.Errorf("write %s: %w", membersFile, err)
 	}
-	if _, err := d.run(ctx, "load accounts", "sacctmgr", "-iQ", "load", membersFile); err != nil {
+	if _, err := d.within(ctx, within, "load accounts", "sacctmgr", "-iQ", "load", membersFile); err != nil {
 		return err
 	}
 	if err := d.setQOS(ctx, now.account, now.qos); err != nil {
@@ -337,7 +344,7 @@ func (d *driver) beforeSlurmctld(ctx context.Context, config *protocol.Config) e
 	defer cancel()
 	err := d.Until(limited, "tcp", net.JoinHostPort(config.Self.Address, strconv.Itoa(dbdPort)))
 	if err == nil {
-		err = d.enrol(ctx)
+		err = d.enrol(ctx, loadsFirst)
 	}
 	if err != nil && ctx.Err() == nil {
 		d.Printf("jobs are not recorded yet: %v", err)

@@ -96,7 +96,7 @@ func TestMembersAreLoadedOnceAndAgainAfterAFailure(t *testing.T) {
 	enrol := func(fails, runs bool) {
 		t.Helper()
 		ran = nil
-		if err := d.enrol(t.Context()); (err != nil) != fails || (len(ran) > 0) != runs {
+		if err := d.enrol(t.Context(), loads); (err != nil) != fails || (len(ran) > 0) != runs {
 			t.Errorf("%v, it ran %q", err, ran)
 		}
 	}
@@ -134,7 +134,7 @@ func TestSharesAreThoseOfTheClusterFile(t *testing.T) {
 		config.Shares = step.shares
 		begin(t, d, config)
 		d.books.tried = time.Time{}
-		if err := d.enrol(t.Context()); err != nil {
+		if err := d.enrol(t.Context(), loads); err != nil {
 			t.Fatal(err)
 		}
 		text, err := d.Files.Read(membersFile)

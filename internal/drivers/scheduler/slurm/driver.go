@@ -400,7 +400,7 @@ func (d *driver) Observe(ctx context.Context) (scheduler.View, error) {
 		return scheduler.View{}, err
 	}
 	failed := errors.Join(d.placed.saw(ctx, d.Control, now.Nodes), d.room.saw(now.Nodes), d.release(ctx, now.held),
-		d.enrol(ctx))
+		d.enrol(ctx, loads))
 	var fresh []string
 	usable := map[string]bool{}
 	for _, n := range now.Nodes {

@@ -61,13 +61,13 @@ func TestQOSAreSetAgainAfterAFailure(t *testing.T) {
 		"sacctmgr -iQ add qos short", "sh -c exec sacctmgr -iQ <" + qosFile}
 	for _, fails := range []bool{true, false} {
 		ran, d.books.tried = nil, time.Time{}
-		if err := d.enrol(t.Context()); (err != nil) != fails || !slices.Equal(ran, want) {
+		if err := d.enrol(t.Context(), loads); (err != nil) != fails || !slices.Equal(ran, want) {
 			t.Errorf("%v: %q", err, ran)
 		}
 		broken = ""
 	}
 	ran = nil
-	if err := d.enrol(t.Context()); err != nil || ran != nil {
+	if err := d.enrol(t.Context(), loads); err != nil || ran != nil {
 		t.Errorf("once more: %v, %q", err, ran)
 	}
 }

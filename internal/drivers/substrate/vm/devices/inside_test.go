@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"time"
 	"unsafe"
@@ -75,7 +76,8 @@ func prepareHost(ctx context.Context, physical, module, ready string, logf func(
 }
 
 func disks(ctx context.Context, logf func(string, ...any)) error {
-	d, err := prepareHost(ctx, realSSD, "nvme", "/dev/nvme1n1", logf)
+	// Of two controllers that are found at the same time either may be the first.
+	d, err := prepareHost(ctx, realSSD, "nvme", "/dev/nvme[01]n1", logf)
 	if err != nil {
 		return err
 	}
@@ -204,15 +206,15 @@ func state(d *devices.Driver, address string, want devices.State) error {
 	return err
 }
 
-func awaitFile(path string) error {
-	var err error
+// awaitFile waits for a file that matches a pattern.
+func awaitFile(pattern string) error {
 	for range 6000 { // minutes: the host may be busy
-		if _, err = os.Stat(path); err == nil {
-			return nil
+		if found, err := filepath.Glob(pattern); err != nil || len(found) > 0 {
+			return err
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return err
+	return fmt.Errorf("there is no %s", pattern)
 }
 
 // hold opens an IOMMU group's device and nothing more.
