@@ -53,9 +53,12 @@ func Script(of string, steps []recipe.Step, order []int) (string, error) {
 	return b.String(), nil
 }
 
-// Telling is a script whose commands have what has happened to their cluster, in MUSTER_HAPPENED: lines without quotes.
+// Happened is the variable in which commands that name it find what has happened to their cluster.
+const Happened = "MUSTER_HAPPENED"
+
+// Telling is a script whose commands have what has happened to their cluster: lines without quotes.
 func Telling(script, happened string) string {
-	return strings.Replace(script, "\n", "\nexport MUSTER_HAPPENED='"+strings.ReplaceAll(happened, "'", "")+"'\n", 1)
+	return strings.Replace(script, "\n", "\nexport "+Happened+"='"+strings.ReplaceAll(happened, "'", "")+"'\n", 1)
 }
 
 // call writes the line of one step.

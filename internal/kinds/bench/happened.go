@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/internal/bench/round"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
@@ -86,7 +87,7 @@ func requests() map[string]string {
 // TellsWhatHappened says that a run's recipes ask for it.
 func (p Plan) TellsWhatHappened() bool {
 	for _, r := range p.Recipes {
-		if strings.Contains(r.Run, "$MUSTER_HAPPENED") {
+		if strings.Contains(r.Run, round.Happened) {
 			return true
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/bench/library"
+	"muster/internal/bench/recipe"
 	"muster/internal/core"
 )
 
@@ -55,5 +57,21 @@ shrink 0.065`
 	}
 	if n := strings.Count(Happened(events), "\n"); n != mostHappened-1 {
 		t.Errorf("%d lines", n)
+	}
+}
+
+func TestWhatHasHappenedIsToldToWhoAsks(t *testing.T) {
+	l, err := recipe.Load(library.Files())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for suite, want := range map[string]bool{"muster": true, "quick": false} {
+		p := Plan{Recipes: map[string]*recipe.Recipe{}}
+		for _, e := range l.Suites[suite].Entries {
+			p.Recipes[e.Recipe] = l.Recipes[e.Recipe]
+		}
+		if got := p.TellsWhatHappened(); got != want {
+			t.Errorf("%s: %v", suite, got)
+		}
 	}
 }
