@@ -172,24 +172,9 @@ func (s *Shown) drawn(choices []choice, runs []export.Run) {
 		all, bounds := measuredBy(r), limitsOf(r)
 		limit, limited := Line{Limit: true}, map[float64]bool{}
 		for i, c := range choices {
-			at := map[string]map[float64][]measured{} // by line and x
-			for _, m := range c.of(all) {
-				s.Unit = cmp.Or(s.Unit, m.unit)
-				x, err := strconv.ParseFloat(m.of[s.X], 64)
-				if err != nil {
-					continue
-				}
-				of := m.of[s.Panel.Lines]
-				if at[of] == nil {
-					at[of] = map[float64][]measured{}
-				}
-				at[of][x] = append(at[of][x], m)
-			}
+			at := s.divided(c.of(all))
 			for _, of := range slices.SortedFunc(maps.Keys(at), byNumber) {
-				line := Line{Name: strings.TrimSpace(s.Each[i].Name + " " + of)}
-				if s.Each[i].Name == "" && of != "" {
-					line.Name = s.Panel.Lines + " " + of
-				}
+				line := Line{Name: s.called(i, of)}
 				if len(runs) > 1 {
 					line.Name = strings.TrimSpace(line.Name + ", " + r.Cluster + " " + r.ID)
 				}
@@ -213,6 +198,32 @@ func (s *Shown) drawn(choices []choice, runs []export.Run) {
 			s.Lines = append(s.Lines, limit)
 		}
 	}
+}
+
+// divided are things by what divides the panel's lines, and by their x. Where the panel has no unit, it gets theirs.
+func (s *Shown) divided(all []measured) map[string]map[float64][]measured {
+	at := map[string]map[float64][]measured{}
+	for _, m := range all {
+		s.Unit = cmp.Or(s.Unit, m.unit)
+		x, err := strconv.ParseFloat(m.of[s.X], 64)
+		if err != nil {
+			continue
+		}
+		of := m.of[s.Panel.Lines]
+		if at[of] == nil {
+			at[of] = map[float64][]measured{}
+		}
+		at[of][x] = append(at[of][x], m)
+	}
+	return at
+}
+
+// called is what a part's line is called that is divided by a value; "": it is not.
+func (s *Shown) called(part int, by string) string {
+	if name := s.Each[part].Name; name != "" || by == "" {
+		return strings.TrimSpace(name + " " + by)
+	}
+	return s.Panel.Lines + " " + by
 }
 
 // drew says that a figure has a line of what was measured.

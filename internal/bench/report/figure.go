@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"muster/internal/bench/papers"
 	"muster/internal/kit/words"
 )
 
@@ -89,16 +90,30 @@ func ratio(what string, a axis, margin, value, low, high float64) template.HTML 
 	return template.HTML(b.String()) // all that is not ours is escaped
 }
 
-// point is a value of a curve with its interval.
-type point struct{ x, y, low, high float64 }
+// trace is a line over the points that were measured, with their intervals, and what each of them says.
+func trace(b *strings.Builder, class string, x, y axis, points []papers.Point, says func(papers.Point) string) {
+	var line []string
+	for _, p := range points {
+		line = append(line, fmt.Sprintf("%.1f,%.1f", x.at(p.X), y.at(p.Value)))
+		if p.Low < p.High {
+			fmt.Fprintf(b, `<line class="span %s" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, class, x.at(p.X), x.at(p.X), y.at(p.Low),
+				y.at(p.High))
+		}
+	}
+	fmt.Fprintf(b, `<polyline class="%s" points="%s"/>`, class, strings.Join(line, " "))
+	for _, p := range points {
+		fmt.Fprintf(b, `<circle class="%s" cx="%.1f" cy="%.1f" r="3"><title>%s</title></circle>`, class, x.at(p.X), y.at(p.Value),
+			escaped(says(p)))
+	}
+}
 
 // curve is a quantity over sizes, both logarithmic. Sizes are marked where they were measured, by powers of two; between them is
 // a line, as what is between them was not measured but lies there.
-func curve(what, unit string, sides [][]point) template.HTML {
+func curve(what, unit string, sides [][]papers.Point) template.HTML {
 	var xs, ys []float64
 	for _, side := range sides {
 		for _, p := range side {
-			xs, ys = append(xs, p.x), append(ys, p.y, p.low, p.high)
+			xs, ys = append(xs, p.X), append(ys, p.Value, p.Low, p.High)
 		}
 	}
 	if len(xs) < 2 || slices.Min(xs) <= 0 || slices.Min(ys) <= 0 {
@@ -121,18 +136,9 @@ func curve(what, unit string, sides [][]point) template.HTML {
 		}
 	}
 	for i, side := range sides {
-		name := []string{"a", "b"}[min(i, 1)]
-		var line []string
-		for _, p := range side {
-			line = append(line, fmt.Sprintf("%.1f,%.1f", x.at(p.x), y.at(p.y)))
-			fmt.Fprintf(&b, `<line class="span %s" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, name, x.at(p.x), x.at(p.x), y.at(p.low),
-				y.at(p.high))
-		}
-		fmt.Fprintf(&b, `<polyline class="%s" points="%s"/>`, name, strings.Join(line, " "))
-		for _, p := range side {
-			fmt.Fprintf(&b, `<circle class="%s" cx="%.1f" cy="%.1f" r="3"><title>%s: %s %s</title></circle>`, name, x.at(p.x), y.at(p.y),
-				size(p.x), words.Figure(p.y), html.EscapeString(unit))
-		}
+		trace(&b, []string{"a", "b"}[min(i, 1)], x, y, side, func(p papers.Point) string {
+			return fmt.Sprintf("%s: %s %s", size(p.X), words.Figure(p.Value), unit)
+		})
 	}
 	b.WriteString("</svg>")
 	return template.HTML(b.String()) // all that is not ours is escaped

@@ -239,20 +239,9 @@ func graph(what, x, unit string, lines []papers.Line) template.HTML {
 		if l.Published || l.Limit {
 			class += " theirs"
 		}
-		var line []string
-		for _, p := range l.Points {
-			line = append(line, fmt.Sprintf("%.1f,%.1f", across.at(p.X), up.at(p.Value)))
-			if p.Low < p.High {
-				fmt.Fprintf(&b, `<line class="span %s" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, class, across.at(p.X), across.at(p.X),
-					up.at(p.Low), up.at(p.High))
-			}
-		}
-		fmt.Fprintf(&b, `<polyline class="%s" points="%s"/>`, class, strings.Join(line, " "))
-		for _, p := range l.Points {
-			fmt.Fprintf(&b, `<circle class="%s" cx="%.1f" cy="%.1f" r="3.5"><title>%s, %s %s: %s %s</title></circle>`, class,
-				across.at(p.X), up.at(p.Value), escaped(keyed(l)), html.EscapeString(x), words.Figure(p.X),
-				words.Figure(p.Value), html.EscapeString(unit))
-		}
+		trace(&b, class, across, up, l.Points, func(p papers.Point) string {
+			return fmt.Sprintf("%s, %s %s: %s %s", keyed(l), x, words.Figure(p.X), words.Figure(p.Value), unit)
+		})
 	}
 	b.WriteString("</svg>")
 	return template.HTML(b.String()) // all that is not ours is escaped

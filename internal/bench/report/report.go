@@ -201,7 +201,7 @@ func about(r export.Run) (run, error) {
 // curves draw what was measured for several sizes of messages: of one run, or of two.
 func curves(sides [][]apiv1.BenchmarkSeries) (all []drawn) {
 	type key struct{ recipe, quantity, unit string }
-	points := map[key][][]point{}
+	points := map[key][][]papers.Point{}
 	var order []key
 	for i, side := range sides {
 		for _, s := range side {
@@ -211,21 +211,16 @@ func curves(sides [][]apiv1.BenchmarkSeries) (all []drawn) {
 			}
 			k := key{s.Recipe, s.Quantity, s.Unit}
 			if points[k] == nil {
-				points[k] = make([][]point, len(sides))
+				points[k] = make([][]papers.Point, len(sides))
 				order = append(order, k)
 			}
 			low, high := bounds(s.Interval, s.Median)
-			points[k][i] = append(points[k][i], point{x, s.Median, low, high})
+			points[k][i] = append(points[k][i], papers.Point{X: x, Value: s.Median, Low: low, High: high})
 		}
 	}
 	for _, k := range order {
 		for _, side := range points[k] {
-			slices.SortFunc(side, func(a, b point) int {
-				if a.x < b.x {
-					return -1
-				}
-				return 1
-			})
+			slices.SortFunc(side, func(a, b papers.Point) int { return cmp.Compare(a.X, b.X) })
 		}
 		title := fmt.Sprintf("%s (%s), %s by bytes", k.quantity, k.recipe, k.unit)
 		if f := curve(title+": the values are in the table", k.unit, points[k]); f != "" {

@@ -147,8 +147,8 @@ func TestMarkdownHasTheTables(t *testing.T) {
 }
 
 func TestFiguresOfNothingAreNone(t *testing.T) {
-	if strip("x", nil, 0, 0, 0) != "" || curve("x", "s", [][]point{{{1, 1, 1, 1}}}) != "" ||
-		curve("x", "s", [][]point{{{0, 1, 1, 1}, {8, 1, 1, 1}}}) != "" {
+	if strip("x", nil, 0, 0, 0) != "" || curve("x", "s", [][]papers.Point{{{X: 1, Value: 1, Low: 1, High: 1}}}) != "" ||
+		curve("x", "s", [][]papers.Point{{{X: 0, Value: 1, Low: 1, High: 1}, {X: 8, Value: 1, Low: 1, High: 1}}}) != "" {
 		t.Error("there is a figure")
 	}
 	for _, v := range []float64{0, -5, 7, 1e-300, math.MaxFloat64 / 4} {
