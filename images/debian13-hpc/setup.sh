@@ -16,6 +16,10 @@ gcc -O3 -fopenmp -Wall -Werror -o /usr/local/bin/stream-triad "$src/stream-triad
 gcc -O2 -Wall -Werror -o /usr/local/bin/dgemm "$src/dgemm.c" -l:libblas.so.3 -lm
 chmod 755 /usr/local/bin/hpl
 
+# What Slurm is started with: see plugstack.conf beside it.
+install -d /usr/lib/muster
+gcc -O2 -fPIC -shared -Wall -Werror -o /usr/lib/muster/pmix-step.so "$src/pmix-step.c"
+
 # LAMMPS, with what it is linked to in a folder of its own: as packages that would come with X, Tk and a compiler for shaders.
 # Debian 12 has it under other names, and is without it.
 if ! grep -q '^VERSION_ID="12"' /etc/os-release; then
@@ -42,7 +46,7 @@ fi
 
 # What the head's NFS server is started with. Headers of ntirpc 6 name a config.h that Debian does not ship; only tracing, which
 # is off, would read it.
-install -d /usr/lib/muster /tmp/ntirpc
+install -d /tmp/ntirpc
 : >/tmp/ntirpc/config.h
 gcc -O2 -fPIC -shared -I/usr/include/ntirpc -I/tmp/ntirpc -Wall -Werror -o /usr/lib/muster/nfs-users.so "$src/nfs-users.c"
 

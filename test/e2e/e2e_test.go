@@ -78,6 +78,16 @@ func TestFromAFileToAnMPIJobAndBackToNothing(t *testing.T) {
 			}
 		}
 	})
+	t.Run("MPI steps start on any two of a job's nodes, which see the whole job", func(t *testing.T) {
+		out := r.In(t).Run("ssh", "hello", "--", `sbatch --wait -t 4 -N3 -o pairs.out --wrap '
+			for pair in n1,n2 n1,n3 n2,n3; do
+				for i in 1 2 3; do timeout 20 srun -w $pair -N2 -n2 mpi-sweep --short barrier 2 0 && echo $pair; done
+			done
+			srun -w n2,n3 -N2 -n2 sh -c "scontrol show hostnames | sort | xargs"' >/dev/null; grep ^n pairs.out | sort | uniq -c`)
+		if got, want := strings.Join(strings.Fields(out), " "), "2 n1 n2 n3 3 n1,n2 3 n1,n3 3 n2,n3"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
 	t.Run("users attach to steps from the head", func(t *testing.T) {
 		out := r.In(t).Run("ssh", "hello", "--", `
 			J=$(sbatch --parsable --wrap "srun sh -c 'until [ -e go ]; do echo seen; sleep 0.1; done'")

@@ -177,6 +177,9 @@ const mpiConf = written + "PMIxCollFence=ring\n"
 // made before they have.
 const mpiFolders = "PMIxCliTmpDirBase=/dev/shm\n"
 
+// stackConf is plugstack.conf(5), which nodes fetch: each takes the plugins that its own image brings, if any.
+const stackConf = written + "include /usr/lib/muster/plugstack.conf\n"
+
 // jobFolders is job_container.conf(5), which nodes fetch: each job finds a /tmp of its own, which goes with it.
 const jobFolders = written + "AutoBasePath=true\nBasePath=" + foldersDir + "\nDirs=/tmp\n"
 

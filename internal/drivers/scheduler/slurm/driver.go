@@ -40,6 +40,7 @@ const (
 	gresFile     = "/etc/slurm/gres.conf"
 	topologyFile = "/etc/slurm/topology.conf"
 	mpiFile      = "/etc/slurm/mpi.conf"
+	stackFile    = "/etc/slurm/plugstack.conf"
 	foldersFile  = "/etc/slurm/job_container.conf"
 	clientFile   = "/run/muster/slurm.conf"     // on nodes, until slurmd has fetched the head's
 	loginFile    = "/run/muster/login.conf"     // on the head, for programs that look for nodes' addresses in it
@@ -198,6 +199,7 @@ func (d *driver) Apply(config *protocol.Config) (stale []scheduler.Stale, failed
 		ranks += mpiFolders
 	}
 	mpi := put(mpiFile, ranks, 0o644, "")
+	stack := put(stackFile, stackConf, 0o644, "")
 	put(foldersFile, jobFolders, 0o644, "")
 	put(submitFile, SubmitScript, 0o644, "")
 	failed = errors.Join(failed, d.room.want(config))
@@ -212,7 +214,7 @@ func (d *driver) Apply(config *protocol.Config) (stale []scheduler.Stale, failed
 	}
 	cluster.Memory = MemoryShares(config.Queues, config.Peers, d.shares)
 	maps.Copy(d.shares, cluster.Memory)
-	if put(confFile, Render(cluster), 0o644, "") || cgroup || gres || mpi || first {
+	if put(confFile, Render(cluster), 0o644, "") || cgroup || gres || mpi || stack || first {
 		stale = append(stale, scheduler.Stale{Daemon: slurmctld, Reads: d.slurm.reconfigures() && !first})
 	}
 	cluster.Local = nodesFile

@@ -342,7 +342,8 @@ func judge(number int, s recipe.Step, ran *round.Ran, in bench.Round) bench.Step
 	limit, _ := s.Limit() // the script was made with it
 	switch {
 	case ran.Status != 0 && step.Took >= time.Duration(limit)*time.Second:
-		return why(bench.StepTimedOut, "it had not ended after %d s", limit)
+		return why(bench.StepTimedOut, "%s",
+			strings.TrimSuffix(fmt.Sprintf("it had not ended after %d s: %s", limit, lastLine(ran.Output[""])), ": "))
 	case ran.Status != 0:
 		return why(bench.StepFailed, "exit status %d: %s", ran.Status, lastLine(ran.Output[""]))
 	}
