@@ -29,6 +29,8 @@ as_user() {
 `
 
 // hookScripts are what Slurm starts. The last one prints what the prolog has, for each program of the job: Slurm reads that.
+// Where the prolog has failed, the job's user cannot read it, and the program does not start: the node may hear only after its
+// prolog has ended that the job is cancelled.
 func hookScripts() map[string]string {
 	return map[string]string{
 		"prolog": asUser + `set -o pipefail
@@ -47,7 +49,9 @@ exit 0
 as_user ` + hooksDir + `/project-epilog > /dev/null 2>&1
 exit 0
 `,
-		"task-prolog": "#!/bin/sh\n" + written + "cat " + hooksDir + "/said.$SLURM_JOB_ID 2> /dev/null\nexit 0\n",
+		"task-prolog": "#!/bin/sh\n" + written + "said=" + hooksDir + `/said.$SLURM_JOB_ID
+[ ! -e "$said" ] || exec cat "$said"
+`,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"muster/internal/drivers/scheduler/schedulertest"
@@ -13,6 +14,8 @@ import (
 
 // nobody is an account of every Debian.
 const nobody = "65534"
+
+const unstarted = "the program does not start"
 
 // hook runs one of the scripts that Slurm starts, in a folder of the test's, and returns how it asked Slurm.
 func hook(t *testing.T, dir, name, uid string) (asked string) {
@@ -29,10 +32,16 @@ func hook(t *testing.T, dir, name, uid string) (asked string) {
 	text := strings.ReplaceAll(hookScripts()[name], hooksDir, dir)
 	c := exec.Command("bash", "-c", strings.Replace(text, "PATH=", "PATH="+dir+":", 1))
 	c.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_UID=" + uid, "PATH=" + os.Getenv("PATH")}
-	if out, err := c.CombinedOutput(); err != nil || len(out) > 0 && name != "task-prolog" {
-		t.Errorf("%s: %v %s", name, err, out)
-	} else if name == "task-prolog" {
+	if name == "task-prolog" { // as the job's user, in its process
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		out, err := c.CombinedOutput()
+		if err != nil {
+			return unstarted
+		}
 		return string(out)
+	}
+	if out, err := c.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%s: %v %s", name, err, out)
 	}
 	said, _ := os.ReadFile(dir + "/asked")
 	return string(said)
@@ -43,11 +52,11 @@ func TestAPrologSpeaksToItsJobAloneAndNeverDrainsItsNode(t *testing.T) {
 		"it sets a variable": {"echo export A=1; id -u; pwd; umask; cat; echo aside >&2",
 			"export A=1\n" + nobody + "\n/\n0022\n", ""},
 		"there is none": {"", "", ""},
-		"it fails": {"echo before; printf 'no\\x1b[2J licence' >&2; exit 3", "before\n", `scontrol update jobid=7 ` +
+		"it fails": {"echo before; printf 'no\\x1b[2J licence' >&2; exit 3", unstarted, `scontrol update jobid=7 ` +
 			`admincomment=the project's prolog ended with status 3 on HOST: no [2J licence` + "\nscancel 7\n"},
 		"it says much": {"yes export A=1 | head -c 100000; yes 2>&1 | head -c 100000 >&2", strings.Repeat("export A=1\n", 16384/11+1)[:16384],
 			""},
-		"it cannot be started": {"#!/no/such/program\n", "", "HOST: "},
+		"it cannot be started": {"#!/no/such/program\n", unstarted, "HOST: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
