@@ -289,10 +289,10 @@ type records struct {
 // unrecorded says why jobs are not recorded now; "": they are, or are not to be. Nothing is lost by that: slurmctld keeps what it
 // has to say.
 func (d *driver) unrecorded(ctx context.Context) string {
-	if d.unkept && !d.accountable() {
+	if d.unkept.Load() && !d.accountable() {
 		return "jobs are not recorded: the image lacks " + slurmdbd + " or " + mariadbd
 	}
-	if d.unkept {
+	if d.unkept.Load() {
 		return "jobs are not recorded, and QOS not known, before the head reboots: it was started without accounts"
 	}
 	if !d.books.used() {

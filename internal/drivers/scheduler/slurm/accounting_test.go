@@ -239,7 +239,7 @@ func TestARunningHeadDoesNotBeginToKeepAccounts(t *testing.T) {
 		t.Errorf("it is not told: %q", got)
 	}
 	begin(t, d, config)
-	if len(d.Daemons(config)) != 4 || d.unkept {
+	if len(d.Daemons(config)) != 4 || d.unkept.Load() {
 		t.Error("nor does it when it starts again")
 	}
 }

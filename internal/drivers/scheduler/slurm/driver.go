@@ -84,9 +84,9 @@ type driver struct {
 	limits  limits
 	books   books
 	records records
-	keeps   bool // accounts of jobs: decided when the head starts, as its daemons start then
-	apart   bool // see private
-	unkept  bool // the cluster file asks for accounts that are not kept
+	keeps   bool        // accounts of jobs: decided when the head starts, as its daemons start then
+	apart   bool        // see private
+	unkept  atomic.Bool // the cluster file asks for accounts that are not kept
 	room    *room
 	slurm   version // nil: it cannot be learned, and is taken for an old one
 	placed  switches
@@ -205,7 +205,7 @@ func (d *driver) Apply(config *protocol.Config) (stale []scheduler.Stale, failed
 	failed = errors.Join(failed, d.room.want(config))
 	failed = errors.Join(failed, d.putMail(put, config))
 	cluster.Asks, cluster.Hooks, cluster.Mails = d.asks(), config.Hooks != protocol.Hooks{}, len(config.MailTo) > 0
-	d.unkept = asked(config) && !d.keeps
+	d.unkept.Store(asked(config) && !d.keeps)
 	d.light.Store(config.Accounting != "none")
 	if cluster.Accounts = d.keeps; d.keeps {
 		put(databaseFile, databaseConf, 0o644, "")
