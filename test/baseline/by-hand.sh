@@ -167,7 +167,7 @@ if ((jobs)); then on head bash -c "$(cat "$here/array.sh")" array.sh "$jobs"; fi
 if [ "${HOLD:-0}" = 1 ]; then
     if read -r; then
         began=$EPOCHREALTIME
-        on head srun --mpi=pmix -N"$nodes" -n"$nodes" mpi-sweep --short barrier 1 0 > /dev/null
+        on head srun --mpi=pmix -N"$nodes" -n"$((nodes > 1 ? nodes : 2))" -O mpi-sweep --short barrier 1 0 > /dev/null
         echo "first_job_seconds $nodes $(awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN {printf "%.3f", b - a}')"
     fi
     cat > /dev/null

@@ -138,7 +138,7 @@ func start(t *testing.T, r *rig.Rig, c *rig.Controller, watch *rig.Programs, ima
 			t.Fatalf("%s of %d nodes are idle", idle, nodes)
 		}
 		begin = time.Now()
-		r.Run("ssh", "start", "--", fmt.Sprintf("srun --mpi=pmix -N%d -n%d mpi-sweep --short barrier 1 0", nodes, nodes))
+		r.Run("ssh", "start", "--", fmt.Sprintf("srun --mpi=pmix -N%d -n%d -O mpi-sweep --short barrier 1 0", nodes, max(nodes, 2)))
 		ran := time.Since(begin)
 		r.Run("delete", "start", "--wait")
 		return took.Seconds(), spent.Seconds(), (took + ran).Seconds(), programs
