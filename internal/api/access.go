@@ -209,7 +209,7 @@ func relay(ctx context.Context, w http.ResponseWriter, inside io.ReadWriteCloser
 	return pipes.Join(ctx, taken{outside, buffered.Reader}, inside)
 }
 
-// taken is a connection that was taken over, of which something may have been read already.
+// taken is a connection that was taken over; its first bytes may have been read already.
 type taken struct {
 	net.Conn
 	read io.Reader

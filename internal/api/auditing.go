@@ -63,7 +63,7 @@ func narrow(c access.Caller, of *person.EntriesOf, project string) {
 	}
 }
 
-// owned lists the projects of which the caller sees all, as their owner does; none, rather than nil.
+// owned lists the projects in which the caller sees everything, as their owner does; none, rather than nil.
 func owned(c access.Caller) []string {
 	if c.Operator && c.Project != "" {
 		return []string{c.Project}

@@ -18,38 +18,38 @@ import (
 )
 
 // centreView is a centre as the caller may see it; false if they may not know of it.
-func centreView(ctx context.Context, c centres.Centre) (apiv1.Centre, bool) {
+func centreView(ctx context.Context, c centres.Centre) (apiv1.ExternalCluster, bool) {
 	all := callerOf(ctx).Everywhere()
-	v := apiv1.Centre{
+	v := apiv1.ExternalCluster{
 		Name: c.Name,
-		CentreSpec: apiv1.CentreSpec{
+		ExternalClusterSpec: apiv1.ExternalClusterSpec{
 			Login:    c.Login,
 			HostCA:   c.HostCA,
 			HostKeys: c.HostKeys,
 			Probe:    c.Probe,
-			Projects: []apiv1.CentreProject{},
+			Projects: []apiv1.ExternalClusterProject{},
 		},
-		State:     apiv1.CentreOpen,
+		State:     apiv1.ExternalClusterOpen,
 		Since:     c.LostAt,
 		Reason:    c.Reason,
 		SeenAt:    c.SeenAt,
 		System:    c.System,
-		Queues:    []apiv1.CentreQueue{},
+		Queues:    []apiv1.ExternalClusterQueue{},
 		CreatedAt: c.CreatedAt,
 	}
 	switch {
 	case c.LookedAt.IsZero():
-		v.State = apiv1.CentreNew
+		v.State = apiv1.ExternalClusterNew
 	case !c.LostAt.IsZero():
-		v.State = apiv1.CentreSilent
+		v.State = apiv1.ExternalClusterSilent
 	}
 	if all {
 		v.Accounts = c.Accounts
 	}
 	for _, p := range c.Projects {
 		if sees(ctx, p.Project) {
-			v.Projects = append(v.Projects, apiv1.CentreProject{Project: p.Project, Queues: p.Queues, Rule: string(p.Rule),
-				Account: p.Account})
+			v.Projects = append(v.Projects, apiv1.ExternalClusterProject{Project: p.Project, Queues: p.Queues,
+				Rule: string(p.Rule), Account: p.Account})
 		}
 	}
 	for _, q := range c.Queues {
@@ -60,35 +60,35 @@ func centreView(ctx context.Context, c centres.Centre) (apiv1.Centre, bool) {
 			}
 		}
 		if all || len(users) > 0 {
-			v.Queues = append(v.Queues, apiv1.CentreQueue{SeenQueue: apiv1.SeenQueue(q), Projects: users})
+			v.Queues = append(v.Queues, apiv1.ExternalClusterQueue{SeenQueue: apiv1.SeenQueue(q), Projects: users})
 		}
 	}
 	return v, all || len(v.Projects) > 0
 }
 
-func (a *API) listCentres(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Centre]], error) {
-	out := &output[apiv1.List[apiv1.Centre]]{}
+func (a *API) listCentres(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.ExternalCluster]], error) {
+	out := &output[apiv1.List[apiv1.ExternalCluster]]{}
 	err := a.DB.View(ctx, func(tx *core.Tx) error {
 		centres, err := centres.List(ctx, tx)
-		var all []apiv1.Centre
+		var all []apiv1.ExternalCluster
 		for _, c := range centres {
 			if view, seen := centreView(ctx, c); seen {
 				all = append(all, view)
 			}
 		}
-		out.Body = pageOf(*in, all, func(c apiv1.Centre) string { return c.Name })
+		out.Body = pageOf(*in, all, func(c apiv1.ExternalCluster) string { return c.Name })
 		return err
 	})
 	return out, err
 }
 
-func (a *API) getCentre(ctx context.Context, in *apiv1.CentreRef) (*output[apiv1.Centre], error) {
-	out := &output[apiv1.Centre]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error { return showCentre(ctx, tx, in.Centre, out) })
+func (a *API) getCentre(ctx context.Context, in *apiv1.ExternalClusterRef) (*output[apiv1.ExternalCluster], error) {
+	out := &output[apiv1.ExternalCluster]{}
+	err := a.DB.View(ctx, func(tx *core.Tx) error { return showCentre(ctx, tx, in.ExternalCluster, out) })
 	return out, err
 }
 
-func showCentre(ctx context.Context, tx *core.Tx, name string, out *output[apiv1.Centre]) error {
+func showCentre(ctx context.Context, tx *core.Tx, name string, out *output[apiv1.ExternalCluster]) error {
 	c, err := centres.Get(ctx, tx, name)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func showCentre(ctx context.Context, tx *core.Tx, name string, out *output[apiv1
 }
 
 // said is a centre as operators say it is, if that makes sense.
-func said(ctx context.Context, tx *core.Tx, name string, s apiv1.CentreSpec) (centres.Centre, error) {
+func said(ctx context.Context, tx *core.Tx, name string, s apiv1.ExternalClusterSpec) (centres.Centre, error) {
 	c := centres.Centre{Name: name, Login: s.Login, HostCA: s.HostCA, HostKeys: s.HostKeys, Probe: s.Probe, Accounts: s.Accounts}
 	for _, p := range s.Projects {
 		if _, err := person.GetProject(ctx, tx, p.Project); err != nil {
@@ -163,10 +163,10 @@ func who(c centres.Centre) string {
 	return strings.Join(names, ", ")
 }
 
-func (a *API) addCentre(ctx context.Context, in *apiv1.AddCentreInput) (*output[apiv1.Centre], error) {
-	out := &output[apiv1.Centre]{}
+func (a *API) addCentre(ctx context.Context, in *apiv1.AddExternalClusterInput) (*output[apiv1.ExternalCluster], error) {
+	out := &output[apiv1.ExternalCluster]{}
 	err := a.DB.Update(ctx, func(tx *core.Tx) error {
-		c, err := said(ctx, tx, in.Body.Name, in.Body.CentreSpec)
+		c, err := said(ctx, tx, in.Body.Name, in.Body.ExternalClusterSpec)
 		if err != nil {
 			return err
 		}
@@ -180,10 +180,10 @@ func (a *API) addCentre(ctx context.Context, in *apiv1.AddCentreInput) (*output[
 	return out, err
 }
 
-func (a *API) changeCentre(ctx context.Context, in *apiv1.ChangeCentreInput) (*output[apiv1.Centre], error) {
-	out := &output[apiv1.Centre]{}
+func (a *API) changeCentre(ctx context.Context, in *apiv1.ChangeExternalClusterInput) (*output[apiv1.ExternalCluster], error) {
+	out := &output[apiv1.ExternalCluster]{}
 	err := a.DB.Update(ctx, func(tx *core.Tx) error {
-		c, err := said(ctx, tx, in.Centre, in.Body)
+		c, err := said(ctx, tx, in.ExternalCluster, in.Body)
 		if err != nil {
 			return err
 		}
@@ -197,15 +197,15 @@ func (a *API) changeCentre(ctx context.Context, in *apiv1.ChangeCentreInput) (*o
 	return out, err
 }
 
-func (a *API) removeCentre(ctx context.Context, in *apiv1.CentreRef) (*output[apiv1.Nothing], error) {
+func (a *API) removeCentre(ctx context.Context, in *apiv1.ExternalClusterRef) (*output[apiv1.Nothing], error) {
 	err := a.DB.Update(ctx, func(tx *core.Tx) error {
-		tx.Log(core.Event{Type: "centre.requested", Text: fmt.Sprintf("centre %s is forgotten, by %s", in.Centre,
+		tx.Log(core.Event{Type: "centre.requested", Text: fmt.Sprintf("centre %s is forgotten, by %s", in.ExternalCluster,
 			identityOf(ctx))})
-		return centres.Remove(ctx, tx, in.Centre)
+		return centres.Remove(ctx, tx, in.ExternalCluster)
 	})
 	return nil, err
 }
 
-func (a *API) centreAuthority(context.Context, *apiv1.Nothing) (*output[apiv1.CentreAuthority], error) {
-	return &output[apiv1.CentreAuthority]{Body: apiv1.CentreAuthority{PublicKey: a.Authority.CentreCA()}}, nil
+func (a *API) centreAuthority(context.Context, *apiv1.Nothing) (*output[apiv1.ExternalClusterAuthority], error) {
+	return &output[apiv1.ExternalClusterAuthority]{Body: apiv1.ExternalClusterAuthority{PublicKey: a.Authority.CentreCA()}}, nil
 }

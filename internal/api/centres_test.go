@@ -28,12 +28,12 @@ func TestACentreShowsEachProjectItsOwn(t *testing.T) {
 		{strings.Replace(body, `"member": "m.smith"`, `"ghost": "g"`, 1), "person ghost"},
 		{strings.Replace(body, hostKey, "nonsense", 1), "no SSH public key"},
 	} {
-		if got := call(t, s, "POST", "/v1/centres", c.body, as("operator")...); got.status < 400 || got.status >= 500 ||
+		if got := call(t, s, "POST", "/v1/external-clusters", c.body, as("operator")...); got.status < 400 || got.status >= 500 ||
 			!strings.Contains(got.text, c.want) {
 			t.Errorf("%d %s, not %q", got.status, got.text, c.want)
 		}
 	}
-	if got := call(t, s, "POST", "/v1/centres", body, as("operator")...); got.status != 201 {
+	if got := call(t, s, "POST", "/v1/external-clusters", body, as("operator")...); got.status != 201 {
 		t.Fatal(got.status, got.text)
 	}
 	if got := call(t, s, "POST", "/v1/clusters", "name: arc\nnodes: 1\nproject: aero\n", as("member")...); got.status != 422 ||
@@ -52,8 +52,9 @@ func TestACentreShowsEachProjectItsOwn(t *testing.T) {
 	}
 	for who, want := range map[string]string{"member": "cpu", "viewer": "cpu", "sam": "cpu gpu", "operator": "cpu gpu",
 		"nobody": ""} {
-		list, one := call(t, s, "GET", "/v1/centres", "", as(who)...), call(t, s, "GET", "/v1/centres/arc", "", as(who)...)
-		var page apiv1.List[apiv1.Centre]
+		list := call(t, s, "GET", "/v1/external-clusters", "", as(who)...)
+		one := call(t, s, "GET", "/v1/external-clusters/arc", "", as(who)...)
+		var page apiv1.List[apiv1.ExternalCluster]
 		if err := json.Unmarshal([]byte(list.text), &page); err != nil {
 			t.Fatal(err)
 		}

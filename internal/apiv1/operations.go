@@ -23,8 +23,9 @@ func Operations() []Endpoint {
 		ListBenchmarkSeries.Endpoint, ListBenchmarkRounds.Endpoint, ListBenchmarkSteps.Endpoint, GetBenchmarkOutput.Endpoint,
 		CompareBenchmarks.Endpoint, CancelBenchmark.Endpoint,
 		ListClusterTrends.Endpoint, ListTrends.Endpoint, ListChanges.Endpoint, AcceptChange.Endpoint,
-		ListCentres.Endpoint, AddCentre.Endpoint, GetCentre.Endpoint, ChangeCentre.Endpoint, RemoveCentre.Endpoint,
-		GetCentreAuthority.Endpoint,
+		ListExternalClusters.Endpoint, AddExternalCluster.Endpoint, GetExternalCluster.Endpoint,
+		ChangeExternalCluster.Endpoint, RemoveExternalCluster.Endpoint,
+		GetExternalClusterAuthority.Endpoint,
 		GetLogin.Endpoint, LogIn.Endpoint, ListKeys.Endpoint, AddKey.Endpoint, DeleteKey.Endpoint, ListTokens.Endpoint,
 		AddToken.Endpoint, AddPersonToken.Endpoint, DeleteToken.Endpoint, ListPeople.Endpoint, AddPerson.Endpoint,
 		ChangePerson.Endpoint, ListProjects.Endpoint, AddProject.Endpoint, ChangeProject.Endpoint, GetHooks.Endpoint,
@@ -232,31 +233,35 @@ var (
 
 // Operations on clusters that Muster did not build.
 var (
-	ListCentres = Op[Page, List[Centre]]{Endpoint{ID: "list-centres", Method: http.MethodGet, Path: "/v1/centres",
-		Summary: "List the registered centres that your projects may use, or all as an operator",
-		Tag:     "centres", Action: access.Browse, Errors: []int{403},
+	ListExternalClusters = Op[Page, List[ExternalCluster]]{Endpoint{ID: "list-external-clusters", Method: http.MethodGet,
+		Path:    "/v1/external-clusters",
+		Summary: "List the external clusters that your projects may use, or all as an operator",
+		Tag:     "external-clusters", Action: access.Browse, Errors: []int{403},
 		Commands: []string{"clusters list", "list"}}}
-	AddCentre = Op[AddCentreInput, Centre]{Endpoint{ID: "add-centre", Method: http.MethodPost, Path: "/v1/centres",
+	AddExternalCluster = Op[AddExternalClusterInput, ExternalCluster]{Endpoint{ID: "add-external-cluster",
+		Method: http.MethodPost, Path: "/v1/external-clusters",
 		Summary: "Register a cluster that Muster did not build",
-		Tag:     "centres", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 404, 409, 422},
+		Tag:     "external-clusters", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 404, 409, 422},
 		Commands: []string{"clusters register"}}}
-	GetCentre = Op[CentreRef, Centre]{Endpoint{ID: "get-centre", Method: http.MethodGet, Path: "/v1/centres/{centre}",
-		Summary: "Show a centre and its queues",
-		Tag:     "centres", Action: access.Browse, Errors: []int{403, 404},
+	GetExternalCluster = Op[ExternalClusterRef, ExternalCluster]{Endpoint{ID: "get-external-cluster", Method: http.MethodGet,
+		Path:    "/v1/external-clusters/{external_cluster}",
+		Summary: "Show an external cluster and its queues",
+		Tag:     "external-clusters", Action: access.Browse, Errors: []int{403, 404},
 		Commands: []string{"clusters show"}}}
-	ChangeCentre = Op[ChangeCentreInput, Centre]{Endpoint{ID: "change-centre", Method: http.MethodPut,
-		Path:    "/v1/centres/{centre}",
-		Summary: "Change a registered centre, and probe it again",
-		Tag:     "centres", Action: access.Run, Errors: []int{403, 404, 409, 422},
+	ChangeExternalCluster = Op[ChangeExternalClusterInput, ExternalCluster]{Endpoint{ID: "change-external-cluster",
+		Method: http.MethodPut, Path: "/v1/external-clusters/{external_cluster}",
+		Summary: "Change an external cluster, and probe it again",
+		Tag:     "external-clusters", Action: access.Run, Errors: []int{403, 404, 409, 422},
 		Commands: []string{"clusters set"}}}
-	RemoveCentre = Op[CentreRef, Nothing]{Endpoint{ID: "remove-centre", Method: http.MethodDelete, Path: "/v1/centres/{centre}",
-		Summary: "Forget a centre",
-		Tag:     "centres", Action: access.Run, Errors: []int{403, 404},
+	RemoveExternalCluster = Op[ExternalClusterRef, Nothing]{Endpoint{ID: "remove-external-cluster", Method: http.MethodDelete,
+		Path:    "/v1/external-clusters/{external_cluster}",
+		Summary: "Forget an external cluster",
+		Tag:     "external-clusters", Action: access.Run, Errors: []int{403, 404},
 		Commands: []string{"clusters unregister"}}}
-	GetCentreAuthority = Op[Nothing, CentreAuthority]{Endpoint{ID: "get-centre-authority", Method: http.MethodGet,
-		Path:    "/v1/centre-authority",
-		Summary: "Show the key that a centre's sshd must trust",
-		Tag:     "centres", Action: access.Survey, Errors: []int{403},
+	GetExternalClusterAuthority = Op[Nothing, ExternalClusterAuthority]{Endpoint{ID: "get-external-cluster-authority",
+		Method: http.MethodGet, Path: "/v1/external-cluster-authority",
+		Summary: "Show the key that the sshd of external clusters must trust",
+		Tag:     "external-clusters", Action: access.Survey, Errors: []int{403},
 		Commands: []string{"clusters ca"}}}
 )
 

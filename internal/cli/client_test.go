@@ -202,7 +202,7 @@ func TestAListIsReadToItsLastPage(t *testing.T) {
 		}
 		reply(w, 200, page)
 	})
-	s.answers("GET /v1/centres", 200, list[apiv1.Centre]())
+	s.answers("GET /v1/external-clusters", 200, list[apiv1.ExternalCluster]())
 	muster(t, "list").wants(t, 0, "one", "two")
 	var whole struct {
 		Items []map[string]any `json:"items"`

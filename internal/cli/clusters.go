@@ -25,7 +25,7 @@ makes. Its queues then show in ` + "`muster list`" + `.`,
 }
 
 func (a *app) centreNames(ctx context.Context, c *client) ([]string, error) {
-	centres, _, err := apiv1.All(ctx, c, apiv1.ListCentres, apiv1.Page{})
+	centres, _, err := apiv1.All(ctx, c, apiv1.ListExternalClusters, apiv1.Page{})
 	var list []string
 	for _, one := range centres {
 		list = append(list, one.Name+"\t"+string(one.State))
@@ -43,7 +43,7 @@ jobs. A cluster that does not answer is shown with the reason and its last known
 		Example: `  muster clusters list`,
 		Args:    cobra.NoArgs,
 	}
-	return listing(a, c, apiv1.ListCentres, func(centres []apiv1.Centre) {
+	return listing(a, c, apiv1.ListExternalClusters, func(centres []apiv1.ExternalCluster) {
 		if len(centres) == 0 {
 			a.say("no clusters are registered; an operator can register one with `muster clusters register`")
 			return
@@ -52,7 +52,7 @@ jobs. A cluster that does not answer is shown with the reason and its last known
 	})
 }
 
-func (a *app) printCentres(centres []apiv1.Centre) {
+func (a *app) printCentres(centres []apiv1.ExternalCluster) {
 	t := newTable("CENTRE", "STATE", "FOR", "SYSTEM", "QUEUE", "OPEN", "NODES", "FREE", "USED", "RUNNING", "WAITING", "REASON")
 	for _, c := range centres {
 		row := []any{c.Name, a.paint(a.out, centreColour(c.State), string(c.State)), age(c.Since), c.System}
@@ -81,11 +81,11 @@ func told(n *int) string {
 	return fmt.Sprint(*n)
 }
 
-func centreColour(s apiv1.CentreState) colour {
+func centreColour(s apiv1.ExternalClusterState) colour {
 	switch s {
-	case apiv1.CentreOpen:
+	case apiv1.ExternalClusterOpen:
 		return green
-	case apiv1.CentreSilent:
+	case apiv1.ExternalClusterSilent:
 		return red
 	}
 	return yellow
@@ -103,12 +103,12 @@ operators only.`,
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return show(ctx, a, apiv1.GetCentre, apiv1.CentreRef{Centre: args[0]}, *output, a.printCentre)
+		return show(ctx, a, apiv1.GetExternalCluster, apiv1.ExternalClusterRef{ExternalCluster: args[0]}, *output, a.printCentre)
 	})
 	return c
 }
 
-func (a *app) printCentre(c apiv1.Centre) {
+func (a *app) printCentre(c apiv1.ExternalCluster) {
 	facts := newTable()
 	facts.row("login", c.Login)
 	if c.HostCA != "" {
@@ -145,7 +145,7 @@ func (a *app) printCentre(c apiv1.Centre) {
 		accounts.print(a.out)
 		a.out.gap()
 	}
-	a.printCentres([]apiv1.Centre{c})
+	a.printCentres([]apiv1.ExternalCluster{c})
 }
 
 func (a *app) clustersUnregister() *cobra.Command {
@@ -159,7 +159,8 @@ afterwards.`,
 		ValidArgsFunction: a.completeFirst(a.centreNames),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return do(ctx, a, apiv1.RemoveCentre, apiv1.CentreRef{Centre: args[0]}, "centre %s is forgotten", args[0])
+		ref := apiv1.ExternalClusterRef{ExternalCluster: args[0]}
+		return do(ctx, a, apiv1.RemoveExternalCluster, ref, "centre %s is forgotten", args[0])
 	})
 	return c
 }
@@ -177,7 +178,7 @@ json, print the key alone.`,
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		return show(ctx, a, apiv1.GetCentreAuthority, apiv1.Nothing{}, *output, func(ca apiv1.CentreAuthority) {
+		return show(ctx, a, apiv1.GetExternalClusterAuthority, apiv1.Nothing{}, *output, func(ca apiv1.ExternalClusterAuthority) {
 			a.out.line(`# On the centre's login host, as root:
 cat > /etc/ssh/muster.pub <<'END'
 %s muster

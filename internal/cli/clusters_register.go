@@ -60,12 +60,12 @@ Once a minute Muster logs in there with the account of --probe, which needs no p
 		if f.login == "" || f.hostCA == "" && f.hostKey == "" || f.as == "" || len(f.projects) == 0 {
 			return usage("--login, --host-ca or --host-key, --as and --project are needed")
 		}
-		body := apiv1.AddCentreBody{Name: args[0]}
-		if err := f.change(&body.CentreSpec); err != nil {
+		body := apiv1.AddExternalClusterBody{Name: args[0]}
+		if err := f.change(&body.ExternalClusterSpec); err != nil {
 			return err
 		}
-		return a.saidOfCentre(ctx, args[0], f.wait, output, func(controller *client) (apiv1.Centre, []byte, error) {
-			return apiv1.AddCentre.Call(ctx, controller, apiv1.AddCentreInput{Body: body})
+		return a.saidOfCentre(ctx, args[0], f.wait, output, func(controller *client) (apiv1.ExternalCluster, []byte, error) {
+			return apiv1.AddExternalCluster.Call(ctx, controller, apiv1.AddExternalClusterInput{Body: body})
 		})
 	})
 	return c
@@ -92,15 +92,16 @@ no longer allowed end.
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		return a.saidOfCentre(ctx, args[0], f.wait, output,
-			func(controller *client) (centre apiv1.Centre, raw []byte, err error) {
-				ref := apiv1.CentreRef{Centre: args[0]}
-				if centre, _, err = apiv1.GetCentre.Call(ctx, controller, ref); err != nil {
+			func(controller *client) (centre apiv1.ExternalCluster, raw []byte, err error) {
+				ref := apiv1.ExternalClusterRef{ExternalCluster: args[0]}
+				if centre, _, err = apiv1.GetExternalCluster.Call(ctx, controller, ref); err != nil {
 					return centre, nil, err
 				}
-				if err := f.change(&centre.CentreSpec); err != nil {
+				if err := f.change(&centre.ExternalClusterSpec); err != nil {
 					return centre, nil, err
 				}
-				return apiv1.ChangeCentre.Call(ctx, controller, apiv1.ChangeCentreInput{CentreRef: ref, Body: centre.CentreSpec})
+				return apiv1.ChangeExternalCluster.Call(ctx, controller,
+					apiv1.ChangeExternalClusterInput{ExternalClusterRef: ref, Body: centre.ExternalClusterSpec})
 			})
 	})
 	return c
@@ -108,18 +109,18 @@ no longer allowed end.
 
 // saidOfCentre tells the controller, waits if that is wanted, and prints the centre.
 func (a *app) saidOfCentre(ctx context.Context, name string, wait bool, output *format,
-	say func(*client) (apiv1.Centre, []byte, error)) error {
+	say func(*client) (apiv1.ExternalCluster, []byte, error)) error {
 	controller, err := a.connect()
 	if err != nil {
 		return err
 	}
 	centre, raw, err := say(controller)
-	for wait && err == nil && centre.State == apiv1.CentreNew {
+	for wait && err == nil && centre.State == apiv1.ExternalClusterNew {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(a.timing.look / 2):
-			centre, raw, err = apiv1.GetCentre.Call(ctx, controller, apiv1.CentreRef{Centre: name})
+			centre, raw, err = apiv1.GetExternalCluster.Call(ctx, controller, apiv1.ExternalClusterRef{ExternalCluster: name})
 		}
 	}
 	if err != nil {
@@ -128,14 +129,14 @@ func (a *app) saidOfCentre(ctx context.Context, name string, wait bool, output *
 	if err := output.print(a.out, raw, func() { a.printCentre(centre) }); err != nil {
 		return err
 	}
-	if wait && centre.State == apiv1.CentreSilent {
+	if wait && centre.State == apiv1.ExternalClusterSilent {
 		return errors.New("centre " + name + " does not answer: " + centre.Reason)
 	}
 	return nil
 }
 
 // change writes what the flags say into what is said of a centre.
-func (f *centreFlags) change(s *apiv1.CentreSpec) error {
+func (f *centreFlags) change(s *apiv1.ExternalClusterSpec) error {
 	if f.login != "" {
 		s.Login = f.login
 	}
@@ -162,12 +163,12 @@ func (f *centreFlags) change(s *apiv1.CentreSpec) error {
 	named := map[string]bool{}
 	for _, text := range f.projects {
 		name, queues, limited := strings.Cut(text, "=")
-		p := apiv1.CentreProject{Project: name}
+		p := apiv1.ExternalClusterProject{Project: name}
 		if limited {
 			p.Queues = strings.Split(queues, ",")
 		}
 		named[name] = true
-		i := slices.IndexFunc(s.Projects, func(one apiv1.CentreProject) bool { return one.Project == name })
+		i := slices.IndexFunc(s.Projects, func(one apiv1.ExternalClusterProject) bool { return one.Project == name })
 		if i < 0 {
 			if f.as == "" {
 				return usage("--as is missing: give the account rule of project %s: same, ACCOUNT, or @FILE", name)
@@ -179,7 +180,7 @@ func (f *centreFlags) change(s *apiv1.CentreSpec) error {
 	}
 	for _, name := range f.out {
 		n := len(s.Projects)
-		if s.Projects = slices.DeleteFunc(s.Projects, func(p apiv1.CentreProject) bool {
+		if s.Projects = slices.DeleteFunc(s.Projects, func(p apiv1.ExternalClusterProject) bool {
 			return p.Project == name
 		}); len(s.Projects) == n {
 			return usage("--remove-project: project %s is not admitted", name)
@@ -189,7 +190,7 @@ func (f *centreFlags) change(s *apiv1.CentreSpec) error {
 }
 
 // changeAccounts writes the rule of accounts of the projects named, or of all.
-func (f *centreFlags) changeAccounts(s *apiv1.CentreSpec, named map[string]bool) error {
+func (f *centreFlags) changeAccounts(s *apiv1.ExternalClusterSpec, named map[string]bool) error {
 	rule, account := apiv1.SharedAccount, ""
 	path, listed := strings.CutPrefix(f.as, "@")
 	switch {

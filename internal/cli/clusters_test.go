@@ -26,44 +26,47 @@ func written(t *testing.T, text string) string {
 
 func TestWhatIsSaidOfACentreIsKeptUnlessItIsSaidAnew(t *testing.T) {
 	s := newSite(t)
-	var sent apiv1.CentreSpec
-	was := apiv1.CentreSpec{Login: "arc.example.org:22", HostKeys: []string{"ssh-ed25519 AAAA"}, Probe: "muster",
-		Projects: []apiv1.CentreProject{
+	var sent apiv1.ExternalClusterSpec
+	was := apiv1.ExternalClusterSpec{Login: "arc.example.org:22", HostKeys: []string{"ssh-ed25519 AAAA"}, Probe: "muster",
+		Projects: []apiv1.ExternalClusterProject{
 			{Project: "aero", Queues: []string{"cpu"}, Rule: "same"}, {Project: "bio", Rule: "shared", Account: "hpc_bio"}}}
-	s.answers("GET /v1/centres/arc", 200, apiv1.Centre{Name: "arc", CentreSpec: was, State: apiv1.CentreOpen})
-	s.HandleFunc("PUT /v1/centres/arc", func(w http.ResponseWriter, r *http.Request) {
-		sent = apiv1.CentreSpec{}
+	s.answers("GET /v1/external-clusters/arc", 200,
+		apiv1.ExternalCluster{Name: "arc", ExternalClusterSpec: was, State: apiv1.ExternalClusterOpen})
+	s.HandleFunc("PUT /v1/external-clusters/arc", func(w http.ResponseWriter, r *http.Request) {
+		sent = apiv1.ExternalClusterSpec{}
 		if err := json.NewDecoder(r.Body).Decode(&sent); err != nil {
 			t.Error(err)
 		}
-		reply(w, 200, apiv1.Centre{Name: "arc", CentreSpec: sent, State: apiv1.CentreOpen})
+		reply(w, 200, apiv1.ExternalCluster{Name: "arc", ExternalClusterSpec: sent, State: apiv1.ExternalClusterOpen})
 	})
 	for _, c := range []struct {
 		args []string
-		want func(*apiv1.CentreSpec)
+		want func(*apiv1.ExternalClusterSpec)
 	}{
-		{nil, func(*apiv1.CentreSpec) {}},
-		{[]string{"--login", "new.example.org", "--probe", "look"}, func(s *apiv1.CentreSpec) {
+		{nil, func(*apiv1.ExternalClusterSpec) {}},
+		{[]string{"--login", "new.example.org", "--probe", "look"}, func(s *apiv1.ExternalClusterSpec) {
 			s.Login, s.Probe = "new.example.org", "look"
 		}},
-		{[]string{"--host-ca", "ssh-ed25519 BBBB"}, func(s *apiv1.CentreSpec) { s.HostCA, s.HostKeys = "ssh-ed25519 BBBB", nil }},
-		{[]string{"--host-key", written(t, "# scanned\narc ssh-ed25519 CCCC\narc ssh-rsa DDDD\n")}, func(s *apiv1.CentreSpec) {
+		{[]string{"--host-ca", "ssh-ed25519 BBBB"}, func(s *apiv1.ExternalClusterSpec) {
+			s.HostCA, s.HostKeys = "ssh-ed25519 BBBB", nil
+		}},
+		{[]string{"--host-key", written(t, "# scanned\narc ssh-ed25519 CCCC\narc ssh-rsa DDDD\n")}, func(s *apiv1.ExternalClusterSpec) {
 			s.HostKeys = []string{"arc ssh-ed25519 CCCC", "arc ssh-rsa DDDD"}
 		}},
-		{[]string{"--project", "aero"}, func(s *apiv1.CentreSpec) { s.Projects[0].Queues = nil }},
-		{[]string{"--project", "chem=cpu,gpu", "--as", "hpc_chem"}, func(s *apiv1.CentreSpec) {
-			s.Projects = append(s.Projects, apiv1.CentreProject{Project: "chem", Queues: []string{"cpu", "gpu"}, Rule: "shared",
-				Account: "hpc_chem"})
+		{[]string{"--project", "aero"}, func(s *apiv1.ExternalClusterSpec) { s.Projects[0].Queues = nil }},
+		{[]string{"--project", "chem=cpu,gpu", "--as", "hpc_chem"}, func(s *apiv1.ExternalClusterSpec) {
+			s.Projects = append(s.Projects, apiv1.ExternalClusterProject{Project: "chem", Queues: []string{"cpu", "gpu"},
+				Rule: "shared", Account: "hpc_chem"})
 		}},
-		{[]string{"--remove-project", "aero"}, func(s *apiv1.CentreSpec) { s.Projects = s.Projects[1:] }},
-		{[]string{"--as", "same"}, func(s *apiv1.CentreSpec) { s.Projects[1].Rule, s.Projects[1].Account = "same", "" }},
-		{[]string{"--as", "@" + written(t, "# who is who\nmia = m.smith\n")}, func(s *apiv1.CentreSpec) {
+		{[]string{"--remove-project", "aero"}, func(s *apiv1.ExternalClusterSpec) { s.Projects = s.Projects[1:] }},
+		{[]string{"--as", "same"}, func(s *apiv1.ExternalClusterSpec) { s.Projects[1].Rule, s.Projects[1].Account = "same", "" }},
+		{[]string{"--as", "@" + written(t, "# who is who\nmia = m.smith\n")}, func(s *apiv1.ExternalClusterSpec) {
 			s.Projects[0].Rule, s.Projects[1].Rule, s.Projects[1].Account, s.Accounts = "listed", "listed", "",
 				map[string]string{"mia": "m.smith"}
 		}},
 	} {
 		want := was
-		want.Projects = append([]apiv1.CentreProject{}, was.Projects...)
+		want.Projects = append([]apiv1.ExternalClusterProject{}, was.Projects...)
 		c.want(&want)
 		muster(t, append([]string{"clusters", "set", "arc"}, c.args...)...).wants(t, 0)
 		if diff := cmp.Diff(want, sent); diff != "" {
@@ -88,15 +91,16 @@ func TestCentresStandBelowClusters(t *testing.T) {
 	s := newSite(t)
 	running, waiting := 9, 30
 	s.answers("GET /v1/clusters", 200, list(apiv1.Cluster{Name: "cfd", Project: "aero", Phase: "ready"}))
-	s.answers("GET /v1/centres", 200, list(
-		apiv1.Centre{Name: "arc", State: apiv1.CentreOpen, System: "Slurm 22.05.8", Queues: []apiv1.CentreQueue{
-			{SeenQueue: apiv1.SeenQueue{Name: "cpu", State: "up", Nodes: 120, Free: 31, Used: 88}},
-			{SeenQueue: apiv1.SeenQueue{Name: "gpu", State: "drain", Nodes: 8, Used: 8}}}},
-		apiv1.Centre{Name: "new", State: apiv1.CentreNew},
-		apiv1.Centre{Name: "old", State: apiv1.CentreSilent, Since: ago(3 * time.Hour), System: "PBS 19.1.2",
+	s.answers("GET /v1/external-clusters", 200, list(
+		apiv1.ExternalCluster{Name: "arc", State: apiv1.ExternalClusterOpen, System: "Slurm 22.05.8",
+			Queues: []apiv1.ExternalClusterQueue{
+				{SeenQueue: apiv1.SeenQueue{Name: "cpu", State: "up", Nodes: 120, Free: 31, Used: 88}},
+				{SeenQueue: apiv1.SeenQueue{Name: "gpu", State: "drain", Nodes: 8, Used: 8}}}},
+		apiv1.ExternalCluster{Name: "new", State: apiv1.ExternalClusterNew},
+		apiv1.ExternalCluster{Name: "old", State: apiv1.ExternalClusterSilent, Since: ago(3 * time.Hour), System: "PBS 19.1.2",
 			Reason: "old.example.org:22: connect: connection refused",
-			Queues: []apiv1.CentreQueue{{SeenQueue: apiv1.SeenQueue{Name: "workq", State: "up", Nodes: 4, Free: 1, Used: 2,
-				Running: &running, Waiting: &waiting}}}},
+			Queues: []apiv1.ExternalClusterQueue{{SeenQueue: apiv1.SeenQueue{Name: "workq", State: "up", Nodes: 4, Free: 1,
+				Used: 2, Running: &running, Waiting: &waiting}}}},
 	))
 	r := muster(t, "list")
 	r.wants(t, 0)

@@ -77,7 +77,7 @@ func (a *app) fileOrShorthand(path string, args []string, nodes int, lease spec.
 	return shorthand(spec.Cluster{Name: args[0], Nodes: nodes, Lease: given(lease)})
 }
 
-// given is a lease of which something was said.
+// given says that the lease has at least one setting.
 func given(l spec.Lease) *spec.Lease {
 	if l == (spec.Lease{}) {
 		return nil

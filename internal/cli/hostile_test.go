@@ -72,7 +72,7 @@ func poison(v reflect.Value, depth int) {
 	}
 }
 
-// poisoned is a value of which every text is hostile.
+// poisoned is a value with hostile text in every string.
 func poisoned[T any]() (value T) {
 	poison(reflect.ValueOf(&value).Elem(), 0)
 	return value
@@ -129,10 +129,10 @@ func hostilePaths(s *site) {
 	one(func() any { return list(poisoned[apiv1.Entry]()) }, "GET /v1/audit")
 	one(func() any { return poisoned[apiv1.Calendar]() }, "GET /v1/calendar")
 	one(func() any { return list(poisoned[apiv1.Class]()) }, "GET /v1/classes")
-	one(func() any { return list(poisoned[apiv1.Centre]()) }, "GET /v1/centres")
-	one(func() any { return poisoned[apiv1.Centre]() }, "GET /v1/centres/{c}", "PUT /v1/centres/{c}", "DELETE /v1/centres/{c}",
-		"POST /v1/centres")
-	one(func() any { return poisoned[apiv1.CentreAuthority]() }, "GET /v1/centre-authority")
+	one(func() any { return list(poisoned[apiv1.ExternalCluster]()) }, "GET /v1/external-clusters")
+	one(func() any { return poisoned[apiv1.ExternalCluster]() }, "GET /v1/external-clusters/{c}",
+		"PUT /v1/external-clusters/{c}", "DELETE /v1/external-clusters/{c}", "POST /v1/external-clusters")
+	one(func() any { return poisoned[apiv1.ExternalClusterAuthority]() }, "GET /v1/external-cluster-authority")
 	one(func() any { return list(poisoned[apiv1.Fabric]()) }, "GET /v1/fabrics")
 	one(func() any { return poisoned[apiv1.Fabric]() }, "GET /v1/fabrics/{f}", "POST /v1/fabrics", "DELETE /v1/fabrics/{f}",
 		"PUT /v1/fabrics/{f}/snapshot", "PUT /v1/fabrics/{f}/partitions/{p}", "DELETE /v1/fabrics/{f}/partitions/{p}",
@@ -448,7 +448,7 @@ func TestALongReasonIsCutInListsAndWholeInDescribe(t *testing.T) {
 	c := apiv1.Cluster{ID: "c1", Name: "a", Project: "p", Phase: apiv1.Degraded, Since: ago(0), Reason: "file name too long: " +
 		strings.Repeat("/d", 2<<10) + " END"}
 	s.answers("GET /v1/clusters", 200, list(c))
-	s.answers("GET /v1/centres", 200, list[apiv1.Centre]())
+	s.answers("GET /v1/external-clusters", 200, list[apiv1.ExternalCluster]())
 	s.answers("GET /v1/clusters/a", 200, c)
 	s.answers("GET /v1/clusters/c1/events", 200, list[apiv1.Event]())
 	if r := muster(t, "list"); len(r.out) > 1000 || !strings.Contains(r.out, "…") ||

@@ -36,7 +36,7 @@ clusters that Muster did not build follow, with the queues that your projects ma
 		if *output != asTable {
 			return output.print(a.out, raw, nil)
 		}
-		centres, _, err := apiv1.All(ctx, controller, apiv1.ListCentres, apiv1.Page{})
+		centres, _, err := apiv1.All(ctx, controller, apiv1.ListExternalClusters, apiv1.Page{})
 		if err != nil {
 			return err
 		}

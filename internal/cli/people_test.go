@@ -131,7 +131,7 @@ func TestTheAuditLogReadsOldestFirst(t *testing.T) {
 
 func TestWithSeveralProjectsClustersAreToldByBothNames(t *testing.T) {
 	s := newSite(t)
-	s.answers("GET /v1/centres", 200, list[apiv1.Centre]())
+	s.answers("GET /v1/external-clusters", 200, list[apiv1.ExternalCluster]())
 	cluster := func(project, name string) apiv1.Cluster {
 		return apiv1.Cluster{Name: name, Project: project, Phase: "ready"}
 	}

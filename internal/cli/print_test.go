@@ -16,7 +16,7 @@ import (
 	"muster/internal/spec"
 )
 
-// ago is a time of which nothing but its age is known.
+// ago is a time so long before now.
 func ago(d time.Duration) time.Time { return time.Now().Add(-d - 100*time.Millisecond) }
 
 // reads compares what was printed with what should have been, less the first line break of a raw string.

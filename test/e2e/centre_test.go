@@ -92,11 +92,11 @@ func TestACentresOwnBatchSystemIsBehindTheSameDoor(t *testing.T) {
 	}
 
 	wants(r.Muster(register...), 1, "does not let account muster in", "muster clusters ca")
-	var ca apiv1.CentreAuthority
+	var ca apiv1.ExternalClusterAuthority
 	r.Get(&ca, "clusters", "ca")
 	h.inside("echo '" + ca.PublicKey + "' > /run/centre/muster.pub")
 	wants(r.Muster("clusters", "set", "arc", "--wait"), 0, "open", "Slurm 2", "main")
-	var centre apiv1.Centre
+	var centre apiv1.ExternalCluster
 	r.Get(&centre, "clusters", "show", "arc")
 	if q := centre.Queues; len(q) != 1 || q[0].Name != "main" || !q[0].Up || q[0].Nodes != 1 || q[0].Free+q[0].Used != 1 {
 		t.Errorf("%+v", q)
