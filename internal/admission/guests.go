@@ -256,7 +256,7 @@ func (a *Admission) isolations() (classes map[string]string, undivided []string)
 	return classes, undivided
 }
 
-// shapes are the sizes of guests of which a file says nothing, by class.
+// shapes are the sizes of guests whose file does not give one, by class.
 func (a *Admission) shapes() map[string]spec.VM {
 	shapes := map[string]spec.VM{}
 	for _, class := range a.Catalogue.Classes {

@@ -110,7 +110,7 @@ type Topology struct {
 	Machines [][]string // names, by place
 }
 
-// Topologies lists those of all fabrics of which a snapshot was imported.
+// Topologies lists those of all fabrics that have an imported snapshot.
 func Topologies(ctx context.Context, tx *core.Tx) ([]Topology, error) {
 	cablings, err := fabrics.Topology(ctx, tx)
 	if err != nil || len(cablings) == 0 {

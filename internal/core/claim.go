@@ -25,7 +25,7 @@ const LifeColumns = `phase, reason, phase_at, attempts, fence`
 
 func (l *Life) Fields(at *int64) []any { return []any{&l.Phase, &l.Reason, at, &l.Attempts, &l.Fence} }
 
-// Claim is the right of one controller to work on one row until its lease ends. Whoever claims the row next gets a
+// Claim is the right of one controller to work on one row until its lease ends. The next claim of the row gets a
 // higher fence, and commits made under the lower one are refused.
 type Claim struct {
 	Kind  Kind

@@ -56,7 +56,7 @@ func (s *Store) prove(ctx context.Context) error {
 	})
 }
 
-// proven lists the keys of the database, the newest first, each of which the ring was found to have.
+// proven lists the keys of the database that the ring was found to have, the newest first.
 func (tx *Tx) proven(ctx context.Context) ([]SiteKey, error) {
 	scan := func(r Scanner) (k SiteKey, err error) {
 		var since int64
@@ -271,7 +271,7 @@ func (tx *Tx) forgetSiteKeys(ctx context.Context) (newest string, err error) {
 	if _, err := tx.Exec(ctx, `UPDATE desk SET visits = visits + 1`); err != nil {
 		return "", fmt.Errorf("reserve the site's key: %w", err)
 	}
-	// Whoever seals holds the row of the key that it seals with.
+	// A writer that seals holds the row of the key that it seals with.
 	if _, err := List(ctx, tx, func(r Scanner) (id string, err error) {
 		return id, r.Scan(&id)
 	}, `SELECT id FROM site_key ORDER BY number FOR UPDATE`); err != nil {

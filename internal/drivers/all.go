@@ -1,6 +1,6 @@
 // Package drivers is the list of all drivers. To add one is to write its folder below its family's, and its line here.
 //
-// What leaves: one registry a family, each a plain value that is handed to whoever asks it. Nothing else in the house names a
+// What leaves: one registry a family, each a plain value that is handed to its users. Nothing else in the house names a
 // driver; what others must know of one they ask of its declaration.
 package drivers
 

@@ -24,7 +24,7 @@ import (
 const noDisk = "it has none of its own that can be written to and is no NVMe disk; guests are given those"
 
 // mountMemoryDisk mounts the machine's disk for the memory of guests that sleep at a folder, unless that is mounted already:
-// whoever was here before us may have guests that sleep there. It says why it cannot; "" if it is there.
+// an earlier agent may have guests that sleep there. It says why it cannot; "" if it is there.
 func mountMemoryDisk(ctx context.Context, tools inspection.Tools, console io.Writer, at string) (diskless string) {
 	there, err := mounted(at)
 	if err != nil {

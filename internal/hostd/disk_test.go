@@ -76,7 +76,7 @@ func TestADiskThatIsMadeReadyIsEmptyAndIsNotMadeReadyTwice(t *testing.T) {
 	}
 }
 
-// failing is tools of which every one is missing.
+// failing is a set of tools that are all missing.
 type failing struct{}
 
 func (failing) Run(context.Context, ...string) ([]byte, error) {

@@ -38,7 +38,7 @@ type guest struct {
 	doing  string
 }
 
-// try is the newest one that is over. It is on disk, so that whoever comes after us does not try it again.
+// try is the newest one that is over. It is on disk, so that the next agent does not try it again.
 type try struct {
 	Boot, Try                     int64
 	Bytes                         int64  `json:",omitempty"`
@@ -48,7 +48,7 @@ type try struct {
 // again is how long a guest that could not be removed is left alone.
 const again = 2 * time.Second
 
-// begin begins the next step of a guest, of which that boot is present, or none. The caller has the lock.
+// begin begins the next step of a guest whose given boot is present, or that has no boot. The caller has the lock.
 func (h *host) begin(ctx context.Context, g *guest, boot int64) {
 	g.there = boot
 	switch {
@@ -103,7 +103,7 @@ func (h *host) step(g *guest, do func()) {
 // untried says that there is a try that is not over. The caller has the lock.
 func (h *host) untried(g *guest) bool {
 	if g.over.Boot == 0 {
-		g.over = h.remembered(g.id) // by whoever was here before us
+		g.over = h.remembered(g.id) // by an earlier agent
 	}
 	w := g.want
 	return w.Boot > g.over.Boot || w.Boot == g.over.Boot && w.Try > g.over.Try
@@ -114,7 +114,7 @@ func (h *host) make(within, ctx context.Context, g *guest, want protocol.HostedG
 	over := try{Boot: want.Boot, Try: want.Try}
 	err := h.attempt(within, g, want, &over)
 	if ctx.Err() != nil {
-		return // not over: whoever comes next goes on
+		return // not over: the next agent goes on
 	}
 	switch {
 	case within.Err() != nil && err != nil: // it is not wanted any more, and nobody waits for the reason

@@ -72,7 +72,7 @@ func (d *dreamers) Wake(ctx context.Context, n substrate.Node) error {
 	return err
 }
 
-// asked is a guest of which something is asked, the try-th time that anything is.
+// asked is a guest with a request, the try-th.
 func asked(node string, do protocol.HostedDo, try int64) protocol.HostedGuest {
 	g := wanted(node)
 	g.Do, g.Try = do, try

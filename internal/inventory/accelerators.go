@@ -70,7 +70,7 @@ func DriverModules(name string) []string {
 	return nil
 }
 
-// DriverOf is the name of the driver that a device needs; "" if it is a kind or a make of which nothing is known.
+// DriverOf is the name of the driver that a device needs; "" if its kind or make is unknown.
 func DriverOf(d Device) string {
 	for _, driver := range drivers() {
 		if driver.Kind == d.Kind && driver.Vendor == d.Vendor && (driver.IDs == nil || slices.Contains(driver.IDs, d.ID)) {

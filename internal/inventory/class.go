@@ -17,7 +17,7 @@ type Class struct {
 	// Hypervisor says that its machines hold guests, which its nodes are; without it, its nodes are machines whole.
 	Hypervisor bool
 	Overcommit int   // guests that may have the same core, at most; 1: cores are exclusive. Memory and devices always are
-	Shape      Shape // of nodes of which their cluster's file says nothing
+	Shape      Shape // of nodes whose cluster's file gives none
 }
 
 // Shape is the size of a guest.

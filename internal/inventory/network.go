@@ -23,7 +23,7 @@ type Network struct {
 	Gateway netip.Addr `json:"gateway,omitzero"` // told to machines, in mode own
 	Unknown Unknown    `json:"unknown"`
 	// Relays are MACs, with commas between, of routers and DHCP relays on the segment. What comes from there is believed of
-	// machines that are behind them, of which nothing else tells who they are.
+	// machines behind them, which nothing else identifies.
 	Relays string `json:"relays,omitempty"`
 	// Switch is the driver of the switch that the machines' ports are on; "": nobody sets it.
 	Switch string `json:"switch,omitempty"`

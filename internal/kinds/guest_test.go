@@ -43,7 +43,7 @@ func (hypervisor) Inspect(_ context.Context, i substrate.Inspection) (substrate.
 	return substrate.Inspected{Done: true, Facts: f}, nil
 }
 
-// guestProvider is a substrate of guests that notes what it is asked for, and of which some hosts refuse.
+// guestProvider is a substrate of guests that notes what it is asked for; some of its hosts refuse.
 type guestProvider struct {
 	*fake.Substrate
 	mu      sync.Mutex

@@ -233,7 +233,7 @@ func proves(proof, token string) bool {
 	return subtle.ConstantTimeCompare([]byte(hex.EncodeToString(sum[:])), []byte(proof)) == 1
 }
 
-// mark writes a step down, tells whoever watches, and wakes whoever waits for it. Steps that a machine repeats, such as
+// mark writes a step down, tells those who watch, and wakes those who wait for it. Steps that a machine repeats, such as
 // the addresses that firmware, iPXE and kernel each ask for, are told once, and what a first stage says of its files is no event.
 func (b *Boots) mark(ctx context.Context, tx *core.Tx, machineID string, boot machine.Boot, p protocol.BootProgress) error {
 	words := inWords(p)

@@ -42,7 +42,7 @@ const (
 	offerLimit = 10000
 )
 
-// open says that an address is not offered to another MAC. To whoever comes first, an enrolled machine goes before unknown ones.
+// open says that an address is not offered to another MAC. Of those who ask, an enrolled machine goes before unknown ones.
 func (o *offers) open(at offerAt, mac string, known bool, now time.Time) bool {
 	made, offered := o.at[at]
 	return !offered || made.mac == mac || now.After(made.until) || known && !made.known
@@ -253,7 +253,7 @@ func (l *lessor) address(ctx context.Context, mac string, want netip.Addr, known
 	}
 	if errors.Is(err, netboot.ErrFull) && !known {
 		l.next = l.lowest
-		if contended, found := l.search(mac, true); found { // whoever asks for it first has it
+		if contended, found := l.search(mac, true); found { // the first to ask for it has it
 			return contended, nil
 		}
 	}

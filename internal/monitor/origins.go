@@ -44,7 +44,7 @@ func (o *origins) add(who identity.Agent, at origin) {
 }
 
 // there refuses a call that does not come from where its agent's machine is: whoever has copied a certificate and its key can do
-// nothing with them elsewhere. What is no more is left to whoever answers the call.
+// nothing with them elsewhere. What is no more is left to the handler of the call.
 func (m *Monitor) there(r *http.Request, who identity.Agent) error {
 	address, _ := callerAddress(r)
 	here := origin{on(r), within(r), address}

@@ -165,7 +165,7 @@ type deps struct {
 	beside    time.Duration
 }
 
-// endLimit is how long a machine may take to end in order. Whoever waits for it may have no other way to switch it off.
+// endLimit is how long a machine may take to end in order. Its substrate may have no other way to switch it off.
 const endLimit = 20 * time.Second
 
 // node is one boot.
@@ -205,7 +205,7 @@ type node struct {
 	refuse context.CancelCauseFunc // ends the node
 	// holds one token when this node has slept, or the site has changed its keys: certificates are to be renewed
 	slept chan struct{}
-	lives atomic.Pointer[life] // set by whoever joins
+	lives atomic.Pointer[life] // set by the join
 	// what the configuration says that the last join should have been answered with; nil: nothing yet
 	stamp atomic.Pointer[string]
 

@@ -16,7 +16,7 @@ import (
 )
 
 // bridge makes the NIC that a hypervisor booted by a port of a bridge, so that the networks of its guests' clusters can be cabled
-// to it. The machine's own address moves to the bridge: whoever keeps its lease finds it there. It is called before anybody
+// to it. The machine's own address moves to the bridge: the DHCP client finds it there. It is called before anybody
 // speaks over the NIC.
 func (kernelMachine) bridge() error {
 	booted, err := bootNetwork(protocol.NetworkFile)

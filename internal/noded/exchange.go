@@ -17,7 +17,7 @@ import (
 )
 
 // Agents of a cluster measure the network between them by exchanges: one sends frames, a length and so many bytes, and
-// the other answers each with one byte. Whoever answers never sends more than it got, over TCP, so nothing can be made
+// the other answers each with one byte. The answerer never sends more than it got, over TCP, so nothing can be made
 // bigger by it or sent elsewhere. It serves one at a time, only so many bytes and for so long, and only peers that call
 // from a port below 1024, which only root has: the agents, but no program of a user, which could take CPU from others'.
 const (
@@ -29,7 +29,7 @@ const (
 	rootsLowest   = 512
 )
 
-// Answers of whoever is asked for an exchange.
+// Answers to a request for an exchange.
 const (
 	atYourService = 'y'
 	atOthers      = 'n'

@@ -221,7 +221,7 @@ type passage struct {
 	step     int64
 }
 
-// at is the next step, of which the other host is told.
+// at is the next step; the other host is told of it.
 func (p *passage) at(other *siteHost, do protocol.MoveStep) protocol.HostedMove {
 	p.step++
 	g := p.guest

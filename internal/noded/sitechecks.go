@@ -189,7 +189,7 @@ func (s *siteChecks) follow(ctx context.Context) {
 	}
 }
 
-// briefly runs a command of which the first bytes of output and of errors count, however much it writes.
+// briefly runs a command and keeps the first bytes of its output and of its errors, however much it writes.
 const briefly = `set -o pipefail
 first() { head -c "$1"; cat > /dev/null; }
 { bash -c "$1" 2>&1 >&3 | first 300 >&2; } 3>&1 | first 4096`

@@ -55,7 +55,7 @@ func without(machines []inventory.Machine, numbers ...int) []inventory.Machine {
 func TestAPolicyDecidesWhichMachinesAreTaken(t *testing.T) {
 	m, all := fatTree(t, 20, 5) // leaf0: 0-4 … leaf3: 15-19
 	any := class(t, "any", "cpus >= 1")
-	stranger := all[0] // of which nobody knows where it is
+	stranger := all[0] // its place is unknown
 	stranger.ID, stranger.Name = "stranger", "stranger"
 	for name, c := range map[string]struct {
 		free   []inventory.Machine

@@ -1,11 +1,11 @@
 // Package rack is a virtual rack: QEMU machines that are off until somebody wakes them, with NICs, disks, BMCs and
 // consoles, in a network namespace of their own. It is for evaluation, training and tests.
 //
-// What enters: a Shape, which is how many machines of which kind, and faults on demand. What leaves: a network to boot the
+// What enters: a Shape, which is a number of machines of each kind, and faults on demand. What leaves: a network to boot the
 // machines on, a list of them as an operator would get it from a vendor (rack.csv), and answers of BMCs. Nothing of a rack
 // outlives Down.
 //
-// One process owns it all (Run); Up starts it in the background. Whoever speaks to it does so by a socket in the rack's
+// One process owns it all (Run); Up starts it in the background. Clients speak to it by a socket in the rack's
 // folder (Client), or as to a real rack: magic packets, IPMI, Redfish, inside the rack's network namespace. QEMU, taps and
 // BMCs end with that process, however it ends; what a killed one leaves in its folder, the next Up or Down clears.
 package rack

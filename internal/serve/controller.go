@@ -101,7 +101,7 @@ type controller struct {
 	admission *admission.Admission
 	listener  net.Listener // for users
 	ssh       net.Listener // for users; nil: none
-	metrics   net.Listener // for whoever watches; nil: none
+	metrics   net.Listener // for monitoring; nil: none
 	web       net.Listener // for users of web apps; nil: none
 	telemetry *telemetry.Telemetry
 	login     api.Login // nil: nobody logs in
@@ -384,7 +384,7 @@ func (k *controller) housekeep(ctx context.Context) error {
 	}
 }
 
-// keepSealed seals what an older key has sealed, whoever asked for a new one, until ctx ends.
+// keepSealed seals again what an older key has sealed, until ctx ends.
 func (k *controller) keepSealed(ctx context.Context) error {
 	for {
 		if err := k.db.Reseal(ctx); err != nil && ctx.Err() == nil {

@@ -28,7 +28,7 @@ import (
 	"muster/internal/monitor"
 )
 
-// observed is a controller of which nothing runs: neither an engine, nor the agents' socket.
+// observed is a controller without anything that runs: neither an engine, nor the agents' socket.
 func observed(t *testing.T) (*controller, api.About) {
 	t.Helper()
 	k := &controller{Config: Config{Version: "v", Log: slog.New(slog.DiscardHandler), Metrics: "127.0.0.1:0"},

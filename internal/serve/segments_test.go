@@ -17,7 +17,7 @@ import (
 	"muster/internal/kinds/network"
 )
 
-// reopened is a switch of which somebody opens port eth9 again before each look. It notes what was named.
+// reopened is a switch whose port eth9 is opened again before each look. It notes what was named.
 type reopened struct {
 	*fake.Switch
 	named *[]string

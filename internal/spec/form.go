@@ -11,7 +11,7 @@ import (
 // what is wrong with them is told alike.
 type Form struct {
 	what, one string // as in "a cluster file", and "one cluster"
-	smallest  string // a hint to whoever has nothing yet
+	smallest  string // a hint for those who have nothing yet
 	blocks    bool   // blocks of text may be written
 	table     []Field
 	root      *node

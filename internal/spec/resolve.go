@@ -15,7 +15,7 @@ type Defaults struct {
 	Classes map[string]string
 	// Undivided are the values of isolation with which no node is a part of a machine.
 	Undivided []string
-	// Shapes are of nodes that are virtual machines and of which a file says no more, by the classes whose nodes are.
+	// Shapes are those of virtual nodes whose file gives none, by class.
 	Shapes    map[string]VM
 	HeadClass string
 	LeaseFor  string // "" for leases without an end

@@ -36,7 +36,7 @@ type Recipe struct {
 // Needs are what must be there for it.
 type Needs struct {
 	Programs []string `json:"programs"`
-	Files    []string `json:"files"`  // patterns of paths on the first node, each of which some file matches
+	Files    []string `json:"files"`  // patterns of paths: the first node has a file that matches each
 	Hint     string   `json:"hint"`   // what it means if one is not there, or what would help
 	Nodes    int      `json:"nodes"`  // at least
 	Cores    int      `json:"cores"`  // of each node, at least

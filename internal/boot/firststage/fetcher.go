@@ -12,7 +12,7 @@ import (
 	"muster/internal/noded/protocol"
 )
 
-// Fetcher fetches files by their digests from boot services, as the first stage does, for whoever needs more of them later.
+// Fetcher fetches files by their digests from boot services, as the first stage does, for later stages that need more of them.
 type Fetcher struct{ server *server }
 
 // fetchPatience is how long a Fetcher tries without getting any further.

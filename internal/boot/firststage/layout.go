@@ -30,7 +30,7 @@ const (
 	stateLeast = 1 << 30 // bytes that a node must be able to write
 )
 
-// label says whose root is on a disk and of which image.
+// label names the owner and the image of the root that is on a disk.
 type label struct {
 	Keep   string `json:"keep"`
 	Digest string `json:"digest"`

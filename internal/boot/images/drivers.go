@@ -24,7 +24,7 @@ func (r *Recipe) checkDrivers() error {
 	return nil
 }
 
-// carried are the drivers of which the kernel in root has all modules. It has none without a kernel.
+// carried are the drivers whose modules are all in the kernel of root. It has none without a kernel.
 func carried(root string) ([]string, error) {
 	inside, err := os.OpenRoot(root)
 	if err != nil {

@@ -35,7 +35,7 @@ func bootFile(arch iana.Arch) string {
 // needed are the files that a usual site cannot do without.
 func needed() []string { return []string{"undionly.kpxe", "snponly.efi", "ipxe.efi"} }
 
-// isServed says that a file may be given to whoever asks. Secure Boot needs a signed shim: one that was loaded as
+// isServed says that a file may be given to any caller. Secure Boot needs a signed shim: one that was loaded as
 // X-shim.efi loads X.efi from beside it.
 func isServed(name string) bool {
 	plain := strings.TrimPrefix(name, "arm64/")

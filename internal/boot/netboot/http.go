@@ -118,7 +118,7 @@ func (s *server) admit(ctx context.Context, w http.ResponseWriter, mac net.Hardw
 	return err == nil
 }
 
-// admitted says why whoever asks is not the machine of a MAC, and logs it.
+// admitted says why a caller is not the machine of a MAC, and logs it.
 func (s *server) admitted(ctx context.Context, mac net.HardwareAddr) error {
 	who := onlink.CallerIn(ctx)
 	err := s.Controller.Admit(ctx, s.Network.Name, mac, who)

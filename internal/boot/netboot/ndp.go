@@ -10,7 +10,7 @@ import (
 )
 
 // Firmware that speaks IPv6 too waits for a router's advertisement and for DHCPv4 at once: iPXE's network card ROM stands
-// still for 13 s if none comes. So one is sent to whoever asks: "there are no addresses here, and I am no router". It is
+// still for 13 s if none comes. So every caller is sent one: "there are no addresses here, and I am no router". It is
 // built by hand and sent as a frame, so that the host needs no IPv6.
 
 // Lengths and fields of Ethernet, IPv6 (RFC 8200) and neighbour discovery (RFC 4861) headers.

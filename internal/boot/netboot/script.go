@@ -12,7 +12,7 @@ import (
 	"muster/internal/noded/protocol"
 )
 
-// scriptAgain is what a machine waits between two attempts to boot. It never gives up: whoever wants it otherwise
+// scriptAgain is what a machine waits between two attempts to boot. It never gives up: an operator who wants it otherwise
 // switches it off.
 const scriptAgain = 5 // seconds
 

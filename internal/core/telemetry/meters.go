@@ -8,7 +8,7 @@ import (
 )
 
 // meters are what is counted as it happens. Labels are words of the program or things that operators name (networks),
-// never clusters, nodes or machines, of which there is no end; docs/observe.md lists them all.
+// never clusters, nodes or machines, whose number has no bound; docs/observe.md lists them all.
 type meters struct {
 	stays        *prometheus.HistogramVec // kind, phase
 	failures     *prometheus.CounterVec   // kind, phase, cause

@@ -100,7 +100,7 @@ func (t *Telemetry) Close(ctx context.Context) error {
 }
 
 // requestIDs makes the number of a request the ID of its trace, and the first half of it the ID of the request's own span:
-// whoever knows the number, such as a step that any replica takes later, can hang its span there.
+// a step that knows the number, on any replica and at any time, can hang its span there.
 type requestIDs struct{}
 
 func (requestIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {

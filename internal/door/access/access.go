@@ -39,7 +39,7 @@ const (
 	Own    Action = "own"    // create, change and delete clusters
 	Enter  Action = "enter"  // log in to clusters, open their web apps
 	Govern Action = "govern" // say who is in the project
-	Lead   Action = "lead"   // say what runs as whoever is in it
+	Lead   Action = "lead"   // say what runs as any of its people
 )
 
 // Rule says who may do an action.

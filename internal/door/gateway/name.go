@@ -6,7 +6,7 @@ import (
 
 // login is what a user name says: who, perhaps, and where to.
 type login struct {
-	person string // "": whoever the key belongs to
+	person string // "": the owner of the key
 	ref    string // NAME or PROJECT/NAME; "": no possible name of a cluster
 }
 

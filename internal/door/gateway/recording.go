@@ -46,7 +46,7 @@ type recording struct {
 	file  *os.File // nil: does not run
 	claim func(n int64) error
 	began time.Time
-	rest  []byte // the beginning of a character of which the end has not come yet
+	rest  []byte // the beginning of a character whose end has not come yet
 }
 
 func (t *recording) size(s size) {

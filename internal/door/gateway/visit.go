@@ -287,7 +287,7 @@ func (v *visit) end(reason string) {
 		said.Go(func() { say(channel, terminal, "this session ends: "+reason) })
 	}
 	v.mu.Unlock()
-	time.AfterFunc(farewell, func() { _ = v.server.Close() }) // whoever does not read is not waited for
+	time.AfterFunc(farewell, func() { _ = v.server.Close() }) // a client that does not read is not waited for
 	go func() {
 		said.Wait()
 		_ = v.server.Close()

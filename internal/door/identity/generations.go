@@ -144,7 +144,7 @@ func (k keys) among(use Use, public ssh.PublicKey) bool {
 	return slices.ContainsFunc(k[use], func(one *key) bool { return slices.Equal(one.signer.PublicKey().Marshal(), marshalled) })
 }
 
-// Set replaces all generations. Whoever holds the Authority uses them from now on.
+// Set replaces all generations: all holders of the Authority use them from now on.
 func (a *Authority) Set(all []Generation) error {
 	made, err := newKeys(all)
 	if err != nil {

@@ -141,7 +141,7 @@ func cleanAnswer(h http.Header) {
 }
 
 // peer names what a request is sent to. All clusters use the same addresses, and connections are kept for the next request
-// by this name: so it says which cluster, and which boot of which node.
+// by this name: so it names the cluster, the node and the boot.
 func (v *visit) peer() string {
 	return net.JoinHostPort(fmt.Sprintf("%s.%d.%d", v.cluster.ID, v.node.Slot, v.node.Boot), strconv.Itoa(v.app.Port))
 }

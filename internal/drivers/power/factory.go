@@ -28,7 +28,7 @@ type Factory struct {
 type Capabilities struct {
 	// SwitchesOff: it takes the power away. Without it a machine has to switch itself off.
 	SwitchesOff bool
-	// SeesPower: whoever it asks knows of the power itself. Without it a machine that is silent on its network counts as off.
+	// SeesPower: what it asks knows of the power itself. Without it a machine that is silent on its network counts as off.
 	SeesPower bool
 	// Credentials are those that it shows to whom it asks.
 	Credentials Need

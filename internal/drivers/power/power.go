@@ -44,7 +44,7 @@ type Driver interface {
 	BootFromNetwork(ctx context.Context) error
 }
 
-// Accountant is what drivers are that can say who may log in at the machine's BMC. Whoever is root on a machine may add
+// Accountant is what drivers are that can say who may log in at the machine's BMC. Root of a machine may add
 // users to its BMC, from inside (KCS), and nothing but this tells.
 type Accountant interface {
 	// Accounts lists users, each with what it may do, and how the network reaches them: always the same lines as long as

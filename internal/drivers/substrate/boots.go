@@ -37,7 +37,7 @@ type Boot struct {
 	Key      string // fingerprint of the key that its agent joined with
 }
 
-// Boots are what machines are to boot, and how far they are. They outlive whoever asks, and stand before anything is done for
+// Boots are what machines are to boot, and how far they are. They outlive the caller, and stand before anything is done for
 // them.
 // ErrNoBoot is returned for what is not there.
 type Boots interface {

@@ -9,7 +9,7 @@ import (
 	"muster/internal/inventory"
 )
 
-// Env is what a substrate may use of whoever opens it: the agent of a host, or a controller. Keys, Boots, Power and Place are a
+// Env is what a substrate may use of its opener: the agent of a host, or a controller. Keys, Boots, Power and Place are a
 // controller's alone, Networks an agent's.
 type Env struct {
 	Dir     string // the substrate's own folder on this host, an absolute path; it makes it if it needs one

@@ -176,6 +176,6 @@ type Snapshots interface {
 	Restore(ctx context.Context, snapshot, cluster string, home int64, progress func(copied int64) error) error
 	// Drop removes a snapshot, or what there is of it. Removing what is not there is a success.
 	Drop(ctx context.Context, snapshot string) error
-	// Snapshots names those of which anything is there.
+	// Snapshots names those that have anything on disk.
 	Snapshots(ctx context.Context) ([]string, error)
 }

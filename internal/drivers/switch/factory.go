@@ -80,7 +80,7 @@ func (r Registry) Open(n inventory.Network) (Switch, error) {
 	return f.Open(n), nil
 }
 
-// Warning says what is not kept apart on a network; "" where all is. It is for whoever runs the site.
+// Warning says what is not kept apart on a network; "" where all is. It is for operators.
 func (r Registry) Warning(n inventory.Network) string {
 	f := r.Named(n.Switch)
 	if f.Isolates {

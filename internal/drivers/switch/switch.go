@@ -5,7 +5,7 @@
 // that those pass which keep segments apart. No driver knows clusters, rows or users.
 //
 // Each segment also ends on the controller's host, at a bridge of its own that is cabled to the one where the controller
-// answers machines that boot. Those cables are isolated from one another: whoever is in a segment reaches the controller and the
+// answers machines that boot. Those cables are isolated from one another: a machine in a segment reaches the controller and the
 // segment, and nobody else (RFC 5517 calls it communities with a promiscuous port).
 package switches
 

@@ -19,7 +19,7 @@ import (
 const bodyLimit = 1 << 20
 
 // Handler answers the calls of controllers by a host's drivers, which are named as their substrates are, and tells them what
-// those say. Whoever may speak to it may do all: it asks nobody who they are.
+// those say. A process that can connect may do all: callers are not identified.
 func Handler(opened map[string]Nodes, say *Notices) http.Handler {
 	mux := http.NewServeMux()
 	takes(routes{mux, ""}, notices, say.tell)
@@ -170,7 +170,7 @@ func (s *server) dial(ctx context.Context, in dialIn) (then, error) {
 // join makes the caller's connection one with another.
 func (s *server) join(ctx context.Context, other net.Conn) then {
 	return func(conn net.Conn, early *bufio.Reader) {
-		_ = pipes.Join(ctx, stream{conn, early}, other) // whoever is at an end of it notices
+		_ = pipes.Join(ctx, stream{conn, early}, other) // both ends notice
 	}
 }
 

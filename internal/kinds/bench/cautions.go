@@ -11,7 +11,7 @@ import (
 	"muster/internal/kit/words"
 )
 
-// Cautions say what a run's values depend on beside its nodes, as the last round shows of which it is known: each is a sentence.
+// Cautions say what a run's values depend on beside its nodes, as its last round with such facts shows: each is a sentence.
 func Cautions(ctx context.Context, tx *core.Tx, r Run) (all []string, err error) {
 	if r.Plan.Suite.Brief {
 		all = append(all, "in a shortened form, which shows that it runs, and not how fast")

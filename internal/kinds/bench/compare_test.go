@@ -50,7 +50,7 @@ func TestSidesAreComparedInPairs(t *testing.T) {
 		return all
 	}
 	a, b := measure(p, "a", "b", scaled(1), scaled(1)), measure(p, "b", "a", scaled(1.1), scaled(1.1))
-	for i, side := range []*Side{&a, &b} { // of a pair of which one round was lost, neither counts
+	for i, side := range []*Side{&a, &b} { // if one round of a pair was lost, neither counts
 		lost := measure(p, "", "", []float64{1e6}, []float64{1e6}).Rounds[0]
 		if lost.Number = 7; i == 1 {
 			lost.State = "lost"

@@ -38,7 +38,7 @@ func DropTopology(ctx context.Context, tx *core.Tx, fabric string) error {
 	return nil
 }
 
-// Topology lists how all fabrics are cabled of which that is known, by name.
+// Topology lists the cabling of all fabrics whose cabling is known, by name.
 func Topology(ctx context.Context, tx *core.Tx) ([]Cabling, error) {
 	scan := func(r core.Scanner) (Cabling, error) {
 		c := Cabling{Graph: &topology.Graph{}}

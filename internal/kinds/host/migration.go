@@ -125,7 +125,7 @@ func tellBoth(ctx context.Context, tx *core.Tx, a *Migration) (err error) {
 	return nil
 }
 
-// dropMigration ends a move, if there is one, and tells both hosts. Whoever is to have the guest has it by then.
+// dropMigration ends a move, if there is one, and tells both hosts. The host that is to have the guest has it by then.
 func dropMigration(ctx context.Context, tx *core.Tx, node string) error {
 	all, err := core.List(ctx, tx, scanMigration, `SELECT `+migrationColumns+`WHERE a.node_id = $1`, node)
 	if err != nil {

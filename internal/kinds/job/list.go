@@ -78,7 +78,7 @@ type Sum struct {
 	CPUHours      float64
 	GPUHours      float64
 	Cost          usage.Sum
-	// Of jobs of which it is known what they used: CPU-hours that they had and used; MiB times hours that they had, and those of
+	// Of jobs whose use is known: CPU-hours that they had and used; MiB times hours that they had, and those of
 	// their peaks.
 	KnownCPUHours, CPUHoursUsed, MemoryHours, MemoryHoursUsed float64
 }

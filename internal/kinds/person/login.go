@@ -8,7 +8,7 @@ import (
 	"muster/internal/core"
 )
 
-// SpendProof notes that the proof of which hash is the hash, good until then, was used; core.ErrExists if it was before.
+// SpendProof notes that the proof with this hash, good until then, was used; core.ErrExists if it was before.
 // Those that ended an hour ago, and so pass no check any more, are forgotten.
 func SpendProof(ctx context.Context, tx *core.Tx, hash string, until time.Time) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM proof WHERE expires_at < now_ms() - 3600000`); err != nil {

@@ -309,7 +309,7 @@ func bit(b bool) int {
 // optional is NULL for the empty text.
 func optional(text string) sql.NullString { return sql.NullString{String: text, Valid: text != ""} }
 
-// Establish sees to it that there is an administrator, who holds the token of which hash is the hash, and the projects
+// Establish sees to it that there is an administrator, who holds the token with this hash, and the projects
 // given. Of the first project, when it is made, the administrator is the owner. Repeating it changes nothing.
 func Establish(ctx context.Context, tx *core.Tx, admin, hash, id string, projects ...string) error {
 	_, err := tx.Exec(ctx, `INSERT INTO person (name, uid, operator, created_at) VALUES ($1, $2, 1, now_ms()) ON CONFLICT

@@ -87,7 +87,7 @@ func SessionsToEnd(ctx context.Context, tx *core.Tx, gateway string) (map[string
 	return all, nil
 }
 
-// LoseSessions ends the sessions of which no gateway has said anything for that long: theirs has ended.
+// LoseSessions ends the sessions that no gateway has reported for that long: theirs has ended.
 func LoseSessions(ctx context.Context, tx *core.Tx, silence time.Duration) error {
 	_, err := tx.Exec(ctx, `UPDATE session SET ended_at = seen_at, outcome = 'its gateway was lost' WHERE ended_at IS NULL
 		AND seen_at < now_ms() - $1`, silence.Milliseconds())

@@ -41,7 +41,7 @@ type Token struct {
 	UsedAt    time.Time // to the minute; zero: never
 }
 
-// AddToken makes a token of which hash is the hash, good for life, but not beyond ExpiresAt if that is set; local ones
+// AddToken makes the token with this hash, good for life, but not beyond ExpiresAt if that is set; local ones
 // never end. A hash that is there already changes nothing.
 func AddToken(ctx context.Context, tx *core.Tx, hash string, t Token, life time.Duration) error {
 	var ms sql.NullInt64
@@ -180,7 +180,7 @@ type Key struct {
 	CreatedAt   time.Time
 }
 
-// AddKey registers a key of which the person has shown to have the private half; core.ErrExists if somebody has it already. It is
+// AddKey registers a key whose private half the person has proved to have; core.ErrExists if somebody has it already. It is
 // taken from who registered it before that was asked for.
 func AddKey(ctx context.Context, tx *core.Tx, k Key) error {
 	taken, err := tx.Exec(ctx, `DELETE FROM user_key WHERE fingerprint = $1 AND proven = 0`, k.Fingerprint)

@@ -16,7 +16,7 @@ type WebLogin struct {
 	App     string
 }
 
-// AddWebLogin makes a login by a code of which hash is the hash, good for life.
+// AddWebLogin makes a login by the code with this hash, good for life.
 func AddWebLogin(ctx context.Context, tx *core.Tx, hash string, l WebLogin, life time.Duration) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM web_login WHERE expires_at <= now_ms()`); err != nil {
 		return fmt.Errorf("forget web logins: %w", err)

@@ -1,4 +1,4 @@
-// Package files writes files that are there whole or not at all, whoever reads at the same time, and whenever the power fails.
+// Package files writes files that are there whole or not at all, for readers at the same time and whenever the power fails.
 package files
 
 import (

@@ -2,7 +2,7 @@ package pipes
 
 import "net"
 
-// Begun is a connection of which the first bytes have been read already. They are read again.
+// Begun is a connection whose first bytes have been read already. They are read again.
 type Begun struct {
 	net.Conn
 	First []byte

@@ -14,7 +14,7 @@ import (
 )
 
 // ataPassword locks a disk while it is erased by ATA's security commands, which want one. It is no secret: erasing
-// removes it, and whoever finds it on a disk may know that an erasure was interrupted.
+// removes it; one that is found on a disk tells that an erasure was interrupted.
 const ataPassword = "muster"
 
 const ataLimit = time.Minute // for commands that answer at once

@@ -72,7 +72,7 @@ func build() error {
 	return execute(program, []string{"muster", "agent", Argument}, environment)
 }
 
-// execute is exec of an open program, of which there is no path any more.
+// execute is exec of an open program whose path is gone.
 func execute(program *os.File, args, environment []string) error {
 	empty, err := unix.BytePtrFromString("")
 	if err != nil {

@@ -42,7 +42,7 @@ type Request struct {
 
 	CPUMemory  int `json:"cpu_memory,omitempty"`  // for each CPU that it gets
 	NodeMemory int `json:"node_memory,omitempty"` // on each node, however many CPUs it gets there
-	NodeTmp    int `json:"node_tmp,omitempty"`    // that /tmp of each node has, whoever fills it
+	NodeTmp    int `json:"node_tmp,omitempty"`    // that /tmp of each node has, full or not
 
 	GPUs      int `json:"gpus,omitempty"`       // on all its nodes together
 	NodeGPUs  int `json:"node_gpus,omitempty"`  // on each node

@@ -55,7 +55,7 @@ func (s Standing) String() string {
 	return fmt.Sprintf("%s %s %s; its class has %s (median of %d passes)", s.Name, Round(s.Value), s.Unit, Round(s.Median), s.Of)
 }
 
-// Judge compares the tests of one boot, of which the best counts, with the passes of its like.
+// Judge compares the best of the tests of one boot with the passes of its like.
 func Judge(settings inventory.Acceptance, tests, passes []protocol.TestResult) []Standing {
 	var all []Standing
 	for _, kind := range Kinds() {

@@ -21,7 +21,7 @@ import (
 type Machine struct {
 	inventory.Machine
 	By    string    // who holds it; "" if it can be had now
-	Until time.Time // when whoever has it will have left it and it is fit for the next; zero: not foreseen
+	Until time.Time // when its tenant will have left it and it is fit for the next; zero: not foreseen
 }
 
 // Booking is a number of machines wanted for a time.
@@ -72,7 +72,7 @@ const mostDealt = 50_000
 
 // First is the first start, not before b.From, with which b fits for as long as it is now. It is b.From, or the time when
 // machines come free: to start between two such times is to start no better than at the earlier one. False: there is none, or
-// none among the first times, of which fewer are tried the more bookings there are.
+// none among the first times; the more bookings there are, the fewer times are tried.
 func (c Calendar) First(b Booking) (time.Time, bool) {
 	board := c.board(b.classes())
 	request := board.request(b, len(c.Bookings))

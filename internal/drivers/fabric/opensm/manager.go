@@ -20,7 +20,7 @@ type Manager interface {
 	Port() fabric.GUID
 	// Files reads its partitions, and the copy that Write left beside them; nil where there is none.
 	Files(ctx context.Context) (file, copied []byte, err error)
-	// Write replaces both, the copy first, each in one step: whoever reads meanwhile sees the old one or the new one.
+	// Write replaces both, the copy first, each in one step: a reader meanwhile sees the old one or the new one.
 	Write(ctx context.Context, file []byte) error
 	// Reload has it read its partitions again; it returns before that is done.
 	Reload(ctx context.Context) error

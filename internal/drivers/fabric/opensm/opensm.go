@@ -82,7 +82,7 @@ func (o *OpenSM) Observe(ctx context.Context) (fabric.Tables, error) {
 		if err != nil {
 			return nil, err
 		}
-	default: // whoever has the turn writes all files
+	default: // the one whose turn it is writes all files
 	}
 	snapshot, err := o.Observer.Snapshot(ctx)
 	if err != nil {

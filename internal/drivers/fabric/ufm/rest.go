@@ -87,7 +87,7 @@ func newClient(c Config) (*client, error) {
 	return made, nil
 }
 
-// near says whether an address is this host's own or that of its links, where services answer whoever asks from here.
+// near says whether an address is this host's own or that of its links, where services answer any process of this host.
 func near(ip net.IP) bool {
 	return ip.IsLoopback() || ip.IsUnspecified() || ip.IsLinkLocalUnicast() || ip.IsMulticast()
 }

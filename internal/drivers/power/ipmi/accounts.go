@@ -51,7 +51,7 @@ func lanChannels(ctx context.Context, s *rmcp) []uint8 {
 			channels = append(channels, channel)
 		}
 		if err != nil && !refused(err) {
-			break // whoever asks next has the error
+			break // the next question has the error
 		}
 	}
 	if len(channels) == 0 {

@@ -81,7 +81,7 @@ func parts() []drivertest.Part[contract] {
 	}
 }
 
-// sees looks at a machine that has no address of its own: whoever is asked knows of the power itself.
+// sees looks at a machine that has no address of its own: what is asked knows of the power itself.
 func (c contract) sees(t *testing.T) {
 	target := c.peer.Target
 	target.Address = netip.Addr{}

@@ -234,7 +234,7 @@ func addNIC(links *netlink.Handle, cluster, port string, n substrate.Node) error
 		return fmt.Errorf("address of eth0: %w", err)
 	}
 	// Nobody answers ARP here, and a question that waits for an answer has a place in a table that all networks of the host
-	// share, its own first of all: whoever asks for addresses that nobody has would fill it.
+	// share, its own first of all: a node that asks for addresses without an owner would fill it.
 	if err := errors.Join(links.LinkSetARPOff(nic), up(links, "lo"), links.LinkSetUp(nic)); err != nil {
 		return err
 	}

@@ -216,7 +216,7 @@ func nodeCapabilities(servesHome, readsJobs bool) []string {
 
 func (d *Driver) mounts(b boot, c shared, n substrate.Node) []ociMount {
 	mounts := []ociMount{
-		// Whoever is not of group 0 sees their own processes alone. Root needs the group, having no CAP_SYS_PTRACE.
+		// Users outside group 0 see their own processes alone. Root needs the group, having no CAP_SYS_PTRACE.
 		{"/proc", "proc", "proc", []string{"nosuid", "noexec", "nodev", "hidepid=2", "gid=0"}},
 		{"/sys", "sysfs", "sysfs", []string{"nosuid", "noexec", "nodev", "ro"}},
 		{"/dev", "tmpfs", "tmpfs", []string{"nosuid", "strictatime", "mode=755", "size=64k"}},

@@ -344,7 +344,7 @@ func (d *Driver) Drop(ctx context.Context, id string) error {
 	return errors.Join(tree.Remove(ctx, s.gone()), clear(ctx, s.part()))
 }
 
-// Snapshots names all of which anything is there; a cluster that is being restored is among them.
+// Snapshots names all that have anything on disk; a cluster that is being restored is among them.
 func (d *Driver) Snapshots(context.Context) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(d.config.Dir, "snapshots"))
 	if err != nil {

@@ -59,7 +59,7 @@ func (d *Driver) Inspect(ctx context.Context, i Inspection) (Progress, error) {
 	return p, nil
 }
 
-// accounts lists who may log in at a machine's BMC, after whoever had the machine could last change that.
+// accounts lists who may log in at a machine's BMC, after its last tenant could change that.
 func (d *Driver) accounts(ctx context.Context, m substrate.Machine) (accounts []string, unread string) {
 	control, err := d.config.Power(m)
 	if err != nil {

@@ -237,7 +237,7 @@ func (d *Driver) end(ctx context.Context, b substrate.Boot, upTo int64) error {
 	if err != nil && (b.Joined || errors.Is(err, substrate.ErrUnderway)) {
 		return fmt.Errorf("machine %s: %w", m.Name, err)
 	}
-	// Nothing of the cluster's network may reach whoever has the machine next, nor the other way round. Until its ports were
+	// Nothing of the cluster's network may reach the machine's next tenant, nor the other way round. Until its ports were
 	// seen elsewhere the boot stands in the ledger, and the node is there.
 	if err := d.place(ctx, m, switches.Common); err != nil {
 		return fmt.Errorf("machine %s: %w", m.Name, err)

@@ -18,7 +18,7 @@ func (h Harness) at(host string) Harness {
 	return h
 }
 
-// moves asks for each move twice: whoever died after it asks again.
+// moves asks for each move twice: a controller that died after it asks again.
 func moves(t *testing.T, h Harness) {
 	n := h.running(t, "c1", 1, 1)
 	for _, host := range []string{here, there} {

@@ -11,7 +11,7 @@ import (
 // here is the host that nodes sleep on here.
 const here = "here"
 
-// sleepsAndWakes asks for each step twice: whoever died after it asks again.
+// sleepsAndWakes asks for each step twice: a controller that died after it asks again.
 func sleepsAndWakes(t *testing.T, h Harness) {
 	n := h.running(t, "c1", 1, 1)
 	if !h.Sleeper.CanSuspend(here) {

@@ -144,7 +144,7 @@ host_uuid = "%x-%x-%x-%x-%x"
 `, number[:4], number[4:6], number[6:8], number[8:10], number[10:16])
 }
 
-// qemuConf says how guests are held. Files' owners are our business: libvirt would give shared ones to whoever starts.
+// qemuConf says how guests are held. Files' owners are our business: libvirt would give shared ones to the guest that starts.
 func (d *Driver) qemuConf() string {
 	var mounts []string
 	for _, size := range hugePageSizes() {

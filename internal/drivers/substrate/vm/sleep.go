@@ -45,7 +45,7 @@ func (b boot) memoryPathInside() string {
 	return filepath.Join(insideMemory, b.name+"."+memoryFile)
 }
 
-// ended says ErrNotHere in the words of whoever knows one host only.
+// ended says ErrNotHere in the words of a caller that knows one host only.
 func ended(err error) error {
 	if errors.Is(err, ErrNotHere) {
 		return fmt.Errorf("%w: %w", substrate.ErrEnded, err)

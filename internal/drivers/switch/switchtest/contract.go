@@ -294,7 +294,7 @@ func (s Subject) allReachTheController(t *testing.T) {
 		}
 	}()
 	for _, from := range s.Testbed.Stations {
-		for range 3 { // whoever else answered for its address would be asked the next time
+		for range 3 { // another that answered for its address would be asked the next time
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			connection, err := netns.Dial(ctx, from.namespace, "tcp", "10.99.0.1:8069")
 			if err == nil {

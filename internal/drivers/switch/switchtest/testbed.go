@@ -251,7 +251,7 @@ func ipv4(from, to netip.Addr, payload []byte) []byte {
 	return append(h, payload...)
 }
 
-// broadcast is the frame that whoever is in the same segment hears.
+// broadcast is the frame that all in the same segment hear.
 const broadcast = "raw, to everybody"
 
 // say sends all that root on a machine could try, towards one victim. Each frame carries who sent it and what it is.

@@ -110,7 +110,7 @@ func load(ctx context.Context, tx *core.Tx, id string) (v view, s core.Subject, 
 	return v, s, err
 }
 
-// look is at a run of which no round is under way.
+// look reads what matters to a run while none of its rounds is under way.
 func (v *view) look(ctx context.Context, tx *core.Tx, c cluster.Cluster) (err error) {
 	if v.now, err = tx.Now(ctx); err != nil {
 		return err
@@ -310,7 +310,7 @@ func (v view) save(ctx context.Context, tx *core.Tx, o bench.Round) error {
 	if err := bench.SaveRound(ctx, tx, v.Run, o); err != nil || v.task.Outcome != protocol.TaskCancelled {
 		return err
 	}
-	return bench.WantEnd(ctx, tx, v.ID) // whoever has cancelled its job wants no other
+	return bench.WantEnd(ctx, tx, v.ID) // a user who has cancelled its job wants no other
 }
 
 // judge says what became of a step.

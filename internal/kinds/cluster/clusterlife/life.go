@@ -36,7 +36,7 @@ type clusterView struct {
 const clusterLooks = 5 * time.Second
 
 // Machines do not know whose they were, so a cluster that waits for them to be back in the pool looks often. It waits so
-// that whoever was told "done" can have them again.
+// that a caller who was told "done" can have them again.
 const returnLooks = 50 * time.Millisecond
 
 func (w Handlers) table() core.StateTable[clusterView] {

@@ -158,7 +158,7 @@ func (v fabricView) giveHomes(ctx context.Context, tx *core.Tx) error {
 	return nil
 }
 
-// trouble is for a fabric of which nothing is known now. Its ports hold what they held.
+// trouble is for a fabric that cannot be read now. Its ports hold what they held.
 func (v fabricView) trouble(what string, err error) core.Outcome {
 	o := core.Retry(err)
 	o.Phase, o.Text = core.Degraded, fmt.Sprintf("fabric %s: %s: %v", v.Name, what, err)

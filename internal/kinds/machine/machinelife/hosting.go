@@ -21,7 +21,7 @@ import (
 // seen off, inspected and erased as after any node, and is a whole machine again. Nobody asks for either: see
 // docs/decisions/hypervisors.md.
 
-// hostLooks is how often a hypervisor is looked at of which nothing is expected.
+// hostLooks is how often a hypervisor is looked at while no change of it is expected.
 const hostLooks = 10 * time.Second
 
 // heardFactor is how many times longer than a host's agent may be silent while its guests are heard: then it is the agent that
@@ -262,7 +262,7 @@ func (m machineView) wakeGuests(ctx context.Context, tx *core.Tx) error {
 // endHypervisor makes the machine whole again.
 func (m machineView) endHypervisor() core.Outcome {
 	return core.WaitFor(time.Millisecond, "is a whole machine again").With(func(ctx context.Context, tx *core.Tx) error {
-		if err := cluster.LockAdmission(ctx, tx); err != nil { // whoever places guests on it does so before, or sees it whole
+		if err := cluster.LockAdmission(ctx, tx); err != nil { // guests are placed on it before, or see it whole
 			return err
 		}
 		onDemand, err := host.EndHypervisor(ctx, tx, m.ID)

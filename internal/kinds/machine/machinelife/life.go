@@ -233,7 +233,7 @@ func (m machineView) bmc(seen substrate.Inspected) (changed string, taken bool) 
 	return strings.Join(changes, ", "), taken
 }
 
-// unproved are the disks of a machine that is given back of which nobody shows that they were erased: those that it had at
+// unproved are the disks of a machine that is given back without a proof that they were erased: those that it had at
 // its last inspection and has no more, and those that it says it has and gives no receipt of. Disks on a storage network
 // are not its own.
 func (m machineView) unproved(seen substrate.Inspected) (bad []string) {

@@ -73,7 +73,7 @@ func (w Handlers) settleAllocation(ctx context.Context, n nodeView, seen substra
 		return n.fail("%s gave it cores or devices that guest %s has", n.host.Name, holder).Because(life.CauseMachine)
 	}
 	return o.With(func(ctx context.Context, tx *core.Tx) error {
-		if err := cluster.LockAdmission(ctx, tx); err != nil { // whoever places guests sees all of it, or nothing
+		if err := cluster.LockAdmission(ctx, tx); err != nil { // placement of guests sees all of it, or nothing
 			return err
 		}
 		tx.Log(core.Event{Type: "machine.part", Machine: n.machine.Name,

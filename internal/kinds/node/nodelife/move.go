@@ -115,7 +115,7 @@ func (w Handlers) move(ctx context.Context, n nodeView) core.Outcome {
 		return core.Retry(err)
 	}
 	return core.WaitFor(time.Millisecond, "has moved to %s", to.HostName).With(func(ctx context.Context, tx *core.Tx) error {
-		if err := cluster.LockAdmission(ctx, tx); err != nil { // whoever places guests sees it at one of its hosts
+		if err := cluster.LockAdmission(ctx, tx); err != nil { // placement of guests sees it at one of its hosts
 			return err
 		}
 		h, err := machine.Get(ctx, tx, to.Host)

@@ -54,7 +54,7 @@ func (r *Report) add(path string, err error) {
 	}
 }
 
-// theirs says that an error can be the doing of whoever owns the files. All others are the disk's, or the host's.
+// theirs says that an error can be the doing of the files' owner. All others are the disk's, or the host's.
 func theirs(err error) bool {
 	var errno unix.Errno
 	var ours hard

@@ -235,7 +235,7 @@ func (d *Driver) verifySlave(s side) error {
 	return err
 }
 
-// hide takes all partitions from a function of which nobody has a record: a new one sees the default partition.
+// hide takes all partitions from a function without a record: a new one sees the default partition.
 func (d *Driver) hide(ctx context.Context, a *adapter, number int) error {
 	for _, port := range a.ports {
 		s := a.side(number, port)

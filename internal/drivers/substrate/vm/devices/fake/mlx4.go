@@ -76,7 +76,7 @@ func (k *Kernel) adapter(name string) (m *mapped, at []string) {
 	return nil, nil
 }
 
-// spot is one file of those that are numbered: which kind, of which slave and port.
+// spot is one of the numbered files: its kind, slave and port.
 type spot struct {
 	kind        string
 	slave, port int // port from 0
