@@ -16,8 +16,7 @@ gcc -O3 -fopenmp -Wall -Werror -o /usr/local/bin/stream-triad "$src/stream-triad
 gcc -O2 -Wall -Werror -o /usr/local/bin/dgemm "$src/dgemm.c" -l:libblas.so.3 -lm
 chmod 755 /usr/local/bin/hpl
 
-# What Slurm is started with: see plugstack.conf beside it.
-install -d /usr/lib/muster
+# The plugin of Slurm's that plugstack.conf beside it names.
 gcc -O2 -fPIC -shared -Wall -Werror -o /usr/lib/muster/pmix-step.so "$src/pmix-step.c"
 
 # LAMMPS, with what it is linked to in a folder of its own: as packages that would come with X, Tk and a compiler for shaders.

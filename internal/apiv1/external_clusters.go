@@ -2,7 +2,7 @@ package apiv1
 
 import "time"
 
-// ExternalClusterState says whether a centre answers.
+// ExternalClusterState says whether an external cluster answers.
 type ExternalClusterState string
 
 // The states.
@@ -12,7 +12,7 @@ const (
 	ExternalClusterSilent ExternalClusterState = "silent" // does not
 )
 
-// Rules of a centre: who its people are there.
+// Rules of an external cluster: who its people are there.
 const (
 	SameAccount   = "same"   // everybody under their own name
 	SharedAccount = "shared" // all as one account
@@ -29,7 +29,7 @@ type ExternalClusterSpec struct {
 	Accounts map[string]string        `json:"accounts,omitempty" doc:"for the rule listed: accounts by person; shown to operators"`
 }
 
-// ExternalClusterProject lets the owners and members of a project into a centre.
+// ExternalClusterProject lets the owners and members of a project into an external cluster.
 type ExternalClusterProject struct {
 	Project string   `json:"project" maxLength:"63"`
 	Queues  []string `json:"queues,omitempty" doc:"queues that they may use; absent: all" maxItems:"1000"`
@@ -71,12 +71,12 @@ type ExternalCluster struct {
 	CreatedAt time.Time              `json:"created_at"`
 }
 
-// ExternalClusterAuthority is what the sshd of a centre has to trust.
+// ExternalClusterAuthority is what the sshd of an external cluster has to trust.
 type ExternalClusterAuthority struct {
 	PublicKey string `json:"public_key" doc:"authorized_keys format; for the file of sshd's TrustedUserCAKeys"`
 }
 
-// ExternalClusterRef is a centre in a path.
+// ExternalClusterRef is an external cluster in a path.
 type ExternalClusterRef struct {
 	ExternalCluster string `path:"external_cluster" doc:"name" maxLength:"63"`
 }
@@ -86,7 +86,7 @@ type AddExternalClusterInput struct {
 	Body AddExternalClusterBody
 }
 
-// AddExternalClusterBody is the body of a AddExternalClusterInput.
+// AddExternalClusterBody is the body of an AddExternalClusterInput.
 type AddExternalClusterBody struct {
 	Name string `json:"name" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$" maxLength:"63"`
 	ExternalClusterSpec

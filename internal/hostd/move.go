@@ -50,7 +50,7 @@ func (h *host) travel(within, ctx context.Context, g *guest, m protocol.HostedMo
 	over := protocol.HostedMoved{Node: g.node, Number: m.Number, Step: m.Step}
 	err := h.migrate(within, g, m, &over)
 	if ctx.Err() != nil || within.Err() != nil && err != nil {
-		return // not over: the next agent, or the next want, goes on
+		return // not over: the next agent goes on, or what is wanted next
 	}
 	switch {
 	case errors.Is(err, vm.ErrNotHere):

@@ -97,7 +97,7 @@ func (a *Authority) CheckToken(node string, boot int64, token string) bool {
 
 // ServerTLS is how a controller meets agents: TLS 1.3, with client certificates verified where they are given. Only the
 // join may come without one. Which authority's certificate an agent is shown goes by the name that it asks for: the newest
-// that it believes. A caller of ServerName is shown the oldest.
+// that it believes. An agent that asks for ServerName is shown the oldest.
 func (a *Authority) ServerTLS(now time.Time) (*tls.Config, error) {
 	if _, err := a.now()[Agents][0].agents.serve(now); err != nil {
 		return nil, err

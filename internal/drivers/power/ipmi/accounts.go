@@ -51,7 +51,7 @@ func lanChannels(ctx context.Context, s *rmcp) []uint8 {
 			channels = append(channels, channel)
 		}
 		if err != nil && !refused(err) {
-			break // the next question has the error
+			break // the next request meets it, too
 		}
 	}
 	if len(channels) == 0 {

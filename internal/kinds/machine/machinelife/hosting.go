@@ -262,7 +262,7 @@ func (m machineView) wakeGuests(ctx context.Context, tx *core.Tx) error {
 // endHypervisor makes the machine whole again.
 func (m machineView) endHypervisor() core.Outcome {
 	return core.WaitFor(time.Millisecond, "is a whole machine again").With(func(ctx context.Context, tx *core.Tx) error {
-		if err := cluster.LockAdmission(ctx, tx); err != nil { // guests are placed on it before, or see it whole
+		if err := cluster.LockAdmission(ctx, tx); err != nil { // placement of guests comes before, or sees it whole
 			return err
 		}
 		onDemand, err := host.EndHypervisor(ctx, tx, m.ID)
