@@ -239,7 +239,9 @@ func TestADrainingNodeThatFallsSilentDoesNotHang(t *testing.T) {
 	h.untilReady(id, 3)
 	h.busy.Store(true)
 	h.until(id, "at work", func(_ cluster.Cluster, nodes []node.Node) bool { // one that seems idle would go first
-		return !slices.ContainsFunc(nodes[1:], func(n node.Node) bool { return n.Seen.Scheduler == nil || n.Seen.Scheduler.Jobs == 0 })
+		return !slices.ContainsFunc(nodes[1:], func(n node.Node) bool {
+			return n.Seen.Scheduler == nil || n.Seen.Scheduler.Jobs == 0
+		})
 	})
 	h.scale(id, 2)
 	h.until(id, "draining", func(_ cluster.Cluster, nodes []node.Node) bool {
