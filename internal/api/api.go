@@ -70,8 +70,9 @@ type API struct {
 	// Shares is how much may go on at once; nil: as with a thousand connections.
 	Shares *Shares
 
-	probe probe
-	trail *trail
+	probe    probe
+	trail    *trail
+	compress func(http.Handler) http.HandlerFunc
 }
 
 // Handler serves the API. Every path but /healthz, /readyz, /openapi.yaml and those of a login needs a token.
@@ -85,6 +86,9 @@ func (a *API) serve(table []apiv1.Endpoint, handlers []handler) (http.Handler, e
 	a.trail = newTrail()
 	mux := http.NewServeMux()
 	document, err := a.register(mux, table, handlers)
+	if err == nil {
+		a.compress, err = compression()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +158,8 @@ func (a *API) register(mux *http.ServeMux, table []apiv1.Endpoint, handlers []ha
 	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", names)
 	config.Transformers = append(config.Transformers, a.logged)
 	config.CreateHooks = nil // no $schema links: the document is the reference
-	config.Info.Description = "Self-service HPC clusters. Requests say what is wanted; phases and events say what is so."
+	config.Info.Description = "Self-service HPC clusters. Requests say what is wanted; phases and events say what is so. " +
+		"Answers to GET have an ETag; with it in If-None-Match, the answer is 304 if nothing has changed."
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer",
 		Description: "an API token"}}
 	config.Security = []map[string][]string{{"token": {}}}

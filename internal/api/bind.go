@@ -34,6 +34,9 @@ func on[In, Out any](op apiv1.Op[In, Out], answer func(context.Context, *In) (*o
 			})
 			return
 		}
+		if described.Method == http.MethodGet {
+			described.Middlewares = huma.Middlewares{a.conditional}
+		}
 		huma.Register(api, described, func(ctx context.Context, in *In) (*output[Out], error) {
 			out, err := answer(ctx, in)
 			if err != nil {

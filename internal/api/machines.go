@@ -25,7 +25,7 @@ func (a *API) listMachines(ctx context.Context, in *apiv1.Page) (*output[apiv1.L
 			out.Body.Next = machines[in.Limit-1].Name
 		}
 		var guests map[string][]machine.Machine
-		if slices.ContainsFunc(machines, func(m machine.Machine) bool { return m.Hosts }) {
+		if slices.ContainsFunc(machines, func(m machine.Listed) bool { return m.Hosts }) {
 			all, err := machine.GuestsBetween(ctx, tx, machines[0].Name, machines[len(machines)-1].Name)
 			if err != nil {
 				return err
@@ -33,8 +33,8 @@ func (a *API) listMachines(ctx context.Context, in *apiv1.Page) (*output[apiv1.L
 			guests = byHost(all)
 		}
 		for _, m := range machines {
-			view := a.machineView(m)
-			view.Hosts = shareView(m, guests[m.ID])
+			view := a.listedView(m)
+			view.Hosts = shareView(m.Machine, guests[m.ID])
 			out.Body.Items = append(out.Body.Items, view)
 		}
 		return nil

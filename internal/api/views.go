@@ -153,9 +153,10 @@ func shareView(m machine.Machine, guests []machine.Machine) *apiv1.Hosting {
 }
 
 // byHost are the guests among machines by their hosts' IDs, those included that are on their way there.
-func byHost(machines []machine.Machine) map[string][]machine.Machine {
+func byHost(machines []machine.Listed) map[string][]machine.Machine {
 	guests := map[string][]machine.Machine{}
-	for _, m := range machines {
+	for _, l := range machines {
+		m := l.Machine
 		if m.IsGuest() {
 			guests[m.Host] = append(guests[m.Host], m)
 		}
@@ -167,15 +168,20 @@ func byHost(machines []machine.Machine) map[string][]machine.Machine {
 }
 
 func (a *API) machineView(m machine.Machine) apiv1.Machine {
+	view := a.listedView(machine.Listed{Machine: m, Summary: m.Facts.Summary()})
+	view.Facts, view.Release = m.Facts, (*apiv1.Release)(m.Release)
+	return view
+}
+
+// listedView is a machine in a list.
+func (a *API) listedView(m machine.Listed) apiv1.Machine {
 	view := apiv1.Machine{
-		Part: partView(m), Drains: m.Drains, Name: m.Name, Substrate: m.Substrate, Network: m.Network, MACs: m.MACs,
-		SwitchPorts: m.Ports,
-		Power:       m.Power.Control, Release: (*apiv1.Release)(m.Release),
-		Desired: apiv1.Desired(m.Desired), Phase: apiv1.Phase(m.Phase), Reason: m.Reason, Since: m.PhaseAt, Node: m.HolderName,
-		Facts: m.Facts, Classes: []string{},
+		Part: partView(m.Machine), Drains: m.Drains, Name: m.Name, Substrate: m.Substrate, Network: m.Network, MACs: m.MACs,
+		SwitchPorts: m.Ports, Power: m.Power.Control, Desired: apiv1.Desired(m.Desired), Phase: apiv1.Phase(m.Phase),
+		Reason: m.Reason, Since: m.PhaseAt, Node: m.HolderName, Summary: m.Summary, Classes: []string{},
 	}
 	for _, class := range a.Admission.Catalogue.Classes {
-		if class.Has(m.Machine) {
+		if class.Selects(m.Machine.Machine, m.Summary) {
 			view.Classes = append(view.Classes, class.Name)
 		}
 	}

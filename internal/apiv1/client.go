@@ -1,12 +1,14 @@
 package apiv1
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -88,7 +90,7 @@ const mostOfAPage = "1000"
 
 // All asks for every page of a list. It returns the items, and the list as one answer with the items as they came.
 func All[In, T any](ctx context.Context, c Client, op Op[In, List[T]], in In) (items []T, raw []byte, err error) {
-	whole := List[json.RawMessage]{Items: []json.RawMessage{}}
+	var texts [][]byte
 	ask := op.Ask(in)
 	ask.Query.Set("limit", mostOfAPage)
 	for {
@@ -103,15 +105,15 @@ func All[In, T any](ctx context.Context, c Client, op Op[In, List[T]], in In) (i
 				if err = json.Unmarshal(text, &item); err != nil {
 					break
 				}
-				items, whole.Items = append(items, item), append(whole.Items, text)
+				items, texts = append(items, item), append(texts, text)
 			}
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("the answer to %s %s makes no sense: %w", op.Method, op.Path, err)
 		}
 		if page.Next == "" {
-			raw, err = json.Marshal(whole)
-			return items, raw, err
+			raw = slices.Concat([]byte(`{"items":[`), bytes.Join(texts, []byte(",")), []byte("]}"))
+			return items, raw, nil
 		}
 		ask.Query.Set(cursorOf(reflect.TypeFor[In]()), page.Next)
 	}

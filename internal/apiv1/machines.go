@@ -98,24 +98,25 @@ type Result struct {
 
 // Machine is one physical or simulated host.
 type Machine struct {
-	Name        string          `json:"name"`
-	Substrate   string          `json:"substrate"`
-	Network     string          `json:"network,omitempty" doc:"the network that it boots from"`
-	MACs        []string        `json:"macs,omitempty"`
-	SwitchPorts []string        `json:"switch_ports,omitempty" doc:"ports of the network's switch, one for each of macs"`
-	Power       string          `json:"power,omitempty" doc:"its power control, such as ipmi://HOST"`
-	Release     *Release        `json:"release,omitempty" doc:"receipt of the last time that it was released"`
-	Desired     Desired         `json:"desired" enum:"service,maintenance,removed" doc:"what is wanted of it when it is free"`
-	Phase       Phase           `json:"phase" words:"machine phases"`
-	Reason      string          `json:"reason,omitempty"`
-	Since       time.Time       `json:"since"`
-	Node        string          `json:"node,omitempty" doc:"cluster/node that has it"`
-	Classes     []string        `json:"classes"`
-	Facts       inventory.Facts `json:"facts"`
-	Ports       []MachinePort   `json:"ports,omitempty" doc:"ports on InfiniBand fabrics; only for a single machine, not in lists"`
-	Drains      bool            `json:"drains,omitempty" doc:"of a hypervisor: its guests are to be moved to other hosts"`
-	Hosts       *Hosting        `json:"hosts,omitempty" doc:"of a hypervisor: what its guests use"`
-	Part        *Part           `json:"part,omitempty" doc:"of a guest: the part of its host that it has"`
+	Name        string            `json:"name"`
+	Substrate   string            `json:"substrate"`
+	Network     string            `json:"network,omitempty" doc:"the network that it boots from"`
+	MACs        []string          `json:"macs,omitempty"`
+	SwitchPorts []string          `json:"switch_ports,omitempty" doc:"ports of the network's switch, one for each of macs"`
+	Power       string            `json:"power,omitempty" doc:"its power control, such as ipmi://HOST"`
+	Release     *Release          `json:"release,omitempty" doc:"receipt of the last time that it was released; only for a single machine, not in lists"`
+	Desired     Desired           `json:"desired" enum:"service,maintenance,removed" doc:"what is wanted of it when it is free"`
+	Phase       Phase             `json:"phase" words:"machine phases"`
+	Reason      string            `json:"reason,omitempty"`
+	Since       time.Time         `json:"since"`
+	Node        string            `json:"node,omitempty" doc:"cluster/node that has it"`
+	Classes     []string          `json:"classes"`
+	Summary     inventory.Summary `json:"summary" doc:"of its facts; classes select by it"`
+	Facts       inventory.Facts   `json:"facts,omitzero" doc:"as its last inspection found them; only for a single machine, not in lists"`
+	Ports       []MachinePort     `json:"ports,omitempty" doc:"ports on InfiniBand fabrics; only for a single machine, not in lists"`
+	Drains      bool              `json:"drains,omitempty" doc:"of a hypervisor: its guests are to be moved to other hosts"`
+	Hosts       *Hosting          `json:"hosts,omitempty" doc:"of a hypervisor: what its guests use"`
+	Part        *Part             `json:"part,omitempty" doc:"of a guest: the part of its host that it has"`
 }
 
 // Hosting is what the guests of a hypervisor hold, of what guests can have.

@@ -9,9 +9,9 @@ import (
 
 // built is what `muster machines get` says of a machine of a shape.
 func built(t *testing.T, shape string) result {
-	s := newSite(t)
+	s, facts := newSite(t), shapes.Named(shape)
 	s.answers("GET /v1/machines/r1", 200, apiv1.Machine{Name: "r1", Substrate: "metal", Phase: "available", Since: ago(0),
-		Facts: shapes.Named(shape)})
+		Summary: facts.Summary(), Facts: facts})
 	return muster(t, "machines", "get", "r1")
 }
 

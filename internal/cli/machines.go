@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/apiv1"
+	"muster/internal/inventory"
 )
 
 func (a *app) machines() *cobra.Command {
@@ -56,24 +57,24 @@ func (a *app) printMachines(machines []apiv1.Machine) {
 		if m.Part != nil {
 			m.Name = "  " + m.Name // below its host, whose name begins its own
 		}
-		t.row(m.Name, m.Substrate, a.phase(m.Phase), age(m.Since), m.Node, cpus(m), memory(m), strings.Join(m.Classes, ","),
-			m.Reason)
+		t.row(m.Name, m.Substrate, a.phase(m.Phase), age(m.Since), m.Node, cpus(m.Summary), memory(m.Summary),
+			strings.Join(m.Classes, ","), m.Reason)
 	}
 	t.print(a.out)
 }
 
-func cpus(m apiv1.Machine) string {
-	if m.Facts.CPUs == 0 {
+func cpus(s inventory.Summary) string {
+	if s.CPUs == 0 {
 		return ""
 	}
-	return strconv.Itoa(m.Facts.CPUs)
+	return strconv.Itoa(s.CPUs)
 }
 
-func memory(m apiv1.Machine) string {
-	if m.Facts.MemoryMiB == 0 {
+func memory(s inventory.Summary) string {
+	if s.MemoryMiB == 0 {
 		return ""
 	}
-	return bytesSize(int64(m.Facts.MemoryMiB) << 20)
+	return bytesSize(int64(s.MemoryMiB) << 20)
 }
 
 func (a *app) machinesGet() *cobra.Command {
@@ -113,8 +114,8 @@ func (a *app) printMachine(m apiv1.Machine) {
 	add("host", m.Facts.Host)
 	add("arch", m.Facts.Arch)
 	add("cpu", m.Facts.CPUModel)
-	add("cpus", cpus(m))
-	add("memory", memory(m))
+	add("cpus", cpus(m.Summary))
+	add("memory", memory(m.Summary))
 	add("kernel", m.Facts.Kernel)
 	addTopology(add, m.Facts)
 	a.addParts(add, m)
@@ -190,8 +191,8 @@ func (a *app) machinesUnknown() *cobra.Command {
 		}
 		t := newTable("MAC", "NETWORK", "LAST SEEN", "CPUS", "MEMORY", "SYSTEM", "SERIAL")
 		for _, m := range machines {
-			like := apiv1.Machine{Facts: m.Facts}
-			t.row(m.MAC, m.Network, age(m.LastSeen), cpus(like), memory(like), m.Facts.System.Product, m.Facts.System.Serial)
+			s := m.Facts.Summary()
+			t.row(m.MAC, m.Network, age(m.LastSeen), cpus(s), memory(s), s.Product, m.Facts.System.Serial)
 		}
 		t.print(a.out)
 	})

@@ -72,12 +72,34 @@ func (s *Store) makeTables(ctx context.Context) error {
 }
 
 // migrationWords are what migrations ask for that each database says in a way of its own: {{devices}} are all devices of
-// machines that are nobody's guests, by machine_id, kind and guid, out of what is known of the machines.
+// machines that are nobody's guests, by machine_id, kind and guid, out of what is known of the machines; {{summary}} is the
+// summary of the facts of a row of machines.
 var migrationWords = map[dialect]*strings.Replacer{
-	sqliteFile: strings.NewReplacer("{{devices}}", `(SELECT m.id AS machine_id, json_extract(e.value, '$.kind') AS kind,
+	sqliteFile: strings.NewReplacer("{{summary}}", `json_object('host', json_extract(facts, '$.host'),
+		'arch', json_extract(facts, '$.arch'), 'cpu_model', json_extract(facts, '$.cpu_model'),
+		'vendor', json_extract(facts, '$.system.vendor'), 'product', json_extract(facts, '$.system.product'),
+		'cpus', json_extract(facts, '$.cpus'), 'cores', json_extract(facts, '$.cores'),
+		'sockets', json_extract(facts, '$.sockets'), 'memory_mib', json_extract(facts, '$.memory_mib'),
+		'numa_nodes', json_array_length(facts, '$.numa'), 'disks', json_array_length(facts, '$.disks'),
+		'nics', json_array_length(facts, '$.nics'),
+		'nic_mbps', (SELECT MAX(json_extract(value, '$.speed_mbps')) FROM json_each(facts, '$.nics')),
+		'gpus', (SELECT COUNT(*) FROM json_each(facts, '$.devices') WHERE json_extract(value, '$.kind') = 'gpu'
+			AND COALESCE(json_extract(value, '$.parent'), '') = ''),
+		'hcas', (SELECT COUNT(*) FROM json_each(facts, '$.devices') WHERE json_extract(value, '$.kind') = 'hca'
+			AND COALESCE(json_extract(value, '$.parent'), '') = ''))`, "{{devices}}", `(SELECT m.id AS machine_id, json_extract(e.value, '$.kind') AS kind,
 		json_extract(e.value, '$.guid') AS guid
 		FROM machine m, json_each(m.facts, '$.devices') e WHERE m.host_id IS NULL AND m.phase <> 'removed')`),
-	postgres: strings.NewReplacer("{{devices}}", `(SELECT m.id AS machine_id, e.value ->> 'kind' AS kind,
+	postgres: strings.NewReplacer("{{summary}}", `(SELECT CAST(jsonb_build_object('host', f -> 'host',
+		'arch', f -> 'arch', 'cpu_model', f -> 'cpu_model', 'vendor', f #> '{system,vendor}', 'product', f #> '{system,product}',
+		'cpus', f -> 'cpus', 'cores', f -> 'cores', 'sockets', f -> 'sockets', 'memory_mib', f -> 'memory_mib',
+		'numa_nodes', jsonb_array_length(jsonb_path_query_array(f, '$.numa[*]')),
+		'disks', jsonb_array_length(jsonb_path_query_array(f, '$.disks[*]')),
+		'nics', jsonb_array_length(jsonb_path_query_array(f, '$.nics[*]')),
+		'nic_mbps', (SELECT MAX(CAST(n ->> 'speed_mbps' AS BIGINT)) FROM jsonb_path_query(f, '$.nics[*]') n),
+		'gpus', (SELECT COUNT(*) FROM jsonb_path_query(f, '$.devices[*]') d WHERE d ->> 'kind' = 'gpu'
+			AND COALESCE(d ->> 'parent', '') = ''),
+		'hcas', (SELECT COUNT(*) FROM jsonb_path_query(f, '$.devices[*]') d WHERE d ->> 'kind' = 'hca'
+			AND COALESCE(d ->> 'parent', '') = '')) AS TEXT) FROM (SELECT CAST(facts AS jsonb) AS f) known)`, "{{devices}}", `(SELECT m.id AS machine_id, e.value ->> 'kind' AS kind,
 		e.value ->> 'guid' AS guid
 		FROM machine m, jsonb_array_elements(COALESCE(NULLIF(CAST(m.facts AS jsonb) -> 'devices', 'null'), '[]')) AS e(value)
 		WHERE m.host_id IS NULL AND m.phase <> 'removed')`),

@@ -143,6 +143,17 @@ var writtenThen = []struct {
 		m, err := machine.Get(ctx, tx, "m1")
 		return []int{m.Facts.CPUs, m.Facts.MemoryMiB}, err
 	}, []int{4, 8192}},
+	{"00001_house", "machines whose summaries are not those of their facts", func(ctx context.Context, tx *core.Tx) (any, error) {
+		listed, err := machine.Page(ctx, tx, "", 1000)
+		var differ []string
+		for _, l := range listed {
+			m, err := machine.Get(ctx, tx, l.ID)
+			if err != nil || m.Facts.Summary() != l.Summary {
+				differ = append(differ, l.Name)
+			}
+		}
+		return fmt.Sprint(len(listed) > 1, differ), err
+	}, "true []"},
 	{"00001_house", "the checks of a node", func(ctx context.Context, tx *core.Tx) (any, error) {
 		n, err := node.Get(ctx, tx, "k1")
 		return n.Seen.Checks[0].Name, err

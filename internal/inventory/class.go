@@ -27,9 +27,12 @@ type Shape struct {
 }
 
 // Has says that machines like m belong to the class.
-func (c Class) Has(m Machine) bool {
+func (c Class) Has(m Machine) bool { return c.Selects(m, m.Facts.Summary()) }
+
+// Selects says that machines like m with such a summary belong to the class; m may be without facts.
+func (c Class) Selects(m Machine, s Summary) bool {
 	for _, condition := range c.Select {
-		if !condition.holds(m) {
+		if !condition.holds(m, s) {
 			return false
 		}
 	}
@@ -69,54 +72,50 @@ type Condition struct {
 func (c Condition) String() string { return c.Fact + " " + c.Op + " " + c.Value }
 
 // facts that a class may select by: a number or a text.
-func factNumber(name string, m Machine) (int, bool) {
+func factNumber(name string, s Summary) (int, bool) {
 	switch name {
 	case "cpus":
-		return m.Facts.CPUs, true
+		return s.CPUs, true
 	case "cores":
-		return m.Facts.Cores, true
+		return s.Cores, true
 	case "memory_mib":
-		return m.Facts.MemoryMiB, true
+		return s.MemoryMiB, true
 	case "numa_nodes":
-		return len(m.Facts.NUMA), true
+		return s.NUMANodes, true
 	case "sockets":
-		return m.Facts.Sockets, true
+		return s.Sockets, true
 	case "disks":
-		return len(m.Facts.Disks), true
+		return s.Disks, true
 	case "nics":
-		return len(m.Facts.NICs), true
+		return s.NICs, true
 	case "nic_mbps":
-		fastest := 0
-		for _, n := range m.Facts.NICs {
-			fastest = max(fastest, n.SpeedMbps)
-		}
-		return fastest, true
+		return s.NICMbps, true
 	case "gpus":
-		return m.Facts.Count("gpu"), true
+		return s.GPUs, true
 	case "hcas":
-		return m.Facts.Count("hca"), true
+		return s.HCAs, true
 	}
 	return 0, false
 }
 
-func factText(name string, m Machine) (string, bool) {
+func factText(name string, m Machine, s Summary) (string, bool) {
 	switch name {
 	case "name":
 		return m.Name, true
 	case "substrate":
 		return m.Substrate, true
 	case "host":
-		return m.Facts.Host, true
+		return s.Host, true
 	case "arch":
-		return m.Facts.Arch, true
+		return s.Arch, true
 	case "cpu_model":
-		return m.Facts.CPUModel, true
+		return s.CPUModel, true
 	case "network":
 		return m.Network, true
 	case "vendor":
-		return m.Facts.System.Vendor, true
+		return s.Vendor, true
 	case "product":
-		return m.Facts.System.Product, true
+		return s.Product, true
 	}
 	return "", false
 }
@@ -145,8 +144,8 @@ func ParseCondition(s string) (Condition, error) {
 		return Condition{}, fmt.Errorf("%q is not a condition; write for example \"cpus >= 64\" or \"substrate = local\"", s)
 	}
 	c := Condition{Fact: fields[0], Op: fields[1], Value: strings.Join(fields[2:], " ")}
-	_, isNumber := factNumber(c.Fact, Machine{})
-	_, isText := factText(c.Fact, Machine{})
+	_, isNumber := factNumber(c.Fact, Summary{})
+	_, isText := factText(c.Fact, Machine{}, Summary{})
 	switch {
 	case isNumber && !slices.Contains(numberOps, c.Op):
 		return c, fmt.Errorf("%q: %s is a number; compare it with %s", s, c.Fact, strings.Join(numberOps, " "))
@@ -166,8 +165,8 @@ func ParseCondition(s string) (Condition, error) {
 	return c, nil
 }
 
-func (c Condition) holds(m Machine) bool {
-	if have, ok := factNumber(c.Fact, m); ok {
+func (c Condition) holds(m Machine, s Summary) bool {
+	if have, ok := factNumber(c.Fact, s); ok {
 		switch c.Op {
 		case ">=":
 			return have >= c.number
@@ -182,7 +181,7 @@ func (c Condition) holds(m Machine) bool {
 		}
 		return have == c.number
 	}
-	have, _ := factText(c.Fact, m)
+	have, _ := factText(c.Fact, m, s)
 	switch c.Op {
 	case "~":
 		return strings.Contains(strings.ToLower(have), strings.ToLower(c.Value))

@@ -20,7 +20,7 @@ func TestConditionsCompareFacts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.holds(m) != want {
+		if c.holds(m, m.Facts.Summary()) != want {
 			t.Errorf("%q: want %v", text, want)
 		}
 		if again, err := ParseCondition(c.String()); err != nil || again != c {

@@ -38,6 +38,7 @@ func columns() map[string]any {
 		"machine.facts":         inventory.Facts{}, "machine.holding": machine.Machine{}.Allocation,
 		"machine.power":       inventory.Power{},
 		"machine.release":     machine.Machine{}.Release,
+		"machine.summary":     inventory.Summary{},
 		"network.description": inventory.Network{},
 		"node.vm":             seen.VM,
 		"observed.checks":     seen.Seen.Checks, "observed.facts": seen.Seen.Facts, "observed.slurm": seen.Seen.Scheduler,

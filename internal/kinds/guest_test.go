@@ -2,6 +2,7 @@ package kinds_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -98,16 +99,21 @@ func (s *fixture) wake(nodeID string) {
 	})
 }
 
-// machine is one of the inventory; its zero value if it is not there.
+// machine is one of the inventory; its zero value if it is not there. Whoever writes a machine's facts writes their summary.
 func (s *fixture) machine(name string) (m machine.Machine) {
+	s.Helper()
 	s.view(func(ctx context.Context, tx *core.Tx) error {
-		machines, err := machine.List(ctx, tx)
-		for _, one := range machines {
+		machines, err1 := machine.List(ctx, tx)
+		listed, err2 := machine.Page(ctx, tx, "", len(machines))
+		for i, one := range machines {
+			if err2 == nil && listed[i].Summary != one.Facts.Summary() {
+				s.Errorf("the summary of machine %s is %+v; its facts are %+v", one.Name, listed[i].Summary, one.Facts)
+			}
 			if one.Name == name {
 				m = one
 			}
 		}
-		return err
+		return errors.Join(err1, err2)
 	})
 	return m
 }

@@ -16,18 +16,20 @@ const wholeVariable = "MUSTER_COMPARE"
 // scale is how much is compared.
 type scale struct {
 	starts                  []clusterStarts
-	programs, order         int // runs of each program on a node, and the order of HPL
-	arrayNodes, arrayJobs   int // of a cluster, and of an array on it
-	arrays                  int // runs of that
-	boots                   int // of a machine
-	services                int // runs of each boot service
-	readers, blob           int // by HTTP, and bytes that each reads
-	rate, seconds, machines int // leases asked for in a second, for so long, and machines that ask at once
-	boot                    int // bytes by TFTP
-	bulk, bulks, logins     int // bytes of a large file, how often it is carried, and logins
-	treeFiles, trees        int // files of a tree, and how often it is carried
-	sessions                int // held at a time
-	records, files, rounds  int // of /home: mebibytes of a large file, small files, and rounds of both
+	programs, order         int   // runs of each program on a node, and the order of HPL
+	arrayNodes, arrayJobs   int   // of a cluster, and of an array on it
+	arrays                  int   // runs of that
+	boots                   int   // of a machine
+	services                int   // runs of each boot service
+	readers, blob           int   // by HTTP, and bytes that each reads
+	rate, seconds, machines int   // leases asked for in a second, for so long, and machines that ask at once
+	boot                    int   // bytes by TFTP
+	bulk, bulks, logins     int   // bytes of a large file, how often it is carried, and logins
+	treeFiles, trees        int   // files of a tree, and how often it is carried
+	sessions                int   // held at a time
+	listed                  []int // machines of a site
+	lists                   int   // how often they are listed
+	records, files, rounds  int   // of /home: mebibytes of a large file, small files, and rounds of both
 }
 
 // clusterStarts are runs of the start of a cluster.
@@ -40,6 +42,7 @@ var size = map[bool]scale{
 		arrayNodes: 3, arrayJobs: 60, arrays: 2,
 		services: 3, readers: 64, blob: 300 << 20, rate: 20000, seconds: 5, machines: 5000, boot: 16 << 20,
 		bulk: 442 << 20, bulks: 5, logins: 15, treeFiles: 5000, trees: 3, sessions: 500,
+		listed: []int{1000, 10_000, 100_000}, lists: 5,
 		records: 256, files: 2000, rounds: 7,
 	},
 	false: {
@@ -47,6 +50,7 @@ var size = map[bool]scale{
 		arrayNodes: 1, arrayJobs: 4, arrays: 1,
 		services: 1, readers: 4, blob: 8 << 20, rate: 500, seconds: 1, machines: 50, boot: 1 << 20,
 		bulk: 8 << 20, bulks: 1, logins: 1, treeFiles: 100, trees: 1, sessions: 50,
+		listed: []int{100}, lists: 1,
 		records: 8, files: 50, rounds: 1,
 	},
 }[whole()]

@@ -30,17 +30,13 @@ type Guest struct {
 // a hypervisor by that. If a part of that is taken the transaction has lost a race: on PostgreSQL Update runs it again, and it
 // will see the part taken.
 func AddGuest(ctx context.Context, tx *core.Tx, g Guest, why string) error {
-	facts, err := json.Marshal(g.Facts)
-	if err != nil {
-		return err
-	}
 	if err := turn(ctx, tx, g.Host); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO machine (id, name, substrate, facts, host_id, whole, desired, phase, reason, phase_at,
+	_, err := tx.Exec(ctx, `INSERT INTO machine (id, name, substrate, facts, host_id, whole, desired, phase, reason, phase_at,
 		wake_at)
-		VALUES ($1, $2, $3, $4, $5, $1, $6, $7, $8, now_ms(), now_ms())`,
-		g.ID, g.Name, g.Substrate, string(facts), g.Host, string(machine.ForService), string(machine.Reserved), why)
+		VALUES ($1, $2, $3, '{}', $4, $1, $5, $6, $7, now_ms(), now_ms())`,
+		g.ID, g.Name, g.Substrate, g.Host, string(machine.ForService), string(machine.Reserved), why)
 	if err != nil {
 		return fmt.Errorf("add guest %s: %w", g.Name, err)
 	}
@@ -62,12 +58,12 @@ func SetAllocation(ctx context.Context, tx *core.Tx, g Guest) error {
 	if err != nil {
 		return err
 	}
-	facts, err := json.Marshal(g.Facts)
+	facts, summary, err := machine.Texts(g.Facts)
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE machine SET holding = $1, facts = $2 WHERE id = $3 AND host_id = $4`, string(allocation),
-		string(facts), g.ID, g.Machine.Host); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE machine SET holding = $1, facts = $2, summary = $3 WHERE id = $4 AND host_id = $5`,
+		string(allocation), facts, summary, g.ID, g.Machine.Host); err != nil {
 		return fmt.Errorf("note what guest %s holds: %w", g.Name, err)
 	}
 	return nil

@@ -71,8 +71,14 @@ func (m Machine) CanHost() bool { return m.Free() && m.BootsFromNetwork() }
 // HostsOnDemand says that the machine is a hypervisor now, and a whole machine at other times.
 func (m Machine) HostsOnDemand() bool { return m.Hosts && m.BootsFromNetwork() }
 
-const Columns = `m.id, m.name, m.substrate, m.facts, m.desired, m.inspect, m.inspected, m.suspect,
-	m.network, m.macs, m.ports, m.power, m.boot, m.boot_at, m.tries, m.failures, m.dirty, m.release,
+const Columns = `m.facts, m.release, ` + rest
+
+// listed are Columns without what takes long to read: the facts of all but hypervisors, which say what guests can have, and
+// receipts. A summary comes after them.
+const listed = `CASE WHEN m.hosts = 1 THEN m.facts ELSE '{}' END, '', ` + rest + `, m.summary`
+
+const rest = `m.id, m.name, m.substrate, m.desired, m.inspect, m.inspected, m.suspect,
+	m.network, m.macs, m.ports, m.power, m.boot, m.boot_at, m.tries, m.failures, m.dirty,
 	m.hosts, COALESCE(m.host_id, ''), COALESCE(h.name, ''), m.holding, COALESCE(m.to_host_id, ''), COALESCE(t.name, ''),
 	m.to_holding, m.moves_at, ` + Undisturbed + `, m.drains,
 	m.phase, m.reason, m.phase_at, m.attempts, m.fence, COALESCE(n.id, ''), COALESCE(c.name || '/' || n.name, ''),
@@ -84,15 +90,19 @@ const Undisturbed = `CASE WHEN m.to_host_id IS NULL THEN m.moves_at ELSE now_ms(
 const Tables = ` FROM machine m LEFT JOIN node n ON n.machine_id = m.id LEFT JOIN cluster c ON c.id = n.cluster_id
 	LEFT JOIN machine h ON h.id = m.host_id LEFT JOIN machine t ON t.id = m.to_host_id `
 
-func Scan(r core.Scanner) (Machine, error) {
+func Scan(r core.Scanner) (Machine, error) { return scan(r) }
+
+// scan reads a row of Columns, and what comes after them.
+func scan(r core.Scanner, after ...any) (Machine, error) {
 	var m Machine
 	var facts, macs, ports, power, release, allocation, next string
 	var moves Move
 	var at, inspected, booted, left, undisturbed int64
-	fields := []any{&m.ID, &m.Name, &m.Substrate, &facts, &m.Desired, &m.Inspections, &inspected, &m.QuarantineReason,
-		&m.Network, &macs, &ports, &power, &m.Boot, &booted, &m.Tries, &m.Failures, &m.Dirty, &release,
-		&m.Hosts, &m.Host, &m.HostName, &allocation, &moves.Host, &moves.HostName, &next, &left, &undisturbed, &m.Drains}
-	if err := r.Scan(append(append(fields, m.Fields(&at)...), &m.Holder, &m.HolderName, &m.HolderBoot)...); err != nil {
+	fields := []any{&facts, &release, &m.ID, &m.Name, &m.Substrate, &m.Desired, &m.Inspections, &inspected,
+		&m.QuarantineReason, &m.Network, &macs, &ports, &power, &m.Boot, &booted, &m.Tries, &m.Failures, &m.Dirty, &m.Hosts,
+		&m.Host, &m.HostName, &allocation, &moves.Host, &moves.HostName, &next, &left, &undisturbed, &m.Drains}
+	fields = append(append(fields, m.Fields(&at)...), &m.Holder, &m.HolderName, &m.HolderBoot)
+	if err := r.Scan(append(fields, after...)...); err != nil {
 		return m, err
 	}
 	m.PhaseAt, m.BootAt = core.Instant(at), core.Instant(booted)
@@ -114,20 +124,45 @@ func Scan(r core.Scanner) (Machine, error) {
 	return m, nil
 }
 
+// Listed is a machine as lists show it: without its last receipt and, unless it is a hypervisor, with a summary in the place of
+// its facts.
+type Listed struct {
+	Machine
+	Summary inventory.Summary
+}
+
+func scanListed(r core.Scanner) (l Listed, err error) {
+	var summary string
+	if l.Machine, err = scan(r, &summary); err != nil {
+		return l, err
+	}
+	if err := json.Unmarshal([]byte(summary), &l.Summary); err != nil {
+		return l, fmt.Errorf("summary of machine %s: %w", l.Name, err)
+	}
+	return l, nil
+}
+
+// Texts are facts and their summary as the columns of these names have them: who writes one writes both.
+func Texts(f inventory.Facts) (facts, summary string, err error) {
+	text, err1 := json.Marshal(f)
+	brief, err2 := json.Marshal(f.Summary())
+	return string(text), string(brief), errors.Join(err1, err2)
+}
+
 // Add enrols a machine. core.ErrExists if the name or a MAC is taken.
 func Add(ctx context.Context, tx *core.Tx, m inventory.Machine) error {
-	facts, err1 := json.Marshal(m.Facts)
+	facts, summary, err1 := Texts(m.Facts)
 	macs, err2 := json.Marshal(slices.Concat([]string{}, m.MACs))
 	ports, err3 := json.Marshal(slices.Concat([]string{}, m.Ports))
 	power, err4 := json.Marshal(m.Power)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO machine (id, name, substrate, facts, network, macs, ports, power, hosts, whole, desired,
-		phase, phase_at, wake_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, CAST($9 AS BIGINT), CASE WHEN CAST($9 AS BIGINT) = 0 THEN $1 END, $10, $11,
-		now_ms(), now_ms())`,
-		m.ID, m.Name, m.Substrate, string(facts), m.Network, string(macs), string(ports), string(power), core.Flag(m.Hosts),
+	_, err := tx.Exec(ctx, `INSERT INTO machine (id, name, substrate, facts, summary, network, macs, ports, power, hosts, whole,
+		desired, phase, phase_at, wake_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, CAST($10 AS BIGINT), CASE WHEN CAST($10 AS BIGINT) = 0 THEN $1 END,
+		$11, $12, now_ms(), now_ms())`,
+		m.ID, m.Name, m.Substrate, facts, summary, m.Network, string(macs), string(ports), string(power), core.Flag(m.Hosts),
 		string(ForService), string(Enrolled))
 	if core.Taken(err) {
 		return fmt.Errorf("machine %s: %w", m.Name, core.ErrExists)
@@ -241,8 +276,8 @@ func List(ctx context.Context, tx *core.Tx) ([]Machine, error) {
 }
 
 // Page lists those whose names come after another one, by name, so many at most.
-func Page(ctx context.Context, tx *core.Tx, after string, limit int) ([]Machine, error) {
-	machines, err := core.List(ctx, tx, Scan, `SELECT `+Columns+Tables+
+func Page(ctx context.Context, tx *core.Tx, after string, limit int) ([]Listed, error) {
+	machines, err := core.List(ctx, tx, scanListed, `SELECT `+listed+Tables+
 		`WHERE m.phase <> 'removed' AND m.name > $1 ORDER BY m.name LIMIT $2`, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list machines: %w", err)
@@ -251,8 +286,8 @@ func Page(ctx context.Context, tx *core.Tx, after string, limit int) ([]Machine,
 }
 
 // GuestsBetween lists the guests of hosts whose names lie between two, those included that are on their way there.
-func GuestsBetween(ctx context.Context, tx *core.Tx, first, last string) ([]Machine, error) {
-	guests, err := core.List(ctx, tx, Scan, `SELECT `+Columns+Tables+`WHERE m.phase <> 'removed' AND m.host_id IS NOT NULL
+func GuestsBetween(ctx context.Context, tx *core.Tx, first, last string) ([]Listed, error) {
+	guests, err := core.List(ctx, tx, scanListed, `SELECT `+listed+Tables+`WHERE m.phase <> 'removed' AND m.host_id IS NOT NULL
 		AND (h.name BETWEEN $1 AND $2 OR t.name BETWEEN $1 AND $2) ORDER BY m.name`, first, last)
 	if err != nil {
 		return nil, fmt.Errorf("list guests: %w", err)
@@ -329,12 +364,12 @@ func Quarantine(ctx context.Context, tx *core.Tx, m Machine, reason string) erro
 // SaveFacts writes what a passed inspection found; it answers every inspection asked for up to number and clears the
 // machine of suspicion.
 func SaveFacts(ctx context.Context, tx *core.Tx, id string, number int64, f inventory.Facts) error {
-	facts, err := json.Marshal(f)
+	facts, summary, err := Texts(f)
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `UPDATE machine SET facts = $1, inspected = $2, suspect = '', failures = 0, tries = 0 WHERE id = $3`,
-		string(facts), number, id)
+	_, err = tx.Exec(ctx, `UPDATE machine SET facts = $1, summary = $2, inspected = $3, suspect = '', failures = 0, tries = 0
+		WHERE id = $4`, facts, summary, number, id)
 	if err == nil {
 		err = saveAdapters(ctx, tx, id, f)
 	}
