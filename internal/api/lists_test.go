@@ -5,10 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,7 +35,8 @@ func TestAListOfMachinesHasSummaries(t *testing.T) {
 		t.Errorf("the list has facts: %s", raw)
 	}
 	one, _, err := apiv1.GetMachine.Call(t.Context(), asking{t, s}, apiv1.MachineRef{Machine: "dgx"})
-	if err != nil || one.Summary != all[0].Summary || one.Facts.Count("gpu") != 8 || fmt.Sprint(one.Classes) != fmt.Sprint(all[0].Classes) {
+	if err != nil || one.Summary != all[0].Summary || one.Facts.Count("gpu") != 8 ||
+		!slices.Equal(one.Classes, all[0].Classes) {
 		t.Errorf("%+v, %v", one, err)
 	}
 }
@@ -48,9 +49,7 @@ func TestAnAnswerThatIsThereAlreadyIsNotSentAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, value := range map[string]string{"Authorization": "Bearer " + token, "If-None-Match": tag, "Accept-Encoding": "gzip"} {
-			r.Header.Set(name, value)
-		}
+		r.Header = http.Header{"Authorization": {"Bearer " + token}, "If-None-Match": {tag}, "Accept-Encoding": {"gzip"}}
 		response, err := http.DefaultClient.Do(r)
 		if err != nil {
 			t.Fatal(err)

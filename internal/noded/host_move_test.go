@@ -113,6 +113,9 @@ func (s *site) host(number int) *siteHost {
 	s.Cleanup(func() {
 		if s.Failed() {
 			s.Logf("console of %s:\n%s", host.id, host.console.String())
+			for path, text := range host.guestConsoles() {
+				s.Logf("%s:\n%s", path, text[max(0, len(text)-8000):])
+			}
 		}
 		_ = first.Process.Signal(unix.SIGTERM)
 		_ = first.Wait()
@@ -166,19 +169,27 @@ func (h *siteHost) does(guests []protocol.HostedGuest, m protocol.HostedMove) (o
 
 // counted is how far a guest has counted here, by its console.
 func (h *siteHost) counted() (number string, count int) {
-	_ = filepath.WalkDir(filepath.Join(h.dir, "host/guests"), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.Name() != "console.log" {
-			return nil
-		}
-		text, _ := os.ReadFile(path)
-		for line := range strings.Lines(string(text)) {
+	for _, text := range h.guestConsoles() {
+		for line := range strings.Lines(text) {
 			if strings.HasSuffix(line, "\n") {
 				_, _ = fmt.Sscanf(line, "COUNT %s %d", &number, &count)
 			}
 		}
+	}
+	return number, count
+}
+
+// guestConsoles are what its guests have written, by file.
+func (h *siteHost) guestConsoles() map[string]string {
+	consoles := map[string]string{}
+	_ = filepath.WalkDir(filepath.Join(h.dir, "host/guests"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == "console.log" {
+			text, _ := os.ReadFile(path)
+			consoles[path] = string(text)
+		}
 		return nil
 	})
-	return number, count
+	return consoles
 }
 
 func (h *siteHost) countsBeyond(beyond int, within time.Duration) (number string, count int) {

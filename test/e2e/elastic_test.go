@@ -188,7 +188,7 @@ func TestLeasesBeginAndEndByThemselves(t *testing.T) {
 		return r.File(name+".yaml", fmt.Sprintf("name: %s\nnodes: %d\nlease: %s\n", name, nodes, lease))
 	}
 
-	r.Run("create", "-f", file("course", "{start: +40s, for: 1h, on_end: delete}", 3))
+	r.Run("create", "-f", file("course", "{start: +90s, for: 1h, on_end: delete}", 3))
 	long := file("long", "{for: 1d}", 1)
 	if got := r.Muster("create", "-f", long); got.Code != 3 || !strings.Contains(got.Err, "cluster course would lack") ||
 		!strings.Contains(got.Err, "fits from") {
@@ -203,8 +203,8 @@ func TestLeasesBeginAndEndByThemselves(t *testing.T) {
 	}
 	// Short leases fill the time before.
 	start := time.Now()
-	r.Run("create", "-f", file("goes", "{for: 10s, on_end: delete}", 1), "--wait")
-	r.Run("create", "-f", file("stays", "{for: 10s, on_end: pause}", 1), "--wait")
+	r.Run("create", "-f", file("goes", "{for: 30s, on_end: delete}", 1), "--wait")
+	r.Run("create", "-f", file("stays", "{for: 30s, on_end: pause}", 1), "--wait")
 	if got := r.Muster("extend", "stays", "--for", "1h"); got.Code != 3 || !strings.Contains(got.Err, "course") ||
 		!strings.Contains(got.Err, "muster extend stays --until") {
 		t.Errorf("%+v", got)
@@ -229,7 +229,7 @@ func TestLeasesBeginAndEndByThemselves(t *testing.T) {
 		}
 		return true
 	})
-	t.Logf("both leases of 10 s had ended after %.1f s", time.Since(start).Seconds())
+	t.Logf("both leases of 30 s had ended after %.1f s", time.Since(start).Seconds())
 	if got := r.Muster("resume", "stays"); got.Code != 5 || !strings.Contains(got.Err, "muster extend stays") {
 		t.Errorf("%+v", got)
 	}
