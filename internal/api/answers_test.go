@@ -98,26 +98,6 @@ func TestARecordedAnswerIsForThoseWhoMayAskNow(t *testing.T) {
 			t.Errorf("%d entries: %s", n, audit.text)
 		}
 	})
-	t.Run("recorded by an older controller", func(t *testing.T) {
-		ask, db := begin(t)
-		change(t, db, func(ctx context.Context, tx *core.Tx) error {
-			a, err := person.FindAnswer(ctx, tx, "sam", "k")
-			if err != nil {
-				return err
-			}
-			a.Project = ""
-			return person.SaveAnswer(ctx, tx, "sam", "old", a)
-		})
-		if got := ask("sam", "old", path); got.status != 202 {
-			t.Error(got)
-		}
-		if got := ask("sam-in-aero", "old", path); got.status != 202 {
-			t.Error(got)
-		}
-		if got := ask("sam-reads", "old", path); got.status != 403 {
-			t.Error(got)
-		}
-	})
 }
 
 func change(t *testing.T, db *core.Store, f func(context.Context, *core.Tx) error) {

@@ -54,7 +54,7 @@ func withNode(t *testing.T, changes ...func(*api.API)) (ask func(method, path, b
 		if err := node.Add(ctx, tx, n); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `INSERT INTO observed (node_id, boot, seen_at, revision, checks, facts, slurm)
+		_, err := tx.Exec(ctx, `INSERT INTO observed (node_id, boot, seen_at, revision, checks, facts, scheduler)
 			VALUES ('n-aero', 1, 1, 1, '[]', '{}', $1)`, `{"name": "n1", "state": "free", "responding": true,
 			"size": {"cpus": 8, "threads": 2, "memory_mib": 4096}}`)
 		return err

@@ -363,11 +363,6 @@ func (a *API) once(ctx context.Context, key, request string, out *output[apiv1.A
 				return f(tx)
 			}
 			answer, err := person.FindAnswer(ctx, tx, owner, key)
-			if isNotFound(err) && owner != identityOf(ctx) { // recorded before tokens' projects were a part of it
-				if answer, err = person.FindAnswer(ctx, tx, identityOf(ctx), key); err == nil && answer.Project != "" {
-					err = core.ErrNotFound
-				}
-			}
 			if err == nil {
 				return again(ctx, answer, request, out)
 			}
@@ -416,7 +411,6 @@ func again(ctx context.Context, answer person.Answer, request string, out *outpu
 	what := "what was asked for"
 	if body.Cluster != nil {
 		what = "cluster " + body.Cluster.Name
-		answer.Project = cmp.Or(answer.Project, body.Cluster.Project)
 	}
 	if err := permit(ctx, answer.Project, what); err != nil {
 		return err

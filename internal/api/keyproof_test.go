@@ -111,11 +111,6 @@ func TestAKeyIsRegisteredByWhoHasIt(t *testing.T) {
 			t.Errorf("%s: %v", what, got)
 		}
 	}
-	change(t, db, func(ctx context.Context, tx *core.Tx) error { // as it could be registered before
-		_, err := tx.Exec(ctx, `INSERT INTO user_key (person, fingerprint, line, created_at) VALUES ('owner', $1, $2, 1)`,
-			ssh.FingerprintSHA256(key.PublicKey()), line)
-		return err
-	})
 	wants(t, add("member", proof(t, "member", "muster-key", key)), 201)
 	wants(t, add("owner", proof(t, "owner", "muster-key", key)), 409)
 	wants(t, as(t, s, "member", "GET", "/v1/keys", ""), 200, ssh.FingerprintSHA256(key.PublicKey()))

@@ -66,8 +66,7 @@ type Store struct {
 	file    *os.File      // SQLite: held under an exclusive lock for as long as the database is open
 
 	clock       *Clock
-	synchronous string      // SQLite: how far a commit is written when it is told
-	unsealed    atomic.Bool // there may be secrets that are not sealed
+	synchronous string // SQLite: how far a commit is written when it is told
 
 	mu     sync.Mutex
 	change chan struct{} // closed and replaced after every commit in this process

@@ -468,42 +468,6 @@ func revealed(t *testing.T, tx *core.Tx, s core.Secret) string {
 	return string(plain)
 }
 
-// An older version wrote the scheduler's own words, and a mark for a drain. Such a row says what it can.
-func TestARowInAnotherVersionsWordsIsRead(t *testing.T) {
-	kindstest.Each(t, func(t *testing.T, url string) {
-		s := kindstest.Open(t, url)
-		kindstest.AddMachines(t, s, 1)
-		kindstest.AddCluster(t, s, "c1", "hello")
-		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-			if err := kindstest.AddNode(ctx, tx, "n1", "c1", "n1", 3, "m1"); err != nil {
-				return err
-			}
-			return node.SaveScheduler(ctx, tx, "n1", &protocol.NodeState{Name: "n1"})
-		})
-		for old, want := range map[string]protocol.NodeState{
-			`{"name":"n1","state":"idle","responding":true,"jobs":0}`: {Name: "n1", State: protocol.NodeUnknown,
-				Responding: true, Raw: "idle"},
-			`{"name":"n1","state":"mixed","responding":true,"jobs":2}`: {Name: "n1", State: protocol.NodeBusy,
-				Responding: true, Jobs: 2, Raw: "mixed"},
-			`{"name":"n1","state":"mixed","drain":true,"responding":true,"jobs":2}`: {Name: "n1", State: protocol.NodeDraining,
-				Responding: true, Jobs: 2, Raw: "mixed"},
-			`{"name":"n1","state":"down","responding":false,"jobs":0}`: {Name: "n1", State: protocol.NodeDown},
-		} {
-			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-				_, err := tx.Exec(ctx, `UPDATE observed SET slurm = $1 WHERE node_id = 'n1'`, old)
-				return err
-			})
-			kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
-				n, err := node.Get(ctx, tx, "n1")
-				if diff := cmp.Diff(&want, n.Seen.Scheduler); diff != "" {
-					t.Errorf("%s: %s", old, diff)
-				}
-				return err
-			})
-		}
-	})
-}
-
 func TestAClockThatIsPutForwardIsEverybodysNow(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		clock := new(core.Clock)

@@ -3,9 +3,6 @@ package core
 import (
 	"context"
 	"database/sql"
-	"io/fs"
-	"path"
-	"strings"
 )
 
 // MigrateTo brings a database up to a version, and no further.
@@ -22,10 +19,10 @@ func MigrateTo(ctx context.Context, db *sql.DB, shared bool, version int64) erro
 }
 
 // Migrations names all of them, in order.
-func Migrations() (names []string) {
-	files, _ := fs.Glob(migrations, "migrations/*.sql")
-	for _, f := range files {
-		names = append(names, strings.TrimSuffix(path.Base(f), ".sql"))
+func Migrations() []string {
+	names, _, err := readMigrations()
+	if err != nil {
+		panic(err)
 	}
 	return names
 }

@@ -39,8 +39,7 @@ func (Secret) Value() (driver.Value, error) {
 // SealedColumn is a column whose values are sealed.
 type SealedColumn struct {
 	Table, Name string
-	Row         string                       // the column, or columns, that name a row, as an expression
-	Clear       func(string) ([]byte, error) // reads what older versions of this program wrote: AsIs, FromJSON; nil: nothing
+	Row         string // the column, or columns, that name a row, as an expression
 }
 
 // place names what a box is bound to.
@@ -85,7 +84,7 @@ func (tx *Tx) newestKey(ctx context.Context) (id string, err error) {
 	return id, nil
 }
 
-func siteSecret() SealedColumn { return SealedColumn{"secret", "value", "name", AsIs} }
+func siteSecret() SealedColumn { return SealedColumn{"secret", "value", "name"} }
 
 // Secret returns the controller's secret of that name; where there is none yet, made is stored and returned, so that
 // replicas that start together agree.

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -96,57 +97,42 @@ func withoutKey(t *testing.T, url string) string {
 	return url
 }
 
-// openly are the secrets of a site whose database is older than sealing.
-type openly struct {
-	root, private string
-	munge, gone   []byte
+// secrets are those of a site.
+type secrets struct {
+	root, private, munge string
 }
 
-func (o openly) looks() map[string][]byte {
-	return map[string][]byte{
-		"the root secret": []byte(o.root), "a gateway's key": []byte("c2VjcmV0IGhvc3Qga2V5"),
-		"a munge key": o.munge, "a munge key in base64": []byte(base64.StdEncoding.EncodeToString(o.munge)),
-		"a deleted cluster's munge key": []byte(base64.StdEncoding.EncodeToString(o.gone)),
+func (o secrets) looks() map[string]string {
+	return map[string]string{
+		"the root secret": o.root, "a gateway's key": "c2VjcmV0IGhvc3Qga2V5", "a munge key": o.munge,
+		"a munge key in base64": base64.StdEncoding.EncodeToString([]byte(o.munge)),
 	}
 }
 
-// older makes such a database.
-func older(t *testing.T, url string) openly {
+// site has the database of a site that keeps secrets: one of the site's own, a gateway's, and of more clusters than are sealed
+// again in one transaction.
+func site(t *testing.T, s *core.Store) secrets {
 	t.Helper()
-	s, err := kinds.Open(t.Context(), url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	o := openly{
+	o := secrets{
 		root:    base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("root secret!"), 3)[:32]),
 		private: "-----BEGIN OPENSSH PRIVATE KEY-----\nc2VjcmV0IGhvc3Qga2V5\n-----END OPENSSH PRIVATE KEY-----\n",
-		munge:   bytes.Repeat([]byte("munge key "), 13)[:128], gone: bytes.Repeat([]byte("old key "), 16),
+		munge:   strings.Repeat("munge key ", 13)[:128],
 	}
-	db := raw(t, url)
-	do(t, db, `INSERT INTO project (name, created_at) VALUES ('default', 1)`)
-	do(t, db, `INSERT INTO secret (name, value) VALUES ('root', $1)`, o.root)
-	do(t, db, `INSERT INTO gateway_key (line, private, from_at) VALUES ('ssh-ed25519 AAAA', $1, 1)`, o.private)
-	for i := range 120 { // more than one batch
-		key := o.munge
-		if i > 60 {
-			key = o.gone
+	kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
+		const line = "ssh-ed25519 AAAA"
+		_, err1 := tx.Secret(ctx, "root", o.root)
+		box, err2 := tx.Seal(ctx, core.SealedColumn{Table: "gateway_key", Name: "private", Row: "line"}, line,
+			core.NewSecret([]byte(o.private)))
+		_, err3 := tx.Exec(ctx, `INSERT INTO gateway_key (line, private, from_at) VALUES ($1, $2, 1)`, line, box)
+		_, err4 := tx.Exec(ctx, `INSERT INTO project (name, created_at) VALUES ('default', 1)`)
+		err := errors.Join(err1, err2, err3, err4)
+		for i := 0; i < 61 && err == nil; i++ {
+			id := fmt.Sprintf("c%03d", i)
+			err = cluster.Add(ctx, tx, cluster.Cluster{ID: id, Project: "default", Name: id, Spec: spec.Cluster{Name: id},
+				Image: "sha256:00", Credential: core.NewSecret([]byte(o.munge)), CreatedBy: "admin"})
 		}
-		text, err := json.Marshal(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		do(t, db, `INSERT INTO cluster (id, project, name, spec, image, desired, generation, munge_key, segment, created_at,
-			created_by, phase, phase_at, wake_at)
-			VALUES ($1, 'default', $1, '{}', 'sha256:00', 'present', 1, $2, 0, 1, 'admin', 'deleted', 1,
-			1)`, fmt.Sprintf("c%03d", i), string(text))
-	}
-	do(t, db, `UPDATE cluster SET munge_key = '""' WHERE id > 'c060'`)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+		return err
+	})
 	return o
 }
 
@@ -163,24 +149,22 @@ func openWith(t *testing.T, url string, keys *sealing.Ring) *core.Store {
 func TestABackupAloneIsWorthNothing(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		url = withoutKey(t, url)
-		secrets := older(t, url)
-		before := backup(t, url)
-		found := 0
-		for _, secret := range secrets.looks() {
-			if bytes.Contains(before, secret) {
-				found++
-			}
+		file := filepath.Join(t.TempDir(), "site.key")
+		s := openWith(t, url, sealing.File(file, true))
+		secrets := site(t, s)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
 		}
-		if found < 3 {
-			t.Fatalf("only %d secrets are in the old database: this test looks in the wrong place", found)
+		files := backup(t, url)
+		if !bytes.Contains(files, []byte("ssh-ed25519 AAAA")) {
+			t.Fatal("what is no secret is not found either: this test looks in the wrong place")
 		}
-		s := openWith(t, url, sealing.File(filepath.Join(t.TempDir(), "site.key"), true))
-		after := backup(t, url)
 		for what, secret := range secrets.looks() {
-			if bytes.Contains(after, secret) {
+			if bytes.Contains(files, []byte(secret)) {
 				t.Errorf("%s is in the database's files in clear", what)
 			}
 		}
+		s = openWith(t, url, sealing.File(file, false))
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
 			if root, err := tx.Secret(ctx, "root", "another"); err != nil || root != secrets.root {
 				t.Errorf("the root secret is %q, %v", root, err)
@@ -190,37 +174,20 @@ func TestABackupAloneIsWorthNothing(t *testing.T) {
 				t.Errorf("%v %v", keys, err)
 			}
 			c, err := cluster.Get(ctx, tx, "c007")
-			if err != nil || revealed(t, tx, c.Credential) != string(secrets.munge) {
+			if err != nil || revealed(t, tx, c.Credential) != secrets.munge {
 				t.Errorf("%v %v", c, err)
 			}
-			// What is written from now on.
-			if err := cluster.Add(ctx, tx, cluster.Cluster{ID: "new", Project: "default", Name: "new",
-				Spec: spec.Cluster{Name: "new"}, Image: "sha256:00", Credential: core.NewSecret([]byte("a new key of munge")),
-				CreatedBy: "admin"}); err != nil {
-				return err
-			}
-			_, err = tx.Secret(ctx, "another", "another new secret")
-			return err
+			return nil
 		})
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		after = backup(t, url)
-		for _, secret := range []string{"a new key of munge", base64.StdEncoding.EncodeToString([]byte("a new key of munge")),
-			"another new secret"} {
-			if bytes.Contains(after, []byte(secret)) {
-				t.Errorf("%q is in the database's files in clear", secret)
-			}
-		}
 	})
 }
 
 func TestAWrongKeyChangesNothing(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		url = withoutKey(t, url)
-		secrets := older(t, url)
 		file := filepath.Join(t.TempDir(), "site.key")
 		s := openWith(t, url, sealing.File(file, true))
+		secrets := site(t, s)
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -284,9 +251,9 @@ func TestAWrongKeyChangesNothing(t *testing.T) {
 func TestARekeyEndsWhoeverDoesIt(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		url = withoutKey(t, url)
-		secrets := older(t, url)
 		file := filepath.Join(t.TempDir(), "site.key")
 		s := openWith(t, url, sealing.File(file, true))
+		secrets := site(t, s)
 		old, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -349,7 +316,7 @@ func TestABoxOpensInItsOwnRowOnly(t *testing.T) {
 			}
 			return nil
 		})
-		do(t, raw(t, url), `UPDATE cluster SET munge_key = (SELECT munge_key FROM cluster WHERE id = 'theirs') WHERE id = 'mine'`)
+		do(t, raw(t, url), `UPDATE cluster SET credential = (SELECT credential FROM cluster WHERE id = 'theirs') WHERE id = 'mine'`)
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
 			c, err := cluster.Get(ctx, tx, "mine")
 			if err != nil {
@@ -366,10 +333,13 @@ func TestABoxOpensInItsOwnRowOnly(t *testing.T) {
 func TestANewerDatabaseIsLeftAlone(t *testing.T) {
 	kindstest.Either(t, func(t *testing.T, url string) {
 		url = withoutKey(t, url)
-		older(t, url)
+		file := filepath.Join(t.TempDir(), "site.key")
+		if err := openWith(t, url, sealing.File(file, true)).Close(); err != nil {
+			t.Fatal(err)
+		}
 		do(t, raw(t, url), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, `+
 			map[bool]string{true: "TRUE", false: "1"}[strings.Contains(url, "://")]+`)`)
-		s, err := kinds.Open(t.Context(), url, sealing.File(filepath.Join(t.TempDir(), "site.key"), true))
+		s, err := kinds.Open(t.Context(), url, sealing.File(file, true))
 		if err == nil {
 			_ = s.Close()
 			t.Fatal("it was opened")

@@ -2,8 +2,6 @@ package core
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,17 +22,6 @@ type SiteKey struct {
 
 // proofPlace is what a key's proof is bound to, and says.
 func proofPlace(id string) string { return "site_key.proof " + id }
-
-// AsIs reads what older versions of this program wrote in clear.
-func AsIs(text string) ([]byte, error) { return []byte(text), nil }
-
-// FromJSON reads a secret that older versions of this program wrote as JSON, in clear.
-func FromJSON(text string) (plain []byte, err error) {
-	return plain, json.Unmarshal([]byte(text), &plain)
-}
-
-// empty is what columns hold that hold no secret.
-const empty = `('', '""')`
 
 // prove refuses a ring that cannot open what is in the database. It looks before anything in the database is changed, also by
 // a migration, and does nothing where nothing was sealed yet.
@@ -84,10 +71,10 @@ func (tx *Tx) proven(ctx context.Context) ([]SiteKey, error) {
 	return known, nil
 }
 
-// unlock sees to it that the database has a key, and that all its secrets are sealed. It may be interrupted and run again.
+// unlock sees to it that the database has a key, and that the newest has sealed all secrets. It may be interrupted and run again.
 func (s *Store) unlock(ctx context.Context) error {
 	err := s.Quietly(ctx, func(tx *Tx) error {
-		if _, err := tx.Exec(ctx, `UPDATE desk SET visits = visits + 1`); err != nil { // one at a time
+		if _, err := tx.Exec(ctx, `UPDATE site_lock SET taken = taken + 1`); err != nil { // one at a time
 			return fmt.Errorf("reserve the site's key: %w", err)
 		}
 		known, err := tx.proven(ctx)
@@ -104,11 +91,7 @@ func (s *Store) unlock(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.unsealed.Store(true) // as far as is known
-	if err := s.Reseal(ctx); err != nil {
-		return err
-	}
-	return s.sweep(ctx)
+	return s.Reseal(ctx)
 }
 
 // addSiteKey makes a key of the ring the one to seal with.
@@ -135,7 +118,7 @@ func (s *Store) Rekey(ctx context.Context) error {
 		return errors.New("the database was opened without the site's key")
 	}
 	return s.Update(ctx, func(tx *Tx) error {
-		if _, err := tx.Exec(ctx, `UPDATE desk SET visits = visits + 1`); err != nil {
+		if _, err := tx.Exec(ctx, `UPDATE site_lock SET taken = taken + 1`); err != nil {
 			return fmt.Errorf("reserve the site's key: %w", err)
 		}
 		if err := s.keys.Load(ctx); err != nil {
@@ -183,26 +166,16 @@ func (tx *Tx) SiteKeys(ctx context.Context) ([]SiteKey, error) {
 // batch is how many secrets are sealed in one transaction.
 const batch = 50
 
-// Reseal seals what older keys have sealed, or nobody, with the newest; then it forgets the older keys. Any controller may call
+// Reseal seals what older keys have sealed with the newest; then it forgets the older keys. Any controller may call
 // it at any time; there is mostly nothing to do.
 func (s *Store) Reseal(ctx context.Context) error {
 	if s.keys == nil {
 		return nil
 	}
-	if !s.unsealed.Load() {
-		var keys int
-		if err := s.read.QueryRowContext(ctx, `SELECT count(*) FROM site_key`).Scan(&keys); err != nil || keys < 2 {
-			return err
-		}
-	}
-	if err := s.reseal(ctx); err != nil {
+	var keys int
+	if err := s.read.QueryRowContext(ctx, `SELECT count(*) FROM site_key`).Scan(&keys); err != nil || keys < 2 {
 		return err
 	}
-	s.unsealed.Store(false)
-	return nil
-}
-
-func (s *Store) reseal(ctx context.Context) error {
 	for _, c := range s.sealedColumns() {
 		for {
 			var n int
@@ -236,24 +209,13 @@ func (tx *Tx) reseal(ctx context.Context, c SealedColumn) (int, error) {
 	}
 	scan := func(r Scanner) (v [2]string, err error) { return v, r.Scan(&v[0], &v[1]) }
 	old, err := List(ctx, tx, scan,
-		fmt.Sprintf(`SELECT %s, %s FROM %s WHERE %s NOT IN %s AND %s NOT LIKE $1 ORDER BY 1 LIMIT %d FOR UPDATE`,
-			c.Row, c.Name, c.Table, c.Name, empty, c.Name, batch), sealing.Of(newest)+"%")
+		fmt.Sprintf(`SELECT %s, %s FROM %s WHERE %s <> '' AND %s NOT LIKE $1 ORDER BY 1 LIMIT %d FOR UPDATE`,
+			c.Row, c.Name, c.Table, c.Name, c.Name, batch), sealing.Of(newest)+"%")
 	if err != nil {
 		return 0, fmt.Errorf("look for what is to be sealed: %w", err)
 	}
 	for _, v := range old {
-		secret := Sealed(c, v[0], v[1])
-		if sealing.KeyOf(v[1]) == "" {
-			if c.Clear == nil {
-				return 0, fmt.Errorf("%s is not sealed", c.place(v[0]))
-			}
-			plain, err := c.Clear(v[1])
-			if err != nil {
-				return 0, fmt.Errorf("read %s: it is damaged", c.place(v[0]))
-			}
-			secret = NewSecret(plain)
-		}
-		box, err := tx.Seal(ctx, c, v[0], secret)
+		box, err := tx.Seal(ctx, c, v[0], Sealed(c, v[0], v[1]))
 		if err != nil {
 			return 0, err
 		}
@@ -268,7 +230,7 @@ func (tx *Tx) reseal(ctx context.Context, c SealedColumn) (int, error) {
 // forgetSiteKeys forgets the keys that have sealed nothing, but for the newest, which it returns: "" if another one is
 // needed still.
 func (tx *Tx) forgetSiteKeys(ctx context.Context) (newest string, err error) {
-	if _, err := tx.Exec(ctx, `UPDATE desk SET visits = visits + 1`); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE site_lock SET taken = taken + 1`); err != nil {
 		return "", fmt.Errorf("reserve the site's key: %w", err)
 	}
 	// A writer that seals holds the row of the key that it seals with.
@@ -292,48 +254,4 @@ func (tx *Tx) forgetSiteKeys(ctx context.Context) (newest string, err error) {
 		}
 	}
 	return newest, nil
-}
-
-// sweep overwrites, once in a database's life, what stood in it in clear before: in SQLite's free pages and log, in PostgreSQL's
-// dead rows.
-func (s *Store) sweep(ctx context.Context) error {
-	var left int
-	if err := s.read.QueryRowContext(ctx, `SELECT count(*) FROM site_key WHERE swept = 1`).Scan(&left); err != nil {
-		return fmt.Errorf("look whether the database was swept: %w", err)
-	}
-	if left > 0 {
-		return nil
-	}
-	steps := []string{`VACUUM`, `PRAGMA wal_checkpoint(TRUNCATE)`}
-	if s.dialect == postgres {
-		steps = []string{`SET lock_timeout = '5s'`}
-		for _, c := range s.sealedColumns() {
-			steps = append(steps, `VACUUM FULL `+c.Table)
-		}
-	}
-	conn, err := s.write.Conn(ctx)
-	if err != nil {
-		return fmt.Errorf("sweep the database: %w", err)
-	}
-	err = sweepBy(ctx, conn, steps)
-	if s.dialect == postgres {
-		_, reset := conn.ExecContext(ctx, `RESET lock_timeout`)
-		err = errors.Join(err, reset)
-	}
-	if err = errors.Join(err, conn.Close()); err != nil {
-		return fmt.Errorf("sweep the database: %w", err)
-	}
-	return s.Quietly(ctx, func(tx *Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE site_key SET swept = 1`)
-		return err
-	})
-}
-
-func sweepBy(ctx context.Context, conn *sql.Conn, steps []string) error {
-	for _, step := range steps {
-		if _, err := conn.ExecContext(ctx, step); err != nil {
-			return err
-		}
-	}
-	return nil
 }

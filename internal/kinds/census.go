@@ -60,7 +60,7 @@ func Count(ctx context.Context, tx *core.Tx) (Census, error) {
 		return c, fmt.Errorf("count silent nodes: %w", err)
 	}
 	c.Heard.Oldest = time.Duration(oldest) * time.Millisecond
-	if err := tx.Row(ctx, `SELECT COUNT(*) FROM stranger`).Scan(&c.Unknown); err != nil {
+	if err := tx.Row(ctx, `SELECT COUNT(*) FROM unknown_machine`).Scan(&c.Unknown); err != nil {
 		return c, fmt.Errorf("count unknown machines: %w", err)
 	}
 	worse, err := bench.Standing(ctx, tx, "")

@@ -30,18 +30,18 @@ func columns() map[string]any {
 	var seen node.Node
 	return map[string]any{
 		"boot.file": machine.Boot{}.File, "boot.findings": machine.Boot{}.Findings,
-		"told_jobs.current": protocol.CurrentJobs{},
-		"cluster.receipt":   cluster.Cluster{}.Receipt, "cluster.spec": cluster.Cluster{}.Spec,
+		"cluster_jobs.current": protocol.CurrentJobs{},
+		"cluster.receipt":      cluster.Cluster{}.Receipt, "cluster.spec": cluster.Cluster{}.Spec,
 		"cluster.learned": cluster.Cluster{}.Learned, "cluster.targets": cluster.Cluster{}.Targets,
 		"hosted.guest": host.Hosted{}.Guest, "hosting.report": host.Seen{}.Report,
 		"fabric_topology.graph": topology.Graph{},
-		"machine.facts":         inventory.Facts{}, "machine.holding": machine.Machine{}.Allocation,
+		"machine.facts":         inventory.Facts{}, "machine.allocation": machine.Machine{}.Allocation,
 		"machine.power":       inventory.Power{},
 		"machine.release":     machine.Machine{}.Release,
 		"machine.summary":     inventory.Summary{},
 		"network.description": inventory.Network{},
 		"node.vm":             seen.VM,
-		"observed.checks":     seen.Seen.Checks, "observed.facts": seen.Seen.Facts, "observed.slurm": seen.Seen.Scheduler,
+		"observed.checks":     seen.Seen.Checks, "observed.facts": seen.Seen.Facts, "observed.scheduler": seen.Seen.Scheduler,
 		"observed.test": seen.Seen.Test, "observed.undone": seen.Seen.Undone, "observed.waiting": seen.Seen.Waiting,
 		"snapshot.spec": snapshot.Snapshot{}.Spec,
 	}

@@ -177,7 +177,7 @@ func secretsOf(r *rig.Rig, cluster string) (all []secret) {
 	}
 	defer func() { _ = db.Close() }()
 	var root, munge string
-	if err := db.QueryRow(`SELECT value, munge_key FROM secret, cluster WHERE secret.name = 'root' AND cluster.id = $1`, c.ID).
+	if err := db.QueryRow(`SELECT value, credential FROM secret, cluster WHERE secret.name = 'root' AND cluster.id = $1`, c.ID).
 		Scan(&root, &munge); err != nil {
 		r.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func secretsOf(r *rig.Rig, cluster string) (all []secret) {
 	}
 	root = open("secret.value root", root)
 	add("the root of all keys", root)
-	add("the key of munge", open("cluster.munge_key "+c.ID, munge))
+	add("the key of munge", open("cluster.credential "+c.ID, munge))
 	authority, err := identity.Open(root)
 	if err != nil {
 		r.Fatal(err)

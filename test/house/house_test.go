@@ -98,10 +98,6 @@ var namesAScheduler = map[string]string{
 	"internal/spec/fields.go":             "documentation of the cluster file",
 	"internal/spec/types.go":              "the value in the cluster file",
 	"internal/spec/resolve.go":            "it is the default",
-	"internal/kinds/cluster/kind.go":      "columns of existing databases",
-	"internal/kinds/cluster/rows.go":      "the same",
-	"internal/kinds/node/rows.go":         "the same",
-	"internal/kinds/node/observed.go":     "the same",
 }
 
 func TestASchedulerIsNamedInItsFolderAlone(t *testing.T) {

@@ -27,29 +27,29 @@ func loaded(t *testing.T, r *sealing.Ring) *sealing.Ring {
 func TestABoxTellsNothingAndOpensWhereItBelongs(t *testing.T) {
 	r := loaded(t, sealing.Text("# a comment\n\n"+line(1)+line(2)))
 	first, second := r.IDs()[0], r.IDs()[1]
-	box, err := r.Seal(t.Context(), first, "cluster.munge_key c1", []byte("the secret"))
+	box, err := r.Seal(t.Context(), first, "cluster.credential c1", []byte("the secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := r.Seal(t.Context(), first, "cluster.munge_key c1", []byte("the secret"))
+	again, err := r.Seal(t.Context(), first, "cluster.credential c1", []byte("the secret"))
 	if err != nil || again == box {
 		t.Error("the same secret gives the same box", err)
 	}
 	if sealing.KeyOf(box) != first || !strings.HasPrefix(box, sealing.Of(first)) {
 		t.Error(box)
 	}
-	if plain, err := r.Open(t.Context(), "cluster.munge_key c1", box); err != nil || string(plain) != "the secret" {
+	if plain, err := r.Open(t.Context(), "cluster.credential c1", box); err != nil || string(plain) != "the secret" {
 		t.Errorf("%q %v", plain, err)
 	}
 	last := box[len(box)-2]
 	for what, wrong := range map[string][2]string{
-		"another row":    {"cluster.munge_key c2", box},
+		"another row":    {"cluster.credential c2", box},
 		"another column": {"cluster.name c1", box},
-		"another key":    {"cluster.munge_key c1", strings.Replace(box, first, second, 1)},
-		"a changed byte": {"cluster.munge_key c1", box[:len(box)-2] + string(last^1) + box[len(box)-1:]},
-		"a part":         {"cluster.munge_key c1", box[:len(box)-8]},
-		"nothing":        {"cluster.munge_key c1", sealing.Of(first)},
-		"clear text":     {"cluster.munge_key c1", "the secret"},
+		"another key":    {"cluster.credential c1", strings.Replace(box, first, second, 1)},
+		"a changed byte": {"cluster.credential c1", box[:len(box)-2] + string(last^1) + box[len(box)-1:]},
+		"a part":         {"cluster.credential c1", box[:len(box)-8]},
+		"nothing":        {"cluster.credential c1", sealing.Of(first)},
+		"clear text":     {"cluster.credential c1", "the secret"},
 	} {
 		if plain, err := r.Open(t.Context(), wrong[0], wrong[1]); err == nil {
 			t.Errorf("%s: %q", what, plain)
@@ -58,7 +58,7 @@ func TestABoxTellsNothingAndOpensWhereItBelongs(t *testing.T) {
 		}
 	}
 	if _, err := loaded(t, sealing.Text(line(2))).
-		Open(t.Context(), "cluster.munge_key c1", box); !errors.Is(err, sealing.ErrNoKey) ||
+		Open(t.Context(), "cluster.credential c1", box); !errors.Is(err, sealing.ErrNoKey) ||
 		!strings.Contains(err.Error(), first) {
 		t.Error(err)
 	}

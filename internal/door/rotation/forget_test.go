@@ -29,7 +29,7 @@ func TestWhatAnAgentLivedByIsForgottenWithIt(t *testing.T) {
 			return err
 		})
 		var left int
-		if err := open(t, url).QueryRow(`SELECT count(*) FROM trust`).Scan(&left); err != nil || left != 1 {
+		if err := open(t, url).QueryRow(`SELECT count(*) FROM agent_trust`).Scan(&left); err != nil || left != 1 {
 			t.Error(left, err)
 		}
 	})

@@ -10,7 +10,7 @@ func Definition() core.Definition {
 }
 
 func gatewayPrivate() core.SealedColumn {
-	return core.SealedColumn{Table: "gateway_key", Name: "private", Row: "line", Clear: core.AsIs}
+	return core.SealedColumn{Table: "gateway_key", Name: "private", Row: "line"}
 }
 
 func authoritySeed() core.SealedColumn {

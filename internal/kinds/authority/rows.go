@@ -127,7 +127,7 @@ type Trust struct {
 
 // SaveTrust notes what an agent lives by since its join.
 func SaveTrust(ctx context.Context, tx *core.Tx, t Trust) error {
-	_, err := tx.Exec(ctx, `INSERT INTO trust (subject, boot, agents, tokens, hosts) VALUES ($1, $2, $3, $4, $5)
+	_, err := tx.Exec(ctx, `INSERT INTO agent_trust (subject, boot, agents, tokens, hosts) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (subject) DO UPDATE SET boot = excluded.boot, agents = excluded.agents, tokens = excluded.tokens,
 		hosts = excluded.hosts`,
 		t.Subject, t.Boot, t.Agents, t.Tokens, t.Hosts)
@@ -139,7 +139,7 @@ func SaveTrust(ctx context.Context, tx *core.Tx, t Trust) error {
 
 // RaiseTrust notes by which authority an agent talks now.
 func RaiseTrust(ctx context.Context, tx *core.Tx, subject string, boot, agents int64) error {
-	if _, err := tx.Exec(ctx, `UPDATE trust SET agents = $3 WHERE subject = $1 AND boot = $2 AND agents < $3`, subject, boot,
+	if _, err := tx.Exec(ctx, `UPDATE agent_trust SET agents = $3 WHERE subject = $1 AND boot = $2 AND agents < $3`, subject, boot,
 		agents); err != nil {
 		return fmt.Errorf("note what agent %s lives by: %w", subject, err)
 	}
@@ -165,12 +165,12 @@ func Dependents(ctx context.Context, tx *core.Tx) ([]Dependent, error) {
 		WHEN n.phase IN ('testing', 'ready', 'draining') THEN 1 ELSE 0 END,
 			COALESCE(o.revision, 0) - n.news, c.revision, COALESCE(t.agents, 0), COALESCE(t.tokens, 0), COALESCE(t.hosts, 0)
 		FROM node n JOIN cluster c ON c.id = n.cluster_id LEFT JOIN observed o ON o.node_id = n.id AND o.boot = n.boot
-		LEFT JOIN trust t ON t.subject = n.id AND t.boot = n.boot
+		LEFT JOIN agent_trust t ON t.subject = n.id AND t.boot = n.boot
 		WHERE n.boot > 0 AND (n.phase IN ('booting', 'joining', 'testing', 'ready', 'draining') OR n.phase = 'pending'
 		AND n.sleeps = 1)
 		UNION ALL
 		SELECT m.id, b.number, 'machine ' || m.name, 0, 0, 0, COALESCE(t.agents, 0), COALESCE(t.tokens, 0), COALESCE(t.hosts, 0)
-		FROM boot b JOIN machine m ON m.id = b.machine_id LEFT JOIN trust t ON t.subject = b.subject AND t.boot = b.number
+		FROM boot b JOIN machine m ON m.id = b.machine_id LEFT JOIN agent_trust t ON t.subject = b.subject AND t.boot = b.number
 		WHERE b.subject = m.id ORDER BY 3`)
 	if err != nil {
 		return nil, fmt.Errorf("list who lives by the site's keys: %w", err)
@@ -180,9 +180,9 @@ func Dependents(ctx context.Context, tx *core.Tx) ([]Dependent, error) {
 
 // ForgetTrust drops what agents lived by whose boot is over.
 func ForgetTrust(ctx context.Context, tx *core.Tx) error {
-	_, err := tx.Exec(ctx, `DELETE FROM trust WHERE NOT EXISTS (SELECT 1 FROM node n WHERE n.id = trust.subject
+	_, err := tx.Exec(ctx, `DELETE FROM agent_trust WHERE NOT EXISTS (SELECT 1 FROM node n WHERE n.id = agent_trust.subject
 		AND n.phase <> 'gone')
-		AND NOT EXISTS (SELECT 1 FROM boot b WHERE b.subject = trust.subject)`)
+		AND NOT EXISTS (SELECT 1 FROM boot b WHERE b.subject = agent_trust.subject)`)
 	if err != nil {
 		return fmt.Errorf("forget what agents lived by: %w", err)
 	}

@@ -92,7 +92,7 @@ func (c Centre) Account(p Project, person string) string {
 
 // Add registers a centre; core.ErrExists if there is one of that name, or if two projects would share an account.
 func Add(ctx context.Context, tx *core.Tx, c Centre) error {
-	_, err := tx.Exec(ctx, `INSERT INTO centre (name, login, host_ca, host_keys, probe, created_at) VALUES ($1, $2, $3, $4,
+	_, err := tx.Exec(ctx, `INSERT INTO external_cluster (name, login, host_ca, host_keys, probe, created_at) VALUES ($1, $2, $3, $4,
 		$5, now_ms())`,
 		c.Name, c.Login, c.HostCA, strings.Join(c.HostKeys, "\n"), c.Probe)
 	if core.Taken(err) {
@@ -106,17 +106,17 @@ func Add(ctx context.Context, tx *core.Tx, c Centre) error {
 
 // Change writes everything that operators say of a centre, and has it looked at again. What was seen stays.
 func Change(ctx context.Context, tx *core.Tx, c Centre) error {
-	n, err := tx.Exec(ctx, `UPDATE centre SET login = $2, host_ca = $3, host_keys = $4, probe = $5, asked_at = 0, looked_at =
+	n, err := tx.Exec(ctx, `UPDATE external_cluster SET login = $2, host_ca = $3, host_keys = $4, probe = $5, asked_at = 0, looked_at =
 		NULL WHERE name = $1`,
 		c.Name, c.Login, c.HostCA, strings.Join(c.HostKeys, "\n"), c.Probe)
 	if err == nil && n == 0 {
 		err = core.ErrNotFound
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, `DELETE FROM centre_project WHERE centre = $1`, c.Name)
+		_, err = tx.Exec(ctx, `DELETE FROM external_cluster_project WHERE external_cluster = $1`, c.Name)
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, `DELETE FROM centre_account WHERE centre = $1`, c.Name)
+		_, err = tx.Exec(ctx, `DELETE FROM external_cluster_account WHERE external_cluster = $1`, c.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("change centre %s: %w", c.Name, err)
@@ -131,7 +131,7 @@ func admitTo(ctx context.Context, tx *core.Tx, c Centre) error {
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO centre_project (centre, project, queues, rule, account) VALUES ($1, $2, $3, $4, $5)`,
+		_, err = tx.Exec(ctx, `INSERT INTO external_cluster_project (external_cluster, project, queues, rule, account) VALUES ($1, $2, $3, $4, $5)`,
 			c.Name, p.Project, string(queues), string(p.Rule), p.Account)
 		if core.Taken(err) {
 			return fmt.Errorf("account %s of centre %s for a second project: %w", p.Account, c.Name, core.ErrExists)
@@ -141,7 +141,7 @@ func admitTo(ctx context.Context, tx *core.Tx, c Centre) error {
 		}
 	}
 	for person, account := range c.Accounts {
-		if _, err := tx.Exec(ctx, `INSERT INTO centre_account (centre, person, account) VALUES ($1, $2, $3)`, c.Name, person,
+		if _, err := tx.Exec(ctx, `INSERT INTO external_cluster_account (external_cluster, person, account) VALUES ($1, $2, $3)`, c.Name, person,
 			account); err != nil {
 			return fmt.Errorf("account of %s at centre %s: %w", person, c.Name, err)
 		}
@@ -151,7 +151,7 @@ func admitTo(ctx context.Context, tx *core.Tx, c Centre) error {
 
 // Remove forgets a centre; core.ErrNotFound if there is none.
 func Remove(ctx context.Context, tx *core.Tx, name string) error {
-	n, err := tx.Exec(ctx, `DELETE FROM centre WHERE name = $1`, name)
+	n, err := tx.Exec(ctx, `DELETE FROM external_cluster WHERE name = $1`, name)
 	if err == nil && n == 0 {
 		err = core.ErrNotFound
 	}
@@ -180,7 +180,7 @@ func List(ctx context.Context, tx *core.Tx) ([]Centre, error) { return list(ctx,
 func list(ctx context.Context, tx *core.Tx, name string) ([]Centre, error) {
 	all, err := core.List(ctx, tx, scan, `SELECT name, login, host_ca, host_keys, probe, created_at, asked_at, looked_at,
 		seen_at, lost_at, reason, system, queues
-		FROM centre WHERE $1 = '' OR name = $1 ORDER BY name`, name)
+		FROM external_cluster WHERE $1 = '' OR name = $1 ORDER BY name`, name)
 	if err != nil {
 		return nil, fmt.Errorf("list centres: %w", err)
 	}
@@ -198,8 +198,8 @@ func list(ctx context.Context, tx *core.Tx, name string) ([]Centre, error) {
 		}
 		return p, err
 	}
-	if _, err := core.List(ctx, tx, projects, `SELECT centre, project, queues, rule, account FROM centre_project
-		WHERE $1 = '' OR centre = $1 ORDER BY centre, project`, name); err != nil {
+	if _, err := core.List(ctx, tx, projects, `SELECT external_cluster, project, queues, rule, account FROM external_cluster_project
+		WHERE $1 = '' OR external_cluster = $1 ORDER BY external_cluster, project`, name); err != nil {
 		return nil, fmt.Errorf("list the projects of centres: %w", err)
 	}
 	accounts := func(r core.Scanner) (account string, err error) {
@@ -210,7 +210,7 @@ func list(ctx context.Context, tx *core.Tx, name string) ([]Centre, error) {
 		}
 		return account, err
 	}
-	if _, err := core.List(ctx, tx, accounts, `SELECT centre, person, account FROM centre_account WHERE $1 = '' OR centre = $1`,
+	if _, err := core.List(ctx, tx, accounts, `SELECT external_cluster, person, account FROM external_cluster_account WHERE $1 = '' OR external_cluster = $1`,
 		name); err != nil {
 		return nil, fmt.Errorf("list the accounts of centres: %w", err)
 	}
@@ -249,8 +249,8 @@ func scan(r core.Scanner) (Centre, error) {
 // at from now on, so that no other replica does the same.
 func Due(ctx context.Context, tx *core.Tx, every time.Duration) (Centre, error) {
 	scan := func(r core.Scanner) (name string, err error) { return name, r.Scan(&name) }
-	name, err := core.One(ctx, tx, scan, `UPDATE centre SET asked_at = now_ms() WHERE name = (
-			SELECT name FROM centre WHERE asked_at <= now_ms() - $1
+	name, err := core.One(ctx, tx, scan, `UPDATE external_cluster SET asked_at = now_ms() WHERE name = (
+			SELECT name FROM external_cluster WHERE asked_at <= now_ms() - $1
 			ORDER BY asked_at LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING name`, every.Milliseconds())
 	if err != nil {
 		return Centre{}, fmt.Errorf("find a centre to look at: %w", err)
@@ -265,11 +265,11 @@ func Seen(ctx context.Context, tx *core.Tx, c Centre, system string, queues []Qu
 	if err != nil {
 		return false, err
 	}
-	n, err := tx.Exec(ctx, `UPDATE centre SET lost_at = NULL, reason = '' WHERE name = $1 AND asked_at = $2 AND (lost_at IS
+	n, err := tx.Exec(ctx, `UPDATE external_cluster SET lost_at = NULL, reason = '' WHERE name = $1 AND asked_at = $2 AND (lost_at IS
 		NOT NULL OR seen_at IS NULL)`,
 		c.Name, c.AskedAt.UnixMilli())
 	if err == nil {
-		_, err = tx.Exec(ctx, `UPDATE centre SET looked_at = now_ms(), seen_at = now_ms(), system = $3, queues = $4 WHERE
+		_, err = tx.Exec(ctx, `UPDATE external_cluster SET looked_at = now_ms(), seen_at = now_ms(), system = $3, queues = $4 WHERE
 			name = $1 AND asked_at = $2`,
 			c.Name, c.AskedAt.UnixMilli(), system, string(text))
 	}
@@ -281,10 +281,10 @@ func Seen(ctx context.Context, tx *core.Tx, c Centre, system string, queues []Qu
 
 // Lost is Seen for a look that failed, and why; gone says that the centre did answer, before.
 func Lost(ctx context.Context, tx *core.Tx, c Centre, reason string) (gone bool, err error) {
-	n, err := tx.Exec(ctx, `UPDATE centre SET lost_at = now_ms() WHERE name = $1 AND asked_at = $2 AND lost_at IS NULL`, c.Name,
+	n, err := tx.Exec(ctx, `UPDATE external_cluster SET lost_at = now_ms() WHERE name = $1 AND asked_at = $2 AND lost_at IS NULL`, c.Name,
 		c.AskedAt.UnixMilli())
 	if err == nil {
-		_, err = tx.Exec(ctx, `UPDATE centre SET looked_at = now_ms(), reason = $3 WHERE name = $1 AND asked_at = $2`, c.Name,
+		_, err = tx.Exec(ctx, `UPDATE external_cluster SET looked_at = now_ms(), reason = $3 WHERE name = $1 AND asked_at = $2`, c.Name,
 			c.AskedAt.UnixMilli(), reason)
 	}
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 func Forget(ctx context.Context, tx *core.Tx, age time.Duration) error {
 	err := tx.Forget(ctx, []string{
 		`DELETE FROM web_login WHERE cluster_id = $1`,
-		`DELETE FROM seat WHERE cluster_id = $1`,
+		`DELETE FROM node_slot WHERE cluster_id = $1`,
 		`DELETE FROM cluster WHERE id = $1`,
 	}, `SELECT id FROM cluster WHERE phase = 'deleted' AND phase_at < now_ms() - $1
 		AND NOT EXISTS (SELECT 1 FROM node n WHERE n.cluster_id = cluster.id)

@@ -38,7 +38,7 @@ func Definition() core.Definition {
 
 // credential is what the daemons of a cluster know one another by.
 func credential() core.SealedColumn {
-	return core.SealedColumn{Table: "cluster", Name: "munge_key", Row: "id", Clear: core.FromJSON}
+	return core.SealedColumn{Table: "cluster", Name: "credential", Row: "id"}
 }
 
 // meterHome brings the meter of a cluster's /home in line with its phase.

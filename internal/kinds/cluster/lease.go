@@ -65,7 +65,7 @@ func LockAdmission(ctx context.Context, tx *core.Tx) error {
 	if tx.ReadOnly() {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, `UPDATE desk SET visits = visits + 1 WHERE one = 1`); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE site_lock SET taken = taken + 1`); err != nil {
 		return fmt.Errorf("lock admission: %w", err)
 	}
 	return nil
@@ -91,7 +91,7 @@ func Tenures(ctx context.Context, tx *core.Tx) ([]NodeLease, error) {
 		return h, err
 	}
 	tenures, err := core.List(ctx, tx, scan, `SELECT n.cluster_id, n.queue, s.slot, n.class, n.machine_id, n.desired
-		FROM node n JOIN seat s ON s.cluster_id = n.cluster_id AND s.name = n.name WHERE n.phase <> 'gone' ORDER BY n.cluster_id,
+		FROM node n JOIN node_slot s ON s.cluster_id = n.cluster_id AND s.name = n.name WHERE n.phase <> 'gone' ORDER BY n.cluster_id,
 		s.slot`)
 	if err != nil {
 		return nil, fmt.Errorf("list who holds machines: %w", err)

@@ -78,7 +78,7 @@ func (c Cluster) Wants(q spec.Queue) int {
 	return min(max(*q.Min, c.Targets[q.Name]), *q.Max)
 }
 
-const columns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, munge_key, receipt,
+const columns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, credential, receipt,
 	segment, short, targets, learned, pause_wait, keeps_memory, held, snapshot, created_at, created_by, starts_at, ends_at, lead,
 	warned, ` + rolloutColumns + `, ` + core.LifeColumns
 
@@ -158,7 +158,7 @@ func Add(ctx context.Context, tx *core.Tx, c Cluster) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO cluster (id, project, name, spec, image, desired, generation, munge_key, segment,
+	_, err = tx.Exec(ctx, `INSERT INTO cluster (id, project, name, spec, image, desired, generation, credential, segment,
 		created_at, created_by, phase, phase_at, wake_at)
 		VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $8, now_ms(), $9, $10, now_ms(), now_ms())`,
 		c.ID, c.Project, c.Name, string(document), c.Image, string(core.Present), key, segment, c.CreatedBy, string(core.Pending))
@@ -363,7 +363,7 @@ func SaveReceipt(ctx context.Context, tx *core.Tx, id string, r Receipt) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET receipt = $1, munge_key = '""' WHERE id = $2`, string(text), id); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET receipt = $1, credential = '' WHERE id = $2`, string(text), id); err != nil {
 		return fmt.Errorf("save receipt of cluster %s: %w", id, err)
 	}
 	return nil
@@ -378,7 +378,7 @@ type Seat struct {
 // Seats lists a cluster's seats, taken or not, by slot.
 func Seats(ctx context.Context, tx *core.Tx, cluster string) ([]Seat, error) {
 	scan := func(r core.Scanner) (s Seat, err error) { return s, r.Scan(&s.Name, &s.Slot) }
-	seats, err := core.List(ctx, tx, scan, `SELECT name, slot FROM seat WHERE cluster_id = $1 ORDER BY slot`, cluster)
+	seats, err := core.List(ctx, tx, scan, `SELECT name, slot FROM node_slot WHERE cluster_id = $1 ORDER BY slot`, cluster)
 	if err != nil {
 		return nil, fmt.Errorf("list seats of cluster %s: %w", cluster, err)
 	}
@@ -387,7 +387,7 @@ func Seats(ctx context.Context, tx *core.Tx, cluster string) ([]Seat, error) {
 
 // AddSeat gives a name its slot for the cluster's life.
 func AddSeat(ctx context.Context, tx *core.Tx, cluster string, s Seat) error {
-	if _, err := tx.Exec(ctx, `INSERT INTO seat (cluster_id, name, slot) VALUES ($1, $2, $3)`, cluster, s.Name,
+	if _, err := tx.Exec(ctx, `INSERT INTO node_slot (cluster_id, name, slot) VALUES ($1, $2, $3)`, cluster, s.Name,
 		s.Slot); err != nil {
 		return fmt.Errorf("seat %s in cluster %s: %w", s.Name, cluster, err)
 	}
@@ -418,7 +418,7 @@ func ChangeCredential(ctx context.Context, tx *core.Tx, cluster string, key core
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET munge_key = $1, munge_at = now_ms(), revision = revision + 1 WHERE id = $2`,
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET credential = $1, credential_at = now_ms(), revision = revision + 1 WHERE id = $2`,
 		box, cluster); err != nil {
 		return fmt.Errorf("change the credential of cluster %s: %w", cluster, err)
 	}
@@ -428,7 +428,7 @@ func ChangeCredential(ctx context.Context, tx *core.Tx, cluster string, key core
 // CredentialAt is when a cluster got its credential.
 func CredentialAt(ctx context.Context, tx *core.Tx, cluster string) (time.Time, error) {
 	var at int64
-	if err := tx.Row(ctx, `SELECT CASE WHEN munge_at = 0 THEN created_at ELSE munge_at END FROM cluster WHERE id = $1`, cluster).
+	if err := tx.Row(ctx, `SELECT CASE WHEN credential_at = 0 THEN created_at ELSE credential_at END FROM cluster WHERE id = $1`, cluster).
 		Scan(&at); err != nil {
 		return time.Time{}, fmt.Errorf("look at the credential of cluster %s: %w", cluster, err)
 	}

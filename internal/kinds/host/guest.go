@@ -62,7 +62,7 @@ func SetAllocation(ctx context.Context, tx *core.Tx, g Guest) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE machine SET holding = $1, facts = $2, summary = $3 WHERE id = $4 AND host_id = $5`,
+	if _, err := tx.Exec(ctx, `UPDATE machine SET allocation = $1, facts = $2, summary = $3 WHERE id = $4 AND host_id = $5`,
 		string(allocation), facts, summary, g.ID, g.Machine.Host); err != nil {
 		return fmt.Errorf("note what guest %s holds: %w", g.Name, err)
 	}
@@ -82,7 +82,7 @@ func takeRows(ctx context.Context, tx *core.Tx, g Guest) error {
 		args = append(args, part.name)
 	}
 	if len(rows) > 0 {
-		if _, err := tx.Exec(ctx, `INSERT INTO held (host_id, kind, name, guest_id) VALUES `+strings.Join(rows, ", "),
+		if _, err := tx.Exec(ctx, `INSERT INTO allocation (host_id, kind, name, guest_id) VALUES `+strings.Join(rows, ", "),
 			args...); err != nil {
 			return fmt.Errorf("take a part of its host for guest %s: %w", g.Name, err)
 		}
@@ -115,7 +115,7 @@ func held(ctx context.Context, tx *core.Tx, g Guest) (map[heldAllocation]string,
 	}
 	scan := func(r core.Scanner) (h row, err error) { return h, r.Scan(&h.kind, &h.name, &h.guest) }
 	rows, err := core.List(ctx, tx, scan,
-		`SELECT h.kind, h.name, m.name FROM held h JOIN machine m ON m.id = h.guest_id WHERE h.host_id = $1 AND h.guest_id <> $2`,
+		`SELECT h.kind, h.name, m.name FROM allocation h JOIN machine m ON m.id = h.guest_id WHERE h.host_id = $1 AND h.guest_id <> $2`,
 		g.Machine.Host, g.ID)
 	if err != nil {
 		return nil, fmt.Errorf("list what is held of the host of guest %s: %w", g.Name, err)
@@ -160,9 +160,9 @@ func lowestFree(core, share int, taken map[heldAllocation]string) heldAllocation
 // ReleaseAllocation gives back what a guest holds of its host, and of one that it was to move to; of any other machine there is
 // nothing.
 func ReleaseAllocation(ctx context.Context, tx *core.Tx, guest string) error {
-	_, err := tx.Exec(ctx, `DELETE FROM held WHERE guest_id = $1`, guest)
+	_, err := tx.Exec(ctx, `DELETE FROM allocation WHERE guest_id = $1`, guest)
 	if err == nil {
-		_, err = tx.Exec(ctx, `UPDATE machine SET holding = '', to_host_id = NULL, to_holding = '' WHERE id = $1 AND host_id
+		_, err = tx.Exec(ctx, `UPDATE machine SET allocation = '', to_host_id = NULL, to_allocation = '' WHERE id = $1 AND host_id
 			IS NOT NULL`, guest)
 	}
 	if err != nil {

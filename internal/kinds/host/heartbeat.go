@@ -19,12 +19,12 @@ const listenersKept = time.Hour
 
 // Listen notes that a controller hears the agents of a place now. Said every second; a gap begins the count again.
 func Listen(ctx context.Context, tx *core.Tx, place, controller string) error {
-	_, err := tx.Exec(ctx, `INSERT INTO ear (place, controller, since, heard_at) VALUES ($1, $2, now_ms(), now_ms())
+	_, err := tx.Exec(ctx, `INSERT INTO listener (place, controller, since, heard_at) VALUES ($1, $2, now_ms(), now_ms())
 		ON CONFLICT (place, controller) DO UPDATE SET
-			since = CASE WHEN now_ms() - ear.heard_at > $3 THEN now_ms() ELSE ear.since END, heard_at = now_ms()`,
+			since = CASE WHEN now_ms() - listener.heard_at > $3 THEN now_ms() ELSE listener.since END, heard_at = now_ms()`,
 		place, controller, Deaf.Milliseconds())
 	if err == nil {
-		_, err = tx.Exec(ctx, `DELETE FROM ear WHERE heard_at < now_ms() - $1`, listenersKept.Milliseconds())
+		_, err = tx.Exec(ctx, `DELETE FROM listener WHERE heard_at < now_ms() - $1`, listenersKept.Milliseconds())
 	}
 	if err != nil {
 		return fmt.Errorf("listen at %q: %w", place, err)
@@ -36,7 +36,7 @@ func Listen(ctx context.Context, tx *core.Tx, place, controller string) error {
 // One that listens is enough, as agents go from a controller that does not answer to the next.
 func ListenedSince(ctx context.Context, tx *core.Tx, place string) (time.Time, error) {
 	var since int64
-	err := tx.Row(ctx, `SELECT COALESCE(MIN(since), now_ms()) FROM ear WHERE place = $1 AND heard_at >= now_ms() - $2`, place,
+	err := tx.Row(ctx, `SELECT COALESCE(MIN(since), now_ms()) FROM listener WHERE place = $1 AND heard_at >= now_ms() - $2`, place,
 		Deaf.Milliseconds()).Scan(&since)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("who listens at %q: %w", place, err)
@@ -188,7 +188,7 @@ func RaiseAlarmAnew(ctx context.Context, tx *core.Tx, place, text string) error 
 func ClearAlarm(ctx context.Context, tx *core.Tx, place, why string) error {
 	n, err := tx.Exec(ctx, `DELETE FROM alarm WHERE place = $1`, place)
 	if err == nil && n == 1 {
-		_, err = tx.Exec(ctx, `UPDATE ear SET since = now_ms() WHERE place = $1`, place)
+		_, err = tx.Exec(ctx, `UPDATE listener SET since = now_ms() WHERE place = $1`, place)
 	}
 	if err != nil {
 		return fmt.Errorf("clear the alarm at %q: %w", place, err)

@@ -144,9 +144,9 @@ func Hostings(ctx context.Context, tx *core.Tx) (map[string]int64, error) {
 // MarkSeen notes that the agent of a hypervisor's boot is there: before it is told anything, so that nobody takes the host
 // for one that holds nothing.
 func MarkSeen(ctx context.Context, tx *core.Tx, host string, boot int64) error {
-	_, err := tx.Exec(ctx, `INSERT INTO hosting (host_id, boot, seen_at) VALUES ($1, $2, now_ms())
+	_, err := tx.Exec(ctx, `INSERT INTO host_report (host_id, boot, seen_at) VALUES ($1, $2, now_ms())
 		ON CONFLICT (host_id) DO UPDATE SET boot = excluded.boot, seen_at = excluded.seen_at, report = ''
-		WHERE hosting.boot < excluded.boot`, host, boot)
+		WHERE host_report.boot < excluded.boot`, host, boot)
 	if err != nil {
 		return fmt.Errorf("note that hypervisor %s is there: %w", host, err)
 	}
@@ -159,9 +159,9 @@ func SaveReport(ctx context.Context, tx *core.Tx, host string, r protocol.HostRe
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO hosting (host_id, boot, seen_at, report) VALUES ($1, $2, now_ms(), $3)
+	_, err = tx.Exec(ctx, `INSERT INTO host_report (host_id, boot, seen_at, report) VALUES ($1, $2, now_ms(), $3)
 		ON CONFLICT (host_id) DO UPDATE SET boot = excluded.boot, seen_at = excluded.seen_at, report = excluded.report
-		WHERE hosting.boot <= excluded.boot`,
+		WHERE host_report.boot <= excluded.boot`,
 		host, r.Boot, string(text))
 	if err != nil {
 		return fmt.Errorf("save report of hypervisor %s: %w", host, err)
@@ -182,7 +182,7 @@ func scanSeen(r core.Scanner) (Seen, error) {
 
 // SeenOf is what a hypervisor said last; core.ErrNotFound if its agent was not here since the machine was off.
 func SeenOf(ctx context.Context, tx *core.Tx, host string) (Seen, error) {
-	s, err := core.One(ctx, tx, scanSeen, `SELECT host_id, boot, seen_at, report FROM hosting WHERE host_id = $1`, host)
+	s, err := core.One(ctx, tx, scanSeen, `SELECT host_id, boot, seen_at, report FROM host_report WHERE host_id = $1`, host)
 	if err != nil {
 		return s, fmt.Errorf("what hypervisor %s said: %w", host, err)
 	}
@@ -191,7 +191,7 @@ func SeenOf(ctx context.Context, tx *core.Tx, host string) (Seen, error) {
 
 // AllSeen is what all hypervisors elsewhere said last.
 func AllSeen(ctx context.Context, tx *core.Tx) ([]Seen, error) {
-	all, err := core.List(ctx, tx, scanSeen, `SELECT host_id, boot, seen_at, report FROM hosting ORDER BY host_id`)
+	all, err := core.List(ctx, tx, scanSeen, `SELECT host_id, boot, seen_at, report FROM host_report ORDER BY host_id`)
 	if err != nil {
 		return nil, fmt.Errorf("what hypervisors said: %w", err)
 	}
@@ -205,7 +205,7 @@ func IsOff(ctx context.Context, tx *core.Tx, host string) error {
 		_, err = tx.Exec(ctx, `UPDATE hosted SET wanted = 0, since = $1 WHERE host_id = $2 AND wanted = 1`, since, host)
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, `DELETE FROM hosting WHERE host_id = $1`, host)
+		_, err = tx.Exec(ctx, `DELETE FROM host_report WHERE host_id = $1`, host)
 	}
 	if err != nil {
 		return fmt.Errorf("note that hypervisor %s is off: %w", host, err)
@@ -266,7 +266,7 @@ func HostHeartbeats(ctx context.Context, tx *core.Tx, network string) (map[strin
 		at   int64
 	}
 	rows, err := core.List(ctx, tx, func(r core.Scanner) (one row, err error) { return one, r.Scan(&one.name, &one.at) },
-		`SELECT m.name, s.seen_at FROM machine m JOIN hosting s ON s.host_id = m.id AND s.boot = m.boot WHERE m.network = $1
+		`SELECT m.name, s.seen_at FROM machine m JOIN host_report s ON s.host_id = m.id AND s.boot = m.boot WHERE m.network = $1
 			AND m.network <> '' AND m.phase = 'in-use'`, network)
 	if err != nil {
 		return nil, fmt.Errorf("look at the hypervisors of network %s: %w", network, err)

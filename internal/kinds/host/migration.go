@@ -38,7 +38,7 @@ type Endpoint struct {
 
 const migrationColumns = `a.node_id, a.source_id, s.name, a.source_does, a.source_since, a.target_id, t.name, a.target_does, a.target_since,
 	a.number, a.step, a.stage, a.kept, a.begun_at, a.guest, a.description, a.address, a.why
-	FROM away a JOIN machine s ON s.id = a.source_id JOIN machine t ON t.id = a.target_id `
+	FROM guest_migration a JOIN machine s ON s.id = a.source_id JOIN machine t ON t.id = a.target_id `
 
 func scanMigration(r core.Scanner) (Migration, error) {
 	var a Migration
@@ -83,7 +83,7 @@ func StartMigration(ctx context.Context, tx *core.Tx, a Migration) error {
 	if err := tellBoth(ctx, tx, &a); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO away (node_id, source_id, target_id, number, step, stage, source_does, target_does, kept,
+	_, err = tx.Exec(ctx, `INSERT INTO guest_migration (node_id, source_id, target_id, number, step, stage, source_does, target_does, kept,
 		source_since, target_since, begun_at, guest)
 		VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9, $4, now_ms(), $10) ON CONFLICT (node_id) DO NOTHING`,
 		a.Node, a.Source.Host, a.Target.Host, a.Target.Since, a.Stage, string(a.Source.Does), string(a.Target.Does),
@@ -99,7 +99,7 @@ func StepMigration(ctx context.Context, tx *core.Tx, a Migration) error {
 	if err := tellBoth(ctx, tx, &a); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, `UPDATE away SET step = step + 1, stage = $1, source_does = $2, target_does = $3, kept = $4,
+	_, err := tx.Exec(ctx, `UPDATE guest_migration SET step = step + 1, stage = $1, source_does = $2, target_does = $3, kept = $4,
 		source_since = $5, target_since = $6,
 		description = $7, address = $8, why = $9 WHERE node_id = $10 AND number = $11 AND step = $12`,
 		a.Stage, string(a.Source.Does), string(a.Target.Does), core.Flag(a.Kept), a.Source.Since, a.Target.Since, a.Description,
@@ -135,7 +135,7 @@ func dropMigration(ctx context.Context, tx *core.Tx, node string) error {
 		if err := tellBoth(ctx, tx, &a); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `DELETE FROM away WHERE node_id = $1`, node); err != nil {
+		if _, err := tx.Exec(ctx, `DELETE FROM guest_migration WHERE node_id = $1`, node); err != nil {
 			return fmt.Errorf("end the move of node %s: %w", node, err)
 		}
 	}

@@ -18,7 +18,7 @@ func StartMove(ctx context.Context, tx *core.Tx, g Guest) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE machine SET to_host_id = $1, to_holding = $2, moves_at = now_ms() WHERE id = $3`,
+	if _, err := tx.Exec(ctx, `UPDATE machine SET to_host_id = $1, to_allocation = $2, moves_at = now_ms() WHERE id = $3`,
 		g.Machine.Host, string(allocation), g.ID); err != nil {
 		return fmt.Errorf("note where guest %s moves: %w", g.Name, err)
 	}
@@ -28,7 +28,7 @@ func StartMove(ctx context.Context, tx *core.Tx, g Guest) error {
 // EndMove makes a guest one of the host that it has moved to: all that it held of its old one is free.
 func EndMove(ctx context.Context, tx *core.Tx, g Guest) error {
 	for _, statement := range []string{
-		`UPDATE machine SET host_id = $2, to_host_id = NULL, to_holding = '', moves_at = now_ms() WHERE id = $1`,
+		`UPDATE machine SET host_id = $2, to_host_id = NULL, to_allocation = '', moves_at = now_ms() WHERE id = $1`,
 		`UPDATE node SET host_id = $2, leaf = '' WHERE machine_id = $1`,
 	} {
 		if _, err := tx.Exec(ctx, statement, g.ID, g.Machine.Host); err != nil {
@@ -48,8 +48,8 @@ func EndMove(ctx context.Context, tx *core.Tx, g Guest) error {
 // CallOffMove gives back what a guest was to have of the host that it does not move to.
 func CallOffMove(ctx context.Context, tx *core.Tx, guest string) error {
 	for _, statement := range []string{
-		`DELETE FROM held WHERE guest_id = $1 AND host_id = (SELECT to_host_id FROM machine WHERE id = $1)`,
-		`UPDATE machine SET to_host_id = NULL, to_holding = '', moves_at = now_ms() WHERE id = $1`,
+		`DELETE FROM allocation WHERE guest_id = $1 AND host_id = (SELECT to_host_id FROM machine WHERE id = $1)`,
+		`UPDATE machine SET to_host_id = NULL, to_allocation = '', moves_at = now_ms() WHERE id = $1`,
 	} {
 		if _, err := tx.Exec(ctx, statement, guest); err != nil {
 			return fmt.Errorf("call the move of guest %s off: %w", guest, err)

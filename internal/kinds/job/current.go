@@ -20,7 +20,7 @@ type Told struct {
 }
 
 const toldFrom = `SELECT t.current, c.name, c.id, c.project
-	FROM told_jobs t JOIN cluster c ON c.id = t.cluster_id`
+	FROM cluster_jobs t JOIN cluster c ON c.id = t.cluster_id`
 
 func scanTold(r core.Scanner) (t Told, err error) {
 	var text string
@@ -78,7 +78,7 @@ func Pause(ctx context.Context, tx *core.Tx, cluster string, asleep bool) error 
 	}
 	text, err := json.Marshal(t.CurrentJobs)
 	if err == nil {
-		_, err = tx.Exec(ctx, `UPDATE told_jobs SET current = $2 WHERE cluster_id = $1`, cluster, string(text))
+		_, err = tx.Exec(ctx, `UPDATE cluster_jobs SET current = $2 WHERE cluster_id = $1`, cluster, string(text))
 	}
 	if err != nil {
 		return fmt.Errorf("pause the jobs of cluster %s: %w", cluster, err)
@@ -113,7 +113,7 @@ func End(ctx context.Context, tx *core.Tx, cluster string) error {
 			return err
 		}
 	}
-	if _, err := tx.Exec(ctx, `DELETE FROM told_jobs WHERE cluster_id = $1`, cluster); err != nil {
+	if _, err := tx.Exec(ctx, `DELETE FROM cluster_jobs WHERE cluster_id = $1`, cluster); err != nil {
 		return fmt.Errorf("end the jobs of cluster %s: %w", cluster, err)
 	}
 	return nil

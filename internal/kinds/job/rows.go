@@ -63,7 +63,7 @@ func Keep(ctx context.Context, tx *core.Tx, of Job, told protocol.JobsTold) (kep
 		return kept, err
 	}
 	var since int64
-	err = tx.Row(ctx, `SELECT COALESCE(t.until, c.created_at) FROM cluster c LEFT JOIN told_jobs t ON t.cluster_id = c.id
+	err = tx.Row(ctx, `SELECT COALESCE(t.until, c.created_at) FROM cluster c LEFT JOIN cluster_jobs t ON t.cluster_id = c.id
 		WHERE c.id = $1`, of.ClusterID).Scan(&since)
 	if err != nil {
 		return kept, fmt.Errorf("jobs of cluster %s: %w", of.ClusterID, err)
@@ -111,9 +111,9 @@ func saveTold(ctx context.Context, tx *core.Tx, cluster string, until time.Time,
 		}
 		text = string(written)
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO told_jobs (cluster_id, until, current) VALUES ($1, $2, $3)
+	_, err := tx.Exec(ctx, `INSERT INTO cluster_jobs (cluster_id, until, current) VALUES ($1, $2, $3)
 		ON CONFLICT (cluster_id) DO UPDATE SET until = excluded.until,
-			current = CASE WHEN excluded.current = '' THEN told_jobs.current ELSE excluded.current END`,
+			current = CASE WHEN excluded.current = '' THEN cluster_jobs.current ELSE excluded.current END`,
 		cluster, until.UnixMilli(), text)
 	if err != nil {
 		return fmt.Errorf("jobs of cluster %s: %w", cluster, err)

@@ -77,10 +77,10 @@ const Columns = `m.facts, m.release, ` + rest
 // receipts. A summary comes after them.
 const listed = `CASE WHEN m.hosts = 1 THEN m.facts ELSE '{}' END, '', ` + rest + `, m.summary`
 
-const rest = `m.id, m.name, m.substrate, m.desired, m.inspect, m.inspected, m.suspect,
+const rest = `m.id, m.name, m.substrate, m.desired, m.inspections_asked, m.inspections_answered, m.quarantine_reason,
 	m.network, m.macs, m.ports, m.power, m.boot, m.boot_at, m.tries, m.failures, m.dirty,
-	m.hosts, COALESCE(m.host_id, ''), COALESCE(h.name, ''), m.holding, COALESCE(m.to_host_id, ''), COALESCE(t.name, ''),
-	m.to_holding, m.moves_at, ` + Undisturbed + `, m.drains,
+	m.hosts, COALESCE(m.host_id, ''), COALESCE(h.name, ''), m.allocation, COALESCE(m.to_host_id, ''), COALESCE(t.name, ''),
+	m.to_allocation, m.moves_at, ` + Undisturbed + `, m.drains,
 	m.phase, m.reason, m.phase_at, m.attempts, m.fence, COALESCE(n.id, ''), COALESCE(c.name || '/' || n.name, ''),
 	COALESCE(n.boot, 0)`
 
@@ -227,7 +227,7 @@ func StartInspection(ctx context.Context, tx *core.Tx, id string, again bool) er
 
 // FailInspection counts an inspection that failed. To fail is an answer, too, to every inspection asked for up to number.
 func FailInspection(ctx context.Context, tx *core.Tx, id string, number int64) error {
-	if _, err := tx.Exec(ctx, `UPDATE machine SET failures = failures + 1, inspected = $2 WHERE id = $1`, id,
+	if _, err := tx.Exec(ctx, `UPDATE machine SET failures = failures + 1, inspections_answered = $2 WHERE id = $1`, id,
 		number); err != nil {
 		return fmt.Errorf("count a failure of machine %s: %w", id, err)
 	}
@@ -332,7 +332,7 @@ func Want(ctx context.Context, tx *core.Tx, id string, d core.Desired) error {
 
 // AskInspection asks for a new inspection of a machine and wakes it.
 func AskInspection(ctx context.Context, tx *core.Tx, id string) error {
-	if _, err := tx.Exec(ctx, `UPDATE machine SET inspect = inspect + 1, `+core.Woken+` WHERE id = $1`, id); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE machine SET inspections_asked = inspections_asked + 1, `+core.Woken+` WHERE id = $1`, id); err != nil {
 		return fmt.Errorf("ask for an inspection of machine %s: %w", id, err)
 	}
 	return nil
@@ -340,7 +340,7 @@ func AskInspection(ctx context.Context, tx *core.Tx, id string) error {
 
 // WantQuarantine notes why a machine is to be set apart as soon as nobody has it, and wakes it.
 func WantQuarantine(ctx context.Context, tx *core.Tx, id, reason string) error {
-	if _, err := tx.Exec(ctx, `UPDATE machine SET suspect = $1, `+core.Woken+` WHERE id = $2`,
+	if _, err := tx.Exec(ctx, `UPDATE machine SET quarantine_reason = $1, `+core.Woken+` WHERE id = $2`,
 		printable.Cut(reason, core.MostText), id); err != nil {
 		return fmt.Errorf("suspect machine %s: %w", id, err)
 	}
@@ -368,7 +368,7 @@ func SaveFacts(ctx context.Context, tx *core.Tx, id string, number int64, f inve
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `UPDATE machine SET facts = $1, summary = $2, inspected = $3, suspect = '', failures = 0, tries = 0
+	_, err = tx.Exec(ctx, `UPDATE machine SET facts = $1, summary = $2, inspections_answered = $3, quarantine_reason = '', failures = 0, tries = 0
 		WHERE id = $4`, facts, summary, number, id)
 	if err == nil {
 		err = saveAdapters(ctx, tx, id, f)
@@ -386,9 +386,9 @@ func Forget(ctx context.Context, tx *core.Tx, id string) error {
 		`DELETE FROM nic WHERE machine_id = $1`,
 		`DELETE FROM adapter WHERE machine_id = $1`,
 		`DELETE FROM boot WHERE machine_id = $1`,
-		`DELETE FROM pass WHERE machine_id = $1`,
-		`DELETE FROM held WHERE guest_id = $1`,
-		`DELETE FROM hosting WHERE host_id = $1`,
+		`DELETE FROM test_result WHERE machine_id = $1`,
+		`DELETE FROM allocation WHERE guest_id = $1`,
+		`DELETE FROM host_report WHERE host_id = $1`,
 		`UPDATE machine SET name = name || '@' || id WHERE id = $1`,
 	} {
 		if _, err := tx.Exec(ctx, statement, id); err != nil {

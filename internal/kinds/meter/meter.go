@@ -273,23 +273,23 @@ func LockProject(ctx context.Context, tx *core.Tx, project string) error {
 // fall, after which the next raise is news again, is not.
 func Tell(ctx context.Context, tx *core.Tx, subject, what string, percent int) (bool, error) {
 	if percent == 0 {
-		_, err := tx.Exec(ctx, `DELETE FROM told WHERE subject = $1 AND what = $2`, subject, what)
+		_, err := tx.Exec(ctx, `DELETE FROM limit_notice WHERE subject = $1 AND what = $2`, subject, what)
 		if err != nil {
 			err = fmt.Errorf("forget what was told of %s: %w", subject, err)
 		}
 		return false, err
 	}
 	scan := func(r core.Scanner) (p int, err error) { return p, r.Scan(&p) }
-	before, err := core.One(ctx, tx, scan, `SELECT percent FROM told WHERE subject = $1 AND what = $2`, subject, what)
+	before, err := core.One(ctx, tx, scan, `SELECT percent FROM limit_notice WHERE subject = $1 AND what = $2`, subject, what)
 	if err != nil && !errors.Is(err, core.ErrNotFound) {
 		return false, fmt.Errorf("look what was told of %s: %w", subject, err)
 	}
 	if before == percent {
 		return false, nil
 	}
-	n, err := tx.Exec(ctx, `INSERT INTO told (subject, what, percent) VALUES ($1, $2, $3)
+	n, err := tx.Exec(ctx, `INSERT INTO limit_notice (subject, what, percent) VALUES ($1, $2, $3)
 		ON CONFLICT (subject, what) DO UPDATE SET percent = excluded.percent
-		WHERE told.percent <> excluded.percent`, subject, what, percent)
+		WHERE limit_notice.percent <> excluded.percent`, subject, what, percent)
 	if err != nil {
 		return false, fmt.Errorf("note what was told of %s: %w", subject, err)
 	}

@@ -101,7 +101,7 @@ func Remove(ctx context.Context, tx *core.Tx, name string) error {
 		_, err = tx.Exec(ctx, `DELETE FROM lease WHERE network = $1`, name)
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, `DELETE FROM stranger WHERE network = $1`, name)
+		_, err = tx.Exec(ctx, `DELETE FROM unknown_machine WHERE network = $1`, name)
 	}
 	if err != nil {
 		return fmt.Errorf("remove network %s: %w", name, err)
@@ -353,12 +353,12 @@ const strangers = 1000
 
 // SeeDiscovered notes that an unknown machine asked for something. It reports whether it is new.
 func SeeDiscovered(ctx context.Context, tx *core.Tx, network, mac string) (bool, error) {
-	n, err := tx.Exec(ctx, `UPDATE stranger SET last_seen = now_ms(), network = $2 WHERE mac = $1`, mac, network)
+	n, err := tx.Exec(ctx, `UPDATE unknown_machine SET last_seen = now_ms(), network = $2 WHERE mac = $1`, mac, network)
 	if err == nil && n == 0 {
-		_, err = tx.Exec(ctx, `INSERT INTO stranger (mac, network, first_seen, last_seen) VALUES ($1, $2, now_ms(), now_ms())`,
+		_, err = tx.Exec(ctx, `INSERT INTO unknown_machine (mac, network, first_seen, last_seen) VALUES ($1, $2, now_ms(), now_ms())`,
 			mac, network)
 		if err == nil {
-			_, err = tx.Exec(ctx, `DELETE FROM stranger WHERE mac NOT IN (SELECT mac FROM stranger ORDER BY last_seen DESC
+			_, err = tx.Exec(ctx, `DELETE FROM unknown_machine WHERE mac NOT IN (SELECT mac FROM unknown_machine ORDER BY last_seen DESC
 				LIMIT $1)`, strangers)
 		}
 	}
@@ -375,7 +375,7 @@ func DescribeDiscovered(ctx context.Context, tx *core.Tx, mac string, macs []str
 	if err1 != nil || err2 != nil {
 		return fmt.Errorf("describe %s: %w, %w", mac, err1, err2)
 	}
-	if _, err := tx.Exec(ctx, `UPDATE stranger SET macs = $1, facts = $2, last_seen = now_ms() WHERE mac = $3`, string(all),
+	if _, err := tx.Exec(ctx, `UPDATE unknown_machine SET macs = $1, facts = $2, last_seen = now_ms() WHERE mac = $3`, string(all),
 		string(text), mac); err != nil {
 		return fmt.Errorf("note unknown machine %s: %w", mac, err)
 	}
@@ -397,7 +397,7 @@ func DiscoveredMachines(ctx context.Context, tx *core.Tx) ([]DiscoveredMachine, 
 		}
 		return s, json.Unmarshal([]byte(facts), &s.Facts)
 	}
-	all, err := core.List(ctx, tx, scan, `SELECT mac, network, macs, facts, first_seen, last_seen FROM stranger ORDER BY mac`)
+	all, err := core.List(ctx, tx, scan, `SELECT mac, network, macs, facts, first_seen, last_seen FROM unknown_machine ORDER BY mac`)
 	if err != nil {
 		return nil, fmt.Errorf("list unknown machines: %w", err)
 	}
@@ -406,7 +406,7 @@ func DiscoveredMachines(ctx context.Context, tx *core.Tx) ([]DiscoveredMachine, 
 
 // ForgetDiscovered is for one that was enrolled.
 func ForgetDiscovered(ctx context.Context, tx *core.Tx, mac string) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM stranger WHERE mac = $1`, mac); err != nil {
+	if _, err := tx.Exec(ctx, `DELETE FROM unknown_machine WHERE mac = $1`, mac); err != nil {
 		return fmt.Errorf("forget unknown machine %s: %w", mac, err)
 	}
 	return nil

@@ -15,7 +15,7 @@ func Forget(ctx context.Context, tx *core.Tx, age time.Duration) error {
 		`SELECT id FROM node WHERE phase = 'gone' AND phase_at < now_ms() - $1
 		AND NOT EXISTS (SELECT 1 FROM partition_member m WHERE m.node_id = node.id)
 		AND NOT EXISTS (SELECT 1 FROM hosted h WHERE h.node_id = node.id)
-		AND NOT EXISTS (SELECT 1 FROM away a WHERE a.node_id = node.id) ORDER BY phase_at LIMIT 2000`, age.Milliseconds())
+		AND NOT EXISTS (SELECT 1 FROM guest_migration a WHERE a.node_id = node.id) ORDER BY phase_at LIMIT 2000`, age.Milliseconds())
 	if err != nil {
 		return fmt.Errorf("forget nodes that are gone: %w", err)
 	}

@@ -76,9 +76,9 @@ func SaveScheduler(ctx context.Context, tx *core.Tx, node string, s *protocol.No
 		}
 		text, lastBusy = string(encoded), s.LastBusy
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO observed (node_id, boot, seen_at, revision, checks, slurm, last_busy, idle_at)
+	_, err := tx.Exec(ctx, `INSERT INTO observed (node_id, boot, seen_at, revision, checks, scheduler, last_busy, idle_at)
 		VALUES ($1, 0, 0, 0, '[]', $2, $3, now_ms() * CAST($4 AS BIGINT))
-		ON CONFLICT (node_id) DO UPDATE SET slurm = excluded.slurm, last_busy = excluded.last_busy,
+		ON CONFLICT (node_id) DO UPDATE SET scheduler = excluded.scheduler, last_busy = excluded.last_busy,
 			idle_at = CASE WHEN excluded.idle_at > 0 AND observed.idle_at > 0 AND observed.last_busy = excluded.last_busy
 				THEN observed.idle_at ELSE excluded.idle_at END`, node, text, lastBusy, core.Flag(idle))
 	if err != nil {
@@ -87,30 +87,12 @@ func SaveScheduler(ctx context.Context, tx *core.Tx, node string, s *protocol.No
 	return nil
 }
 
-// nodeStateOf reads what SaveScheduler wrote; nil of "". An older version wrote another row: it had the scheduler's own words
-// alone, and beside them a mark for a drain. What can be known without knowing these words is taken, until the head tells again.
-func nodeStateOf(text string) (*protocol.NodeState, error) {
+// nodeStateOf reads what SaveScheduler wrote; nil of "".
+func nodeStateOf(text string) (s *protocol.NodeState, err error) {
 	if text == "" {
 		return nil, nil
 	}
-	var row struct {
-		protocol.NodeState
-		Drain bool `json:"drain"`
-	}
-	if err := json.Unmarshal([]byte(text), &row); err != nil {
-		return nil, err
-	}
-	s := row.NodeState
-	switch s.State {
-	case protocol.NodeFree, protocol.NodeBusy, protocol.NodeDraining, protocol.NodeDrained, protocol.NodeDown, protocol.NodeLost,
-		protocol.NodeUnknown:
-		return &s, nil
-	}
-	s.Raw, s.State = string(s.State), protocol.NodeUnknown
-	if s.Jobs > 0 {
-		s.State = protocol.StateOf(row.Drain, true)
-	}
-	return &s, nil
+	return s, json.Unmarshal([]byte(text), &s)
 }
 
 // SaveWaiting writes which jobs a head sees waiting.

@@ -26,7 +26,7 @@ type Node struct {
 	ID         string
 	Cluster    string // ID
 	Name       string
-	Slot       int // its name's seat: fixes address and MAC
+	Slot       int // its name's: fixes address and MAC
 	Role       protocol.Role
 	Queue      string // "" for the head
 	Class      string
@@ -46,7 +46,7 @@ type Node struct {
 	Sleeps     bool      // it is to sleep when its cluster pauses; see Asleep
 	Renew      bool      // it drains, then reboots on its machine, with what the cluster says now
 	Test       int64     // number of the test that it is to make, of this boot's; 0: none
-	Held       bool      // Slurm gets it only when it has passed
+	Held       bool      // the scheduler gets it only when it has passed
 	News       int64     // counts what its agent alone was told
 	DrainUntil time.Time // zero: without limit
 	CreatedAt  time.Time
@@ -111,11 +111,11 @@ const columns = `n.id, n.cluster_id, n.name, s.slot, n.role, n.queue, n.class, C
 	n.renew, n.test, n.held, n.news, n.drain_until, n.created_at,
 	n.phase, n.reason, n.phase_at, n.attempts, n.fence,
 	COALESCE(o.boot, 0), COALESCE(o.seen_at, 0), COALESCE(o.well_at, 0), COALESCE(o.well_since, 0), COALESCE(o.revision, 0),
-	COALESCE(o.checks, ''), COALESCE(o.facts, '{}'), COALESCE(o.test, ''), COALESCE(o.slurm, ''),
+	COALESCE(o.checks, ''), COALESCE(o.facts, '{}'), COALESCE(o.test, ''), COALESCE(o.scheduler, ''),
 	COALESCE(o.idle_at, 0), COALESCE(o.waiting, ''), COALESCE(o.undone, '[]')`
 
 const tables = ` FROM node n
-	JOIN seat s ON s.cluster_id = n.cluster_id AND s.name = n.name
+	JOIN node_slot s ON s.cluster_id = n.cluster_id AND s.name = n.name
 	LEFT JOIN machine m ON m.id = n.machine_id
 	LEFT JOIN observed o ON o.node_id = n.id `
 

@@ -65,14 +65,14 @@ func SavePass(ctx context.Context, tx *core.Tx, p Pass) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO pass (at, machine_id, machine, class, alike, cluster_id, cluster, node_id, node, boot,
+	_, err = tx.Exec(ctx, `INSERT INTO test_result (at, machine_id, machine, class, comparison_group, cluster_id, cluster, node_id, node, boot,
 		number, image, took, results, verdict, text)
 		VALUES (now_ms(), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
 		p.MachineID, p.Machine, p.Class, p.Alike, p.ClusterID, p.Cluster, p.NodeID, p.Node, p.Boot, p.Result.Number, p.Image,
 		p.Result.Took.Microseconds(), string(results), string(p.Verdict), p.Text)
 	if err == nil {
-		_, err = tx.Exec(ctx, `DELETE FROM pass WHERE machine_id = $1 AND at < COALESCE(
-			(SELECT at FROM pass WHERE machine_id = $1 ORDER BY at DESC LIMIT 1 OFFSET $2), 0)`, p.MachineID, passesKept-1)
+		_, err = tx.Exec(ctx, `DELETE FROM test_result WHERE machine_id = $1 AND at < COALESCE(
+			(SELECT at FROM test_result WHERE machine_id = $1 ORDER BY at DESC LIMIT 1 OFFSET $2), 0)`, p.MachineID, passesKept-1)
 	}
 	if err != nil {
 		return fmt.Errorf("save a test of machine %s: %w", p.Machine, err)
@@ -80,8 +80,8 @@ func SavePass(ctx context.Context, tx *core.Tx, p Pass) error {
 	return nil
 }
 
-const passColumns = `SELECT at, machine_id, machine, class, alike, cluster_id, cluster, node_id, node, boot, number, image,
-	took, results, verdict, text FROM pass `
+const passColumns = `SELECT at, machine_id, machine, class, comparison_group, cluster_id, cluster, node_id, node, boot, number, image,
+	took, results, verdict, text FROM test_result `
 
 func scanPass(r core.Scanner) (Pass, error) {
 	var p Pass
@@ -103,7 +103,7 @@ func scanPass(r core.Scanner) (Pass, error) {
 // History lists the newest tests that passed on machines of a class that are alike, at most so many.
 func History(ctx context.Context, tx *core.Tx, class, alike string, most int) ([]Pass, error) {
 	passes, err := core.List(ctx, tx, scanPass,
-		passColumns+`WHERE class = $1 AND alike = $2 AND verdict = 'passed' ORDER BY at DESC, node_id LIMIT $3`, class, alike,
+		passColumns+`WHERE class = $1 AND comparison_group = $2 AND verdict = 'passed' ORDER BY at DESC, node_id LIMIT $3`, class, alike,
 		most)
 	if err != nil {
 		return nil, fmt.Errorf("list tests of class %s: %w", class, err)
@@ -122,8 +122,8 @@ func TestsOf(ctx context.Context, tx *core.Tx, node string, boot int64) ([]Pass,
 
 // SlowInARow counts how often nodes on a machine were slow since one on it passed.
 func SlowInARow(ctx context.Context, tx *core.Tx, machine string) (count int, err error) {
-	err = tx.Row(ctx, `SELECT COUNT(*) FROM pass WHERE machine_id = $1 AND verdict = 'slow'
-		AND at > (SELECT COALESCE(MAX(at), 0) FROM pass WHERE machine_id = $1 AND verdict = 'passed')`, machine).Scan(&count)
+	err = tx.Row(ctx, `SELECT COUNT(*) FROM test_result WHERE machine_id = $1 AND verdict = 'slow'
+		AND at > (SELECT COALESCE(MAX(at), 0) FROM test_result WHERE machine_id = $1 AND verdict = 'passed')`, machine).Scan(&count)
 	if err != nil {
 		return 0, fmt.Errorf("count slow tests on machine %s: %w", machine, err)
 	}
@@ -142,9 +142,10 @@ func PassesOf(ctx context.Context, tx *core.Tx, machine string) ([]Pass, error) 
 
 // LastPasses lists, for every machine that was ever tested, its newest test, by the machine's name.
 func LastPasses(ctx context.Context, tx *core.Tx) ([]Pass, error) {
-	passes, err := core.List(ctx, tx, scanPass, passColumns+`WHERE NOT EXISTS (SELECT 1 FROM pass later
-		WHERE later.machine_id = pass.machine_id
-		AND (later.at, later.node_id, later.number) > (pass.at, pass.node_id, pass.number)) ORDER BY machine`)
+	passes, err := core.List(ctx, tx, scanPass, passColumns+`WHERE NOT EXISTS (SELECT 1 FROM test_result later
+		WHERE later.machine_id = test_result.machine_id
+		AND (later.at, later.node_id, later.number) > (test_result.at, test_result.node_id, test_result.number))
+		ORDER BY machine`)
 	if err != nil {
 		return nil, fmt.Errorf("list the last tests: %w", err)
 	}

@@ -11,7 +11,7 @@ import (
 // Answer is the recorded answer to a request that carried an idempotency key.
 type Answer struct {
 	Request string // hash of what was asked
-	Project string // that it was about; "" in answers that were recorded before this was kept
+	Project string // that it was about
 	Status  int
 	Body    string
 }

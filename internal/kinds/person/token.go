@@ -180,23 +180,15 @@ type Key struct {
 	CreatedAt   time.Time
 }
 
-// AddKey registers a key whose private half the person has proved to have; core.ErrExists if somebody has it already. It is
-// taken from who registered it before that was asked for.
+// AddKey registers a key whose private half the person has proved to have; core.ErrExists if somebody has it already.
 func AddKey(ctx context.Context, tx *core.Tx, k Key) error {
-	taken, err := tx.Exec(ctx, `DELETE FROM user_key WHERE fingerprint = $1 AND proven = 0`, k.Fingerprint)
-	if err != nil {
-		return fmt.Errorf("take a key that was registered without a proof: %w", err)
-	}
-	_, err = tx.Exec(ctx, `INSERT INTO user_key (person, fingerprint, line, created_at, proven) VALUES ($1, $2, $3, now_ms(), 1)`,
+	_, err := tx.Exec(ctx, `INSERT INTO user_key (person, fingerprint, line, created_at) VALUES ($1, $2, $3, now_ms())`,
 		k.Person, k.Fingerprint, k.Line)
 	if core.Taken(err) {
 		return fmt.Errorf("key %s: %w", k.Fingerprint, core.ErrExists)
 	}
 	if err != nil {
 		return fmt.Errorf("add key: %w", err)
-	}
-	if taken > 0 {
-		return AccessChanged(ctx, tx) // somebody else had it
 	}
 	return personChanged(ctx, tx, k.Person)
 }

@@ -1,5 +1,4 @@
 -- Fabrics: which ports are to be in which partitions, and, apart from that, what was read from the ports.
-
 CREATE TABLE fabric (
   id         TEXT PRIMARY KEY,
   name       TEXT   NOT NULL,
@@ -92,3 +91,10 @@ CREATE TABLE port_seen (
   odd_at    BIGINT NOT NULL                  -- since when it holds what it must not, as far as seen; 0: it does not
 );
 CREATE INDEX port_seen_fabric ON port_seen (fabric_id);
+
+-- How fabrics are cabled, as their snapshots tell it: one graph a fabric.
+CREATE TABLE topology (
+  fabric   TEXT PRIMARY KEY,               -- its name
+  graph    TEXT   NOT NULL,                -- JSON: switches, ports of hosts, links
+  taken_at BIGINT NOT NULL
+);

@@ -1,3 +1,0 @@
--- Whoever may see one project asks for its events alone.
-
-CREATE INDEX event_project ON event (project, seq);

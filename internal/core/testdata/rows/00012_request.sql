@@ -1,1 +1,0 @@
-UPDATE event SET request = 'req-1' WHERE seq = 1;

@@ -1,4 +1,0 @@
-INSERT INTO machine (id, name, substrate, facts, desired, phase, phase_at, wake_at, network, macs, whole, hosts, hosting) VALUES
-  ('h2', 'rack-2', 'metal', '{"arch":"amd64","cpus":64,"memory_mib":262144}', 'service', 'in-use', 1760000008000, 1760000008000, 'rack', '["52:54:00:00:00:03"]', NULL, 1, 3);
-INSERT INTO hosted (node_id, host_id, boot, try, wanted, since, guest) VALUES ('k2', 'h2', 1, 1, 0, 2, '{"cluster":"c1","node":"k2","boot":1,"try":1,"name":"n2","machine":"rack-2-g1","address":"10.77.7.3/16","mac":"02:00:00:00:07:03","image":"sha256:0000000000000000000000000000000000000000000000000000000000000000","cpus":2,"memory_mib":4096,"holding":{},"asked":{},"file":{"node":"k2","name":"n2","boot":1,"token":"","authority":"","endpoints":["https://10.78.0.1:7421"]}}');
-INSERT INTO hosting (host_id, boot, seen_at, report) VALUES ('h2', 4, 1760000008500, '{"revision":3}');

@@ -1,1 +1,0 @@
-UPDATE cluster SET keeps_memory = 1 WHERE id = 'c1';

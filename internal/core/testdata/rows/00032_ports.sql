@@ -1,1 +1,0 @@
-UPDATE machine SET ports = '["swp1"]' WHERE id = 'm5';

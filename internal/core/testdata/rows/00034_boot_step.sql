@@ -1,1 +1,0 @@
-UPDATE boot SET step_at = 1760000003400;

@@ -1,1 +1,0 @@
--- The key is made when the database is opened with a ring: what lay in clear before is sealed then.

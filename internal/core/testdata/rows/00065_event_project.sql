@@ -1,1 +1,0 @@
-UPDATE event SET text = text; -- an index alone

@@ -1,1 +1,0 @@
-UPDATE cluster SET learned = '{"batch":{"classes":["local"],"size":{"cpus":2,"threads":1,"memory_mib":4096},"seen":true,"doubts":{"7":{"asks":"c0ffee","since":"2025-10-09T08:53:20Z","vain":true}}}}' WHERE id = 'c1';

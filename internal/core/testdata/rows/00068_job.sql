@@ -1,4 +1,0 @@
-INSERT INTO job (cluster_id, number, ended, project, cluster, id, account, queue, qos, name, nodes, node_count, cpus, gpus, memory, submitted, began, outcome, exit_code, signal, cpu_ms, peak, cost, currency)
-VALUES ('c1', 12, 1760000900000, 'default', 'hello', '12', 'ada', 'batch', 'normal', 'solve', 'n[1-2]', 2, 4, 0, 8192, 1760000000000, 1760000100000, 'completed', 0, 0, 3100000, 6000, 1250000, 'EUR');
-INSERT INTO told_jobs (cluster_id, until, current) VALUES ('c1', 1760001000000,
-  '{"jobs":[{"number":13,"id":"13","user":"ada","queue":"batch","qos":"normal","name":"solve","nodes":"n1","node_count":1,"cpus":2,"submitted":"2025-10-09T09:10:00Z","began":"2025-10-09T09:10:01Z","tasks":1},{"number":14,"id":"14_[0-9]","user":"ada","queue":"batch","qos":"normal","name":"sweep","node_count":1,"cpus":1,"submitted":"2025-10-09T09:10:00Z","tasks":10,"reason":"Resources"}],"running":1,"waiting":10}');

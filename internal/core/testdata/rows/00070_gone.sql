@@ -1,1 +1,0 @@
--- An index adds no rows.
