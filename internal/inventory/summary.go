@@ -1,7 +1,7 @@
 package inventory
 
-// Summary is what lists of machines show of Facts, and what classes select machines by: each a value, so that those of ten
-// thousand machines are read in a moment, while their facts are tens of kilobytes each.
+// Summary is what lists of machines show of Facts, and what classes select machines by: values alone, a few hundred bytes, where
+// facts are kilobytes.
 type Summary struct {
 	Host      string `json:"host,omitempty" doc:"host name of the machine, or of the host that it is a part of"`
 	Arch      string `json:"arch,omitempty" doc:"as Go names it: amd64, arm64"`

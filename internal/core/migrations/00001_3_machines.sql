@@ -6,7 +6,7 @@ CREATE TABLE machine (
   macs        TEXT NOT NULL DEFAULT '[]', -- JSON, in order; the table nic holds them unique
   ports       TEXT NOT NULL DEFAULT '[]', -- JSON: the switch's ports that it is on, one for each MAC; [] where nobody said
   power       TEXT NOT NULL DEFAULT '{}', -- JSON; credentials only by reference
-  facts       TEXT NOT NULL,              -- JSON: tens of kilobytes
+  facts       TEXT NOT NULL,              -- JSON: kilobytes
   summary     TEXT NOT NULL DEFAULT '{}', -- JSON: of its facts, what lists show and classes select by
   desired     TEXT NOT NULL CHECK (desired IN ('service', 'maintenance', 'removed')),
   quarantine_reason TEXT NOT NULL DEFAULT '', -- why it was set apart, until an inspection passed
