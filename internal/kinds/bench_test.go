@@ -252,6 +252,20 @@ func TestARoundWhoseJobIsLostIsDoneAnew(t *testing.T) {
 	})
 }
 
+// TestAShortenedFormRunsOnceWhateverHappensBesideIt: its values show how fast nothing is.
+func TestAShortenedFormRunsOnceWhateverHappensBesideIt(t *testing.T) {
+	s := kindstest.Open(t, t.TempDir()+"/db")
+	p := planOf(t, 1, "run: echo q 1\n"+readsQ)
+	p.Suite.Brief = true
+	runBench(t, s, p)
+	r := awaitRun(t, s, "a round begins", func(r bench.Run) bool { return r.Task != "" })
+	endTask(t, s, r.Task, protocol.TaskOK, append(runJob(t, s, r.Task), disturbed...))
+	r = awaitRun(t, s, "it ends", func(r bench.Run) bool { return r.Phase == bench.Ended })
+	if r.Outcome != bench.OK || r.Round != 1 || r.Broken != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestRunsTakeTurns: of two runs beside each other only one has a job at a time. A pair whose one round is lost is done again by
 // both, and when one run ends early the other does not wait for it.
 func TestRunsTakeTurns(t *testing.T) {

@@ -42,10 +42,11 @@ queues:
 		t.Errorf("a head and one node are all that was promised:\n%s", got)
 	}
 	slurm := func(command string) string { return r.Run("ssh", "grow", "--", command) }
-	gone := func() bool {
+	gone := func() bool { // and their machines are free: else the next nodes may be of the other class
 		var c cluster
 		r.Get(&c, "get", "grow")
-		return len(c.Nodes) == 2 && slurm("sinfo -h -N -p cpu -o %N") == ""
+		return len(c.Nodes) == 2 && slurm("sinfo -h -N -p cpu -o %N") == "" &&
+			strings.Count(r.Run("machines", "list"), " available ") == 4
 	}
 
 	t.Run("three nodes come for a job and go when they have been idle", func(t *testing.T) {
@@ -64,18 +65,18 @@ queues:
 		}
 	})
 	t.Run("commands that wait in a terminal wait for nodes, too", func(t *testing.T) {
-		if got := slurm("srun -p cpu -N1 hostname"); got != "cpu1\n" {
-			t.Errorf("%q", got)
-		}
-		if got := slurm("salloc -p cpu -N2 srun hostname | sort"); got != "cpu1\ncpu2\n" {
-			t.Errorf("%q", got)
-		}
-		// More than there is in any of two queues, and more memory than its nodes have.
-		if got := slurm("srun -p fixed,cpu -N3 hostname | sort"); got != "cpu1\ncpu2\ncpu3\n" {
-			t.Errorf("%q", got)
-		}
-		if got := slurm("srun -p cpu -n3 --mem-per-cpu=3G hostname | sort"); got != "cpu1\ncpu2\ncpu3\n" {
-			t.Errorf("%q", got)
+		r := r.In(t)
+		for _, c := range [][2]string{
+			{"srun -p cpu -N1 hostname", "cpu1\n"},
+			{"salloc -p cpu -N2 srun hostname | sort", "cpu1\ncpu2\n"},
+			// More than there is in any of two queues, and more memory than its nodes have.
+			{"srun -p fixed,cpu -N3 hostname | sort", "cpu1\ncpu2\ncpu3\n"},
+			{"srun -p cpu -n3 --mem-per-cpu=3G hostname | sort", "cpu1\ncpu2\ncpu3\n"},
+		} {
+			r.Until("the nodes are gone", gone)
+			if got := slurm(c[0]); got != c[1] {
+				t.Errorf("%s: %q", c[0], got)
+			}
 		}
 	})
 	t.Run("as many nodes come as a job's memory takes, and no more than an array's tasks that may run at once", func(t *testing.T) {

@@ -21,7 +21,7 @@ func TestAJobGoesOnAfterItsClusterHasSlept(t *testing.T) {
 	r.Start()
 	r.Run("machines", "add", "--local", "1", "--wait")
 	hypervisor := regexp.MustCompile(`(\S+-hv) +vm +available .* 0 of \d+ cores, .*, 0 guests`)
-	r.Eventually(2*time.Minute, "the hypervisor is available", func() bool {
+	r.Until("the hypervisor is available", func() bool {
 		return hypervisor.MatchString(r.Run("machines", "list"))
 	})
 	r.Run("create", "-f", filepath.Join(rig.Root(t), "examples/vm.yaml"), "--wait")
@@ -46,7 +46,7 @@ func TestAJobGoesOnAfterItsClusterHasSlept(t *testing.T) {
 			return c["n1"] > n1 && c["n2"] > n2
 		}
 	}
-	r.Eventually(3*time.Minute, "both ranks count", beyond(3, 3))
+	r.Until("both ranks count", beyond(3, 3))
 
 	start := time.Now()
 	t.Log(r.Run("pause", "vm", "--on-jobs", "keep", "--wait"))
@@ -70,7 +70,7 @@ func TestAJobGoesOnAfterItsClusterHasSlept(t *testing.T) {
 	t.Log(r.Run("resume", "vm", "--wait"))
 	t.Logf("awake after %.1f s", time.Since(start).Seconds())
 	before, _ := counts()
-	r.Eventually(3*time.Minute, "both count on", beyond(before["n1"]+5, before["n2"]+5)) // by then their clocks are set
+	r.Until("both count on", beyond(before["n1"]+5, before["n2"]+5)) // by then their clocks are set
 	now, clocks := counts()
 	for _, node := range []string{"n1", "n2"} {
 		if off := time.Since(time.Unix(int64(clocks[node]), 0)).Abs(); off > 30*time.Second || now[node] > 10*before[node]+200 {
@@ -88,7 +88,7 @@ func TestAJobGoesOnAfterItsClusterHasSlept(t *testing.T) {
 		t.Errorf("memories are left on disk: %v", left)
 	}
 	r.Run("ssh", "vm", "--", "touch stop")
-	r.Eventually(3*time.Minute, "the job ends", func() bool {
+	r.Until("the job ends", func() bool {
 		return strings.HasSuffix(r.Run("ssh", "vm", "--", "cat counts.out; squeue -h"), "over\n")
 	})
 	r.Run("delete", "vm", "--wait")

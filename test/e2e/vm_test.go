@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"muster/internal/kit/netns"
 	"muster/internal/kit/testall"
@@ -30,7 +29,7 @@ func TestAClusterOfVirtualMachines(t *testing.T) {
 	controller := r.Start()
 	r.Run("machines", "add", "--local", "1", "--wait")
 	hypervisor := regexp.MustCompile(`(\S+-hv) +vm +available .* 0 of \d+ cores, .*, 0 guests`)
-	r.Eventually(2*time.Minute, "the hypervisor is available", func() bool {
+	r.Until("the hypervisor is available", func() bool {
 		return hypervisor.MatchString(r.Run("machines", "list"))
 	})
 	r.Run("create", "-f", filepath.Join(rig.Root(t), "examples/vm.yaml"), "--wait")
@@ -139,6 +138,7 @@ func compareWithNative(r *rig.Rig) {
 	}
 	r.Run("machines", "add", "--local", "3", "--wait")
 	r.Run("create", "native", "--nodes", "1", "--wait")
+	undisturbed(r, "native", "n1")
 	out := r.Run("bench", "compare", "native", "vm", "--suite", "spin", "--nodes", "1", "--rounds", "6", "--wait")
 	r.Log(out)
 	var runs struct {

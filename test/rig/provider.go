@@ -153,7 +153,7 @@ func (p *Provider) run(config string) bool {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = c.Wait() }()
 	p.Cleanup(func() { _ = c.Process.Kill(); <-ended })
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience()); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		select {
 		case <-ended:
 			return false

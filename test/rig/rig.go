@@ -163,8 +163,13 @@ func build(t testing.TB) string {
 	return binary
 }
 
-// patience bounds what only a failure takes so long.
-const patience = 5 * time.Minute
+// patience bounds what only a failure takes so long. In `make test-all` machines of other tests are emulated on the same cores.
+func patience() time.Duration {
+	if testing.Short() {
+		return 5 * time.Minute
+	}
+	return 15 * time.Minute
+}
 
 // Controller is a running `muster serve`.
 type Controller struct {
@@ -203,7 +208,7 @@ func (r *Rig) Start() *Controller {
 		}
 		c.Kill()
 	})
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience()); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		select {
 		case <-c.done:
 			r.Fatalf("the controller ended:\n%s", c.Tail())
@@ -290,9 +295,10 @@ type Result struct {
 // Muster runs the command line and returns what it did.
 func (r *Rig) Muster(args ...string) Result {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience())
 	defer cancel()
 	c := exec.CommandContext(ctx, r.Binary, args...)
+	c.Cancel, c.WaitDelay = func() error { return c.Process.Signal(os.Interrupt) }, 10*time.Second // it ends what it has started
 	c.Env = append(os.Environ(), "MUSTER_DATA="+r.Data, "MUSTER_URL=", "MUSTER_TOKEN="+r.Token)
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs
@@ -368,7 +374,7 @@ func (r *Rig) clear() {
 // Until waits until ok is true, for as long as a busy machine may take.
 func (r *Rig) Until(what string, ok func() bool) {
 	r.Helper()
-	r.Eventually(patience, what, ok)
+	r.Eventually(patience(), what, ok)
 }
 
 // Eventually waits until ok is true, which is promised to take no longer than the limit. It ends early when a controller has

@@ -295,7 +295,10 @@ func (v view) read() (o bench.Round, err error) {
 	for name, look := range left.Before {
 		maps.Copy(look, v.ground.of(name))
 	}
-	o.Looks, o.Disturbed = bench.Looks{Before: left.Before, After: left.After}, clip(left.Disturbed())
+	o.Looks = bench.Looks{Before: left.Before, After: left.After}
+	if !v.Plan.Suite.Brief { // which shows that all of it runs, whatever happens beside it
+		o.Disturbed = clip(left.Disturbed())
+	}
 	if len(ran) == 0 { // it did not even come to its first step
 		o.Why = strings.Trim(o.Why+": "+clip(lastLine(string(v.output))), ": ")
 	}
