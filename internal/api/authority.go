@@ -63,7 +63,7 @@ func (a *API) authorise(api huma.API, operations []apiv1.Endpoint) func(huma.Con
 		}
 		defer leave()
 		asked := askedOf(ctx.Context())
-		asked.identity, asked.action, asked.summary = caller.Name, operation.Action, operation.Summary
+		asked.identity, asked.action, asked.summary = caller.Name, access.Action(operation.Action), operation.Summary
 		rule := access.Rules()[asked.action]
 		if rule.Changes && !caller.Operator && !limit.IsReserved(ctx.Context()) {
 			if over := a.trail.changes.More(caller.Name, time.Now()); over != nil {

@@ -86,7 +86,7 @@ func (a *API) bind(api huma.API, table []apiv1.Endpoint, handlers []handler) err
 	for _, op := range table {
 		h, bound := by[op.ID]
 		delete(by, op.ID)
-		if _, ruled := access.Rules()[op.Action]; ruled == op.Open {
+		if _, ruled := access.Rules()[access.Action(op.Action)]; ruled == op.Open {
 			wrong = append(wrong, fmt.Errorf("operation %s has no rule who may", op.ID))
 		}
 		if !bound {

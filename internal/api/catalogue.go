@@ -8,7 +8,6 @@ import (
 	"muster/internal/apiv1"
 	"muster/internal/boot/images"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/kinds/machine"
 )
 
@@ -16,11 +15,11 @@ func (a *API) getSite(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Site
 	catalogue, caller := a.Admission.Catalogue, callerOf(ctx)
 	site := apiv1.Site{Site: catalogue.Site, Version: a.Version, Identity: caller.Name, Operator: caller.Operator,
 		Project: usual(caller, catalogue.Project),
-		Roles:   map[string]access.Role{}, Token: caller.Token, Scope: caller.Scope, Only: caller.Project,
+		Roles:   map[string]apiv1.Role{}, Token: caller.Token, Scope: apiv1.Scope(caller.Scope), Only: caller.Project,
 		ExpiresAt: caller.Until,
 		Web:       a.webView()}
 	for _, project := range caller.Projects() {
-		site.Roles[project] = caller.Roles[project]
+		site.Roles[project] = apiv1.Role(caller.Roles[project])
 	}
 	return &output[apiv1.Site]{Body: site}, nil
 }

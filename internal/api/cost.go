@@ -47,7 +47,7 @@ func (a *API) clusterCost(ctx context.Context, in *apiv1.GetClusterCostInput) (*
 		if err != nil {
 			return err
 		}
-		lines, err := linesOf(ctx, tx, meter.Of{Cluster: c.ID, From: from, To: to}, in.By)
+		lines, err := linesOf(ctx, tx, meter.Of{Cluster: c.ID, From: from, To: to}, usage.By(in.By))
 		if err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (a *API) statement(ctx context.Context, in *apiv1.GetUsageInput) (*output[a
 			}
 			of.Projects = []string{in.Project}
 		}
-		lines, err := linesOf(ctx, tx, of, in.By)
+		lines, err := linesOf(ctx, tx, of, usage.By(in.By))
 		if err != nil {
 			return err
 		}
@@ -140,9 +140,9 @@ func lineViews(lines []usage.Line) []apiv1.UsageLine {
 	views := []apiv1.UsageLine{}
 	for _, l := range lines {
 		view := apiv1.UsageLine{
-			Kind: l.Kind, Project: l.Project, Cluster: l.Cluster, ClusterID: l.ClusterID, Node: l.Node, Queue: l.Queue,
-			Class: l.Class, Machine: l.Machine,
-			Nodes: l.Nodes, From: l.From, To: l.To, Seconds: map[string]float64{}, ChargedSeconds: seconds(l.Charged),
+			Kind: apiv1.UsageKind(l.Kind), Project: l.Project, Cluster: l.Cluster, ClusterID: l.ClusterID, Node: l.Node,
+			Queue: l.Queue, Class: l.Class, Machine: l.Machine, Nodes: l.Nodes, From: l.From, To: l.To,
+			Seconds: map[string]float64{}, ChargedSeconds: seconds(l.Charged),
 			GiBMonths: l.GiBMonths,
 			Rate:      l.Rate.String(), Cost: l.Cost.String(),
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -35,7 +36,7 @@ func fabricView(f fabrics.Fabric) apiv1.Fabric {
 		f.Reason = "it is no longer managed, once what is under way there has ended"
 	}
 	return apiv1.Fabric{
-		FabricSpec: apiv1.FabricSpec{Name: f.Name, Driver: f.Driver, Config: f.Config, Managers: f.Managers},
+		FabricSpec: apiv1.FabricSpec{Name: f.Name, Driver: f.Driver, Config: f.Config, Managers: spelled(f.Managers)},
 		Phase:      apiv1.Phase(f.Phase), Reason: f.Reason, Since: f.PhaseAt,
 		Revision: f.Revision, Applied: f.Applied, Seen: f.Seen, SeenAt: f.SeenAt, Partitions: []apiv1.FabricPartition{},
 		Ports: []apiv1.FabricPort{},
@@ -57,10 +58,10 @@ func wholeFabric(ctx context.Context, tx *core.Tx, name string) (apiv1.Fabric, e
 		return view, err
 	}
 	for _, p := range partitions {
-		to := apiv1.FabricPartition{Key: p.Key, Cluster: p.Cluster, Name: p.Name, Open: p.Open, Ending: !p.Wanted,
+		to := apiv1.FabricPartition{Key: p.Key.String(), Cluster: p.Cluster, Name: p.Name, Open: p.Open, Ending: !p.Wanted,
 			Members: []apiv1.FabricMember{}}
 		for _, m := range p.Members {
-			to.Members = append(to.Members, apiv1.FabricMember{Port: m.GUID, Membership: membershipWord(m.Membership),
+			to.Members = append(to.Members, apiv1.FabricMember{Port: m.GUID.String(), Membership: membershipWord(m.Membership),
 				Node: m.NodeID, Leaving: !m.Wanted})
 		}
 		view.Partitions = append(view.Partitions, to)
@@ -72,8 +73,9 @@ func wholeFabric(ctx context.Context, tx *core.Tx, name string) (apiv1.Fabric, e
 	seen, err := fabrics.PortsSeen(ctx, tx, f.ID)
 	for _, p := range ports {
 		s := seen[p.GUID]
-		view.Ports = append(view.Ports, apiv1.FabricPort{Port: p.GUID, Adapter: p.Adapter, Name: p.Name, Machine: p.Machine,
-			Assigned: p.Assigned, Answers: s.Answered, Entries: some(s.Entries), Capacity: s.Capacity})
+		view.Ports = append(view.Ports, apiv1.FabricPort{Port: p.GUID.String(), Adapter: p.Adapter.String(), Name: p.Name,
+			Machine: p.Machine, Assigned: p.Assigned, Answers: s.Answered, Entries: some(spelled(s.Entries)),
+			Capacity: s.Capacity})
 	}
 	return view, err
 }
@@ -106,7 +108,14 @@ func (a *API) onFabric(ctx context.Context, name, what string, act func(*core.Tx
 
 func (a *API) addFabric(ctx context.Context, in *apiv1.AddFabricInput) (*output[apiv1.Fabric], error) {
 	f := fabrics.Fabric{ID: admission.NewID("f"), Name: in.Body.Name, Driver: in.Body.Driver, Config: in.Body.Config,
-		Managers: in.Body.Managers, CreatedBy: identityOf(ctx)}
+		CreatedBy: identityOf(ctx)}
+	for _, manager := range in.Body.Managers {
+		port, err := guidOf("managers", manager)
+		if err != nil {
+			return nil, err
+		}
+		f.Managers = append(f.Managers, port)
+	}
 	if a.CheckFabric == nil {
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "this controller has no drivers of fabrics", "")
 	}
@@ -188,8 +197,8 @@ func (a *API) diffFabric(ctx context.Context, in *apiv1.FabricRef) (*output[apiv
 			out.Body.Reason = f.Reason
 		}
 		for _, d := range fabric.Compare(f.Intent(partitions), tables) {
-			out.Body.Ports = append(out.Body.Ports, apiv1.FabricDifference{Port: d.Port, Machine: machines[d.Port],
-				Surplus: d.Surplus, Missing: d.Missing, Silent: d.Silent})
+			out.Body.Ports = append(out.Body.Ports, apiv1.FabricDifference{Port: d.Port.String(), Machine: machines[d.Port],
+				Surplus: spelled(d.Surplus), Missing: spelled(d.Missing), Silent: d.Silent})
 		}
 		return nil
 	})
@@ -223,12 +232,16 @@ func (a *API) putPartition(ctx context.Context, in *apiv1.PutFabricPartitionInpu
 		if m.Membership == "full" {
 			as = fabric.Full
 		}
-		members[m.Port] = as
+		port, err := guidOf("members", m.Port)
+		if err != nil {
+			return nil, err
+		}
+		members[port] = as
 	}
 	return a.onFabric(ctx, in.Fabric, fmt.Sprintf("partition %s with %d members", in.Partition, len(members)),
 		func(tx *core.Tx, f fabrics.Fabric) error {
-			for _, m := range in.Body.Members {
-				if err := a.onPort(ctx, tx, f, m.Port); err != nil { // nobody would ever see it without the key
+			for _, port := range slices.Sorted(maps.Keys(members)) {
+				if err := a.onPort(ctx, tx, f, port); err != nil { // nobody would ever see it without the key
 					return err
 				}
 			}
@@ -249,9 +262,13 @@ func (a *API) removePartition(ctx context.Context, in *apiv1.FabricPartitionRef)
 }
 
 func (a *API) assignPort(ctx context.Context, in *apiv1.AssignFabricPortInput) (*output[apiv1.Fabric], error) {
-	return a.onFabric(ctx, in.Fabric, fmt.Sprintf("port %s belongs to machine %s", in.Port, in.Body.Machine),
+	port, err := guidOf("port", in.Port)
+	if err != nil {
+		return nil, err
+	}
+	return a.onFabric(ctx, in.Fabric, fmt.Sprintf("port %s belongs to machine %s", port, in.Body.Machine),
 		func(tx *core.Tx, f fabrics.Fabric) error {
-			if err := a.onPort(ctx, tx, f, in.Port.GUID); err != nil {
+			if err := a.onPort(ctx, tx, f, port); err != nil {
 				return err
 			}
 			id := ""
@@ -271,19 +288,35 @@ func (a *API) assignPort(ctx context.Context, in *apiv1.AssignFabricPortInput) (
 				}
 				id = m.ID
 			}
-			return fabrics.GivePort(ctx, tx, in.Port.GUID, id, id != "")
+			return fabrics.GivePort(ctx, tx, port, id, id != "")
 		})
 }
 
 func (a *API) forgetPort(ctx context.Context, in *apiv1.FabricPortRef) (*output[apiv1.Nothing], error) {
-	_, err := a.onFabric(ctx, in.Fabric, fmt.Sprintf("port %s is removed", in.Port), func(tx *core.Tx, f fabrics.Fabric) error {
-		if err := a.onPort(ctx, tx, f, in.Port.GUID); err != nil {
+	port, err := guidOf("port", in.Port)
+	if err != nil {
+		return nil, err
+	}
+	_, err = a.onFabric(ctx, in.Fabric, fmt.Sprintf("port %s is removed", port), func(tx *core.Tx, f fabrics.Fabric) error {
+		if err := a.onPort(ctx, tx, f, port); err != nil {
 			return err
 		}
-		return fabrics.ForgetPort(ctx, tx, in.Port.GUID)
+		return fabrics.ForgetPort(ctx, tx, port)
 	})
 	return nil, err
 }
+
+// guidOf reads the GUID of a port from a field of a request.
+func guidOf(field, text string) (fabric.GUID, error) {
+	port, err := fabric.ParseGUID(text)
+	if err != nil {
+		return 0, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("%s: %v", field, err), "")
+	}
+	return port, nil
+}
+
+// spelled are GUIDs or entries as the API writes them.
+func spelled[T fmt.Stringer](all []T) []string { return each(all, T.String) }
 
 // onPort checks that a port is on a fabric.
 func (a *API) onPort(ctx context.Context, tx *core.Tx, f fabrics.Fabric, port fabric.GUID) error {
@@ -313,8 +346,8 @@ func portViews(ctx context.Context, tx *core.Tx, machine string) ([]apiv1.Machin
 	for _, f := range all {
 		for _, p := range mine {
 			if s := seen[p.GUID]; p.Fabric == f.ID {
-				ports = append(ports, apiv1.MachinePort{Fabric: f.Name, Port: p.GUID, Answers: s.Answered,
-					Entries: some(s.Entries), Capacity: s.Capacity})
+				ports = append(ports, apiv1.MachinePort{Fabric: f.Name, Port: p.GUID.String(), Answers: s.Answered,
+					Entries: some(spelled(s.Entries)), Capacity: s.Capacity})
 			}
 		}
 	}

@@ -82,6 +82,7 @@ func TestWhatNoFabricCanBeIsRefusedInWords(t *testing.T) {
 		"a manager twice": {"POST", "/v1/fabrics",
 			`{"name": "ib1", "driver": "opensm", "managers": ["0x0000000000000001", "0x0000000000000001"]}`, 422,
 			"manager 0x0000000000000001 is named twice"},
+		"no GUID": {"PUT", "/v1/fabrics/ib0/ports/7", `{"machine": ""}`, 422, `port: \"7\" is no port's GUID`},
 		"a port of nowhere": {"PUT", "/v1/fabrics/ib0/partitions/three", member(0x12), 404,
 			"port 0x0000000000000012 is not on fabric ib0 (`muster fabric get ib0` shows its ports"},
 		"a full table": {"PUT", "/v1/fabrics/ib0/partitions/three", member(port), 409, "partition table of port " +

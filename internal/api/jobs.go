@@ -38,7 +38,7 @@ func (a *API) listJobs(ctx context.Context, in *apiv1.ListJobsInput) (*output[ap
 	if err != nil {
 		return nil, err
 	}
-	of.Outcome, of.From, of.To, of.Limit = in.State, in.Since, in.Until, in.Limit
+	of.Outcome, of.From, of.To, of.Limit = protocol.JobState(in.State), in.Since, in.Until, in.Limit
 	if in.Cursor != "" {
 		if of.After, err = placeOf(in.Cursor); err != nil {
 			return nil, err
@@ -119,9 +119,9 @@ func jobView(j protocol.Job) apiv1.Job {
 
 func currentView(of job.Told, j protocol.CurrentJob) apiv1.Job {
 	v := jobView(j.Job)
-	v.Cluster, v.ClusterID, v.Project, v.Reason, v.State = of.Cluster, of.ClusterID, of.Project, j.Reason, protocol.JobRunning
+	v.Cluster, v.ClusterID, v.Project, v.Reason, v.State = of.Cluster, of.ClusterID, of.Project, j.Reason, apiv1.JobRunning
 	if v.Began == nil {
-		v.State = protocol.JobPending
+		v.State = apiv1.JobPending
 	}
 	if j.Tasks > 1 {
 		v.Tasks = j.Tasks
@@ -131,7 +131,7 @@ func currentView(of job.Told, j protocol.CurrentJob) apiv1.Job {
 
 func endedView(j job.Job) apiv1.Job {
 	v := jobView(j.Job)
-	v.Cluster, v.ClusterID, v.Project, v.State = j.Cluster, j.ClusterID, j.Project, j.Outcome
+	v.Cluster, v.ClusterID, v.Project, v.State = j.Cluster, j.ClusterID, j.Project, apiv1.JobState(j.Outcome)
 	v.Signal, v.Ended = j.Signal, &j.Ended
 	if j.Cost.Currency != "" {
 		v.Cost = j.Cost.String()

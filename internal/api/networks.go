@@ -138,7 +138,7 @@ func (a *API) listUnknown(ctx context.Context, in *apiv1.Page) (*output[apiv1.Li
 		strangers, err := network.DiscoveredMachines(ctx, tx)
 		var all []apiv1.UnknownMachine
 		for _, s := range strangers {
-			all = append(all, apiv1.UnknownMachine{MAC: s.MAC, Network: s.Network, MACs: some(s.MACs), Facts: s.Facts,
+			all = append(all, apiv1.UnknownMachine{MAC: s.MAC, Network: s.Network, MACs: some(s.MACs), Facts: factsView(s.Facts),
 				FirstSeen: s.FirstSeen, LastSeen: s.LastSeen})
 		}
 		out.Body = pageOf(*in, all, func(m apiv1.UnknownMachine) string { return m.MAC })

@@ -78,8 +78,8 @@ func (a *API) passView(p node.Pass, others []protocol.TestResult) apiv1.TestResu
 	}
 	for _, m := range p.Result.Measures {
 		s := standings[m.Quantity]
-		view.Results = append(view.Results, apiv1.Result{Quantity: m.Quantity, Name: s.Name, Unit: s.Unit, Lower: s.Lower,
-			Value: m.Value, With: m.With, Why: m.Why, Median: s.Median, Of: s.Of})
+		view.Results = append(view.Results, apiv1.Result{Quantity: apiv1.Quantity(m.Quantity), Name: s.Name, Unit: s.Unit,
+			Lower: s.Lower, Value: m.Value, With: m.With, Why: m.Why, Median: s.Median, Of: s.Of})
 	}
 	return view
 }

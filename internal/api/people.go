@@ -87,7 +87,8 @@ func change[T any](field *T, to *T) {
 }
 
 func (a *API) projectView(ctx context.Context, tx *core.Tx, p person.Project) (apiv1.Project, error) {
-	view := apiv1.Project{Name: p.Name, Role: callerOf(ctx).Roles[p.Name], Recorded: p.Recorded, CreatedAt: p.CreatedAt}
+	view := apiv1.Project{Name: p.Name, Role: apiv1.Role(callerOf(ctx).Roles[p.Name]), Recorded: p.Recorded,
+		CreatedAt: p.CreatedAt}
 	clusters, err := cluster.List(ctx, tx, p.Name)
 	if err != nil {
 		return view, err
@@ -120,9 +121,9 @@ func (a *API) listProjects(ctx context.Context, in *apiv1.Page) (*output[apiv1.L
 			return err
 		}
 		for _, m := range offered {
-			view := apiv1.Project{Name: m.Project, Invited: m.Role, InvitedBy: m.InvitedBy, CreatedAt: m.Since}
+			view := apiv1.Project{Name: m.Project, Invited: apiv1.Role(m.Role), InvitedBy: m.InvitedBy, CreatedAt: m.Since}
 			if i := slices.IndexFunc(all, func(p apiv1.Project) bool { return p.Name == m.Project }); i >= 0 { // of an operator
-				all[i].Invited, all[i].InvitedBy = m.Role, m.InvitedBy
+				all[i].Invited, all[i].InvitedBy = apiv1.Role(m.Role), m.InvitedBy
 			} else if callerOf(ctx).Project == "" {
 				all = append(all, view)
 			}
@@ -208,12 +209,12 @@ func (a *API) setMember(ctx context.Context, in *apiv1.SetMemberInput) (*output[
 		if _, err := person.Get(ctx, tx, in.Person); err != nil {
 			return err
 		}
-		if in.Body.Role != access.Owner {
+		if in.Body.Role != apiv1.RoleOwner {
 			if err := a.ownerStays(ctx, tx, in.Project, in.Person); err != nil {
 				return err
 			}
 		}
-		m := person.Membership{Project: in.Project, Person: in.Person, Role: in.Body.Role}
+		m := person.Membership{Project: in.Project, Person: in.Person, Role: access.Role(in.Body.Role)}
 		before, err := person.Memberships(ctx, tx, in.Project, in.Person)
 		if err != nil {
 			return err
@@ -248,7 +249,7 @@ func memberViews(ctx context.Context, tx *core.Tx, project, name string) ([]apiv
 	offered, err := person.Invitations(ctx, tx, project, name)
 	var views []apiv1.Member
 	for _, m := range append(members, offered...) {
-		views = append(views, apiv1.Member{Project: m.Project, Person: m.Person, Role: m.Role, Disabled: m.Disabled,
+		views = append(views, apiv1.Member{Project: m.Project, Person: m.Person, Role: apiv1.Role(m.Role), Disabled: m.Disabled,
 			InvitedBy: m.InvitedBy, Since: m.Since})
 	}
 	return views, err

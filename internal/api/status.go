@@ -37,9 +37,9 @@ const checksWithin = 2 * time.Second
 func (a *API) readiness(ctx context.Context) apiv1.Readiness {
 	ctx, cancel := context.WithTimeout(ctx, checksWithin)
 	defer cancel()
-	r := apiv1.Readiness{Ready: true, Checks: []protocol.Check{}}
+	r := apiv1.Readiness{Ready: true, Checks: []apiv1.Check{}}
 	if a.About.Checks != nil {
-		r.Checks = a.About.Checks(ctx)
+		r.Checks = each(a.About.Checks(ctx), checkView)
 	}
 	for _, c := range r.Checks {
 		r.Ready = r.Ready && c.OK

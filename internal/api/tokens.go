@@ -24,7 +24,7 @@ const (
 )
 
 func tokenView(t person.Token) apiv1.Token {
-	return apiv1.Token{ID: t.ID, Name: t.Name, Kind: apiv1.TokenKind(t.Kind), Scope: t.Scope, Project: t.Project,
+	return apiv1.Token{ID: t.ID, Name: t.Name, Kind: apiv1.TokenKind(t.Kind), Scope: apiv1.Scope(t.Scope), Project: t.Project,
 		CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, UsedAt: t.UsedAt}
 }
 
@@ -75,7 +75,7 @@ func (a *API) makeToken(ctx context.Context, b apiv1.NewToken, name string) (*ou
 		}
 	}
 	text, out := newToken(), &output[apiv1.Token]{}
-	t := person.Token{ID: admission.NewID("t"), Person: name, Name: b.Name, Kind: person.APIToken, Scope: b.Scope,
+	t := person.Token{ID: admission.NewID("t"), Person: name, Name: b.Name, Kind: person.APIToken, Scope: access.Scope(b.Scope),
 		Project:   b.Project,
 		ExpiresAt: callerOf(ctx).Until} // what a token makes does not outlive it
 	err := a.DB.Update(ctx, func(tx *core.Tx) error {

@@ -60,7 +60,7 @@ func (c carrier) Do(ctx context.Context, ask apiv1.Ask) ([]byte, error) {
 func TestANewOperationIsOneEntryAndOneHandler(t *testing.T) {
 	greet := apiv1.Op[toyInput, toyAnswer]{Endpoint: apiv1.Endpoint{ID: "greet", Method: http.MethodGet,
 		Path: "/v1/greetings/{name}", Summary: "Greet somebody",
-		Tag: "toys", Action: access.Survey, Errors: []int{404}}}
+		Tag: "toys", Action: "survey", Errors: []int{404}}}
 	answer := func(_ context.Context, in *toyInput) (*output[toyAnswer], error) {
 		if in.Name == "nobody" {
 			return nil, fmt.Errorf("person %s: %w", in.Name, core.ErrNotFound)

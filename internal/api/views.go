@@ -9,11 +9,13 @@ import (
 	"muster/internal/apiv1"
 	"muster/internal/core"
 	"muster/internal/drivers/substrate"
+	"muster/internal/inventory"
 	"muster/internal/kinds/cluster"
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
 	"muster/internal/place"
 )
 
@@ -76,7 +78,7 @@ func (a *API) clusterView(ctx context.Context, tx *core.Tx, c cluster.Cluster) (
 			Part:      partView(guests[n.MachineID]),
 			ID:        n.ID,
 			Name:      n.Name,
-			Role:      n.Role,
+			Role:      apiv1.NodeRole(n.Role),
 			Queue:     n.Queue,
 			Class:     n.Class,
 			Machine:   n.Machine,
@@ -86,11 +88,10 @@ func (a *API) clusterView(ctx context.Context, tx *core.Tx, c cluster.Cluster) (
 			Reason:    n.Reason,
 			Since:     n.PhaseAt,
 			Seen:      n.Seen.At,
-			Checks:    n.Seen.Checks,
-			Undone:    n.Seen.Undone,
-			Facts:     n.Seen.Facts,
-			Scheduler: n.Seen.Scheduler,
-			Slurm:     slurmAlias(n.Seen.Scheduler),
+			Checks:    each(n.Seen.Checks, checkView),
+			Undone:    each(n.Seen.Undone, func(u protocol.Undone) apiv1.Undone { return apiv1.Undone(u) }),
+			Facts:     nodeFactsView(n.Seen.Facts),
+			Scheduler: schedulerView(n.Seen.Scheduler),
 		})
 	}
 	view.Waiting = waitingView(a.Admission.Schedulers.Of(c.Spec.Scheduler()).Title, c, nodes)
@@ -101,9 +102,58 @@ func (a *API) clusterView(ctx context.Context, tx *core.Tx, c cluster.Cluster) (
 		return view, err
 	}
 	for _, k := range keys {
-		view.Keys = append(view.Keys, apiv1.ClusterKey(k))
+		view.Keys = append(view.Keys, apiv1.ClusterKey{Fabric: k.Fabric, Key: k.Key.String(), Ports: k.Ports})
 	}
 	return view, a.money(ctx, tx, &view)
+}
+
+// each is a list of what view makes of the items of another one; nil if that is.
+func each[T, View any](list []T, view func(T) View) []View {
+	if list == nil {
+		return nil
+	}
+	views := make([]View, len(list))
+	for i, item := range list {
+		views[i] = view(item)
+	}
+	return views
+}
+
+func checkView(c protocol.Check) apiv1.Check { return apiv1.Check(c) }
+
+func nodeFactsView(f protocol.NodeFacts) apiv1.NodeFacts {
+	return apiv1.NodeFacts{Arch: f.Arch, Kernel: f.Kernel, CPUs: f.CPUs, MemoryMiB: f.MemoryMiB, Virtual: f.Virtual,
+		GPUs:  each(f.GPUs, func(g protocol.GPUFacts) apiv1.GPUFacts { return apiv1.GPUFacts(g) }),
+		Ports: each(f.Ports, func(p protocol.Port) apiv1.Port { return apiv1.Port(p) })}
+}
+
+// schedulerView is what the scheduler says of a node; nil: it does not know the node.
+func schedulerView(s *protocol.NodeState) *apiv1.NodeState {
+	if s == nil {
+		return nil
+	}
+	return &apiv1.NodeState{Name: s.Name, State: apiv1.SchedulerState(s.State), Responding: s.Responding, Jobs: s.Jobs,
+		LastBusy: s.LastBusy, Reason: s.Reason, Raw: s.Raw, Reboots: s.Reboots, Size: apiv1.Size(s.Size)}
+}
+
+func factsView(f inventory.Facts) apiv1.Facts {
+	layout, _ := f.Layout.MarshalText() // it was read from what this writes
+	return apiv1.Facts{Host: f.Host, Arch: f.Arch, CPUModel: f.CPUModel, CPUs: f.CPUs, Cores: f.Cores, Sockets: f.Sockets,
+		MemoryMiB: f.MemoryMiB, Kernel: f.Kernel, Layout: string(layout), System: apiv1.System(f.System), BMC: f.BMC,
+		TriadGBs: f.TriadGBs, CPUMops: f.CPUMops,
+		NUMA: each(f.NUMA, func(n inventory.NUMANode) apiv1.NUMANode {
+			return apiv1.NUMANode{ID: n.ID, CPUs: n.CPUs, MemoryMiB: n.MemoryMiB, Distances: n.Distances,
+				HugePages: each(n.HugePages, func(p inventory.HugePages) apiv1.HugePages { return apiv1.HugePages(p) })}
+		}),
+		DIMMs:   each(f.DIMMs, func(d inventory.DIMM) apiv1.DIMM { return apiv1.DIMM(d) }),
+		Disks:   each(f.Disks, func(d inventory.Disk) apiv1.Disk { return apiv1.Disk(d) }),
+		NICs:    each(f.NICs, func(n inventory.NIC) apiv1.NIC { return apiv1.NIC(n) }),
+		Devices: each(f.Devices, func(d inventory.Device) apiv1.Device { return apiv1.Device(d) })}
+}
+
+func releaseView(r machine.Release) apiv1.Release {
+	return apiv1.Release{From: r.From, At: r.At, Power: r.Power, Clean: r.Clean, Boot: r.Boot, Key: r.Key,
+		Disks: each(r.Disks, func(d protocol.Erased) apiv1.Erased { return apiv1.Erased(d) })}
 }
 
 // receiptView is the proof of a cluster's end; nil before it.
@@ -113,7 +163,7 @@ func receiptView(r *cluster.Receipt) *apiv1.Receipt {
 	}
 	view := &apiv1.Receipt{Machines: r.Machines, Seconds: r.Seconds, At: r.At}
 	for _, m := range r.Released {
-		view.Released = append(view.Released, apiv1.Released{Machine: m.Machine, Release: apiv1.Release(m.Release)})
+		view.Released = append(view.Released, apiv1.Released{Machine: m.Machine, Release: releaseView(m.Release)})
 	}
 	for _, g := range r.Guests {
 		view.Guests = append(view.Guests, apiv1.GuestEnd(g))
@@ -126,9 +176,9 @@ func partView(m machine.Machine) *apiv1.Part {
 	if !m.IsGuest() {
 		return nil
 	}
-	p := &apiv1.Part{Host: m.HostName, Cells: []place.Cell{}, Share: 1}
+	p := &apiv1.Part{Host: m.HostName, Cells: []apiv1.Cell{}, Share: 1}
 	if h := m.Allocation; h != nil {
-		p.Cells, p.Devices, p.Share = h.Cells, h.Devices, h.Share
+		p.Cells, p.Devices, p.Share = each(h.Cells, func(c place.Cell) apiv1.Cell { return apiv1.Cell(c) }), h.Devices, h.Share
 	}
 	if m.Moves != nil {
 		p.MovesTo = m.Moves.HostName
@@ -169,7 +219,10 @@ func byHost(machines []machine.Listed) map[string][]machine.Machine {
 
 func (a *API) machineView(m machine.Machine) apiv1.Machine {
 	view := a.listedView(machine.Listed{Machine: m, Summary: m.Facts.Summary()})
-	view.Facts, view.Release = m.Facts, (*apiv1.Release)(m.Release)
+	view.Facts = factsView(m.Facts)
+	if m.Release != nil {
+		view.Release = new(releaseView(*m.Release))
+	}
 	return view
 }
 
@@ -178,7 +231,7 @@ func (a *API) listedView(m machine.Listed) apiv1.Machine {
 	view := apiv1.Machine{
 		Part: partView(m.Machine), Drains: m.Drains, Name: m.Name, Substrate: m.Substrate, Network: m.Network, MACs: m.MACs,
 		SwitchPorts: m.Ports, Power: m.Power.Control, Desired: apiv1.Desired(m.Desired), Phase: apiv1.Phase(m.Phase),
-		Reason: m.Reason, Since: m.PhaseAt, Node: m.HolderName, Summary: m.Summary, Classes: []string{},
+		Reason: m.Reason, Since: m.PhaseAt, Node: m.HolderName, Summary: apiv1.Summary(m.Summary), Classes: []string{},
 	}
 	for _, class := range a.Admission.Catalogue.Classes {
 		if class.Selects(m.Machine.Machine, m.Summary) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"muster/internal/apiv1"
 	"muster/internal/door/access"
 	"muster/internal/kinds"
 	"muster/internal/kinds/meter/usage"
@@ -31,12 +32,12 @@ func (d Drivers) words() map[string][]string {
 // wordsOfTypes are those of fields whose type has no others, wherever it stands.
 func wordsOfTypes() map[reflect.Type][]string {
 	return map[reflect.Type][]string{
-		typeOf[access.Role]():       texts(access.Roles()),
-		typeOf[access.Scope]():      texts(access.Scopes()),
-		typeOf[usage.Kind]():        texts(usage.Kinds()),
-		typeOf[protocol.Role]():     texts(protocol.Roles()),
-		typeOf[protocol.Quantity](): texts(protocol.Quantities()),
-		typeOf[protocol.State]():    texts(protocol.States()),
+		typeOf[apiv1.Role]():           texts(access.Roles()),
+		typeOf[apiv1.Scope]():          texts(access.Scopes()),
+		typeOf[apiv1.UsageKind]():      texts(usage.Kinds()),
+		typeOf[apiv1.NodeRole]():       texts(protocol.Roles()),
+		typeOf[apiv1.Quantity]():       texts(protocol.Quantities()),
+		typeOf[apiv1.SchedulerState](): texts(protocol.States()),
 	}
 }
 

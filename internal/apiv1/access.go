@@ -1,7 +1,6 @@
 package apiv1
 
 import (
-	"muster/internal/door/access"
 	"time"
 )
 
@@ -177,23 +176,23 @@ type RotateGatewayKeyInput struct {
 
 // Token lets its bearer act as you.
 type Token struct {
-	ID        string       `json:"id"`
-	Name      string       `json:"name" doc:"what it is for"`
-	Kind      TokenKind    `json:"kind" enum:"local,api,login"`
-	Scope     access.Scope `json:"scope"`
-	Project   string       `json:"project,omitempty" doc:"the only project that it is for"`
-	CreatedAt time.Time    `json:"created_at"`
-	ExpiresAt time.Time    `json:"expires_at,omitzero"`
-	UsedAt    time.Time    `json:"used_at,omitzero" doc:"when it was last used, to the minute"`
-	Token     string       `json:"token,omitempty" doc:"the token itself, shown only once, when it is made"`
+	ID        string    `json:"id"`
+	Name      string    `json:"name" doc:"what it is for"`
+	Kind      TokenKind `json:"kind" enum:"local,api,login"`
+	Scope     Scope     `json:"scope"`
+	Project   string    `json:"project,omitempty" doc:"the only project that it is for"`
+	CreatedAt time.Time `json:"created_at"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	UsedAt    time.Time `json:"used_at,omitzero" doc:"when it was last used, to the minute"`
+	Token     string    `json:"token,omitempty" doc:"the token itself, shown only once, when it is made"`
 }
 
 // NewToken is what is asked of a token.
 type NewToken struct {
-	Name    string       `json:"name" doc:"what it is for" minLength:"1" maxLength:"100"`
-	Scope   access.Scope `json:"scope,omitempty" default:"all" doc:"read: it cannot change anything or log in to clusters"`
-	Project string       `json:"project,omitempty" doc:"limit the token to this project" maxLength:"63"`
-	For     string       `json:"for,omitempty" doc:"how long it is valid, as in 12h or 30d; default 90d, at most 366d" maxLength:"20"`
+	Name    string `json:"name" doc:"what it is for" minLength:"1" maxLength:"100"`
+	Scope   Scope  `json:"scope,omitempty" default:"all" doc:"read: it cannot change anything or log in to clusters"`
+	Project string `json:"project,omitempty" doc:"limit the token to this project" maxLength:"63"`
+	For     string `json:"for,omitempty" doc:"how long it is valid, as in 12h or 30d; default 90d, at most 366d" maxLength:"20"`
 }
 
 // AddTokenInput is what AddToken takes.

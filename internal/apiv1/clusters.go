@@ -1,7 +1,6 @@
 package apiv1
 
 import (
-	"muster/internal/fabric"
 	"muster/internal/spec"
 	"time"
 )
@@ -235,9 +234,9 @@ type WaitingJob struct {
 
 // ClusterKey is a partition that a cluster has on a fabric.
 type ClusterKey struct {
-	Fabric string     `json:"fabric"`
-	Key    fabric.Key `json:"key"`
-	Ports  int        `json:"ports" doc:"number of ports that are to be members"`
+	Fabric string `json:"fabric"`
+	Key    string `json:"key"`
+	Ports  int    `json:"ports" doc:"number of ports that are to be members"`
 }
 
 // Receipt is the proof of a cluster's end.

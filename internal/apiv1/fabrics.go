@@ -1,7 +1,6 @@
 package apiv1
 
 import (
-	"muster/internal/fabric"
 	"time"
 )
 
@@ -10,7 +9,7 @@ type FabricSpec struct {
 	Name     string            `json:"name" maxLength:"32" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"`
 	Driver   string            `json:"driver" maxLength:"32" doc:"the driver that controls its subnet manager" example:"opensm"`
 	Config   map[string]string `json:"config,omitempty" doc:"settings of the driver; docs/fabrics.md lists them" maxProperties:"64"`
-	Managers []fabric.GUID     `json:"managers" minItems:"1" maxItems:"64" doc:"ports of all subnet managers, those on standby too"`
+	Managers []string          `json:"managers" minItems:"1" maxItems:"64" doc:"GUIDs of the ports of all subnet managers, those on standby too" example:"[\"0x0002c903000a0b0c\"]"`
 }
 
 // Fabric is an InfiniBand fabric whose partitions Muster keeps.
@@ -30,7 +29,7 @@ type Fabric struct {
 
 // FabricPartition is a cluster's, or one of the site's own.
 type FabricPartition struct {
-	Key     fabric.Key     `json:"key"`
+	Key     string         `json:"key"`
 	Cluster string         `json:"cluster,omitempty"`
 	Name    string         `json:"name,omitempty" doc:"name of one of the site's own partitions"`
 	Open    bool           `json:"open,omitempty" doc:"all clusters' ports are limited members"`
@@ -40,22 +39,22 @@ type FabricPartition struct {
 
 // FabricMember is a port in a partition.
 type FabricMember struct {
-	Port       fabric.GUID `json:"port"`
-	Membership string      `json:"membership" enum:"full,limited"`
-	Node       string      `json:"node,omitempty" doc:"ID"`
-	Leaving    bool        `json:"leaving,omitempty" doc:"it was removed, and is kept until its port was seen without the key"`
+	Port       string `json:"port" doc:"its GUID" example:"0x0002c903000a0b0c"`
+	Membership string `json:"membership" enum:"full,limited"`
+	Node       string `json:"node,omitempty" doc:"ID"`
+	Leaving    bool   `json:"leaving,omitempty" doc:"it was removed, and is kept until its port was seen without the key"`
 }
 
 // FabricPort is a port and what was seen of it.
 type FabricPort struct {
-	Port     fabric.GUID    `json:"port"`
-	Adapter  fabric.GUID    `json:"adapter"`
-	Name     string         `json:"name,omitempty" doc:"the name that its host reports; not verified"`
-	Machine  string         `json:"machine,omitempty" doc:"name of the machine that it belongs to"`
-	Assigned bool           `json:"assigned,omitempty" doc:"an operator assigned it to this machine"`
-	Answers  bool           `json:"answers" doc:"whether it answered when it was last read"`
-	Entries  []fabric.Entry `json:"entries" doc:"of its table, as it last answered"`
-	Capacity int            `json:"capacity,omitempty" doc:"number of entries that its table has room for"`
+	Port     string   `json:"port"`
+	Adapter  string   `json:"adapter"`
+	Name     string   `json:"name,omitempty" doc:"the name that its host reports; not verified"`
+	Machine  string   `json:"machine,omitempty" doc:"name of the machine that it belongs to"`
+	Assigned bool     `json:"assigned,omitempty" doc:"an operator assigned it to this machine"`
+	Answers  bool     `json:"answers" doc:"whether it answered when it was last read"`
+	Entries  []string `json:"entries" doc:"of its table, as it last answered: a key, and the highest bit of full members"`
+	Capacity int      `json:"capacity,omitempty" doc:"number of entries that its table has room for"`
 }
 
 // FabricDiff is what is wanted of a fabric beside what was seen.
@@ -69,11 +68,11 @@ type FabricDiff struct {
 
 // FabricDifference is how a port differs from what is wanted.
 type FabricDifference struct {
-	Port    fabric.GUID    `json:"port"`
-	Machine string         `json:"machine,omitempty"`
-	Surplus []fabric.Entry `json:"surplus,omitempty" doc:"keys that it has and must not have"`
-	Missing []fabric.Entry `json:"missing,omitempty" doc:"keys that it lacks"`
-	Silent  bool           `json:"silent,omitempty" doc:"the node does not answer, so nothing is known about it"`
+	Port    string   `json:"port"`
+	Machine string   `json:"machine,omitempty"`
+	Surplus []string `json:"surplus,omitempty" doc:"keys that it has and must not have"`
+	Missing []string `json:"missing,omitempty" doc:"keys that it lacks"`
+	Silent  bool     `json:"silent,omitempty" doc:"the node does not answer, so nothing is known about it"`
 }
 
 type FabricRef struct {
@@ -82,12 +81,9 @@ type FabricRef struct {
 
 // FabricPortRef is a port in a path.
 type FabricPortRef struct {
-	Fabric string   `path:"fabric" doc:"name" maxLength:"32"`
-	Port   PortGUID `path:"port" doc:"GUID"`
+	Fabric string `path:"fabric" doc:"name" maxLength:"32"`
+	Port   string `path:"port" doc:"GUID" maxLength:"40"`
 }
-
-// PortGUID is a GUID in a path, where whatever is a number to Go would be read in decimal.
-type PortGUID struct{ fabric.GUID }
 
 // FabricPartitionRef is a partition of the site's own in a path.
 type FabricPartitionRef struct {

@@ -1,13 +1,6 @@
 package apiv1
 
-import (
-	"time"
-
-	"muster/internal/noded/protocol"
-)
-
-// JobState is what a job does, or how it has ended.
-type JobState = protocol.JobState
+import "time"
 
 // Job is a job of a cluster's scheduler.
 type Job struct {

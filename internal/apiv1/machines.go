@@ -1,9 +1,6 @@
 package apiv1
 
 import (
-	"muster/internal/fabric"
-	"muster/internal/inventory"
-	"muster/internal/noded/protocol"
 	"time"
 )
 
@@ -34,11 +31,11 @@ type AddMachinesBody struct {
 
 // MachinePort is a port of a machine on a fabric.
 type MachinePort struct {
-	Fabric   string         `json:"fabric"`
-	Port     fabric.GUID    `json:"port"`
-	Answers  bool           `json:"answers"`
-	Entries  []fabric.Entry `json:"entries" doc:"of its partition table, as it last answered"`
-	Capacity int            `json:"capacity,omitempty"`
+	Fabric   string   `json:"fabric"`
+	Port     string   `json:"port"`
+	Answers  bool     `json:"answers"`
+	Entries  []string `json:"entries" doc:"of its partition table, as it last answered"`
+	Capacity int      `json:"capacity,omitempty"`
 }
 
 type MachineRef struct {
@@ -58,12 +55,12 @@ type QuarantineMachineBody struct {
 
 // UnknownMachine asked to boot and is not enrolled. Nothing of what it says is proved.
 type UnknownMachine struct {
-	MAC       string          `json:"mac" doc:"the MAC that asked to boot"`
-	Network   string          `json:"network"`
-	MACs      []string        `json:"macs" doc:"all that it reports"`
-	Facts     inventory.Facts `json:"facts" doc:"what it reports about itself"`
-	FirstSeen time.Time       `json:"first_seen"`
-	LastSeen  time.Time       `json:"last_seen"`
+	MAC       string    `json:"mac" doc:"the MAC that asked to boot"`
+	Network   string    `json:"network"`
+	MACs      []string  `json:"macs" doc:"all that it reports"`
+	Facts     Facts     `json:"facts" doc:"what it reports about itself"`
+	FirstSeen time.Time `json:"first_seen"`
+	LastSeen  time.Time `json:"last_seen"`
 }
 
 // TestResult is one test of a node before it was handed over, beside what its like measured.
@@ -85,38 +82,38 @@ type TestResult struct {
 
 // Result is one measured quantity.
 type Result struct {
-	Quantity protocol.Quantity `json:"quantity"`
-	Name     string            `json:"name" doc:"description"`
-	Unit     string            `json:"unit"`
-	Lower    bool              `json:"lower,omitempty" doc:"lower is better"`
-	Value    float64           `json:"value,omitempty" doc:"absent if it was not measured"`
-	With     string            `json:"with,omitempty" doc:"the node at the other end"`
-	Why      string            `json:"why,omitempty" doc:"why it was not measured"`
-	Median   float64           `json:"median,omitempty" doc:"median of the newest passes of similar nodes"`
-	Of       int               `json:"of,omitempty" doc:"number of passes that the median is calculated from"`
+	Quantity Quantity `json:"quantity"`
+	Name     string   `json:"name" doc:"description"`
+	Unit     string   `json:"unit"`
+	Lower    bool     `json:"lower,omitempty" doc:"lower is better"`
+	Value    float64  `json:"value,omitempty" doc:"absent if it was not measured"`
+	With     string   `json:"with,omitempty" doc:"the node at the other end"`
+	Why      string   `json:"why,omitempty" doc:"why it was not measured"`
+	Median   float64  `json:"median,omitempty" doc:"median of the newest passes of similar nodes"`
+	Of       int      `json:"of,omitempty" doc:"number of passes that the median is calculated from"`
 }
 
 // Machine is one physical or simulated host.
 type Machine struct {
-	Name        string            `json:"name"`
-	Substrate   string            `json:"substrate"`
-	Network     string            `json:"network,omitempty" doc:"the network that it boots from"`
-	MACs        []string          `json:"macs,omitempty"`
-	SwitchPorts []string          `json:"switch_ports,omitempty" doc:"ports of the network's switch, one for each of macs"`
-	Power       string            `json:"power,omitempty" doc:"its power control, such as ipmi://HOST"`
-	Release     *Release          `json:"release,omitempty" doc:"receipt of the last time that it was released; only for a single machine, not in lists"`
-	Desired     Desired           `json:"desired" enum:"service,maintenance,removed" doc:"what is wanted of it when it is free"`
-	Phase       Phase             `json:"phase" words:"machine phases"`
-	Reason      string            `json:"reason,omitempty"`
-	Since       time.Time         `json:"since"`
-	Node        string            `json:"node,omitempty" doc:"cluster/node that has it"`
-	Classes     []string          `json:"classes"`
-	Summary     inventory.Summary `json:"summary" doc:"of its facts; classes select by it"`
-	Facts       inventory.Facts   `json:"facts,omitzero" doc:"as its last inspection found them; only for a single machine, not in lists"`
-	Ports       []MachinePort     `json:"ports,omitempty" doc:"ports on InfiniBand fabrics; only for a single machine, not in lists"`
-	Drains      bool              `json:"drains,omitempty" doc:"of a hypervisor: its guests are to be moved to other hosts"`
-	Hosts       *Hosting          `json:"hosts,omitempty" doc:"of a hypervisor: what its guests use"`
-	Part        *Part             `json:"part,omitempty" doc:"of a guest: the part of its host that it has"`
+	Name        string        `json:"name"`
+	Substrate   string        `json:"substrate"`
+	Network     string        `json:"network,omitempty" doc:"the network that it boots from"`
+	MACs        []string      `json:"macs,omitempty"`
+	SwitchPorts []string      `json:"switch_ports,omitempty" doc:"ports of the network's switch, one for each of macs"`
+	Power       string        `json:"power,omitempty" doc:"its power control, such as ipmi://HOST"`
+	Release     *Release      `json:"release,omitempty" doc:"receipt of the last time that it was released; only for a single machine, not in lists"`
+	Desired     Desired       `json:"desired" enum:"service,maintenance,removed" doc:"what is wanted of it when it is free"`
+	Phase       Phase         `json:"phase" words:"machine phases"`
+	Reason      string        `json:"reason,omitempty"`
+	Since       time.Time     `json:"since"`
+	Node        string        `json:"node,omitempty" doc:"cluster/node that has it"`
+	Classes     []string      `json:"classes"`
+	Summary     Summary       `json:"summary" doc:"of its facts; classes select by it"`
+	Facts       Facts         `json:"facts,omitzero" doc:"as its last inspection found them; only for a single machine, not in lists"`
+	Ports       []MachinePort `json:"ports,omitempty" doc:"ports on InfiniBand fabrics; only for a single machine, not in lists"`
+	Drains      bool          `json:"drains,omitempty" doc:"of a hypervisor: its guests are to be moved to other hosts"`
+	Hosts       *Hosting      `json:"hosts,omitempty" doc:"of a hypervisor: what its guests use"`
+	Part        *Part         `json:"part,omitempty" doc:"of a guest: the part of its host that it has"`
 }
 
 // Hosting is what the guests of a hypervisor hold, of what guests can have.
@@ -142,11 +139,25 @@ const (
 
 // Release is the proof that a machine was given back as it should be.
 type Release struct {
-	From  string            `json:"from,omitempty" doc:"cluster/node that had it"`
-	At    time.Time         `json:"at" doc:"when it was proved"`
-	Power string            `json:"power" doc:"how the memory was cleared"`
-	Disks []protocol.Erased `json:"disks" doc:"one entry per disk"`
-	Clean bool              `json:"clean" doc:"every disk was erased and read back"`
-	Boot  int64             `json:"boot,omitempty" doc:"number of the boot of the machine in which the disks were erased"`
-	Key   string            `json:"key,omitempty" doc:"SHA-256 of the public key that the machine used in that boot"`
+	From  string    `json:"from,omitempty" doc:"cluster/node that had it"`
+	At    time.Time `json:"at" doc:"when it was proved"`
+	Power string    `json:"power" doc:"how the memory was cleared"`
+	Disks []Erased  `json:"disks" doc:"one entry per disk"`
+	Clean bool      `json:"clean" doc:"every disk was erased and read back"`
+	Boot  int64     `json:"boot,omitempty" doc:"number of the boot of the machine in which the disks were erased"`
+	Key   string    `json:"key,omitempty" doc:"SHA-256 of the public key that the machine used in that boot"`
+}
+
+// Erased says how a disk was erased, and how that was proved.
+type Erased struct {
+	Disk     string        `json:"disk" doc:"the kernel's name"`
+	Model    string        `json:"model,omitempty"`
+	Serial   string        `json:"serial,omitempty"`
+	Bytes    int64         `json:"bytes"`
+	Method   string        `json:"method" example:"nvme sanitize: block erase"`
+	Tried    []string      `json:"tried,omitempty" doc:"better methods that did not work, each with the reason"`
+	Verified string        `json:"verified" doc:"how it was read back" example:"512 samples of 1 MiB read as zero"`
+	OK       bool          `json:"ok"`
+	Error    string        `json:"error,omitempty"`
+	Took     time.Duration `json:"took" doc:"nanoseconds"`
 }

@@ -6,8 +6,6 @@ package apiv1
 
 import (
 	"net/http"
-
-	"muster/internal/door/access"
 )
 
 // Endpoint is one operation of the table, which that the API does: how it is asked for, who may, and what answers. The server's
@@ -20,8 +18,8 @@ type Endpoint struct {
 	Description string // more, where a line does not do
 	Tag         string // the chapter of the OpenAPI document
 
-	Action access.Action // who may: the rule of access.Rules that it is an act of
-	Open   bool          // everybody may, without a token
+	Action string // what it is as an act, such as "own": who may follows from that
+	Open   bool   // everybody may, without a token
 
 	Status    int   // of a good answer; 0: 200, or 204 where there is nothing to say
 	Errors    []int // statuses that are its own; every operation may also answer with those of CommonErrors

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"muster/internal/door/access"
 )
 
 func TestEveryOperationIsInTheTableAndWhole(t *testing.T) {
@@ -18,7 +16,7 @@ func TestEveryOperationIsInTheTableAndWhole(t *testing.T) {
 			t.Errorf("operation %q is there twice", op.ID)
 		}
 		ids[op.ID] = true
-		if _, ruled := access.Rules()[op.Action]; ruled == op.Open {
+		if (op.Action != "") == op.Open {
 			t.Errorf("%s: nothing says who may", op.ID)
 		}
 		if op.Summary == "" || op.Tag == "" || !strings.HasPrefix(op.Path, "/v1/") {

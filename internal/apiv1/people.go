@@ -1,7 +1,6 @@
 package apiv1
 
 import (
-	"muster/internal/door/access"
 	"time"
 )
 
@@ -18,22 +17,22 @@ type Person struct {
 
 // Project is a tenant.
 type Project struct {
-	Name      string      `json:"name"`
-	Role      access.Role `json:"role,omitempty" doc:"your role in it; absent: none, you see it as an operator"`
-	Recorded  bool        `json:"recorded,omitempty" doc:"terminals in its clusters are recorded"`
-	Clusters  int         `json:"clusters"`
-	Members   int         `json:"members"`
-	Invited   access.Role `json:"invited,omitempty" doc:"the role that you are offered: join-project takes it, remove-member declines it; of the project you see no more until then"`
-	InvitedBy string      `json:"invited_by,omitempty" doc:"who offers it"`
-	CreatedAt time.Time   `json:"created_at"`
+	Name      string    `json:"name"`
+	Role      Role      `json:"role,omitempty" doc:"your role in it; absent: none, you see it as an operator"`
+	Recorded  bool      `json:"recorded,omitempty" doc:"terminals in its clusters are recorded"`
+	Clusters  int       `json:"clusters"`
+	Members   int       `json:"members"`
+	Invited   Role      `json:"invited,omitempty" doc:"the role that you are offered: join-project takes it, remove-member declines it; of the project you see no more until then"`
+	InvitedBy string    `json:"invited_by,omitempty" doc:"who offers it"`
+	CreatedAt time.Time `json:"created_at"`
 }
 
 // Member is a person in a project.
 type Member struct {
-	Project  string      `json:"project"`
-	Person   string      `json:"person"`
-	Role     access.Role `json:"role"`
-	Disabled bool        `json:"disabled,omitempty" doc:"the person is locked out everywhere"`
+	Project  string `json:"project"`
+	Person   string `json:"person"`
+	Role     Role   `json:"role"`
+	Disabled bool   `json:"disabled,omitempty" doc:"the person is locked out everywhere"`
 
 	InvitedBy string    `json:"invited_by,omitempty" doc:"who has offered the role; absent: the person has it"`
 	Since     time.Time `json:"since"`
@@ -127,7 +126,7 @@ type SetMemberInput struct {
 
 // SetMemberBody is the body of a SetMemberInput.
 type SetMemberBody struct {
-	Role access.Role `json:"role"`
+	Role Role `json:"role"`
 }
 
 // RemoveMemberInput is what RemoveMember takes.

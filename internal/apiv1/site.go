@@ -1,8 +1,6 @@
 package apiv1
 
 import (
-	"muster/internal/door/access"
-	"muster/internal/noded/protocol"
 	"time"
 )
 
@@ -59,12 +57,12 @@ type Site struct {
 	Operator bool   `json:"operator,omitempty" doc:"you are an operator of the site"`
 	Project  string `json:"project,omitempty" doc:"the project of your clusters whose file names none; absent: the file must name one"`
 
-	Roles     map[string]access.Role `json:"roles" doc:"your role in each project"`
-	Token     string                 `json:"token" doc:"ID of the token that you hold"`
-	Scope     access.Scope           `json:"scope" doc:"read: the token cannot change anything or log in to clusters"`
-	Only      string                 `json:"only,omitempty" doc:"the only project that the token is for"`
-	ExpiresAt time.Time              `json:"expires_at,omitzero" doc:"when the token ends"`
-	Web       *Web                   `json:"web,omitempty" doc:"the web door, if there is one"`
+	Roles     map[string]Role `json:"roles" doc:"your role in each project"`
+	Token     string          `json:"token" doc:"ID of the token that you hold"`
+	Scope     Scope           `json:"scope" doc:"read: the token cannot change anything or log in to clusters"`
+	Only      string          `json:"only,omitempty" doc:"the only project that the token is for"`
+	ExpiresAt time.Time       `json:"expires_at,omitzero" doc:"when the token ends"`
+	Web       *Web            `json:"web,omitempty" doc:"the web door, if there is one"`
 }
 
 // ListEventsInput says which events.
@@ -161,8 +159,8 @@ type RotateSecretsInput struct {
 
 // Readiness is whether a controller is of use now.
 type Readiness struct {
-	Ready  bool             `json:"ready"`
-	Checks []protocol.Check `json:"checks" doc:"database, engine, agents: the controller works only if all three do"`
+	Ready  bool    `json:"ready"`
+	Checks []Check `json:"checks" doc:"database, engine, agents: the controller works only if all three do"`
 }
 
 // Alarm is something that a person should look at.

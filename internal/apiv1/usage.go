@@ -1,13 +1,10 @@
 package apiv1
 
-import (
-	"muster/internal/kinds/meter/usage"
-	"time"
-)
+import "time"
 
 // UsageLine is what one thing used at one price.
 type UsageLine struct {
-	Kind           usage.Kind         `json:"kind"`
+	Kind           UsageKind          `json:"kind"`
 	Project        string             `json:"project"`
 	Cluster        string             `json:"cluster"`
 	ClusterID      string             `json:"cluster_id"`
@@ -74,15 +71,6 @@ type Quota struct {
 	GPUs     Share   `json:"gpus"`
 	Limits   []Limit `json:"limits" doc:"of the running month, in UTC: budget, node-hours"`
 }
-
-// By says how much goes into one line.
-type By = usage.By
-
-// All of a queue, or a node's life.
-const (
-	ByQueue = usage.ByQueue
-	ByNode  = usage.ByNode
-)
 
 // Window is a time to look at.
 type Window struct {

@@ -10,7 +10,6 @@ import (
 
 	"muster/internal/apiv1"
 	"muster/internal/kit/words"
-	"muster/internal/noded/protocol"
 )
 
 // changing is what all verbs that change a cluster share: how to ask, how to wait, how to print.
@@ -141,7 +140,7 @@ func (a *app) arrived(j *tracking) {
 func crew(nodes []apiv1.Node) string {
 	heads, others := 0, 0
 	for _, n := range nodes {
-		if n.Role == protocol.Head {
+		if n.Role == apiv1.Head {
 			heads++
 		} else {
 			others++

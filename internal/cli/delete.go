@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/apiv1"
-	"muster/internal/noded/protocol"
 )
 
 func (a *app) delete() *cobra.Command {
@@ -57,7 +56,7 @@ func (a *app) printReceipt(c apiv1.Cluster) {
 }
 
 // erased says how a disk was erased, or that it was not.
-func erased(d protocol.Erased) string {
+func erased(d apiv1.Erased) string {
 	if !d.OK {
 		return "NOT ERASED: " + d.Error
 	}

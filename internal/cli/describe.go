@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -12,7 +13,6 @@ import (
 
 	"muster/internal/apiv1"
 	"muster/internal/kit/words"
-	"muster/internal/noded/protocol"
 )
 
 // lastEvents is how many events describe shows.
@@ -150,7 +150,7 @@ func schedulerOf(c apiv1.Cluster) string {
 
 // nodeQueue is a node's queue, with the node's class where it is not the first that the queue asks for.
 func nodeQueue(c apiv1.Cluster, n apiv1.Node) string {
-	if n.Role == protocol.Head {
+	if n.Role == apiv1.Head {
 		return "(head)"
 	}
 	for _, q := range c.Spec.Queues {
@@ -196,7 +196,7 @@ func nodeReason(n apiv1.Node) string {
 		parts = append(parts, n.Reason)
 	}
 	for _, u := range n.Undone {
-		parts = append(parts, "for "+u.Whom()+" not done, and tried again: "+u.Text)
+		parts = append(parts, "for "+cmp.Or(u.User, "everybody")+" not done, and tried again: "+u.Text)
 	}
 	for _, check := range n.Checks {
 		if !check.OK {
@@ -207,12 +207,12 @@ func nodeReason(n apiv1.Node) string {
 }
 
 // schedulerWords is what the cluster's scheduler says of a node, in its own word.
-func schedulerWords(s *protocol.NodeState) (state, jobs string) {
+func schedulerWords(s *apiv1.NodeState) (state, jobs string) {
 	if s == nil {
 		return "", ""
 	}
 	state = s.Raw
-	if s.Closed() {
+	if s.State == apiv1.NodeDraining || s.State == apiv1.NodeDrained {
 		state += "+drain"
 	}
 	if s.Reboots {

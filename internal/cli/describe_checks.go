@@ -5,28 +5,27 @@ import (
 
 	"muster/internal/apiv1"
 	"muster/internal/kit/words"
-	"muster/internal/noded/protocol"
 )
 
 // siteCheck is one of the site's own checks, over all nodes of a cluster that make it.
 type siteCheck struct {
-	protocol.Check
+	apiv1.Check
 	nodes           int
-	lowest, highest protocol.Check // as found
-	at, atHighest   string         // on which nodes
-	fails           []string       // nodes
+	lowest, highest apiv1.Check // as found
+	at, atHighest   string      // on which nodes
+	fails           []string    // nodes
 }
 
 // printSiteChecks lists the site's own checks.
 func (a *app) printSiteChecks(nodes []apiv1.Node) {
 	var checks []*siteCheck
-	known := map[protocol.Check]*siteCheck{}
+	known := map[apiv1.Check]*siteCheck{}
 	for _, n := range nodes {
 		for _, c := range n.Checks {
-			if !c.OfSite() {
+			if c.Limit == "" { // it is not of the site
 				continue
 			}
-			same := protocol.Check{Name: c.Name, Limit: c.Limit}
+			same := apiv1.Check{Name: c.Name, Limit: c.Limit}
 			all := known[same]
 			if all == nil {
 				all = &siteCheck{Check: same}
@@ -46,7 +45,7 @@ func (a *app) printSiteChecks(nodes []apiv1.Node) {
 	t.print(a.out)
 }
 
-func (s *siteCheck) add(node string, c protocol.Check) {
+func (s *siteCheck) add(node string, c apiv1.Check) {
 	s.nodes++
 	if !c.OK {
 		s.fails = append(s.fails, node)
@@ -60,7 +59,7 @@ func (s *siteCheck) add(node string, c protocol.Check) {
 }
 
 // found is a check's value and where that is; "" if there is none.
-func found(c protocol.Check, node string) string {
+func found(c apiv1.Check, node string) string {
 	if !c.Found {
 		return ""
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"muster/internal/apiv1"
-	"muster/internal/noded/protocol"
 )
 
 // printAccelerators lists the GPUs and the InfiniBand ports that a cluster's nodes see.
@@ -39,7 +38,7 @@ func (a *app) printAccelerators(nodes []apiv1.Node) {
 	}
 }
 
-func driverWords(g protocol.GPUFacts) string {
+func driverWords(g apiv1.GPUFacts) string {
 	if g.Lacks != "" {
 		return "the image lacks " + g.Lacks
 	}

@@ -35,7 +35,7 @@ func portOf(args []string) (apiv1.FabricPortRef, error) {
 	if err != nil {
 		return apiv1.FabricPortRef{}, usage("%v", err)
 	}
-	return apiv1.FabricPortRef{Fabric: args[0], Port: apiv1.PortGUID{GUID: guid}}, nil
+	return apiv1.FabricPortRef{Fabric: args[0], Port: guid.String()}, nil
 }
 
 func (a *app) fabricAdd() *cobra.Command {
@@ -66,7 +66,7 @@ The --config settings depend on the driver; docs/fabrics.md lists them.`,
 			if err != nil {
 				return usage("--manager: %v", err)
 			}
-			body.Managers = append(body.Managers, guid)
+			body.Managers = append(body.Managers, guid.String())
 		}
 		for _, setting := range *settings {
 			name, value, ok := strings.Cut(setting, "=")
@@ -137,7 +137,7 @@ func (a *app) printFabric(f apiv1.Fabric) {
 	for _, name := range slices.Sorted(maps.Keys(f.Config)) {
 		t.row("  "+name, f.Config[name])
 	}
-	t.row("managers", spell(f.Managers))
+	t.row("managers", strings.Join(f.Managers, " "))
 	t.row("phase", line("%s for %s", a.phase(f.Phase), age(f.Since)))
 	t.row("reason", fabricReason(f.Name, f.Reason))
 	t.row("read", readAge(f))
@@ -157,7 +157,7 @@ func (a *app) printFabric(f apiv1.Fabric) {
 				of += ", open to clusters"
 			}
 			leaving := len(slices.DeleteFunc(slices.Clone(p.Members), func(m apiv1.FabricMember) bool { return !m.Leaving }))
-			t.row(p.Key.String(), of, fmt.Sprint(len(p.Members)-leaving), fmt.Sprint(leaving))
+			t.row(p.Key, of, fmt.Sprint(len(p.Members)-leaving), fmt.Sprint(leaving))
 		}
 		t.print(a.out)
 	}
@@ -169,7 +169,7 @@ func (a *app) printFabric(f apiv1.Fabric) {
 			if f.SeenAt.IsZero() {
 				answers = "" // nobody has asked it
 			}
-			t.row(p.Port.String(), p.Machine, p.Name, answers, spell(p.Entries), portRoom(len(p.Entries), p.Capacity))
+			t.row(p.Port, p.Machine, p.Name, answers, strings.Join(p.Entries, " "), portRoom(len(p.Entries), p.Capacity))
 		}
 		t.print(a.out)
 	}
@@ -187,15 +187,6 @@ func portRoom(used, of int) string {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d", used, of)
-}
-
-// spell writes GUIDs, or entries.
-func spell[T fmt.Stringer](all []T) string {
-	var words []string
-	for _, one := range all {
-		words = append(words, one.String())
-	}
-	return strings.Join(words, " ")
 }
 
 func (a *app) fabricRemove() *cobra.Command {
@@ -250,7 +241,7 @@ func (a *app) printDiff(name string, d apiv1.FabricDiff) {
 	}
 	t := newTable("PORT", "MACHINE", "MUST NOT HOLD", "LACKS", "ANSWERS")
 	for _, p := range d.Ports {
-		t.row(p.Port.String(), p.Machine, spell(p.Surplus), spell(p.Missing), yes(!p.Silent))
+		t.row(p.Port, p.Machine, strings.Join(p.Surplus, " "), strings.Join(p.Missing, " "), yes(!p.Silent))
 	}
 	t.print(a.out)
 }
@@ -305,7 +296,7 @@ func (a *app) fabricInfra() *cobra.Command {
 			if err != nil {
 				return usage("--member: %v", err)
 			}
-			m := apiv1.FabricMember{Port: guid, Membership: "full"}
+			m := apiv1.FabricMember{Port: guid.String(), Membership: "full"}
 			if limited {
 				m.Membership = "limited"
 			}

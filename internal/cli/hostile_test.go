@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/apiv1"
-	"muster/internal/inventory"
 	"muster/internal/spec"
 )
 
@@ -425,7 +424,7 @@ func TestTheLivePictureIsOurs(t *testing.T) {
 // anybody may send, and one by an inspected machine.
 func TestAStrangerCannotForgeARow(t *testing.T) {
 	s := newSite(t)
-	evil := inventory.Facts{System: inventory.System{
+	evil := apiv1.Facts{System: apiv1.System{
 		Product: "\x1b]0;PWNED BY THE BOOT NETWORK\a\x1b[31m\n52:54:00:00:00:02  boot  1s  64  512 GiB  trusted"}}
 	s.answers("GET /v1/unknown-machines", 200,
 		list(apiv1.UnknownMachine{MAC: "52:54:00:00:00:01", Network: "boot", LastSeen: ago(0), Facts: evil}))

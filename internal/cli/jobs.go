@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/apiv1"
-	"muster/internal/noded/protocol"
 )
 
 // whichJobs are the flags that say which jobs are meant.
@@ -67,9 +66,9 @@ array, all of whose tasks are 12. A single job is shown with all that is known o
 	var which whichJobs
 	which.flags(a, c, "7d")
 	state := c.Flags().String("state", "", "only jobs in this `STATE`: pending, running, or one of those that jobs end with")
-	current := []string{string(protocol.JobPending), string(protocol.JobRunning)}
+	current := []string{string(apiv1.JobPending), string(apiv1.JobRunning)}
 	var ends []string
-	for _, s := range protocol.JobEnds() {
+	for _, s := range apiv1.JobEnds() {
 		ends = append(ends, string(s))
 	}
 	states := slices.Concat(current, ends)
@@ -175,7 +174,7 @@ func (a *app) printJobs(jobs []apiv1.Job, one bool) {
 	for _, j := range jobs {
 		state := cell(string(j.State))
 		switch j.State {
-		case protocol.JobPending, protocol.JobRunning, protocol.JobCompleted, protocol.JobCancelled:
+		case apiv1.JobPending, apiv1.JobRunning, apiv1.JobCompleted, apiv1.JobCancelled:
 		default:
 			state = a.paint(a.out, red, string(j.State))
 		}

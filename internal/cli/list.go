@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/apiv1"
-	"muster/internal/noded/protocol"
 )
 
 func (a *app) list() *cobra.Command {
@@ -63,7 +62,7 @@ func (a *app) printClusters(clusters []apiv1.Cluster) {
 	for _, c := range clusters {
 		ready, of := 0, 0
 		for _, n := range c.Nodes {
-			if n.Role == protocol.Head {
+			if n.Role == apiv1.Head {
 				continue
 			}
 			of++

@@ -2,13 +2,25 @@ package cli
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"muster/internal/apiv1"
 	"muster/internal/inventory"
 )
+
+// factsOf are a machine's facts with what can be asked of them. The API writes them as they are.
+func factsOf(said apiv1.Facts) (f inventory.Facts) {
+	layout := said.Layout
+	said.Layout = ""
+	text, _ := json.Marshal(said) // there is nothing in it that cannot be written, or read again
+	_ = json.Unmarshal(text, &f)
+	_ = f.Layout.UnmarshalText([]byte(layout)) // what cannot be read is not known
+	return f
+}
 
 // addTopology tells how a machine's cores and memory lie: what an operator asks who wants to know which virtual machines
 // fit on it.

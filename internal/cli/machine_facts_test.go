@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"testing"
 
 	"muster/internal/apiv1"
@@ -10,8 +11,15 @@ import (
 // built is what `muster machines get` says of a machine of a shape.
 func built(t *testing.T, shape string) result {
 	s, facts := newSite(t), shapes.Named(shape)
-	s.answers("GET /v1/machines/r1", 200, apiv1.Machine{Name: "r1", Substrate: "metal", Phase: "available", Since: ago(0),
-		Summary: facts.Summary(), Facts: facts})
+	m := apiv1.Machine{Name: "r1", Substrate: "metal", Phase: "available", Since: ago(0), Summary: apiv1.Summary(facts.Summary())}
+	text, err := json.Marshal(facts)
+	if err == nil {
+		err = json.Unmarshal(text, &m.Facts)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.answers("GET /v1/machines/r1", 200, m)
 	return muster(t, "machines", "get", "r1")
 }
 

@@ -3,14 +3,12 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"muster/internal/apiv1"
-	"muster/internal/inventory"
 )
 
 func (a *app) machines() *cobra.Command {
@@ -57,24 +55,10 @@ func (a *app) printMachines(machines []apiv1.Machine) {
 		if m.Part != nil {
 			m.Name = "  " + m.Name // below its host, whose name begins its own
 		}
-		t.row(m.Name, m.Substrate, a.phase(m.Phase), age(m.Since), m.Node, cpus(m.Summary), memory(m.Summary),
-			strings.Join(m.Classes, ","), m.Reason)
+		t.row(m.Name, m.Substrate, a.phase(m.Phase), age(m.Since), m.Node, number(m.Summary.CPUs),
+			memoryText(int64(m.Summary.MemoryMiB)), strings.Join(m.Classes, ","), m.Reason)
 	}
 	t.print(a.out)
-}
-
-func cpus(s inventory.Summary) string {
-	if s.CPUs == 0 {
-		return ""
-	}
-	return strconv.Itoa(s.CPUs)
-}
-
-func memory(s inventory.Summary) string {
-	if s.MemoryMiB == 0 {
-		return ""
-	}
-	return bytesSize(int64(s.MemoryMiB) << 20)
 }
 
 func (a *app) machinesGet() *cobra.Command {
@@ -114,17 +98,18 @@ func (a *app) printMachine(m apiv1.Machine) {
 	add("host", m.Facts.Host)
 	add("arch", m.Facts.Arch)
 	add("cpu", m.Facts.CPUModel)
-	add("cpus", cpus(m.Summary))
-	add("memory", memory(m.Summary))
+	add("cpus", number(m.Summary.CPUs))
+	add("memory", memoryText(int64(m.Summary.MemoryMiB)))
 	add("kernel", m.Facts.Kernel)
-	addTopology(add, m.Facts)
+	facts := factsOf(m.Facts)
+	addTopology(add, facts)
 	a.addParts(add, m)
 	for _, p := range m.Ports {
-		what := "does not answer; held " + spell(p.Entries) + " before"
+		what := "does not answer; held " + strings.Join(p.Entries, " ") + " before"
 		if p.Answers {
-			what = "holds " + spell(p.Entries)
+			what = "holds " + strings.Join(p.Entries, " ")
 		}
-		add("fabric "+p.Fabric, "port "+p.Port.String()+" "+what)
+		add("fabric "+p.Fabric, "port "+p.Port+" "+what)
 	}
 	if m.Hosts != nil {
 		add("held", shareWords(*m.Hosts))
@@ -135,7 +120,7 @@ func (a *app) printMachine(m apiv1.Machine) {
 		add("holds", partWords(*m.Part))
 	}
 	t.print(a.out)
-	a.printDevices(m.Facts)
+	a.printDevices(facts)
 }
 
 // addParts tells what a whole machine is made of, and how it was given back the last time.
@@ -191,8 +176,9 @@ func (a *app) machinesUnknown() *cobra.Command {
 		}
 		t := newTable("MAC", "NETWORK", "LAST SEEN", "CPUS", "MEMORY", "SYSTEM", "SERIAL")
 		for _, m := range machines {
-			s := m.Facts.Summary()
-			t.row(m.MAC, m.Network, age(m.LastSeen), cpus(s), memory(s), s.Product, m.Facts.System.Serial)
+			f := m.Facts
+			t.row(m.MAC, m.Network, age(m.LastSeen), number(f.CPUs), memoryText(int64(f.MemoryMiB)), f.System.Product,
+				f.System.Serial)
 		}
 		t.print(a.out)
 	})

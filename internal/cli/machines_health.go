@@ -90,7 +90,7 @@ func (a *app) verdict(p apiv1.TestResult) string {
 func measured(p apiv1.TestResult, kind acceptance.Kind) string {
 	for _, r := range p.Results {
 		switch {
-		case r.Quantity != kind.Quantity:
+		case string(r.Quantity) != string(kind.Quantity):
 		case r.Value == 0:
 			return "-"
 		case r.Median == 0:

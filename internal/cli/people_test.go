@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"muster/internal/apiv1"
-	"muster/internal/door/access"
 )
 
 // heard keeps what was sent to a path, and answers with body.
@@ -24,7 +23,7 @@ func (s *site) heard(pattern string, status int, body any) *string {
 
 func TestATokenStandsAloneOnStandardOutput(t *testing.T) {
 	s := newSite(t)
-	sent := s.heard("POST /v1/tokens", 201, apiv1.Token{ID: "t-1", Name: "ci", Scope: access.ReadOnly, Project: "aero",
+	sent := s.heard("POST /v1/tokens", 201, apiv1.Token{ID: "t-1", Name: "ci", Scope: apiv1.ScopeRead, Project: "aero",
 		ExpiresAt: time.Now().Add(30*24*time.Hour + time.Minute), Token: "muster_secret"})
 	r := muster(t, "tokens", "add", "ci", "--read", "--project", "aero", "--for", "30d")
 	r.wants(t, 0, "token t-1 for ci is read-only, for project aero only, good for 30d0h")
@@ -44,10 +43,10 @@ func TestPeopleAndProjectsRead(t *testing.T) {
 		apiv1.Person{Name: "bob", UID: 10001, FullName: "Bob Bernoulli", Disabled: true,
 			Subject: "https://login.example.org 5f2c", CreatedAt: ago(time.Hour)}))
 	s.answers("GET /v1/projects", 200,
-		list(apiv1.Project{Name: "aero", Role: access.Owner, Members: 2, Clusters: 1, CreatedAt: ago(time.Hour)},
+		list(apiv1.Project{Name: "aero", Role: apiv1.RoleOwner, Members: 2, Clusters: 1, CreatedAt: ago(time.Hour)},
 			apiv1.Project{Name: "bio", Members: 1, CreatedAt: ago(time.Hour)}))
 	s.answers("GET /v1/projects/aero/members", 200,
-		list(apiv1.Member{Project: "aero", Person: "bob", Role: access.Member, Disabled: true, Since: ago(time.Hour)}))
+		list(apiv1.Member{Project: "aero", Person: "bob", Role: apiv1.RoleMember, Disabled: true, Since: ago(time.Hour)}))
 	r := muster(t, "users", "list")
 	r.wants(t, 0)
 	reads(t, r.out, `
@@ -160,6 +159,6 @@ func TestTheQuotaOfAllOnesProjectsIsShown(t *testing.T) {
 func TestYouAreToldWhatYouAre(t *testing.T) {
 	s := newSite(t)
 	s.answers("GET /v1/site", 200, apiv1.Site{Site: "home", Version: "1", Identity: "bob", Operator: true, Project: "aero",
-		Roles: map[string]access.Role{"bio": access.Viewer, "aero": access.Owner}, Scope: access.ReadOnly})
+		Roles: map[string]apiv1.Role{"bio": apiv1.RoleViewer, "aero": apiv1.RoleOwner}, Scope: apiv1.ScopeRead})
 	muster(t, "whoami").wants(t, 0, "bob, an operator of the site", "owner of aero, viewer of bio", "read-only")
 }

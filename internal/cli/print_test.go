@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/internal/apiv1"
-	"muster/internal/noded/protocol"
 	"muster/internal/spec"
 )
 
@@ -85,16 +84,16 @@ func TestADescriptionExplainsEveryNode(t *testing.T) {
 		Generation: 2, Reached: 1, Image: "sha256:12", Spec: spec.Cluster{Image: "debian13-hpc"}, Price: "3.75 EUR",
 		CreatedAt: ago(26 * time.Hour), CreatedBy: "alice",
 		Nodes: []apiv1.Node{
-			{Name: "head", Role: protocol.Head, Class: "service", Machine: "s1", Address: "10.77.0.2", Phase: apiv1.Ready,
+			{Name: "head", Role: apiv1.Head, Class: "service", Machine: "s1", Address: "10.77.0.2", Phase: apiv1.Ready,
 				Reason: "cpu unlimited", Since: ago(time.Hour), Seen: ago(0)},
-			{Name: "n1", Role: protocol.Compute, Queue: "main", Machine: "m1", Address: "10.77.0.3", Phase: apiv1.Ready,
+			{Name: "n1", Role: apiv1.Compute, Queue: "main", Machine: "m1", Address: "10.77.0.3", Phase: apiv1.Ready,
 				Reason: "cpu 2", Since: ago(time.Minute), Seen: ago(time.Second),
-				Scheduler: &protocol.NodeState{State: protocol.NodeDraining, Raw: "mixed", Responding: false, Jobs: 3},
-				Checks: []protocol.Check{{Name: "mounts", OK: true, Limit: "succeeds"},
+				Scheduler: &apiv1.NodeState{State: apiv1.NodeDraining, Raw: "mixed", Responding: false, Jobs: 3},
+				Checks: []apiv1.Check{{Name: "mounts", OK: true, Limit: "succeeds"},
 					{Name: "disk", Text: "93 %, at most 90 %", Limit: "at most 90 %", Found: true, Value: 93, Unit: "%"}}},
-			{Name: "n2", Role: protocol.Compute, Queue: "main", Machine: "m2", Address: "10.77.0.4", Phase: apiv1.Joining,
+			{Name: "n2", Role: apiv1.Compute, Queue: "main", Machine: "m2", Address: "10.77.0.4", Phase: apiv1.Joining,
 				Reason: "waits for munge", Since: ago(time.Second),
-				Checks: []protocol.Check{{Name: "sshd", OK: true}, {Name: "munge", Text: "refused"},
+				Checks: []apiv1.Check{{Name: "sshd", OK: true}, {Name: "munge", Text: "refused"},
 					{Name: "disk", OK: true, Limit: "at most 90 %", Found: true, Value: 12.5, Unit: "%"}}},
 		},
 	})
@@ -255,9 +254,10 @@ func TestAFabricsTableTellsWhatEnds(t *testing.T) {
 	s.answers("GET /v1/fabrics/ib0", 200, apiv1.Fabric{
 		FabricSpec: apiv1.FabricSpec{Name: "ib0", Driver: "opensm"}, Phase: apiv1.Pending,
 		Reason: "fabric ib0: nobody has read it", Since: ago(5 * time.Second),
-		Partitions: []apiv1.FabricPartition{{Key: 0x7000, Name: "storage", Ending: true,
-			Members: []apiv1.FabricMember{{Port: 1, Leaving: true}}}, {Key: 0x7001, Name: "storage", Open: true}},
-		Ports: []apiv1.FabricPort{{Port: 1, Adapter: 2, Name: "node0001"}},
+		Partitions: []apiv1.FabricPartition{{Key: "0x7000", Name: "storage", Ending: true,
+			Members: []apiv1.FabricMember{{Port: "0x0000000000000001", Leaving: true}}},
+			{Key: "0x7001", Name: "storage", Open: true}},
+		Ports: []apiv1.FabricPort{{Port: "0x0000000000000001", Adapter: "0x0000000000000002", Name: "node0001"}},
 	})
 	r := musterWith(t, brisk(), "", "fabric", "get", "ib0")
 	r.wants(t, 0)

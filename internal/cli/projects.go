@@ -255,7 +255,7 @@ project's clusters within seconds, except on those whose file names others under
 			return usage("%q is not a role: use one of %s", args[2], strings.Join(roles, ", "))
 		}
 		in := apiv1.SetMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}, PersonRef: apiv1.PersonRef{Person: args[1]},
-			Body: apiv1.SetMemberBody{Role: access.Role(args[2])}}
+			Body: apiv1.SetMemberBody{Role: apiv1.Role(args[2])}}
 		m, raw, err := ask(ctx, a, apiv1.SetMember, in)
 		if err != nil {
 			return err

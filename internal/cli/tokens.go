@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/apiv1"
-	"muster/internal/door/access"
 )
 
 func (a *app) tokens() *cobra.Command {
@@ -36,7 +35,7 @@ func (a *app) tokensList() *cobra.Command {
 		t := newTable("ID", "FOR", "KIND", "MAY", "PROJECT", "ENDS IN", "USED", "AGE")
 		for _, k := range tokens {
 			may := "change"
-			if k.Scope == access.ReadOnly {
+			if k.Scope == apiv1.ScopeRead {
 				may = "read"
 			}
 			ends, used := "never", "never"
@@ -76,9 +75,9 @@ somebody who cannot log in; that person's list shows who made it.`,
 		if err != nil {
 			return err
 		}
-		body := apiv1.NewToken{Name: args[0], Scope: access.Whole, Project: *project, For: *life}
+		body := apiv1.NewToken{Name: args[0], Scope: apiv1.ScopeAll, Project: *project, For: *life}
 		if *read {
-			body.Scope = access.ReadOnly
+			body.Scope = apiv1.ScopeRead
 		}
 		var made apiv1.Token
 		var raw []byte

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/apiv1"
-	"muster/internal/door/access"
 )
 
 func (a *app) whoami() *cobra.Command {
@@ -63,9 +62,9 @@ func (a *app) printIdentity(site apiv1.Site, c *client) {
 }
 
 // tokenLimits is what a token may less than its person; "" if it may as much, for ever.
-func tokenLimits(scope access.Scope, project string, until time.Time) string {
+func tokenLimits(scope apiv1.Scope, project string, until time.Time) string {
 	var limits []string
-	if scope == access.ReadOnly {
+	if scope == apiv1.ScopeRead {
 		limits = append(limits, "read-only")
 	}
 	if project != "" {

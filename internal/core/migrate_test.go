@@ -153,7 +153,7 @@ var writtenThen = []struct {
 	{"00001", "how a machine is switched", func(ctx context.Context, tx *core.Tx) (any, error) {
 		m, err := machine.Get(ctx, tx, "m5")
 		return m.Power.Control + " " + m.Power.Credentials, err
-	}, "ipmi://10.0.0.5 file:/etc/muster/bmc"},
+	}, "ipmi://10.0.0.5 secret:bmc"},
 	{"00001", "a network's mode", func(ctx context.Context, tx *core.Tx) (any, error) {
 		all, err := network.List(ctx, tx)
 		return fmt.Sprint(all[0].Mode, " ", all[0].Address), err

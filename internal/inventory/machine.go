@@ -29,8 +29,7 @@ func (m Machine) BootsFromNetwork() bool { return m.Network != "" }
 type Power struct {
 	// Control begins with a driver's scheme, which says how it goes on. It holds no secret.
 	Control string `json:"control,omitempty"`
-	// Credentials says where "user:password" is found: "secret:NAME" or "env:BMC…"; in old rows also "file:/PATH", which is
-	// the secret of the path's last part.
+	// Credentials says where "user:password" is found: "secret:NAME" or "env:BMC…".
 	Credentials string `json:"credentials,omitempty"`
 }
 

@@ -104,7 +104,6 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent, after int64)
 			}
 			c.First = !earlier
 		}
-		c.ForEarlier = protocol.ForEarlier{Key: c.Credential, Plain: !known.Caps.Jobs}
 		for _, n := range nodes {
 			c.ExportHome = c.ExportHome || self.Role == protocol.Head && m.elsewhere(n, sizes[n.MachineID])
 			between := n.Renew && n.Phase == node.Attaching && n.Role == protocol.Compute // boots: its scheduler is to forget it

@@ -171,10 +171,8 @@ func (m *Monitor) admit(r *http.Request, request protocol.JoinRequest, who ident
 		NotAfter: now.Add(identity.CertificateLife).UTC(), Authority: a.AgentsPEM(), Token: a.Token(who.Node, who.Boot),
 		Stamp: a.Stamp(),
 	}
-	lives := authority.Trust{Subject: who.Node, Boot: who.Boot, Hosts: a.Signing(identity.SSHHosts)}
-	if request.Takes {
-		lives.Agents, lives.Tokens = min(a.Signing(identity.Agents), a.Shown(r.TLS)), a.Signing(identity.BootTokens)
-	}
+	lives := authority.Trust{Subject: who.Node, Boot: who.Boot, Hosts: a.Signing(identity.SSHHosts),
+		Agents: min(a.Signing(identity.Agents), a.Shown(r.TLS)), Tokens: a.Signing(identity.BootTokens)}
 	var fingerprint string
 	var reached bootProgress
 	var err error

@@ -78,15 +78,9 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 		if n.Role == protocol.Head && c.Phase == cluster.Pausing {
 			tx.Wake(cluster.Kind, c.ID) // which waits for the head's steps
 		}
-		if report.Scheduler == nil {
-			report.Scheduler = m.earlier(c, report)
-		}
 		if n.Role == protocol.Head {
 			tellUndone(tx, c, n, report.Undone)
 			if err := recordTasks(ctx, tx, n.Cluster, report.Tasks); err != nil {
-				return err
-			}
-			if err := earlierHook(ctx, tx, n.Cluster, report.Checks); err != nil {
 				return err
 			}
 		}
@@ -109,20 +103,6 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 		return nil
 	})
 	return reply, err
-}
-
-// earlier is what the head says of its scheduler whose agent is of an older version; nil if it says nothing.
-func (m *Monitor) earlier(cluster cluster.Cluster, report protocol.Report) *protocol.Scheduler {
-	read := m.Schedulers.Of(cluster.Spec.Scheduler()).Earlier
-	if read == nil || len(report.Said) == 0 {
-		return nil
-	}
-	said, err := read(report.Said)
-	if err != nil { // as if it had said nothing: the node is not to be lost for that
-		return nil
-	}
-	printable.Bound(said, mostSaid)
-	return said
 }
 
 // recordScheduler writes, for every compute node, what the head sees of it, where that has changed.

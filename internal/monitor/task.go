@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 
 	"muster/internal/core"
 	"muster/internal/door/identity"
@@ -59,26 +58,6 @@ func recordTasks(ctx context.Context, tx *core.Tx, cluster string, said []protoc
 		}
 	}
 	return nil
-}
-
-// earlierHook is what a head says of its pause's hook whose agent is of an older version, which runs it by the pause's first
-// step.
-func earlierHook(ctx context.Context, tx *core.Tx, cluster string, checks []protocol.Check) error {
-	i := slices.IndexFunc(checks, func(c protocol.Check) bool { return c.Name == string(protocol.PauseBegins) })
-	if i < 0 {
-		return nil
-	}
-	said := task.Said{Stage: protocol.TaskEnded, Outcome: protocol.TaskOK, Text: checks[i].Text}
-	if !checks[i].OK {
-		said.Outcome = protocol.TaskFailed
-	}
-	rows, err := task.OnHead(ctx, tx, cluster)
-	for _, t := range rows {
-		if t.Origin == task.Pause && err == nil {
-			err = task.Save(ctx, tx, cluster, t.ID, said)
-		}
-	}
-	return err
 }
 
 // taskOutput keeps the next piece of what a task has written. It says how much there is, so that a piece whose answer was lost,

@@ -324,8 +324,7 @@ func (n *node) start(ctx context.Context, config *protocol.Config) error {
 		run: n.deps.processes.Run, start: func(ctx context.Context, c check) {
 			n.tasks.Go(func() { c.run(ctx, n.reporter) })
 		}}
-	n.sites.taken = append(checks, gpusCheck, partitionsCheck, nfsCheck, string(protocol.PauseBegins),
-		string(protocol.PauseHalt), string(protocol.PauseSleep))
+	n.sites.taken = append(checks, gpusCheck, partitionsCheck, nfsCheck, string(protocol.PauseHalt), string(protocol.PauseSleep))
 	n.sites.read(true)
 	n.reporter.setFacts(n.accelerators(facts(), config.Self))
 	n.tester = newTester(n.deps.beside, n.reporter, n.console)

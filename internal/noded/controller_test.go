@@ -143,6 +143,7 @@ func (f *fakeController) join(w http.ResponseWriter, r *http.Request) {
 	}
 	f.mu.Lock()
 	f.joins[q.Node]++
+	reply.Token = f.tokens[q.Node]
 	f.mu.Unlock()
 	f.bell()
 	_ = json.NewEncoder(w).Encode(reply)
@@ -173,7 +174,7 @@ func (f *fakeController) certify(q protocol.JoinRequest) (protocol.JoinReply, er
 	}
 	return protocol.JoinReply{
 		Certificate: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), NotAfter: time.Now().Add(f.life),
-		HostCertificate: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(certificate))),
+		HostCertificate: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(certificate))), Authority: f.authority,
 	}, nil
 }
 

@@ -44,7 +44,7 @@ func (n *node) join(ctx context.Context) (renewAt time.Time, err error) {
 			token = n.lives.Load().token
 		}
 		reply, err := n.controller.Join(ctx, protocol.JoinRequest{
-			Node: n.boot.Node, Boot: n.boot.Boot, Token: token, CSR: request, HostKey: n.hostKey, Takes: true,
+			Node: n.boot.Node, Boot: n.boot.Boot, Token: token, CSR: request, HostKey: n.hostKey,
 		})
 		if err == nil {
 			return n.accept(reply)
@@ -98,11 +98,8 @@ func (n *node) accept(reply protocol.JoinReply) (renewAt time.Time, err error) {
 // hostRenews is how often a hypervisor renews its certificate: its configuration says nothing of the site's keys.
 const hostRenews = 5 * time.Minute
 
-// liveBy takes over what the site signs with now. A controller of an older version says nothing of it.
+// liveBy takes over what the site signs with now.
 func (n *node) liveBy(reply protocol.JoinReply) error {
-	if reply.Authority == "" {
-		return nil
-	}
 	if reply.Authority != n.lives.Load().authority {
 		config, err := n.identity.client(reply.Authority)
 		if err != nil {

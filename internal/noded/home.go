@@ -91,8 +91,7 @@ type owned struct {
 // madeFor begins the comment of a key of ours; the ID of the cluster that it opens follows.
 const madeFor = "muster:"
 
-// The key by which a user's programs go from node to node, to which sshClient leads ssh; and the one that agents of earlier
-// versions made for that, or the user's own.
+// The key by which a user's programs go from node to node, to which sshClient leads ssh; and the user's own.
 const (
 	clusterKey = ".ssh/id_muster"
 	ownKey     = ".ssh/id_ed25519"
@@ -100,15 +99,10 @@ const (
 
 // internalKeys are the public halves of the keys that open this cluster's nodes to the user's programs: the cluster's, and the
 // user's own, which may have a passphrase, or no public half here. A key that another cluster's agent has made came with a copy
-// of that cluster's files, and goes: it would open both.
+// of that cluster's files, and does not count: it would open both.
 func (o *owned) internalKeys(cluster string) (lines []string, err error) {
 	line, made := o.publicHalf(ownKey + ".pub")
-	switch {
-	case made != "" && made != cluster:
-		if err := o.remove(ownKey, ownKey+".pub"); err != nil {
-			return nil, err
-		}
-	case line != "":
+	if line != "" && made == "" {
 		lines = append(lines, line)
 	}
 	line, made = o.publicHalf(clusterKey + ".pub")
@@ -128,14 +122,12 @@ func (o *owned) internalKeys(cluster string) (lines []string, err error) {
 	return append(lines, line), o.write(clusterKey, key, 0o600)
 }
 
-// remove removes files, if they are there.
-func (o *owned) remove(names ...string) (failed error) {
-	for _, name := range names {
-		if err := o.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			failed = errors.Join(failed, err)
-		}
+// remove removes a file, if it is there.
+func (o *owned) remove(name string) error {
+	if err := o.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return failed
+	return nil
 }
 
 // publicHalf reads a public key, and which cluster's agent has made it; "": none has. What cannot be read is the user's affair.

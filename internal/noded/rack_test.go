@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -282,6 +283,10 @@ func testPeer(name string, number int, role protocol.Role) protocol.Peer {
 
 // configure gives each peer its configuration.
 func (r *rack) configure(revision int64, queues []protocol.Queue, peers ...protocol.Peer) {
+	queues = slices.Clone(queues)
+	for i := range queues {
+		queues[i].Most = 10
+	}
 	for _, p := range peers {
 		r.controller.set(p.Name, protocol.Config{
 			Revision: revision, Cluster: "test", Self: p, Peers: peers, ExportHome: p.Role == protocol.Head,

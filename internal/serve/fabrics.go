@@ -44,22 +44,22 @@ func (o *fabricDrivers) Driver(f fabricrows.Fabric) (fabric.Driver, error) {
 	if is, there := o.open[f.ID]; there && is.told == string(told) {
 		return is.driver, nil
 	}
-	driver, err := o.opened(f, true)
+	driver, err := o.opened(f)
 	if err == nil {
 		o.open[f.ID] = opened{string(told), driver}
 	}
 	return driver, err
 }
 
-func (o *fabricDrivers) opened(f fabricrows.Fabric, fromRows bool) (fabric.Driver, error) {
+func (o *fabricDrivers) opened(f fabricrows.Fabric) (fabric.Driver, error) {
 	return o.all.Open(f.Driver, fabrics.Directives{
 		Fabric: f.Name, Managers: f.Managers, Root: o.site[f.Name], Given: f.Config,
-		Scratch: o.scratch, Signals: o.signals, Secrets: o.secrets, FromRows: fromRows,
+		Scratch: o.scratch, Signals: o.signals, Secrets: o.secrets,
 	})
 }
 
 // check says what is wrong with what a fabric's driver is told, before there is a row.
 func (o *fabricDrivers) check(f fabricrows.Fabric) error {
-	_, err := o.opened(f, false)
+	_, err := o.opened(f)
 	return err
 }

@@ -67,8 +67,7 @@ func TestDriversOfFabricsAreOpenedFromRows(t *testing.T) {
 }
 
 // TestAnOperatorOfAFabricIsNotRoot says what somebody may say who runs the site and is not root on the controller's host: no
-// command, no path, no secret that is not named, and no secret to a host of their own. A row with such words, from before, is no
-// better.
+// command, no path, no secret that is not named, and no secret to a host of their own. A row with such words is no better.
 func TestAnOperatorOfAFabricIsNotRoot(t *testing.T) {
 	d := folders(t)
 	var heard atomic.Value
@@ -157,9 +156,8 @@ func TestAnOperatorOfAFabricIsNotRoot(t *testing.T) {
 	}
 }
 
-// TestRootAdoptsWhatOldRowsSay is the way on for rows from before there were folders: the site file says the same, or the
-// secret is put where the row's path ends.
-func TestRootAdoptsWhatOldRowsSay(t *testing.T) {
+// TestRootMaySayWhatOperatorsMayNot, in the site file.
+func TestRootMaySayWhatOperatorsMayNot(t *testing.T) {
 	d := folders(t)
 	opensm := fabricrows.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1},
 		Config: map[string]string{"partitions": "/srv/p", "log": "/srv/l", "signal": "kill -HUP 1", "options": "-z /etc/m_key"}}
@@ -168,19 +166,6 @@ func TestRootAdoptsWhatOldRowsSay(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := newFabrics(drivers.Fabrics(), d, map[string]map[string]string{"ib0": opensm.Config}).Driver(opensm); err != nil {
-		t.Error(err)
-	}
-	ufm := fabricrows.Fabric{ID: "f2", Name: "ib1", Driver: "ufm", Managers: []fabric.GUID{1},
-		Config: map[string]string{"url": "https://ufm.example.org", "token_file": "/etc/muster/token"}}
-	_, err = newFabrics(drivers.Fabrics(), d, nil).Driver(ufm)
-	if want := "as root, install -m 0600 /etc/muster/token " + filepath.Join(d.secrets(), "token") +
-		`, and add the line "for ufm.example.org" to it`; err == nil || !strings.Contains(err.Error(), want) {
-		t.Error(err)
-	}
-	if err := os.WriteFile(filepath.Join(d.secrets(), "token"), []byte("secret\nfor ufm.example.org\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := newFabrics(drivers.Fabrics(), d, nil).Driver(ufm); err != nil {
 		t.Error(err)
 	}
 }

@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 
 	"muster/internal/core"
 	"muster/internal/drivers"
 	"muster/internal/drivers/substrate"
 	"muster/internal/hostd"
 	"muster/internal/hostd/calls"
-	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"
 )
@@ -107,25 +105,6 @@ func (n notices) Machine(ctx context.Context, name, text string) {
 	})
 	if err != nil && ctx.Err() == nil {
 		n.Log.Error("an alarm could not be written down", "machine", name, "alarm", text, "error", err)
-	}
-}
-
-func (n notices) Homes(ctx context.Context, clusters []string, text string) {
-	if len(clusters) == 0 {
-		return
-	}
-	err := n.db.Update(ctx, func(tx *core.Tx) error {
-		all, err := cluster.List(ctx, tx, "")
-		for _, c := range all {
-			if slices.Contains(clusters, c.ID) {
-				tx.Log(core.Event{Type: "cluster.home", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: text})
-				n.Log.Warn("a cluster's /home", "cluster", c.Name, "project", c.Project, "text", text)
-			}
-		}
-		return err
-	})
-	if err != nil && ctx.Err() == nil {
-		n.Log.Error("cannot say what became of a /home", "clusters", clusters, "error", err)
 	}
 }
 

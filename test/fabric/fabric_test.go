@@ -39,7 +39,7 @@ func TestAFabricIsKeptFromTheCommandLine(t *testing.T) {
 	r.Until("the storage's port was seen with its key", func() bool {
 		r.Get(&f, "fabric", "get", "ib0")
 		for _, p := range f.Ports {
-			if p.Port == storage && len(p.Entries) == 2 && p.Entries[1] == fabric.Key(0x7000).In(fabric.Full) {
+			if p.Port == storage.String() && len(p.Entries) == 2 && p.Entries[1] == fabric.Key(0x7000).In(fabric.Full).String() {
 				return f.Phase == apiv1.Ready
 			}
 		}
@@ -95,7 +95,7 @@ func TestClustersHaveKeysOfTheirOwn(t *testing.T) {
 			t.Fatalf("cluster %s has keys %+v", name, c.Keys)
 		}
 		for _, n := range c.Nodes {
-			if got, want := table(n.Machine), []fabric.Entry{0x7fff, c.Keys[0].Key.In(fabric.Full)}; !slices.Equal(got, want) {
+			if got, want := table(n.Machine), []fabric.Entry{0x7fff, full(t, c.Keys[0])}; !slices.Equal(got, want) {
 				t.Errorf("%s/%s on %s: its port holds %v, not %v", name, n.Name, n.Machine, got, want)
 			}
 		}
@@ -108,7 +108,7 @@ func TestClustersHaveKeysOfTheirOwn(t *testing.T) {
 
 	// Root on a node of air writes ice's key into its own port.
 	thief := air.Nodes[1]
-	write(t, simulator, port[thief.Machine], ice.Keys[0].Key.In(fabric.Full))
+	write(t, simulator, port[thief.Machine], full(t, ice.Keys[0]))
 	began := time.Now()
 	r.Until("the thief's machine is set apart", func() bool {
 		var m apiv1.Machine
@@ -139,6 +139,16 @@ func TestClustersHaveKeysOfTheirOwn(t *testing.T) {
 		return len(f.Partitions) == 0 && f.Phase == apiv1.Ready
 	})
 	t.Log("\n" + r.Run("events"))
+}
+
+// full is the entry of a full member of a cluster's partition.
+func full(t *testing.T, of apiv1.ClusterKey) fabric.Entry {
+	t.Helper()
+	var key fabric.Key
+	if err := key.UnmarshalText([]byte(of.Key)); err != nil {
+		t.Fatal(err)
+	}
+	return key.In(fabric.Full)
 }
 
 // withFabric is a controller that keeps fabric ib0, a simulated one with a real opensm on its first host.

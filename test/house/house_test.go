@@ -78,11 +78,7 @@ func TestImportsFollowTheDrawing(t *testing.T) {
 // The scheduler's and its key's names stand in its driver's folder. Elsewhere code asks what a scheduler can, and what State a
 // node has. What is listed here is said to people, or stands in what people and databases have already.
 var namesAScheduler = map[string]string{
-	"internal/noded/protocol/earlier.go":  "what agents of older versions are told and say",
-	"internal/api/alias.go":               "slurm in a node is a deprecated alias of scheduler",
-	"internal/api/views.go":               "the same",
 	"internal/apiv1/external_clusters.go": "an example in the document",
-	"internal/apiv1/nodes.go":             "slurm in a node is a deprecated alias of scheduler",
 	"internal/apiv1/site.go":              "the names of secrets, as the document says them",
 	"internal/api/accounts.go":            "accounts of Debian's that no user may have",
 	"internal/door/centre/ask.go":         "asks batch systems that others run",

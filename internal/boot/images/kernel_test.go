@@ -300,7 +300,7 @@ func TestAnImportLearnsOfTheKernelAndKeepsIt(t *testing.T) {
 	old := i.Manifest
 	old.Kernel, old.Drivers = nil, nil
 	old.Checks = []Check{{Name: "works", Run: "true"}}
-	// As an earlier version of this program imported it.
+	// As if its kernel had not been found.
 	for _, name := range []string{KernelFile, DriversFile} {
 		if err := os.Remove(filepath.Join(i.Dir, name)); err != nil {
 			t.Fatal(err)

@@ -70,7 +70,7 @@ func (s *archive) take(project, person string, n int64) error {
 	return nil
 }
 
-// count looks how much there is. Recordings of earlier versions lie in the directory itself, and count for all.
+// count looks how much there is.
 func (s *archive) count() error {
 	s.taken, s.counted = map[string]int64{}, time.Now()
 	return filepath.WalkDir(s.dir, func(path string, entry fs.DirEntry, err error) error {

@@ -116,7 +116,7 @@ func TestRecordingsHaveSharesThatAreCountedAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	keep("s1-1.cast", 10) // of an earlier version
+	keep("s1-1.cast", 10) // somebody has moved it
 	keep("aero/alice/s2-1.cast", 96<<10)
 	for _, c := range []struct {
 		project, person string

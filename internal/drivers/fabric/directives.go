@@ -1,9 +1,7 @@
 package fabrics
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,7 +21,6 @@ type Directives struct {
 	Scratch  string            // where a driver may keep what nobody misses
 	Signals  private.Dir
 	Secrets  private.Dir
-	FromRows bool // the row is there already: a path in it names a file of that name in secrets.d
 
 	settings []Setting
 }
@@ -96,7 +93,7 @@ func (t Directives) Secret(name, host string) (func() (string, error), error) {
 			err = s.Allows(host)
 		}
 		if err != nil {
-			return "", t.missing(name, host, err)
+			return "", fmt.Errorf("%s: %w", name, err)
 		}
 		return s.Text, nil
 	}
@@ -113,7 +110,7 @@ func (t Directives) Certificates(name string) (func() (string, error), error) {
 	return func() (string, error) {
 		pem, err := file.dir.Text(file.name)
 		if err != nil {
-			return "", t.missing(name, "", err)
+			return "", fmt.Errorf("%s: %w", name, err)
 		}
 		return pem, nil
 	}, nil
@@ -133,8 +130,6 @@ func (t Directives) file(name string) (*named, error) {
 		return nil, nil
 	case whole && root:
 		return &named{private.Dir(filepath.Dir(text)), filepath.Base(text)}, nil
-	case whole && t.FromRows:
-		text = filepath.Base(text)
 	case whole:
 		return nil, fmt.Errorf("%s %.200q is a path; secrets lie in %s, where root puts them, and are named: %s=NAME", name, text,
 			t.Secrets, name)
@@ -143,17 +138,4 @@ func (t Directives) file(name string) (*named, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return &named{t.Secrets, text}, nil
-}
-
-// missing adds to an error what root does for a row that is from before there was secrets.d.
-func (t Directives) missing(name, host string, err error) error {
-	text, _ := t.Value(name)
-	if !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(text, "/") {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	hint := fmt.Sprintf("as root, install -m 0600 %s %s", text, filepath.Join(string(t.Secrets), filepath.Base(text)))
-	if host != "" {
-		hint += fmt.Sprintf(", and add the line \"for %s\" to it", host)
-	}
-	return fmt.Errorf("%s: %w; secrets are read from there alone: %s", name, err, hint)
 }

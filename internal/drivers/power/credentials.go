@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"unicode"
 
@@ -71,10 +70,9 @@ func validateSource(reference string) error {
 			return fmt.Errorf("credentials: %w; write secret:NAME, and have NAME in secrets.d of the data directory", err)
 		}
 		return nil
-	case kind == "file" && filepath.IsAbs(name) && filepath.Clean(name) == name && private.CheckName(filepath.Base(name)) == nil:
-		return nil // of a row from before there was secrets.d
-	case kind == "file":
-		return errors.New("credentials: file: needs an absolute, clean path, as file:/etc/muster/bmc")
+	case kind == "file": // who may enrol machines need not be who may read the controller's files
+		return fmt.Errorf("credentials: %.200q is a path; credentials lie in secrets.d of the data directory, where root puts "+
+			"them, and are named: secret:NAME", name)
 	case kind == "env" && variableName.MatchString(name):
 		return nil
 	case kind == "env":
@@ -97,8 +95,7 @@ func (s Source) Given() bool { return s.text != "" }
 // String is the source as the machine's settings name it.
 func (s Source) String() string { return s.text }
 
-// Read fetches "user:password" from where the reference says, if root has said that it may be shown there. A path, which only old
-// rows have, names the file of its last part in the site's directory: what is elsewhere is not read. Its errors are
+// Read fetches "user:password" from where the reference says, if root has said that it may be shown there. Its errors are
 // ErrCredentials and hold no part of them.
 func (s Source) Read() (Credentials, error) {
 	if err := validateSource(s.text); err != nil {
@@ -107,8 +104,7 @@ func (s Source) Read() (Credentials, error) {
 	kind, name, _ := strings.Cut(s.text, ":")
 	var secret private.Secret
 	var err error
-	switch kind {
-	case "env":
+	if kind == "env" {
 		value, ok := os.LookupEnv(name)
 		if !ok {
 			return Credentials{}, fmt.Errorf("%w: the controller's environment has no variable %s", ErrCredentials, name)
@@ -116,14 +112,7 @@ func (s Source) Read() (Credentials, error) {
 		if secret, err = private.ParseSecret(value); err != nil {
 			err = fmt.Errorf("%s: %w", s.text, err)
 		}
-	case "file":
-		secret, err = s.dir.Secret(filepath.Base(name))
-		if errors.Is(err, os.ErrNotExist) {
-			err = fmt.Errorf("%w; credentials are read from there alone: as root, install -m 0600 %s %s, and add the line "+
-				"\"for %s\" to it",
-				err, name, filepath.Join(string(s.dir), filepath.Base(name)), s.to)
-		}
-	default:
+	} else {
 		secret, err = s.dir.Secret(name)
 	}
 	if err != nil {

@@ -54,7 +54,7 @@ func TestAFileOfCredentials(t *testing.T) {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
-		return path
+		return "secret:" + name
 	}
 	pipe := filepath.Join(dir, "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -63,32 +63,31 @@ func TestAFileOfCredentials(t *testing.T) {
 	t.Setenv("BMC_TEST", "admin:"+hunter+"\nfor h1")
 	t.Setenv("BMC_TEST_BAD", hunter+"\nfor h1")
 	cases := map[string]string{ // reference → what the error says; "": none
-		"file:" + file("good", "admin:"+hunter, 0o600):           "",
-		"file:" + file("newline", "admin:"+hunter+"\r\n", 0o400): "",
-		"file:" + file("group", "admin:"+hunter, 0o640):          "",
-		"env:BMC_TEST":                                              "",
-		"env:BMC_TEST_BAD":                                          "",
-		"env:BMC_NONE":                                              "no variable BMC_NONE",
-		"file:" + filepath.Join(dir, "none"):                        "no such file",
-		"file:" + file("world", "admin:"+hunter, 0o604):             "chmod 0600",
-		"file:" + file("writable", "admin:"+hunter, 0o620):          "chmod 0600",
-		"file:" + dir:                                               "no such file",
-		"file:" + pipe:                                              "no plain file",
-		"file:" + file("empty", "", 0o600):                          "first line",
-		"file:" + file("nobody", ":"+hunter, 0o600):                 "one line user:password",
-		"file:" + file("bare", "admin", 0o600):                      "one line user:password",
-		"file:" + file("two", "admin:"+hunter+"\nb:c", 0o600):       "below the secret",
-		"file:" + file("zero", "admin:\x00", 0o600):                 "control character",
-		"file:" + file("big", strings.Repeat(hunter, 10000), 0o600): "bytes",
+		file("good", "admin:"+hunter, 0o600):              "",
+		file("newline", "admin:"+hunter+"\r\n", 0o400):    "",
+		file("group", "admin:"+hunter, 0o640):             "",
+		"env:BMC_TEST":                                    "",
+		"env:BMC_TEST_BAD":                                "",
+		"env:BMC_NONE":                                    "no variable BMC_NONE",
+		"secret:none":                                     "no such file",
+		file("world", "admin:"+hunter, 0o604):             "chmod 0600",
+		file("writable", "admin:"+hunter, 0o620):          "chmod 0600",
+		"secret:pipe":                                     "no plain file",
+		file("empty", "", 0o600):                          "first line",
+		file("nobody", ":"+hunter, 0o600):                 "one line user:password",
+		file("bare", "admin", 0o600):                      "one line user:password",
+		file("two", "admin:"+hunter+"\nb:c", 0o600):       "below the secret",
+		file("zero", "admin:\x00", 0o600):                 "control character",
+		file("big", strings.Repeat(hunter, 10000), 0o600): "bytes",
 		"":     "one line",
 		hunter: "use secret:NAME or env:BMC",
 	}
 	if os.Geteuid() == 0 {
 		stranger := file("stranger", "admin:"+hunter, 0o600)
-		if err := os.Chown(stranger, 4242, 0); err != nil {
+		if err := os.Chown(filepath.Join(dir, "stranger"), 4242, 0); err != nil {
 			t.Fatal(err)
 		}
-		cases["file:"+stranger] = "belongs to user 4242"
+		cases[stranger] = "belongs to user 4242"
 	}
 	delete(cases, "") // "" is the absence of credentials, which nobody reads
 	for text, why := range cases {

@@ -98,18 +98,12 @@ func (r Registry) Capabilities(control string) Capabilities {
 	return f.Capabilities
 }
 
-// Validate says what is wrong with power settings that somebody gives a machine. It opens and asks nothing. A path is
-// refused: who may enrol machines need not be who may read the controller's files.
+// Validate says what is wrong with power settings that somebody gives a machine. It opens and asks nothing.
 func (r Registry) Validate(p inventory.Power) error {
-	if path, is := strings.CutPrefix(p.Credentials, "file:"); is {
-		return fmt.Errorf("credentials: %.200q is a path; credentials lie in secrets.d of the data directory, where root puts "+
-			"them, and are named: secret:NAME", path)
-	}
 	_, err := r.check(p)
 	return err
 }
 
-// check also takes what rows have from before there was secrets.d.
 func (r Registry) check(p inventory.Power) (Control, error) {
 	f, control, err := r.parse(p.Control)
 	if err != nil {

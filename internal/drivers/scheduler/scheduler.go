@@ -36,8 +36,6 @@ type Factory struct {
 	// Cancel and Output are what a user runs on the head to end a job of theirs, and to read what it has written; nil: it has no
 	// jobs.
 	Cancel, Output func(job string) []string
-	// Earlier reads what heads report whose agents are of a version that knew one scheduler only; nil: there are none.
-	Earlier func(report []byte) (*protocol.Scheduler, error)
 }
 
 // Capabilities are what others must know of a scheduler.

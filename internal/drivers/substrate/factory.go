@@ -19,7 +19,7 @@ type Factory struct {
 	// controllers.
 	ByAgent bool
 	// Open makes the driver. It is called once, when a controller or the agent of a host starts, and may change what is in the
-	// folder, and what an earlier version left on the host. What it returns is described at Caller.
+	// folder. What it returns is described at Caller.
 	Open func(ctx context.Context, e Env) (Substrate, error)
 	// Deadlines are the usual ones, and Emulated those of guests whose host can only emulate them. A site may set some of them.
 	Deadlines, Emulated Deadlines

@@ -66,8 +66,6 @@ type Networks interface {
 type Notices interface {
 	// Machine logs an alarm about a machine.
 	Machine(ctx context.Context, name, text string)
-	// Homes logs with clusters, by their IDs, what became of their /home.
-	Homes(ctx context.Context, clusters []string, text string)
 	// Inspect has a machine inspected, since it is no longer what its facts say. One that nobody knows is left alone.
 	Inspect(ctx context.Context, name string) error
 }

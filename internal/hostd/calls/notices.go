@@ -21,10 +21,9 @@ type Notices struct {
 
 // notice is one of them: a call of substrate.Notices.
 type notice struct {
-	Machine string   `json:",omitempty"`
-	Homes   []string `json:",omitempty"`
-	Inspect string   `json:",omitempty"`
-	Text    string   `json:",omitempty"`
+	Machine string `json:",omitempty"`
+	Inspect string `json:",omitempty"`
+	Text    string `json:",omitempty"`
 }
 
 // mostSaid bounds what is kept: of what nobody hears, the newest.
@@ -46,15 +45,9 @@ func (n *Notices) say(what notice) {
 	}
 }
 
-// Machine is substrate.Notices's; so are Homes and Inspect.
+// Machine is substrate.Notices's; so is Inspect.
 func (n *Notices) Machine(_ context.Context, name, text string) {
 	n.say(notice{Machine: name, Text: text})
-}
-
-func (n *Notices) Homes(_ context.Context, clusters []string, text string) {
-	if len(clusters) > 0 {
-		n.say(notice{Homes: clusters, Text: text})
-	}
 }
 
 func (n *Notices) Inspect(_ context.Context, name string) error {
@@ -147,8 +140,6 @@ func (a *Agent) Hear(ctx context.Context, write substrate.Notices) error {
 		switch {
 		case what.Machine != "":
 			write.Machine(ctx, what.Machine, what.Text)
-		case len(what.Homes) > 0:
-			write.Homes(ctx, what.Homes, what.Text)
 		case what.Inspect != "":
 			if err := write.Inspect(ctx, what.Inspect); err != nil {
 				return err // it says it again

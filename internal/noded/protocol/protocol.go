@@ -88,9 +88,8 @@ type JoinRequest struct {
 	Node    string `json:"node"`
 	Boot    int64  `json:"boot"`
 	Token   string `json:"token"`
-	CSR     string `json:"csr"`             // PEM: certificate request for the key the agent made; its subject is ignored
-	HostKey string `json:"host_key"`        // the node's SSH host public key, authorized_keys format
-	Takes   bool   `json:"takes,omitempty"` // the agent lives by the Authority and the Token of the reply from then on
+	CSR     string `json:"csr"`      // PEM: certificate request for the key the agent made; its subject is ignored
+	HostKey string `json:"host_key"` // the node's SSH host public key, authorized_keys format
 }
 
 // JoinReply is the agent's identity for this boot. Repeating a join with the same token and the same CSR key is
@@ -143,7 +142,6 @@ type Config struct {
 	MailTo []string `json:"mail_to,omitempty"`
 	// Hooks run around each job, as its user.
 	Hooks Hooks `json:"hooks,omitzero"`
-	ForEarlier
 	// Stamp is what the reply to a join would have now. When it is another one than that of the last, the agent joins again
 	// over its certificate: the site changes what it signs with.
 	Stamp  string  `json:"stamp,omitempty"`
@@ -174,9 +172,9 @@ type PauseStep string
 
 // The steps. From the first one on the head leaves nodes that go in the scheduler's list, where queued jobs may name them.
 const (
-	PauseBegins PauseStep = "checkpoint" // nothing more; the CheckpointHook is a Task. See earlier.go
-	PauseHalt   PauseStep = "halt"       // the nodes are gone: stop the scheduler, which saves its state
-	PauseSleep  PauseStep = "sleep"      // the nodes are to sleep: note how long jobs may still run, and stop the scheduler
+	PauseBegins PauseStep = "begin" // nothing more, and no check; the CheckpointHook is a Task
+	PauseHalt   PauseStep = "halt"  // the nodes are gone: stop the scheduler, which saves its state
+	PauseSleep  PauseStep = "sleep" // the nodes are to sleep: note how long jobs may still run, and stop the scheduler
 )
 
 // CheckpointHook is an image's program that lets running jobs save their work before they are queued again: a Task of the
@@ -279,7 +277,6 @@ type Report struct {
 	Tasks []TaskState `json:"tasks,omitempty" most:"64"`
 	// Undone is what of the Config users alone suffer from that it is not so. It is tried again.
 	Undone []Undone `json:"undone,omitempty" most:"64" bytes:"16384"`
-	Earlier
 }
 
 // Undone is what a head could not do for a user, or for all.

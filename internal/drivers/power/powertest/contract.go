@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -227,7 +226,7 @@ func (c contract) refuses(t *testing.T) {
 	for name, credentials := range map[string]string{
 		"wrong password": SecretFile(t, User+":"+wrong),
 		"wrong user":     SecretFile(t, "nobody:"+Password),
-		"no file":        "file:/nonexistent/" + User,
+		"no file":        "secret:nonexistent",
 		"no variable":    "env:BMC_NO_SUCH_VARIABLE",
 		"open to others": openFile(t, User+":"+Password),
 		"no password":    SecretFile(t, "bare"),
@@ -257,11 +256,7 @@ func (c contract) refuses(t *testing.T) {
 // Open opens a target's control by one driver alone.
 func Open(t *testing.T, f power.Factory, programs string, target power.Target) power.Driver {
 	t.Helper()
-	site := power.Site{Programs: private.Dir(programs)}
-	if path, is := strings.CutPrefix(target.Power.Credentials, "file:"); is { // each test's secrets have a folder of their own
-		site.Secrets = private.Dir(filepath.Dir(path))
-	}
-	d, err := power.Registry{f}.Open(site, target)
+	d, err := power.Registry{f}.Open(power.Site{Programs: private.Dir(programs), Secrets: private.Dir(secrets(t))}, target)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,12 +30,27 @@ func Target(namespace, control, credentials string) power.Target {
 	}
 }
 
-// SecretFile writes credentials as an administrator should, and returns what names them.
+// secrets is the folder of the test program, which goes with it.
+func secrets(t *testing.T) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Dir(self)
+}
+
+// SecretFile writes credentials as an administrator should, and returns what names them. They go with the test.
 func SecretFile(t *testing.T, text string) string {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "bmc")
-	Write(t, name, 0o600, text+"\nfor 0.0.0.0/0 ::/0 localhost command:pdu command:hang\n")
-	return "file:" + name
+	file, err := os.CreateTemp(secrets(t), "bmc-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file.Close()
+	t.Cleanup(func() { os.Remove(file.Name()) })
+	Write(t, file.Name(), 0o600, text+"\nfor 0.0.0.0/0 ::/0 localhost command:pdu command:hang\n")
+	return "secret:" + filepath.Base(file.Name())
 }
 
 // Secret is the right one.
@@ -48,7 +63,7 @@ func Secret(t *testing.T) string {
 func openFile(t *testing.T, text string) string {
 	t.Helper()
 	reference := SecretFile(t, text)
-	if err := os.Chmod(strings.TrimPrefix(reference, "file:"), 0o644); err != nil {
+	if err := os.Chmod(filepath.Join(secrets(t), strings.TrimPrefix(reference, "secret:")), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return reference

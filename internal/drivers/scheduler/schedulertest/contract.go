@@ -155,7 +155,6 @@ func parts() []drivertest.Part[subject] {
 		part("no job is found where there is none", readsNothing, "Factory.Launch", "Launch.Nodes", "Launch.Rank"),
 		part("what scripts say to it is read, or refused", readsScripts, "Factory.Script"),
 		part("users have commands for their jobs, or there are none", commands, "Factory.Cancel", "Factory.Output"),
-		part("what earlier agents report is read, or refused", readsEarlier, "Factory.Earlier"),
 		part("it runs users' programs", runs, "Runner.Submit", "Runner.Find", "Runner.Follow", "Runner.Cancel", "Runner.Launch"),
 		part("it controls nodes", controls, "Control.Observe", "Control.Drain", "Control.Resume", "Control.Remove",
 			"Control.End", "Control.Refuse"),
@@ -255,15 +254,6 @@ func commands(t *testing.T, s subject) {
 		if len(argv) < 2 || argv[0] == job || !slices.Contains(argv, job) {
 			t.Errorf("%q is no command for job %q", argv, job)
 		}
-	}
-}
-
-func readsEarlier(t *testing.T, s subject) {
-	if told, err := s.Earlier([]byte("{}")); err != nil || len(told.Nodes) > 0 {
-		t.Errorf("of a report that tells nothing it reads %+v, %v", told, err)
-	}
-	if told, err := s.Earlier([]byte("no report")); err == nil {
-		t.Errorf("of what is no report it reads %+v", told)
 	}
 }
 

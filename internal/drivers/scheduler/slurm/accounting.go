@@ -78,7 +78,7 @@ func asked(config *protocol.Config) bool {
 	return config.Accounting == "full" || len(config.QOS)+len(config.Shares) > 0
 }
 
-// accounts says that a head which starts now is to keep accounts. A controller of an earlier version names no account.
+// accounts says that a head which starts now is to keep accounts.
 func (d *driver) accounts(config *protocol.Config) bool {
 	if config.Self.Role != protocol.Head || config.Account == "" || config.Accounting == "light" ||
 		config.Accounting == "none" || !d.accountable() {

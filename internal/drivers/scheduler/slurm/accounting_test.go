@@ -254,7 +254,6 @@ func TestACopyOfAClusterBeginsWithoutItsAccounts(t *testing.T) {
 		numbered, holds bool // afterwards
 	}{
 		{"its own", "cfd|2817", true, "full", true, true},
-		{"its own, of an earlier version", "cfd\n", true, "full", true, true},
 		{"another's", "other|2817", true, "full", false, false},
 		{"another's, and none are wanted", "other|2817", true, "none", false, false},
 		{"its own, and it has none yet", "cfd|2817", false, "full", false, false},

@@ -45,7 +45,7 @@ const (
 	clientFile   = "/run/muster/slurm.conf"     // on nodes, until slurmd has fetched the head's
 	loginFile    = "/run/muster/login.conf"     // on the head, for programs that look for nodes' addresses in it
 	nodesFile    = "/run/muster/nodes.conf"     // that it includes
-	localFile    = "/run/muster/addresses.conf" // that slurm.conf includes; nodes of older versions have it by this name
+	localFile    = "/run/muster/addresses.conf" // that slurm.conf includes
 	groupsFile   = "/run/muster/cgroup.conf"    // that cgroup.conf includes
 	stateDir     = protocol.StateDir + "/slurmctld"
 	numberFile   = stateDir + "/clustername" // the name and the number of the cluster whose state it is
@@ -66,13 +66,12 @@ func Factory() scheduler.Factory {
 			Accounts:   []string{slurmdbd, mariadbd},
 			JobRoot:    "slurmstepd",
 		},
-		Words:   scheduler.JobWords("Slurm"),
-		Earlier: earlier,
-		Launch:  launch{},
-		Script:  readScript,
-		Cancel:  func(job string) []string { return []string{"scancel", "-v", job} },
-		Output:  func(job string) []string { return []string{jobOutput, job} },
-		Open:    func(h scheduler.Host) scheduler.Driver { return open(h) },
+		Words:  scheduler.JobWords("Slurm"),
+		Launch: launch{},
+		Script: readScript,
+		Cancel: func(job string) []string { return []string{"scancel", "-v", job} },
+		Output: func(job string) []string { return []string{jobOutput, job} },
+		Open:   func(h scheduler.Host) scheduler.Driver { return open(h) },
 	}
 }
 

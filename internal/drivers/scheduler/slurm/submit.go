@@ -77,9 +77,7 @@ end
 local function excess(job, q)
 	local nodes, cpus = asks(job, "min_nodes") or 1, asks(job, "cpus_per_task") or 1
 	local memory = asks(job, "min_mem_per_node") or (asks(job, "min_mem_per_cpu") or 0) * cpus
-	if q.most == 0 then -- an older controller does not say
-		return nil
-	elseif nodes > q.most then
+	if nodes > q.most then
 		return string.format("%d nodes, but queue %s may have %d", nodes, q.name, q.most)
 	elseif q.nodes < q.most or q.nodes == 0 then
 		return nil

@@ -53,7 +53,7 @@ func contract(t *testing.T, reach func(*testing.T, calls.Host) calls.Host) {
 	dir := site(t)
 	substratetest.Test(t, func(t *testing.T) substratetest.Harness {
 		w := open(t, dir)
-		opened := answering{host{w.Driver, silent{}}}
+		opened := answering{host(w)}
 		d := reach(t, opened)
 		return substratetest.Harness{
 			Caps: Factory().Caps, Substrate: d, Shared: d, Keep: d, Inspector: d,
@@ -78,13 +78,6 @@ func contract(t *testing.T, reach func(*testing.T, calls.Host) calls.Host) {
 }
 
 const busybox = "sha256:b0b0"
-
-// silent is where a driver says what nobody here asks for.
-type silent struct{}
-
-func (silent) Machine(context.Context, string, string) {}
-func (silent) Homes(context.Context, []string, string) {}
-func (silent) Inspect(context.Context, string) error   { return nil }
 
 // answering is a driver whose nodes answer at a port.
 type answering struct{ host }

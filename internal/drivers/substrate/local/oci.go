@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"golang.org/x/sys/unix"
+
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/onhost"
 	"muster/internal/noded/protocol"
@@ -102,6 +104,19 @@ type (
 	}
 )
 
+// served says whether the cluster's /home may be served over a network: only from a file system of its own, since whoever
+// asks an NFS server for a file by a handle of his own making gets any file of that file system.
+func (d *Driver) served(c shared) (bool, error) {
+	var root, own unix.Stat_t
+	if err := unix.Stat(d.config.Dir, &root); err != nil {
+		return false, &os.PathError{Op: "stat", Path: d.config.Dir, Err: err}
+	}
+	if err := unix.Stat(c.home(), &own); err != nil {
+		return false, &os.PathError{Op: "stat", Path: c.home(), Err: err}
+	}
+	return root.Dev != own.Dev, nil
+}
+
 // writeBundle writes the container's config.json, and returns what is to be staged for it. It holds no secret: the boot file is
 // the only place for one.
 func (d *Driver) writeBundle(ctx context.Context, b boot, n substrate.Node, c shared) ([]staged, error) {
@@ -112,9 +127,8 @@ func (d *Driver) writeBundle(ctx context.Context, b boot, n substrate.Node, c sh
 			return nil, err
 		}
 		if !serves {
-			d.config.Log.Warn("a head may not serve /home: it is a folder of this host's file system; it moves when no node "+
-				"of the cluster runs",
-				"cluster", n.Cluster, "node", n.Name)
+			d.config.Log.Warn("a head may not serve /home, which is not on a file system of its own", "cluster", n.Cluster,
+				"node", n.Name)
 		}
 	}
 	spec, mounts := d.bundle(b, n, c, serves)

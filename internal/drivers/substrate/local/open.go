@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -18,10 +17,7 @@ import (
 )
 
 // host is the driver as a site opens it, with what it says of this host.
-type host struct {
-	*Driver
-	notices substrate.Notices
-}
+type host struct{ *Driver }
 
 var (
 	_ substrate.Inspector = host{}
@@ -46,41 +42,16 @@ func openDriver(ctx context.Context, e substrate.Env) (substrate.Substrate, erro
 	if err != nil {
 		return nil, err
 	}
-	h := host{driver, e.Notices}
-	return h, errors.Join(driver.goOn(ctx), h.closeHomes(ctx))
-}
-
-// closeHomes ends what an earlier version let serve /home from the host's own file system, before anything else is done.
-// The engine sees that those heads ended and starts them again.
-func (h host) closeHomes(ctx context.Context) error {
-	ended, err := h.EndServing(ctx)
-	var clusters []string
-	for _, r := range ended {
-		clusters = append(clusters, r.Cluster)
-	}
-	h.notices.Homes(ctx, clusters,
-		"its head was ended: it served /home from a folder of the controller's own disk, of which any node could have had "+
-			"any other "+
-			"file; it starts again, and serves /home once that has moved to a file system of its own")
-	return err
+	return host{driver}, driver.goOn(ctx)
 }
 
 // Work keeps volumes from the reserve of the disk, nodes from numbers that others need, and what nodes say from filling the
-// disk. It gives each /home that an earlier version kept in a folder a file system of its own, where no node holds the folder.
+// disk.
 func (h host) Work(ctx context.Context) {
 	if err := widen(fewNumbers()); err != nil {
 		h.config.Log.Warn("one node may take all that this host has of something", "error", err)
 	}
 	var all sync.WaitGroup
-	all.Go(func() {
-		left, err := h.MoveHomes(ctx)
-		h.notices.Homes(ctx, left, "/home is still a folder of the controller's disk, since its nodes run: nothing limits "+
-			"what it holds, and it is served to no machine "+
-			"and no guest; it moves to a file system of its own when the cluster is paused and resumed")
-		if err != nil && ctx.Err() == nil {
-			h.config.Log.Error("cannot move a /home to a file system of its own; tried again when its nodes start", "error", err)
-		}
-	})
 	all.Go(func() { h.GuardShares(ctx) })
 	all.Go(func() { onhost.KeepEnds(ctx, filepath.Join(h.config.Dir, "nodes/*/*/console.log")) })
 	all.Go(func() { h.GuardDisk(ctx) })

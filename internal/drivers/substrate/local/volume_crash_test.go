@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// crashSharedEnv makes the test binary a controller that moves, makes and removes clusters' files until it is killed.
+// crashSharedEnv makes the test binary a controller that makes and removes clusters' files until it is killed.
 const crashSharedEnv = "MUSTER_LOCAL_TEST_COMMONS"
 
 func sharedForever(site string) {
@@ -22,7 +22,6 @@ func sharedForever(site string) {
 	ctx := context.Background()
 	if err == nil {
 		fmt.Println("open")
-		_, err = d.MoveHomes(ctx)
 	}
 	for err == nil {
 		if err = d.EnsureShared(ctx, "c1", alone); err == nil {
@@ -81,34 +80,6 @@ func TestAKilledControllerLeavesNoFileSystemBehind(t *testing.T) {
 		}
 		check(t, w.RemoveShared(t.Context(), "c1"))
 	}
-	w.wantNothingLeft(t)
-}
-
-func TestAMoveThatIsKilledAgainAndAgainLosesNothing(t *testing.T) {
-	site, w := besideKilled(t)
-	defer w.down(t)
-	c := w.asFolders(t, "c2") // the controller makes and removes another one
-	for n := range 3000 {
-		check(t, os.WriteFile(filepath.Join(c.home(), fmt.Sprint(n)), fmt.Appendf(nil, "content %d", n), 0o600))
-	}
-	w.write(t, "c2", "from before")
-	for range 8 {
-		killed(t, crashSharedEnv, site, 50*time.Millisecond+rand.N(400*time.Millisecond))
-	}
-	check(t, w.EnsureShared(t.Context(), "c2", alone))
-	for n := range 3000 {
-		if text, err := os.ReadFile(filepath.Join(c.home(), fmt.Sprint(n))); err != nil ||
-			string(text) != fmt.Sprintf("content %d", n) {
-			t.Fatal(n, string(text), err)
-		}
-	}
-	if got := w.read(t, "c2"); got != "from before" {
-		t.Errorf("%q", got)
-	}
-	if apart, err := w.served(c); err != nil || !apart {
-		t.Error("it is on the host's file system", err)
-	}
-	w.down(t)
 	w.wantNothingLeft(t)
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -297,6 +296,33 @@ func TestHomeGrowsWhileItIsUsed(t *testing.T) {
 	}
 }
 
+// TestAHomeOnTheHostsFileSystemIsNotServed has a folder of the host's at /home: a handle could name any file of the host's.
+func TestAHomeOnTheHostsFileSystemIsNotServed(t *testing.T) {
+	w := open(t, site(t))
+	c, err := w.shared("c1")
+	check(t, err)
+	check(t, os.MkdirAll(c.home(), 0o755))
+	check(t, unix.Mount(t.TempDir(), c.home(), "", unix.MS_BIND, ""))
+	head := node("c1", 1, 1, "")
+	head.ServesHome = true
+	serves := func(b boot) bool {
+		text, err := os.ReadFile(b.path("config.json"))
+		check(t, err)
+		return strings.Contains(string(text), servingCapability)
+	}
+	b := w.up(t, head)
+	t.Cleanup(func() { _ = unix.Unmount(c.home(), unix.MNT_DETACH) })
+	if serves(b) {
+		t.Error("it may open files of the host by handle")
+	}
+	check(t, w.Remove(t.Context(), head.Ref))
+	check(t, unix.Unmount(c.home(), unix.MNT_DETACH))
+	head.Boot++
+	if b = w.up(t, head); !serves(b) {
+		t.Error("it may not serve a /home that is a file system of its own")
+	}
+}
+
 // TestFilesAreThereAgainAfterTheHostRebooted takes all mounts away, as a host does that starts.
 func TestFilesAreThereAgainAfterTheHostRebooted(t *testing.T) {
 	w := open(t, site(t))
@@ -408,156 +434,4 @@ func TestManyClustersHaveAFileSystemEach(t *testing.T) {
 	}
 	w.down(t)
 	w.wantNothingLeft(t)
-}
-
-// asFolders puts a cluster's files where earlier versions had them.
-func (w fixture) asFolders(t testing.TB, cluster string) shared {
-	t.Helper()
-	c, err := w.shared(cluster)
-	check(t, err)
-	check(t, os.MkdirAll(c.home(), 0o755))
-	check(t, os.MkdirAll(c.state(), 0o711))
-	check(t, os.Chmod(c.state(), 0o711))
-	return c
-}
-
-func TestFoldersOfAnEarlierVersionMove(t *testing.T) {
-	for _, killed := range []string{"", "while it copied", "when the copy was whole", "when the folder had its old name",
-		"when the copy had its name", "before the folder was removed"} {
-		t.Run(killed, func(t *testing.T) {
-			w := open(t, site(t))
-			t.Cleanup(func() { w.down(t) })
-			c := w.asFolders(t, "c1")
-			w.write(t, "c1", "from before")
-			check(t, os.Link(filepath.Join(c.home(), "file"), filepath.Join(c.home(), "second name")))
-			check(t, unix.Setxattr(filepath.Join(c.home(), "file"), "user.colour", []byte("blue"), 0))
-			v := c.homeVolume()
-			copied := func() {
-				check(t, w.fill(t.Context(), v, leastVolume))
-			}
-			switch killed {
-			case "while it copied":
-				check(t, v.draft().ensure(t.Context(), leastVolume))
-				check(t, os.WriteFile(filepath.Join(v.draft().at, "file"), []byte("fro"), 0o600))
-			case "when the copy was whole":
-				copied()
-			case "when the folder had its old name":
-				copied()
-				check(t, os.Rename(v.at, v.old()))
-			case "when the copy had its name":
-				copied()
-				check(t, os.Rename(v.at, v.old()))
-				check(t, os.Rename(v.moved(), v.image))
-			case "before the folder was removed":
-				copied()
-				check(t, os.Rename(v.at, v.old()))
-				check(t, os.Rename(v.moved(), v.image))
-				check(t, v.ensure(t.Context(), 0))
-				check(t, os.Remove(filepath.Join(v.old(), "second name")))
-			}
-			if killed == "" {
-				left, err := w.MoveHomes(t.Context())
-				if err != nil || len(left) > 0 {
-					t.Error(left, err)
-				}
-			}
-			check(t, w.EnsureShared(t.Context(), "c1", alone))
-			if got := w.read(t, "c1"); got != "from before" {
-				t.Errorf("%q", got)
-			}
-			one, err := os.Stat(filepath.Join(c.home(), "file"))
-			check(t, err)
-			other, err := os.Stat(filepath.Join(c.home(), "second name"))
-			check(t, err)
-			if !os.SameFile(one, other) {
-				t.Error("two names of one file became two files")
-			}
-			value := make([]byte, 10)
-			if n, err := unix.Getxattr(filepath.Join(c.home(), "file"), "user.colour", value); err != nil ||
-				string(value[:n]) != "blue" {
-				t.Errorf("attribute: %q, %v", value[:n], err)
-			}
-			if info, err := os.Stat(c.state()); err != nil || info.Mode().Perm() != 0o711 {
-				t.Error(info.Mode(), err)
-			}
-			entries, err := os.ReadDir(c.dir)
-			check(t, err)
-			var names []string
-			for _, entry := range entries {
-				names = append(names, entry.Name())
-			}
-			if got := strings.Join(names, " "); got != "home home.img layers layers.img netns state state.img" {
-				t.Error("there is: ", got)
-			}
-			if apart, err := w.served(c); err != nil || !apart {
-				t.Error("it is on the host's file system", err)
-			}
-			w.down(t)
-			w.wantNothingLeft(t)
-		})
-	}
-}
-
-// TestAFolderThatNodesHoldStaysAndIsNotServed is about a cluster that runs while the controller becomes a newer one.
-func TestAFolderThatNodesHoldStaysAndIsNotServed(t *testing.T) {
-	w := open(t, site(t))
-	head, compute := node("c1", 1, 1, ""), node("c1", 2, 1, "")
-	head.ServesHome, head.KeepsState = true, true
-	w.up(t, head)
-	w.up(t, compute)
-	c, err := w.shared("c1")
-	check(t, err)
-	for _, v := range []volume{c.homeVolume(), c.stateVolume()} { // back to what an earlier version left
-		check(t, unix.Unmount(v.at, unix.MNT_DETACH))
-		check(t, os.Remove(v.image))
-	}
-	w.write(t, "c1", "from before")
-	left, err := w.MoveHomes(t.Context())
-	if err != nil || !slices.Equal(left, []string{"c1"}) {
-		t.Error(left, err)
-	}
-	if got := w.read(t, "c1"); got != "from before" {
-		t.Errorf("%q", got)
-	}
-	ended, err := w.EndServing(t.Context())
-	if err != nil || len(ended) != 1 || ended[0] != head.Ref {
-		t.Errorf("ended %v, %v", ended, err)
-	}
-	if seen, err := w.Observe(t.Context(), head.Ref); err != nil || seen.Running ||
-		!strings.Contains(seen.Detail, "served /home from the file system of the controller's host") {
-		t.Errorf("%+v, %v", seen, err)
-	}
-	if seen, err := w.Observe(t.Context(), compute.Ref); err != nil || !seen.Running {
-		t.Errorf("%+v, %v", seen, err)
-	}
-	// It comes back on the folder, as the other node is there, and serves nothing.
-	head.Boot++
-	check(t, w.EnsureShared(t.Context(), "c1", alone))
-	check(t, w.Ensure(t.Context(), head))
-	text, err := os.ReadFile(w.bootOf(t, head.Ref).path("config.json"))
-	if err != nil || strings.Contains(string(text), servingCapability) {
-		t.Errorf("it may open files by handle: %v", err)
-	}
-	if got := w.read(t, "c1"); got != "from before" {
-		t.Errorf("%q", got)
-	}
-	if ended, err := w.EndServing(t.Context()); err != nil || len(ended) > 0 {
-		t.Errorf("ended %v, %v", ended, err)
-	}
-	// A pause.
-	check(t, w.Remove(t.Context(), compute.Ref))
-	check(t, w.Remove(t.Context(), head.Ref))
-	head.Boot++
-	check(t, w.EnsureShared(t.Context(), "c1", alone))
-	check(t, w.Ensure(t.Context(), head))
-	if text, err := os.ReadFile(w.bootOf(t, head.Ref).path("config.json")); err != nil ||
-		!strings.Contains(string(text), servingCapability) {
-		t.Errorf("it still may not serve: %v", err)
-	}
-	if got := w.read(t, "c1"); got != "from before" {
-		t.Errorf("%q", got)
-	}
-	if _, err := os.Stat(c.homeVolume().old()); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("the folder is still there")
-	}
 }

@@ -48,14 +48,6 @@ func (d *Driver) hasVolumes(c shared, home int64) (bool, error) {
 	if !d.makesNodes() {
 		return true, nil
 	}
-	if there, err := c.layerVolume().mounted(); err != nil || !there {
-		return false, err
-	}
-	if settled, err := c.settled(); err != nil {
-		return false, err
-	} else if !settled {
-		return d.used(c.cluster) // whose folders they stay for so long
-	}
 	for _, v := range c.volumes() {
 		if there, err := v.mounted(); err != nil || !there || v.dead() {
 			return false, err
@@ -72,10 +64,6 @@ func (d *Driver) ensureVolumes(ctx context.Context, c shared, home int64) error 
 	if !d.makesNodes() {
 		return os.MkdirAll(c.dir, 0o700)
 	}
-	folders, err := d.moves(ctx, c)
-	if err != nil {
-		return err
-	}
 	var group errgroup.Group
 	for _, each := range []struct {
 		name string
@@ -86,9 +74,6 @@ func (d *Driver) ensureVolumes(ctx context.Context, c shared, home int64) error 
 		{"state", c.stateVolume(), d.stateSize()},
 		{"layers", c.layerVolume(), cmp.Or(d.config.Layers, layersSize)},
 	} {
-		if folders && !each.fleeting {
-			continue
-		}
 		group.Go(func() error {
 			if err := each.ensure(ctx, each.size); err != nil {
 				return fmt.Errorf("file system of %s of cluster %s: %w", each.name, c.cluster, err)
@@ -99,7 +84,7 @@ func (d *Driver) ensureVolumes(ctx context.Context, c shared, home int64) error 
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if v := c.homeVolume(); !folders && !v.holds(home) {
+	if v := c.homeVolume(); !v.holds(home) {
 		if err := v.grow(home); err != nil {
 			return fmt.Errorf("file system of /home of cluster %s: %w", c.cluster, err)
 		}

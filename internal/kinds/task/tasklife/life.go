@@ -18,8 +18,6 @@ const (
 	taskLooks = 5 * time.Second // what moves a task wakes it; this is for what was missed
 	// taskSilence is how long beyond its limit a task may go on for its head. It ends tasks itself, and tells at once.
 	taskSilence = 15 * time.Minute
-	// taskUnheard is how long a head that has taken a newer configuration up may say nothing of a task in it.
-	taskUnheard = 10 * time.Second
 )
 
 // taskView is a task as its handlers see it.
@@ -107,8 +105,6 @@ func taskBegin(_ context.Context, t taskView) core.Outcome {
 
 // taskFollow draws the conclusion from what the head says of a task.
 func taskFollow(_ context.Context, t taskView) core.Outcome {
-	seen := t.head.Seen
-	heard := t.served() && seen.Boot == t.head.Boot && seen.Revision >= t.cluster.Revision+t.head.News
 	switch {
 	case t.Said.Stage == protocol.TaskEnded:
 		return t.end(t.Said)
@@ -116,9 +112,6 @@ func taskFollow(_ context.Context, t taskView) core.Outcome {
 		return t.end(task.Said{Outcome: protocol.TaskCancelled, Text: "its cluster is deleted"})
 	case t.stranded():
 		return t.end(task.Said{Outcome: protocol.TaskLost, Text: "the pause has gone on without it"})
-	case !t.System() && t.Said.Stage == "" && heard && seen.At.Sub(t.PhaseAt) > taskUnheard:
-		return t.end(task.Said{Outcome: protocol.TaskFailed,
-			Text: "the head's agent is of a version that runs no tasks; it can once the head is rebooted"})
 	case t.Said.Stage == protocol.TaskRuns && t.Phase == task.Queued:
 		return core.Advance(task.Running, "task %s runs on %s", t.ID, strings.Join(t.Said.Nodes, ", "))
 	}

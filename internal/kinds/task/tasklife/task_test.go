@@ -67,17 +67,12 @@ func TestWhatBecomesOfATask(t *testing.T) {
 		"it has ended while its cluster was being deleted": {ready(func(v *taskView) {
 			v.cluster.Desired, v.Said = core.ToDelete, task.Said{Stage: protocol.TaskEnded, Outcome: protocol.TaskOK}
 		}), task.Ended, "has ended"},
-		"the head's agent knows no tasks":          {ready(func(*taskView) {}), task.Ended, "runs no tasks"},
-		"the head's agent has not heard of it yet": {ready(func(v *taskView) { v.head.Seen.Revision = 7 }), "", ""},
-		"the head's agent had no time":             {ready(func(v *taskView) { v.PhaseAt = now.Add(-time.Second) }), "", ""},
-		"the head reboots meanwhile":               {ready(func(v *taskView) { v.head.Boot = 3 }), "", ""},
 		"a pause's hook begins, whoever goes first": {hook(func(v *taskView) {
 			v.Phase, v.before = core.Pending, protocol.MostTasks
 		}), task.Queued, "of root goes to the head"},
 		"a user's task waits while its cluster pauses": {ready(func(v *taskView) {
 			v.Phase, v.cluster.Phase = core.Pending, cluster.Pausing
 		}), "", "is pausing"},
-		"an older agent is not asked for its hook by a task": {hook(func(*taskView) {}), "", ""},
 		"a hook was not there": {hook(func(v *taskView) {
 			v.Said = task.Said{Stage: protocol.TaskEnded, Outcome: protocol.TaskOK, Text: "the image has no hook"}
 		}), task.Ended, "the image has no hook"},

@@ -14,12 +14,11 @@ import (
 )
 
 // Copy is a copy of one tree or several into one place, with all that their files are: owner, mode, times, extended
-// attributes, names that share a file, and holes. Devices are left out, and sockets and pipes unless Special says else. It
-// asks more of the disk for a while than the copy takes in the end: a directory with a name of each file that has several.
+// attributes, names that share a file, and holes. Devices, sockets and pipes are left out. It asks more of the disk for a
+// while than the copy takes in the end: a directory with a name of each file that has several.
 type Copy struct {
 	Progress func(copied int64) error // called now and then; its error ends the copy. nil: not called
 	Without  []string                 // entries of the first directory that are left out
-	Special  bool                     // sockets and pipes too
 
 	copied int64
 	buffer []byte
@@ -105,33 +104,8 @@ func (c *Copy) entry(ctx context.Context, top int, l *level, name string, kind u
 		return past, symlink(l, name)
 	case unix.DT_REG:
 		return past, c.file(ctx, top, l, name)
-	case unix.DT_FIFO, unix.DT_SOCK:
-		if c.Special {
-			return past, special(l, name)
-		}
 	}
 	return past, nil
-}
-
-// special makes a pipe or a socket that nobody listens at, of which several names become several.
-func special(l *level, name string) error {
-	var stat unix.Stat_t
-	if err := unix.Fstatat(l.fd, name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return err
-	}
-	if kind := stat.Mode & unix.S_IFMT; kind != unix.S_IFIFO && kind != unix.S_IFSOCK {
-		return unix.ENOENT
-	}
-	if err := unix.Mknodat(l.twin, name, stat.Mode, 0); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if err := unix.Fchownat(l.twin, name, int(stat.Uid), int(stat.Gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return err
-	}
-	if err := unix.Fchmodat(l.twin, name, stat.Mode&0o7777, 0); err != nil {
-		return err
-	}
-	return unix.UtimesNanoAt(l.twin, name, []unix.Timespec{stat.Atim, stat.Mtim}, unix.AT_SYMLINK_NOFOLLOW)
 }
 
 func symlink(l *level, name string) error {
