@@ -21,7 +21,9 @@ import (
 	"muster/internal/kinds"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
+	"muster/internal/kinds/meter/usage"
 	"muster/internal/kinds/person"
+	"muster/internal/noded/protocol"
 )
 
 // toyInput says what to greet.
@@ -133,6 +135,24 @@ func TestWhatFailsOfAKindIsAnAlarmByItsDefinition(t *testing.T) {
 	} {
 		if got := alarms(c.census, all); !slices.Equal(got, c.want) {
 			t.Errorf("%+v, want %+v", got, c.want)
+		}
+	}
+}
+
+// The words that the API's types have as constants are those that the site works with.
+func TestTheAPIsWordsAreThoseOfTheSite(t *testing.T) {
+	for name, c := range map[string]struct{ said, known []string }{
+		"roles":  {texts([]apiv1.Role{apiv1.RoleOwner, apiv1.RoleMember, apiv1.RoleViewer}), texts(access.Roles())},
+		"scopes": {texts([]apiv1.Scope{apiv1.ScopeAll, apiv1.ScopeRead}), texts(access.Scopes())},
+		"nodes":  {texts([]apiv1.NodeRole{apiv1.Head, apiv1.Compute}), texts(protocol.Roles())},
+		"jobs":   {texts(apiv1.JobEnds()), texts(protocol.JobEnds())},
+		"lines": {texts([]apiv1.By{apiv1.ByQueue, apiv1.ByNode, apiv1.ByRow}),
+			texts([]usage.By{usage.ByQueue, usage.ByNode, usage.ByRow})},
+		"closed": {texts([]apiv1.SchedulerState{apiv1.NodeDraining, apiv1.NodeDrained}),
+			texts([]protocol.State{protocol.NodeDraining, protocol.NodeDrained})},
+	} {
+		if !slices.Equal(c.said, c.known) {
+			t.Errorf("%s: the API says %q, the site %q", name, c.said, c.known)
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package apiv1
 
-import (
-	"time"
-)
+import "time"
 
 // TunnelProtocol is what a client asks to upgrade to for a tunnel.
 const TunnelProtocol = "muster-tunnel"

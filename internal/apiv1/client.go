@@ -2,7 +2,6 @@ package apiv1
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -81,64 +80,40 @@ func (o Op[In, Out]) Call(ctx context.Context, c Client, in In) (out Out, raw []
 		return out, raw, err
 	}
 	if err := json.Unmarshal(raw, &out); err != nil {
-		return out, nil, o.senseless(err)
+		return out, nil, fmt.Errorf("the answer to %s %s makes no sense: %w", o.Method, o.Path, err)
 	}
 	return out, raw, nil
-}
-
-func (o Op[In, Out]) senseless(err error) error {
-	return fmt.Errorf("the answer to %s %s makes no sense: %w", o.Method, o.Path, err)
 }
 
 // mostOfAPage is how many a page holds at most.
 const mostOfAPage = "1000"
 
-// All asks for every page of a list. It returns the items, and the list as one answer with the items as they came. The items of
-// a page are read while the next page is on its way.
+// All asks for every page of a list. It returns the items, and the list as one answer with the items as they came.
 func All[In, T any](ctx context.Context, c Client, op Op[In, List[T]], in In) (items []T, raw []byte, err error) {
 	var texts [][]byte
-	pages, unread := make(chan json.RawMessage), make(chan error)
-	go func() {
-		var failed error
-		for page := range pages {
-			var some []T
-			if err := json.Unmarshal(page, &some); err != nil {
-				failed = op.senseless(err)
-			} else if len(some) > 0 {
-				items, texts = append(items, some...), append(texts, page[1:len(page)-1])
-			}
-		}
-		unread <- failed
-	}()
-	err = op.pages(ctx, c, in, pages)
-	close(pages)
-	if err = cmp.Or(err, <-unread); err != nil {
-		return nil, nil, err
-	}
-	return items, slices.Concat([]byte(`{"items":[`), bytes.Join(texts, []byte(",")), []byte("]}")), nil
-}
-
-// pages asks for every page of a list, and hands over the items of each.
-func (o Op[In, Out]) pages(ctx context.Context, c Client, in In, pages chan<- json.RawMessage) error {
-	ask := o.Ask(in)
+	ask := op.Ask(in)
 	ask.Query.Set("limit", mostOfAPage)
 	for {
 		raw, err := c.Do(ctx, ask)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		var page struct {
-			Items json.RawMessage `json:"items"`
-			Next  string          `json:"next"`
+		var page List[json.RawMessage]
+		if err = json.Unmarshal(raw, &page); err == nil {
+			for _, text := range page.Items {
+				var item T
+				if err = json.Unmarshal(text, &item); err != nil {
+					break
+				}
+				items, texts = append(items, item), append(texts, text)
+			}
 		}
-		if err := json.Unmarshal(raw, &page); err != nil {
-			return o.senseless(err)
-		}
-		if page.Items != nil {
-			pages <- page.Items
+		if err != nil {
+			return nil, nil, fmt.Errorf("the answer to %s %s makes no sense: %w", op.Method, op.Path, err)
 		}
 		if page.Next == "" {
-			return nil
+			raw = slices.Concat([]byte(`{"items":[`), bytes.Join(texts, []byte(",")), []byte("]}"))
+			return items, raw, nil
 		}
 		ask.Query.Set(cursorOf(reflect.TypeFor[In]()), page.Next)
 	}

@@ -1,8 +1,9 @@
 package apiv1
 
 import (
-	"muster/internal/spec"
 	"time"
+
+	"muster/internal/spec"
 )
 
 // ClusterRef is a cluster in a path.

@@ -1,8 +1,6 @@
 package apiv1
 
-import (
-	"time"
-)
+import "time"
 
 // FabricSpec is what operators say of a fabric.
 type FabricSpec struct {

@@ -1,8 +1,6 @@
 package apiv1
 
-import (
-	"time"
-)
+import "time"
 
 // NewMachine is a whole machine to enrol.
 type NewMachine struct {

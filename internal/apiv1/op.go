@@ -4,12 +4,10 @@
 // What enters: nothing but a caller's input. What leaves: requests, and answers read into types.
 package apiv1
 
-import (
-	"net/http"
-)
+import "net/http"
 
-// Endpoint is one operation of the table, which that the API does: how it is asked for, who may, and what answers. The server's
-// routes, access checks and OpenAPI document, and the client's requests, follow from it.
+// Endpoint is one operation of the table: how it is asked for, who may, and what answers. The server's routes, access checks and
+// OpenAPI document, and the client's requests, follow from it.
 type Endpoint struct {
 	ID          string // stable: the audit log and the OpenAPI document call it so
 	Method      string

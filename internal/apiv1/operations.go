@@ -1,8 +1,6 @@
 package apiv1
 
-import (
-	"net/http"
-)
+import "net/http"
 
 // Operations is the table: every operation of the API, by noun.
 func Operations() []Endpoint {

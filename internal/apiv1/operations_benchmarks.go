@@ -1,8 +1,6 @@
 package apiv1
 
-import (
-	"net/http"
-)
+import "net/http"
 
 // Operations on benchmarks.
 var (

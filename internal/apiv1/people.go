@@ -1,8 +1,6 @@
 package apiv1
 
-import (
-	"time"
-)
+import "time"
 
 // Person is somebody who may come.
 type Person struct {

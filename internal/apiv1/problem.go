@@ -1,8 +1,9 @@
 package apiv1
 
 import (
-	"muster/internal/spec"
 	"time"
+
+	"muster/internal/spec"
 )
 
 // Problem is how every error is told (RFC 9457), with a stable code and what is wrong in detail.

@@ -1,8 +1,6 @@
 package apiv1
 
-import (
-	"time"
-)
+import "time"
 
 // Entry of the audit log: who did what, or tried to.
 type Entry struct {

@@ -1,8 +1,9 @@
 package apiv1
 
 import (
-	"muster/internal/spec"
 	"time"
+
+	"muster/internal/spec"
 )
 
 // Snapshot is a copy of what a cluster held.

@@ -3,21 +3,21 @@ package inventory
 // Summary is what lists of machines show of Facts, and what classes select machines by: values alone, a few hundred bytes, where
 // facts are kilobytes.
 type Summary struct {
-	Host      string `json:"host,omitempty" doc:"host name of the machine, or of the host that it is a part of"`
-	Arch      string `json:"arch,omitempty" doc:"as Go names it: amd64, arm64"`
+	Host      string `json:"host,omitempty"` // host name of the machine, or of the host that it is a part of
+	Arch      string `json:"arch,omitempty"` // as Go names it: amd64, arm64
 	CPUModel  string `json:"cpu_model,omitempty"`
-	Vendor    string `json:"vendor,omitempty" doc:"of the machine, as its firmware says"`
-	Product   string `json:"product,omitempty" doc:"as its firmware says"`
-	CPUs      int    `json:"cpus,omitempty" doc:"hardware threads that a node may use"`
-	Cores     int    `json:"cores,omitempty" doc:"physical cores"`
+	Vendor    string `json:"vendor,omitempty"`  // of the machine, as its firmware says
+	Product   string `json:"product,omitempty"` // as its firmware says
+	CPUs      int    `json:"cpus,omitempty"`    // hardware threads that a node may use
+	Cores     int    `json:"cores,omitempty"`   // physical cores
 	Sockets   int    `json:"sockets,omitempty"`
 	MemoryMiB int    `json:"memory_mib,omitempty"`
 	NUMANodes int    `json:"numa_nodes,omitempty"`
 	Disks     int    `json:"disks,omitempty"`
 	NICs      int    `json:"nics,omitempty"`
-	NICMbps   int    `json:"nic_mbps,omitempty" doc:"of the fastest NIC's link, in Mb/s"`
+	NICMbps   int    `json:"nic_mbps,omitempty"` // of the fastest NIC's link, in Mb/s
 	GPUs      int    `json:"gpus,omitempty"`
-	HCAs      int    `json:"hcas,omitempty" doc:"InfiniBand adapters"`
+	HCAs      int    `json:"hcas,omitempty"` // InfiniBand adapters
 }
 
 // Summary is the summary of these facts.

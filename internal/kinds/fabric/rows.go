@@ -449,7 +449,7 @@ func ForgetPort(ctx context.Context, tx *core.Tx, guid fabric.GUID) error {
 type ClusterKey struct {
 	Fabric string     `json:"fabric"`
 	Key    fabric.Key `json:"key"`
-	Ports  int        `json:"ports" doc:"that are to be in it"`
+	Ports  int        `json:"ports"` // that are to be in it
 }
 
 // KeysOf lists a cluster's partitions by fabric.

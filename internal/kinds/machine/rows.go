@@ -46,13 +46,13 @@ type Machine struct {
 
 // Release is the receipt of the last time that a machine was given back.
 type Release struct {
-	From  string            `json:"from,omitempty" doc:"cluster/node that had it"`
-	At    time.Time         `json:"at" doc:"when it was proved"`
-	Power string            `json:"power" doc:"how the memory was cleared"`
-	Disks []protocol.Erased `json:"disks" doc:"one a disk"`
-	Clean bool              `json:"clean" doc:"every disk was erased and read back"`
-	Boot  int64             `json:"boot,omitempty" doc:"number of the machine's boot that proved it"`
-	Key   string            `json:"key,omitempty" doc:"SHA-256 of the public key that the machine got with that boot, and that delivered this"`
+	From  string            `json:"from,omitempty"` // cluster/node that had it
+	At    time.Time         `json:"at"`             // when it was proved
+	Power string            `json:"power"`          // how the memory was cleared
+	Disks []protocol.Erased `json:"disks"`          // one a disk
+	Clean bool              `json:"clean"`          // every disk was erased and read back
+	Boot  int64             `json:"boot,omitempty"` // number of the machine's boot that proved it
+	Key   string            `json:"key,omitempty"`  // SHA-256 of the public key that the machine told the proof with
 }
 
 // Free says that the machine can be given away whole now.

@@ -281,8 +281,8 @@ type Report struct {
 
 // Undone is what a head could not do for a user, or for all.
 type Undone struct {
-	User string `json:"user" doc:"for whom; empty: for everybody"`
-	Text string `json:"text" doc:"what, and why"`
+	User string `json:"user"` // for whom; empty: for everybody
+	Text string `json:"text"` // what, and why
 }
 
 // Whom is for whom, in words.
@@ -306,10 +306,10 @@ type Check struct {
 	OK   bool   `json:"ok"`
 	Text string `json:"text,omitempty"` // why not, in words
 
-	Limit string  `json:"limit,omitempty" doc:"of the site's own checks: what is asked for, in words"`
-	Found bool    `json:"found,omitempty" doc:"such a check has found a value"`
-	Value float64 `json:"value,omitempty" doc:"the last that was found"`
-	Unit  string  `json:"unit,omitempty" doc:"of the value"`
+	Limit string  `json:"limit,omitempty"` // of the site's own checks: what is asked for, in words
+	Found bool    `json:"found,omitempty"` // such a check has found a value
+	Value float64 `json:"value,omitempty"` // the last that was found
+	Unit  string  `json:"unit,omitempty"`  // of the value
 }
 
 // OfSite says that it is one of the site's own: while it fails its node takes no new jobs, and works on.

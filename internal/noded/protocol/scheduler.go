@@ -43,13 +43,13 @@ func StateOf(closed, works bool) State {
 type NodeState struct {
 	Name       string `json:"name"`
 	State      State  `json:"state"`
-	Responding bool   `json:"responding" doc:"the scheduler has recently heard from it"`
-	Jobs       int    `json:"jobs" doc:"number of jobs that run on it"`
-	LastBusy   string `json:"last_busy,omitempty" doc:"when its last job ended, in the scheduler's own format: only compare it with earlier values"`
-	Reason     string `json:"reason,omitempty" doc:"why it is drained or down, as the scheduler says"`
-	Raw        string `json:"raw" doc:"the scheduler's own word for its state"`
-	Reboots    bool   `json:"reboots,omitempty" doc:"somebody has told the scheduler to reboot it, and its jobs have ended"`
-	Size       Size   `json:"size,omitzero" doc:"what its jobs may use together, as the scheduler counts it"`
+	Responding bool   `json:"responding"`          // the scheduler has recently heard from it
+	Jobs       int    `json:"jobs"`                // number of jobs that run on it
+	LastBusy   string `json:"last_busy,omitempty"` // when its last job ended, in the scheduler's own format: to compare only
+	Reason     string `json:"reason,omitempty"`    // why it is drained or down, as the scheduler says
+	Raw        string `json:"raw"`                 // the scheduler's own word for its state
+	Reboots    bool   `json:"reboots,omitempty"`   // somebody has told the scheduler to reboot it, and its jobs have ended
+	Size       Size   `json:"size,omitzero"`       // what its jobs may use together, as the scheduler counts it
 }
 
 // Usable says that a job may begin there.

@@ -55,9 +55,9 @@ type Request struct {
 // /tmp are in MiB.
 type Size struct {
 	CPUs    int `json:"cpus,omitempty"`
-	Threads int `json:"threads,omitempty" doc:"CPUs of one core, which no two jobs share"`
+	Threads int `json:"threads,omitempty"` // CPUs of one core, which no two jobs share
 	Memory  int `json:"memory_mib,omitempty"`
-	Tmp     int `json:"tmp_mib,omitempty" doc:"size of /tmp"`
+	Tmp     int `json:"tmp_mib,omitempty"` // size of /tmp
 	GPUs    int `json:"gpus,omitempty"`
 }
 
