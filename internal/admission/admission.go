@@ -143,12 +143,7 @@ type Placed struct {
 
 // Resolve fills the site's defaults into a cluster file. The error is a *Refusal.
 func (a *Admission) Resolve(c spec.Cluster) (spec.Cluster, error) {
-	classes, undivided := a.isolations()
-	resolved, err := spec.Resolve(c, spec.Defaults{
-		Project: a.Catalogue.Project, Site: a.Catalogue.Site, Image: a.Catalogue.Image, Class: a.Catalogue.Class,
-		Classes: classes, Undivided: undivided, Shapes: a.shapes(), HeadClass: a.Catalogue.Head,
-		LeaseFor: a.Catalogue.Leases.Default, HomeSize: a.Catalogue.Home,
-	})
+	resolved, err := spec.Resolve(c, Defaults(a.Catalogue, a.Substrates))
 	if err != nil {
 		var ds spec.Diagnostics
 		if errors.As(err, &ds) {

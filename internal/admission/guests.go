@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
@@ -239,32 +240,26 @@ func (a *Admission) chooseElsewhere(missing []member, machines []machine.Machine
 	return a.choose(missing, machines, isolation, "", true)
 }
 
-// isolations are what a file means that asks for a substrate: the classes of its queues that name none, and with which of them no
-// node is a part of a machine.
-func (a *Admission) isolations() (classes map[string]string, undivided []string) {
-	classes = map[string]string{}
-	for _, f := range a.Substrates {
+// Defaults are what a site whose machines are of these substrates fills into cluster files.
+func Defaults(c inventory.Catalogue, substrates substrate.Registry) spec.Defaults {
+	d := spec.Defaults{Project: c.Project, Site: c.Site, Image: c.Image, Class: c.Class, HeadClass: c.Head,
+		LeaseFor: c.Leases.Default, HomeSize: c.Home, Classes: map[string]string{}, Shapes: map[string]spec.VM{}}
+	for _, f := range substrates {
 		switch {
 		case f.Caps.Guest:
-			classes[f.Name] = a.Catalogue.VM
+			d.Classes[f.Name] = c.VM
 			continue
 		case f.Caps.WholeMachine:
-			classes[f.Name] = a.Catalogue.FirstOn(f.Name)
+			d.Classes[f.Name] = c.FirstOn(f.Name)
 		}
-		undivided = append(undivided, f.Name)
+		d.Undivided = append(d.Undivided, f.Name)
 	}
-	return classes, undivided
-}
-
-// shapes are the sizes of guests whose file does not give one, by class.
-func (a *Admission) shapes() map[string]spec.VM {
-	shapes := map[string]spec.VM{}
-	for _, class := range a.Catalogue.Classes {
+	for _, class := range c.Classes {
 		if class.Hypervisor {
-			shapes[class.Name] = spec.VM{CPUs: class.Shape.CPUs, Memory: class.Shape.Memory}
+			d.Shapes[class.Name] = spec.VM{CPUs: class.Shape.CPUs, Memory: class.Shape.Memory}
 		}
 	}
-	return shapes
+	return d
 }
 
 // refuseGuests explains why hypervisors cannot carry what is asked of their class.

@@ -101,7 +101,7 @@ func (a *API) roomForSnapshot(ctx context.Context, tx *core.Tx, c cluster.Cluste
 	if err != nil {
 		return err
 	}
-	const hint = "`muster snapshots` shows them, `muster snapshots delete` makes room"
+	const hint = "`muster snapshots list` shows them, `muster snapshots delete` makes room"
 	refuse := func(text, hint string, values ...any) error {
 		text = fmt.Sprintf("project %s "+text, append([]any{c.Project}, values...)...)
 		return problem(http.StatusConflict, "conflict", text, hint)
@@ -117,7 +117,7 @@ func (a *API) roomForSnapshot(ctx context.Context, tx *core.Tx, c cluster.Cluste
 		return refuse("has %d snapshots, the most that one may have", hint, len(all))
 	case len(saving) > mostSaving:
 		return refuse("has %d snapshots that are being made, as many as may be at once",
-			"try again when one of them is there: `muster snapshots`", mostSaving)
+			"try again when one of them is there: `muster snapshots list`", mostSaving)
 	case a.Disk == nil || a.HomeUsage == nil:
 		return nil
 	}

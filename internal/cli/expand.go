@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"muster/internal/admission"
 	"muster/internal/drivers"
 	"muster/internal/inventory"
 	"muster/internal/spec"
@@ -33,19 +34,7 @@ always gives the same result: the site's defaults are those of a site without a 
 		if err != nil {
 			return usageError{err}
 		}
-		classes := map[string]string{}
-		for _, f := range drivers.Substrates() {
-			if f.Caps.WholeMachine {
-				classes[f.Name] = catalogue.FirstOn(f.Name)
-			} else if f.Caps.Guest {
-				classes[f.Name] = ""
-			}
-		}
-		resolved, err := spec.Resolve(file.doc.Cluster, spec.Defaults{
-			Project: catalogue.Project, Site: catalogue.Site, Image: catalogue.Image, Class: catalogue.Class,
-			Classes: classes, HeadClass: catalogue.Head, LeaseFor: catalogue.Leases.Default,
-			HomeSize: catalogue.Home,
-		})
+		resolved, err := spec.Resolve(file.doc.Cluster, admission.Defaults(catalogue, drivers.Substrates()))
 		if wrong, ok := err.(spec.Diagnostics); ok {
 			return file.doc.Locate(wrong)
 		}

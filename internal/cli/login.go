@@ -113,7 +113,7 @@ func (a *app) placeKey(ctx context.Context, l *savedLogin, key loginKey, made ap
 			return fmt.Sprintf("there is no key for plain ssh: %v", err)
 		}
 		l.KeyFile = file
-		return "a key for plain ssh is in " + file
+		return fmt.Sprintf("a key for plain ssh is in %s: ssh takes it by -i, or by IdentityFile in ~/.ssh/config", file)
 	}
 	if err := key.toAgent(ctx, made.Certificate, comment, time.Until(made.ExpiresAt)); err != nil {
 		return fmt.Sprintf("there is no key for plain ssh: %v (`muster login --key-file FILE` needs no agent)", err)

@@ -11,7 +11,7 @@ import (
 	"muster/internal/kit/words"
 )
 
-// shareWords says what of a hypervisor is held: "12 of 64 cores, 96.0 GiB of 480 GiB, 3 guests, gpu 2 of 8".
+// shareWords says what of a hypervisor is held: "12 of 64 cores, 96 GiB of 480 GiB, 3 guests, gpu 2 of 8".
 func shareWords(s apiv1.Hosting) string {
 	words := []string{
 		fmt.Sprintf("%d of %d cores", s.Cores, s.OfCores),

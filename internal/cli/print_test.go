@@ -213,6 +213,8 @@ func TestExpansionAsksNobody(t *testing.T) {
 	r := musterWith(t, brisk(), "name: cfd\nnodes: 2\n", "expand", "-f", "-")
 	r.wants(t, 0, "image: debian13-hpc\n", "max: 2\n")
 	musterWith(t, brisk(), r.out, "validate", "-f", "-").wants(t, 0, "stdin is a valid cluster file")
+	musterWith(t, brisk(), "name: cfd\nisolation: vm\nnodes: 2\n", "expand", "-f", "-").wants(t, 0, "class: vm\n",
+		"cpus: 1\n")
 	if asked := s.asked(); len(asked) > 0 {
 		t.Errorf("the controller was asked: %v", asked)
 	}

@@ -38,7 +38,7 @@ arguments.`,
 	name := c.Flags().String("ssh-name", "",
 		"the host `NAME`, or NAME:PORT, by which people reach the gateway (default: its address)")
 	site := c.Flags().String("config", "",
-		"the site `FILE`: classes, prices, defaults (default: the classes local and service, both this host)")
+		"the site `FILE`: classes, prices, defaults (default: the classes local, service, metal and vm)")
 	logFormat := c.Flags().String("log-format", "text", "the `FORMAT` of the log: text or json")
 	var level slog.Level
 	c.Flags().TextVar(&level, "log-level", slog.LevelInfo, "the `LEVEL` from which to log: debug, info, warn or error")

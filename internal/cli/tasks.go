@@ -20,7 +20,7 @@ func (a *app) tasks() *cobra.Command {
 1000 of them, with 64 MiB of the output of those that have ended. Only the person whose task it is sees its command, output and
 samples.`,
 		Example: `  muster tasks list hello
-  muster tasks output t-0123456789abcdef`,
+  muster tasks output tq6k7c4s2ya`,
 	}, a.tasksList(), a.tasksGet(), a.tasksOutput(), a.tasksCancel())
 }
 
@@ -92,7 +92,7 @@ func (a *app) tasksGet() *cobra.Command {
 		Use:     "get TASK",
 		Short:   "Show a task and its samples",
 		Long:    `Show a task's state or how it ended, where it ran, and the samples that its program reported.`,
-		Example: `  muster tasks get t-0123456789abcdef -o json`,
+		Example: `  muster tasks get tq6k7c4s2ya -o json`,
 		Args:    cobra.ExactArgs(1),
 	}
 	output := formatFlag(c)
@@ -130,8 +130,8 @@ func (a *app) tasksOutput() *cobra.Command {
 		Short: "Show what a task wrote",
 		Long: `Print the kept standard output and standard error of your task: unchanged to a file, without control characters to a terminal.
 With -f, follow it until the task has ended, and exit with its exit status.`,
-		Example: `  muster tasks output t-0123456789abcdef > out.txt
-  muster tasks output -f t-0123456789abcdef`,
+		Example: `  muster tasks output tq6k7c4s2ya > out.txt
+  muster tasks output -f tq6k7c4s2ya`,
 		Args: cobra.ExactArgs(1),
 	}
 	follow := c.Flags().BoolP("follow", "f", false, "follow the output until the task has ended")
@@ -155,7 +155,7 @@ func (a *app) tasksCancel() *cobra.Command {
 		Short: "Cancel a task",
 		Long: `Cancel a task that waits or runs. Its programs get a few seconds to end. Owners of a project may cancel all of its
 tasks.`,
-		Example: `  muster tasks cancel t-0123456789abcdef`,
+		Example: `  muster tasks cancel tq6k7c4s2ya`,
 		Args:    cobra.ExactArgs(1),
 	}
 	output := formatFlag(c)

@@ -18,7 +18,7 @@ func (a *app) tokens() *cobra.Command {
 it needs, so that each can be revoked alone. The site keeps only a hash: a token is shown once, when it is made.`,
 		Example: `  MUSTER_TOKEN=$(muster tokens add ci --project aero --for 30d) muster list
   muster tokens list
-  muster tokens revoke t-k3v9x2`,
+  muster tokens revoke tv5we3mthdo`,
 	}, a.tokensList(), a.tokensAdd(), a.tokensRevoke())
 }
 
@@ -104,7 +104,7 @@ func (a *app) tokensRevoke() *cobra.Command {
 		Use:     "revoke ID…",
 		Short:   "Revoke your tokens",
 		Long:    `Revoke tokens: they are refused at once, and what they hold open ends within seconds.`,
-		Example: `  muster tokens revoke t-k3v9x2`,
+		Example: `  muster tokens revoke tv5we3mthdo`,
 		Args:    cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeAll(func(ctx context.Context, c *client) ([]string, error) {
 			tokens, _, err := apiv1.All(ctx, c, apiv1.ListTokens, apiv1.Page{})

@@ -127,9 +127,10 @@ func Open(ctx context.Context, url string, keys *sealing.Ring, kinds []Definitio
 	return s, nil
 }
 
-// silence is how long a controller may sit in a transaction. One that was stopped in the middle of one keeps its locks;
-// then PostgreSQL ends the session, so that the others go on.
-const silence = 2 * time.Second
+// silence is how long a controller may sit in a transaction: between two statements, and while it sends one, which takes
+// seconds where it has megabytes and the host is busy. One that was stopped in a transaction keeps its locks; then PostgreSQL
+// ends the session, so that the others go on.
+const silence = 10 * time.Second
 
 func (s *Store) openPostgres(url string) error {
 	s.dialect = postgres

@@ -255,6 +255,7 @@ func (r *rack) ssh(t testing.TB, p protocol.Peer, command string) string {
 	conn, err := netns.Dial(t.Context(), "/run/netns/"+r.net, "tcp", p.Address+":22")
 	must(t, err)
 	defer conn.Close()
+	must(t, conn.SetDeadline(time.Now().Add(5*time.Minute)))
 	checker := &ssh.CertChecker{IsHostAuthority: func(key ssh.PublicKey, _ string) bool {
 		return string(key.Marshal()) == string(r.controller.hostCA.PublicKey().Marshal())
 	}}
@@ -281,11 +282,15 @@ func testPeer(name string, number int, role protocol.Role) protocol.Peer {
 	return p
 }
 
-// configure gives each peer its configuration.
+// configure gives each peer its configuration. No queue grows beyond the peers that it has.
 func (r *rack) configure(revision int64, queues []protocol.Queue, peers ...protocol.Peer) {
 	queues = slices.Clone(queues)
 	for i := range queues {
-		queues[i].Most = 10
+		for _, p := range peers {
+			if p.Queue == queues[i].Name {
+				queues[i].Most++
+			}
+		}
 	}
 	for _, p := range peers {
 		r.controller.set(p.Name, protocol.Config{

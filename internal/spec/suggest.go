@@ -9,7 +9,7 @@ func closest(word string, known []string) string {
 	if len(word) > longest {
 		return ""
 	}
-	best, least := "", 1+len(word)/3
+	best, least := "", 1+len(word)/4
 	for _, k := range known {
 		if d := distance(fold(word), fold(k)); d <= min(2, least) && d < len(k) {
 			best, least = k, d-1

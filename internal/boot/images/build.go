@@ -103,7 +103,7 @@ func (b Builder) build(ctx context.Context, r *Recipe, out string) (Manifest, er
 		return none, err
 	}
 	m.Name, m.Summary, m.Created = r.Name, r.Summary, r.Epoch.UTC()
-	m.Requires, m.Programs, m.Checks = r.Requires, r.Programs, r.Checks
+	m.Programs, m.Checks = r.Programs, r.Checks
 	m.Kernel, m.Drivers, m.Carries = kernel, drivers, append([]string{}, r.Drivers...)
 	if err := errors.Join(m.write(image), os.Rename(image, out)); err != nil {
 		return none, err

@@ -42,19 +42,11 @@ type Manifest struct {
 	Created time.Time `json:"created"`           // the recipe's epoch, or the time written in a foreign squashfs
 	Kernel  *File     `json:"kernel,omitempty"`  // what a machine boots; nil: the image is for nodes on their host's kernel
 	Drivers *File     `json:"drivers,omitempty"` // what its first stage loads; there if and only if there is a kernel
-	// Carries are drivers of GPUs and HCAs, as inventory.Drivers names them: modules of its kernel. nil: made before images
-	// told of them.
+	// Carries are drivers of GPUs and HCAs, as inventory.Drivers names them: modules of its kernel.
 	Carries  []string          `json:"carries"`
-	Requires Requires          `json:"requires,omitzero"`
 	Programs []string          `json:"programs,omitempty"` // commands that it must have
 	Packages map[string]string `json:"packages,omitempty"` // name → version
 	Checks   []Check           `json:"checks,omitempty"`
-}
-
-// Requires is what a machine must have for the image to be of use on it, beside the architecture.
-type Requires struct {
-	Drivers  []string `json:"drivers,omitempty" yaml:"drivers"`   // kernel modules
-	Firmware []string `json:"firmware,omitempty" yaml:"firmware"` // files below /lib/firmware
 }
 
 // ReadManifest reads the manifest of an image's folder and checks its form, not the squashfs beside it.

@@ -38,7 +38,6 @@ type Recipe struct {
 
 	Squashfs Squashfs `yaml:"squashfs"`
 
-	Requires Requires `yaml:"requires"`
 	Drivers  []string `yaml:"drivers"`  // of GPUs and HCAs, as inventory.Drivers names them; the build fails without them
 	Programs []string `yaml:"programs"` // commands that must be there; the build fails without them
 	Checks   []Check  `yaml:"checks"`
@@ -129,7 +128,6 @@ func (r *Recipe) add(base *Recipe) {
 		&r.Debian.Packages: base.Debian.Packages, &r.Debian.Without: base.Debian.Without, &r.Exclude: base.Exclude,
 		&r.Include: base.Include, &r.Remove: base.Remove, &r.Blank: base.Blank,
 		&r.Drivers: base.Drivers, &r.Programs: base.Programs,
-		&r.Requires.Drivers: base.Requires.Drivers, &r.Requires.Firmware: base.Requires.Firmware,
 	} {
 		*own = slices.Concat(of, *own)
 	}

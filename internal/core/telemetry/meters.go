@@ -91,8 +91,8 @@ func newMeters() meters {
 		dbFailures: counter("store_failures_total", "Transactions that the database failed.", "mode"),
 
 		leases: counter("netboot_leases_total",
-			"Answers to machines that ask for an address: offered, granted, unknown, taken, full, declined, failed.", "network",
-			"result"),
+			"Answers to machines that ask for an address: offered, granted, unknown, taken, full, declined, kept, failed; "+
+				"and packets that got none: forged, limited.", "network", "result"),
 		sent: counter("netboot_sent_bytes_total", "Bytes of files sent to machines that boot.", "network", "protocol"),
 		transfers: counter("netboot_transfers_total", "Files sent to machines that boot: done, or broken before their end.",
 			"network", "protocol", "result"),

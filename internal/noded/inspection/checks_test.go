@@ -98,12 +98,18 @@ func TestCheckOfDisksReadsOverAllOfThem(t *testing.T) {
 	worn.Healthy, worn.Health = false, "SMART failed"
 	check := m.checkDisks(t.Context(), []disk{bad.disk("bad", "sata", "ssd"), worn}, readMost)
 	if check.OK || !strings.HasPrefix(check.Text, "bad: 8 of ") ||
-		!strings.Contains(check.Text, "reads failed, the first: read at 3") ||
+		!strings.Contains(check.Text, "reads failed, the first: read at 47 MiB") ||
 		!strings.Contains(check.Text, "good: SMART failed") || !strings.Contains(check.Text, "good: 256 places read at ") {
 		t.Errorf("%v %q", check.OK, check.Text)
 	}
 	if first, last := slices.Min(reads), slices.Max(reads); first != 0 || last != 63*mib {
 		t.Errorf("read from %d to %d of 64 MiB", first, last)
+	}
+	early := slices.Sorted(slices.Values(reads[:16]))
+	for i := range early[1:] {
+		if gap := early[i+1] - early[i]; gap > 4*mib {
+			t.Errorf("16 reads left a gap of %d bytes after %d", gap, early[i])
+		}
 	}
 }
 

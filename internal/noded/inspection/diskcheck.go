@@ -3,6 +3,7 @@ package inspection
 import (
 	"context"
 	"fmt"
+	"math/bits"
 	"sync"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 )
 
 const (
-	readCount = 256     // places, spread evenly over a disk from its first to its last
+	readCount = 1 << 8  // places, at equal distances from a disk's first byte to its last
 	readSize  = 1 << 20 // bytes at each
 )
 
@@ -67,8 +68,8 @@ func (r readResult) words() string {
 	return fmt.Sprintf("%d places read at %.0f MB/s", r.reads, float64(r.bytes)/1e6/max(r.took.Seconds(), 1e-6))
 }
 
-// readOver reads until all places are done, ctx ends, or too many fail. The order jumps over the disk, so that a run
-// that is cut short has seen all of its regions.
+// readOver reads until all places are done, ctx ends, or too many fail. The places' order is that of their numbers with the bits
+// reversed (van der Corput), so that a run that is cut short has read at equal distances over the whole disk.
 func (m *machine) readOver(ctx context.Context, d disk) (r readResult) {
 	const tooMany = 8
 	began := time.Now()
@@ -79,12 +80,13 @@ func (m *machine) readOver(ctx context.Context, d disk) (r readResult) {
 	}
 	defer dev.Close()
 	buffer := aligned(readSize)
-	for _, place := range spread(readCount) {
+	for i := range readCount {
 		if ctx.Err() != nil || r.failures >= tooMany {
 			return r
 		}
 		length := min(readSize, dev.Size())
-		offset := (dev.Size() - length) * int64(place) / (readCount - 1) / blockSize * blockSize
+		place := int64(bits.Reverse8(uint8(i)))
+		offset := (dev.Size() - length) * place / (readCount - 1) / blockSize * blockSize
 		r.reads++
 		if err := readFull(dev, buffer[:length], offset); err != nil {
 			r.failures++
@@ -96,16 +98,4 @@ func (m *machine) readOver(ctx context.Context, d disk) (r readResult) {
 		r.bytes += length
 	}
 	return r
-}
-
-// spread is 0 to n−1 in four passes over the whole range.
-func spread(n int) []int {
-	const passes = 4
-	order := make([]int, 0, n)
-	for pass := range passes {
-		for i := pass; i < n; i += passes {
-			order = append(order, i)
-		}
-	}
-	return order
 }
