@@ -103,7 +103,7 @@ func atCentre(ctx context.Context, c centre.Centre, by centre.Project, queue str
 		}
 		return nil
 	}
-	return benchPlace{by.Project, bench.AtCentre(c.Name), c.Name, q.Name,
+	return benchPlace{by.Project, bench.AtCentre(c.Name, by.Project), c.Name, q.Name,
 		recipe.Nodes{Nodes: max(nodes, 1), Cores: q.Cores, Memory: int64(q.MemoryMiB) << 20}, admits}, nil
 }
 

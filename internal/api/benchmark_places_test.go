@@ -42,7 +42,7 @@ func TestARunAtACentre(t *testing.T) {
 	const path = "/v1/clusters/arc/benchmarks"
 	one := read[apiv1.Benchmark](t, ask("POST", path, `{"suite": "stream", "nodes": 4}`, "member"))
 	if want := (apiv1.BenchmarkNodes{Nodes: 4, Cores: 32, MemoryMiB: 128000}); one.On != want || one.Cluster != "arc" ||
-		one.ClusterID != bench.AtCentre("arc") || one.Project != "aero" || one.Queue != "cpu" {
+		one.ClusterID != bench.AtCentre("arc", "aero") || one.Project != "aero" || one.Queue != "cpu" {
 		t.Errorf("%+v", one)
 	}
 	list := read[apiv1.List[apiv1.Suite]](t, ask("GET", "/v1/suites?cluster=aero/arc", "", "viewer"))

@@ -45,9 +45,12 @@ func (w *Where) Among(column string, values []string, or ...string) {
 
 // Rest adds what follows the conditions.
 func (w *Where) Rest(text string, args ...any) {
+	var b strings.Builder
 	for _, arg := range args {
 		w.Args = append(w.Args, arg)
-		text = strings.Replace(text, "$?", fmt.Sprintf("$%d", len(w.Args)), 1)
+		before, after, _ := strings.Cut(text, "$?")
+		fmt.Fprintf(&b, "%s$%d", before, len(w.Args))
+		text = after
 	}
-	w.Text += text
+	w.Text += b.String() + text
 }

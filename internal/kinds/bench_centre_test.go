@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"muster/internal/core"
 	"muster/internal/door/access"
@@ -25,12 +26,26 @@ type batchSystem struct {
 	begun  map[string]int
 	holds  bool // jobs wait
 	silent int  // calls that are not answered
+	// Where shells there take their time, calls wait for let.
+	let         chan struct{}
+	inside, max int
 }
 
 func (b *batchSystem) Follow(ctx context.Context, c centre.Centre, project string, t task.Task) (said task.Said, output []byte,
 	err error) {
 	b.Lock()
 	defer b.Unlock()
+	if b.let != nil {
+		b.inside++
+		b.max = max(b.max, b.inside)
+		b.Unlock()
+		select {
+		case <-b.let:
+		case <-ctx.Done():
+		}
+		b.Lock()
+		b.inside--
+	}
 	if b.silent > 0 {
 		b.silent--
 		return said, nil, errors.New("arc does not answer")
@@ -74,8 +89,8 @@ func addAtCentre(t *testing.T, s *core.Store) {
 			err = person.SetMember(ctx, tx, person.Membership{Project: "default", Person: "ada", Role: access.Member})
 		}
 		if err == nil {
-			err = bench.Add(ctx, tx, bench.Run{ID: "b1", Project: "default", ClusterID: bench.AtCentre("arc"), Cluster: "arc",
-				Account: "ada", Plan: p})
+			err = bench.Add(ctx, tx, bench.Run{ID: "b1", Project: "default", ClusterID: bench.AtCentre("arc", "default"),
+				Cluster: "arc", Account: "ada", Plan: p})
 		}
 		return err
 	})
@@ -118,14 +133,18 @@ func TestARunAtACentreEndsWithItsPersonsRight(t *testing.T) {
 		by   func(ctx context.Context, tx *core.Tx) error
 		why  string
 		last string
+		deaf bool // the centre does not answer any more
 	}{
-		"cancelled": {func(ctx context.Context, tx *core.Tx) error { return bench.WantEnd(ctx, tx, "b1") }, "after 1 of 2 rounds",
-			"forget b1"},
-		"a member no more": {func(ctx context.Context, tx *core.Tx) error {
+		"cancelled": {by: func(ctx context.Context, tx *core.Tx) error { return bench.WantEnd(ctx, tx, "b1") },
+			why: "after 1 of 2 rounds", last: "forget b1"},
+		"cancelled, and nobody answers": {by: func(ctx context.Context, tx *core.Tx) error {
+			return bench.WantEnd(ctx, tx, "b1")
+		}, why: "the job of round 1 may still run: arc does not answer", last: "arc default ada b1.0", deaf: true},
+		"a member no more": {by: func(ctx context.Context, tx *core.Tx) error {
 			return person.RemoveMember(ctx, tx, "default", "ada")
-		}, "ada may not run jobs at centre arc any more; the one of round 1 may still run", "arc default ada b1.0"},
-		"no such centre": {func(ctx context.Context, tx *core.Tx) error { return centre.Remove(ctx, tx, "arc") },
-			"ada may not run jobs at centre arc any more; the one of round 1 may still run", "arc default ada b1.0"},
+		}, why: "ada may not run jobs at centre arc any more; the one of round 1 may still run", last: "arc default ada b1.0"},
+		"no such centre": {by: func(ctx context.Context, tx *core.Tx) error { return centre.Remove(ctx, tx, "arc") },
+			why: "ada may not run jobs at centre arc any more; the one of round 1 may still run", last: "arc default ada b1.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := kindstest.Open(t, t.TempDir()+"/db")
@@ -136,6 +155,11 @@ func TestARunAtACentreEndsWithItsPersonsRight(t *testing.T) {
 				wake(t, s)
 				return r.Reason == "round 1 of 2 runs on c1, c2 as job 7"
 			})
+			if end.deaf {
+				b.Lock()
+				b.silent = 1000
+				b.Unlock()
+			}
 			kindstest.Update(t, s, end.by)
 			r := awaitRun(t, s, "it ends", func(r bench.Run) bool { wake(t, s); return r.Phase == bench.Ended })
 			b.Lock()
@@ -145,6 +169,82 @@ func TestARunAtACentreEndsWithItsPersonsRight(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCallsToCentresLeaveTheEngineToOthers: each holds a worker of the engine, which has 128.
+func TestCallsToCentresLeaveTheEngineToOthers(t *testing.T) {
+	s := kindstest.Open(t, t.TempDir()+"/db")
+	addAtCentre(t, s)
+	all := func() (all []bench.Run) {
+		kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) (err error) {
+			all, err = bench.List(ctx, tx, bench.Of{Cluster: "arc", Limit: 10})
+			return err
+		})
+		return all
+	}
+	one := all()[0]
+	kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
+		for _, one.ID = range []string{"b2", "b3", "b4"} {
+			if err := bench.Add(ctx, tx, one); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	b := &batchSystem{begun: map[string]int{}, let: make(chan struct{})}
+	startBench(t, s, b)
+	until := func(what string, so func(bench.Run) bool, n int) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+			wake(t, s)
+			found := slices.DeleteFunc(all(), func(r bench.Run) bool { return !so(r) })
+			if len(found) == n {
+				return
+			} else if time.Now().After(end) {
+				t.Fatalf("waited in vain: %s; there are %+v", what, all())
+			}
+		}
+	}
+	until("two wait", func(r bench.Run) bool { return r.Reason == "round 1 of 2 waits: other calls to centres go on" }, 2)
+	close(b.let)
+	until("all end", func(r bench.Run) bool { return r.Outcome == bench.OK }, 4)
+	if b.Lock(); b.max != 2 {
+		t.Errorf("%d calls for one project went on at the same time", b.max)
+	}
+	b.Unlock()
+}
+
+// TestWhatAProjectRepeatsAtACentreIsItsOwn: another that may go there, too, does not end it.
+func TestWhatAProjectRepeatsAtACentreIsItsOwn(t *testing.T) {
+	s := kindstest.Open(t, t.TempDir()+"/db")
+	addAtCentre(t, s)
+	kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
+		r, err := bench.Get(ctx, tx, "b1")
+		if err == nil {
+			err = person.AddProject(ctx, tx, person.Project{Name: "other"})
+		}
+		if err != nil {
+			return err
+		}
+		for _, project := range []string{"default", "other"} {
+			watch := bench.Run{ID: "w-" + project, Project: project, ClusterID: bench.AtCentre("arc", project), Cluster: "arc",
+				Account: "ada", Plan: r.Plan, Every: time.Hour}
+			if err := bench.Add(ctx, tx, watch); err != nil {
+				return err
+			}
+			if name, at := watch.Centre(); name != "arc" || !at {
+				t.Errorf("the centre of %s is %q, %t", watch.ClusterID, name, at)
+			}
+		}
+		return bench.EndWatch(ctx, tx, bench.AtCentre("arc", "other"), r.Plan.Suite.Name)
+	})
+	kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
+		theirs, err := bench.Get(ctx, tx, "w-default")
+		if ended, other := bench.Get(ctx, tx, "w-other"); other != nil || !ended.Cancel || theirs.Cancel || theirs.Every == 0 {
+			t.Errorf("%+v, %+v, %v", theirs, ended, other)
+		}
+		return err
+	})
 }
 
 // wake has a run looked at now.

@@ -14,6 +14,7 @@ import (
 	"muster/internal/kinds"
 	"muster/internal/kinds/bench"
 	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/task"
 	"muster/internal/noded/protocol"
 )
 
@@ -175,6 +176,80 @@ func earlierRuns(ctx context.Context, tx *core.Tx, p bench.Plan, first string) e
 		}
 	}
 	return nil
+}
+
+// TestWhatIsFollowedOfARunIsBounded: its output says how many quantities there are, and a head when they were measured.
+func TestWhatIsFollowedOfARunIsBounded(t *testing.T) {
+	s := kindstest.Open(t, t.TempDir()+"/db")
+	reads := ""
+	for k := 1; k <= 5; k++ { // of one quantity, 500 values of a step are read
+		reads += fmt.Sprintf("  - {quantity: q%d, lines: '^%d (?P<size>\\d+) (?P<value>\\d+)$', unit: s, better: lower}\n", k, k)
+	}
+	p := planOf(t, 1, `run: 'for k in 1 2 3 4 5; do seq 500 | sed "s/^/$k /; s/$/ 70/"; done'`+"\nread:\n"+reads)
+	runBench(t, s, p)
+	r := awaitRun(t, s, "a round begins", func(r bench.Run) bool { return r.Task != "" })
+	kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
+		for i := range 12 {
+			value := 100.0
+			if i >= 9 {
+				value = 70
+			}
+			o := bench.Round{State: "ok", Ended: time.UnixMilli(int64(i)), Steps: []bench.Step{{State: bench.StepOK}}}
+			for size := range 150 {
+				o.Steps[0].Samples = append(o.Steps[0].Samples, recipe.Sample{Quantity: "q1", Value: value, Unit: "s",
+					Better: recipe.Lower, Labels: map[string]string{"size": fmt.Sprint(size + 1)}})
+			}
+			measured, err := bench.MeasuredBy(p, []bench.Round{o}, bench.On{})
+			earlier := bench.Run{ID: fmt.Sprint("r", i), Project: "default", ClusterID: "c1", Cluster: "hello", Account: "ada",
+				Plan: p}
+			if err == nil {
+				err = bench.Add(ctx, tx, earlier)
+			}
+			if err == nil {
+				err = bench.SavePoints(ctx, tx, earlier, o.Ended, measured)
+			}
+			if err == nil {
+				err = bench.End(ctx, tx, earlier, bench.OK)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	output := runJob(t, s, r.Task)
+	kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
+		if _, err := tx.Exec(ctx, `UPDATE task SET phase = 'running' WHERE id = $1`, r.Task); err != nil {
+			return err
+		}
+		if _, err := task.KeepOutput(ctx, tx, "c1", r.Task, 0, output); err != nil {
+			return err
+		}
+		row, err := task.Get(ctx, tx, r.Task)
+		if err != nil {
+			return err
+		}
+		later := time.Now().AddDate(70, 0, 0)
+		return task.End(ctx, tx, row, task.Said{Stage: protocol.TaskEnded, Outcome: protocol.TaskOK, Nodes: []string{"n1"},
+			Began: later, Ended: later.Add(time.Second)})
+	})
+	awaitRun(t, s, "it ends", func(r bench.Run) bool { return r.Phase == bench.Ended })
+	kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
+		changes, err := bench.Changes(ctx, tx, nil, 1000)
+		if err != nil {
+			return err
+		}
+		rounds, err := bench.Rounds(ctx, tx, "b1")
+		if err != nil {
+			return err
+		}
+		points := 0
+		err = tx.Row(ctx, `SELECT COUNT(*) FROM benchmark_point WHERE benchmark_id = 'b1'`).Scan(&points)
+		if len(changes) != 100 || points != 2000 || rounds[0].Ended.After(time.Now()) {
+			t.Errorf("%d changes, %d points, measured at %s", len(changes), points, rounds[0].Ended)
+		}
+		return err
+	})
 }
 
 // TestAWatchIsARunThatIsRepeated, on nodes that are free, until somebody ends it.

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"maps"
 	"slices"
 
 	"muster/internal/bench/recipe"
@@ -66,18 +65,25 @@ func Compare(a, b Side, margin float64) (Comparison, error) {
 	if err != nil {
 		return c, err
 	}
+	alike := map[string][]int{} // of others, by what they are
+	for i, s := range others {
+		alike[s.what()] = append(alike[s.what()], i)
+	}
+	taken := make([]bool, len(others))
 	for _, s := range of {
 		one := Compared{Series: s, Verdict: stats.Incomparable}
-		if i := slices.IndexFunc(others, s.same); i >= 0 {
-			one.B = others[i]
-			others = slices.Delete(others, i, i+1)
+		if left := alike[s.what()]; len(left) > 0 {
+			one.B, taken[left[0]], alike[s.what()] = others[left[0]], true, left[1:]
 			one.judge(c.Paired, margin)
 		} else {
 			one.Why = "side B has not measured it"
 		}
 		c.Quantities = append(c.Quantities, one)
 	}
-	for _, s := range others {
+	for i, s := range others {
+		if taken[i] {
+			continue
+		}
 		nothing := s
 		nothing.Values, nothing.Nodes, nothing.Summary = nil, nil, stats.Summary{}
 		c.Quantities = append(c.Quantities, Compared{Series: nothing, B: s, Verdict: stats.Incomparable,
@@ -87,10 +93,10 @@ func Compare(a, b Side, margin float64) (Comparison, error) {
 	return c, nil
 }
 
-// same says that both series are values of one quantity, measured in the same way.
-func (s Series) same(o Series) bool {
-	return s.Recipe == o.Recipe && s.Quantity == o.Quantity && s.Unit == o.Unit && s.Better == o.Better &&
-		maps.Equal(s.Parameters, o.Parameters) && maps.Equal(s.Labels, o.Labels)
+// what is the same for series whose values are of one quantity, measured in the same way.
+func (s Series) what() string {
+	return What{Recipe: s.Recipe, Quantity: s.Quantity, Parameters: s.Parameters, Labels: s.Labels, Unit: s.Unit,
+		Better: s.Better}.ID()
 }
 
 func failures(rounds []Round) (failed, of int) {

@@ -1,11 +1,16 @@
 package bench
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
 	"muster/internal/bench/recipe"
+	"muster/internal/bench/round"
 	"muster/internal/bench/stats"
 )
 
@@ -179,5 +184,49 @@ func TestPreciseIsHowFarIntervalsReach(t *testing.T) {
 		if got, err := Precise(one, other, 0.02); err != nil || got != c.want {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
+	}
+}
+
+// TestManyQuantitiesAreComparedInProportion: a program's output says how many there are.
+func TestManyQuantitiesAreComparedInProportion(t *testing.T) {
+	p := somePlan(t)
+	took := func(n int) time.Duration {
+		side := func(id string) Side {
+			samples := make([]recipe.Sample, n)
+			for i := range samples {
+				samples[i] = recipe.Sample{Quantity: "fast", Value: 1, Unit: "MB/s", Better: recipe.Higher,
+					Labels: map[string]string{"size": fmt.Sprint(id, i)}}
+			}
+			one := Round{State: "ok", Steps: []Step{{State: StepOK, Samples: samples}}}
+			return Side{Run: Run{ID: id, Plan: p}, Rounds: []Round{one}}
+		}
+		a, b := side("a"), side("b")
+		began := time.Now()
+		c, err := Compare(a, b, stats.Margin)
+		if err != nil || len(c.Quantities) != 2*n {
+			t.Fatalf("%v, %d", err, len(c.Quantities))
+		}
+		return time.Since(began)
+	}
+	least := func(n int) time.Duration { return min(took(n), took(n), took(n)) }
+	if ratio := least(16_000).Seconds() / least(2000).Seconds(); ratio > 24 {
+		t.Errorf("eight times as many take %.1f times as long", ratio)
+	}
+}
+
+// TestFewCausesOfAChangeAreTold, and little of each.
+func TestFewCausesOfAChangeAreTold(t *testing.T) {
+	before, after := Round{}, Round{Nodes: map[string]string{}}
+	before.Looks.Before, after.Looks.Before = round.Look{}, round.Look{}
+	for i := range 100 {
+		name := fmt.Sprintf("n%03d", i)
+		after.Nodes[name] = "m"
+		before.Looks.Before[name] = map[string]string{"kernel": strings.Repeat("é", 500)}
+		after.Looks.Before[name] = map[string]string{"kernel": strings.Repeat("è", 500)}
+	}
+	all := Causes(before, after, "")
+	if len(all) != 21 || all[20] != "and 80 more" || len(all[0]) > 300 || !utf8.ValidString(all[0]) ||
+		!strings.HasPrefix(all[19], "n019: kernel is è") {
+		t.Errorf("%d: %q", len(all), all)
 	}
 }

@@ -196,8 +196,20 @@ func Causes(before, after Round, machine string) (all []string) {
 		}
 	}
 	slices.Sort(all)
+	for i, text := range all {
+		all[i] = strings.ToValidUTF8(text[:min(len(text), mostCause)], "")
+	}
+	if n := len(all) - mostCauses; n > 0 {
+		all = append(all[:mostCauses], fmt.Sprintf("and %d more", n))
+	}
 	return all
 }
+
+// How many causes of a change are told, and how many bytes of each.
+const (
+	mostCauses = 20
+	mostCause  = 300
+)
 
 // differ are the facts of a node that are other ones, but for those that always are.
 func differ(before, after Looks, node string) map[string][2]string {

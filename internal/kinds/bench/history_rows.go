@@ -32,7 +32,7 @@ func SavePoints(ctx context.Context, tx *core.Tx, r Run, at time.Time, all []Mea
 		for name, value := range m.Machines {
 			values[name] = value
 		}
-		kept += len(values) * rowBytes
+		kept += len(what) + len(values)*rowBytes
 		for name, value := range values {
 			if _, err := tx.Exec(ctx, `INSERT INTO benchmark_point (benchmark_id, series, machine, cluster_id, at, value)
 				VALUES ($1, $2, $3, $4, $5, $6)`, r.ID, id, name, r.ClusterID, at.UnixMilli(), value); err != nil {
@@ -173,6 +173,9 @@ func AddChange(ctx context.Context, tx *core.Tx, c Change) error {
 		(id, series, cluster_id, machine, benchmark_id, at, was, became, causes, told_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now_ms())`, c.ID, c.What.ID(), c.Cluster, c.Machine, c.Run, c.At.UnixMilli(),
 		c.Was, c.Became, string(causes))
+	if err == nil {
+		_, err = tx.Exec(ctx, `UPDATE benchmark SET kept = kept + $2 WHERE id = $1`, c.Run, len(causes)+rowBytes)
+	}
 	if err != nil {
 		return fmt.Errorf("note that %s: %w", c, err)
 	}

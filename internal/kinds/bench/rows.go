@@ -55,11 +55,14 @@ type Run struct {
 
 const centreIDs = "centre:"
 
-// AtCentre is the ClusterID of a registered cluster.
-func AtCentre(name string) string { return centreIDs + name }
+// AtCentre is the ClusterID of a registered cluster for a project: what one measures there, repeats there and accepts is not
+// another's.
+func AtCentre(name, project string) string { return centreIDs + name + ":" + project }
 
 // Centre is the name of the registered cluster that it runs on; false: it runs on one of Muster's own.
-func (r Run) Centre() (name string, is bool) { return strings.CutPrefix(r.ClusterID, centreIDs) }
+func (r Run) Centre() (name string, is bool) {
+	return strings.CutPrefix(strings.TrimSuffix(r.ClusterID, ":"+r.Project), centreIDs)
+}
 
 // mostRepeated is how many rounds of a run are done again.
 const mostRepeated = 3

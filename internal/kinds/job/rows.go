@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"muster/internal/core"
@@ -132,6 +133,9 @@ const (
 
 // bound makes a job one that can be, and says whether it could.
 func bound(j *protocol.EndedJob) bool {
+	for text, most := range map[*string]int{&j.ID: 64, &j.User: 64, &j.Queue: 64, &j.QOS: 64, &j.Name: 256, &j.Nodes: 512} {
+		*text = strings.ToValidUTF8((*text)[:min(len(*text), most)], "")
+	}
 	limit(&j.NodeCount, mostNodes)
 	limit(&j.CPUs, mostCPUs)
 	limit(&j.GPUs, mostCPUs)

@@ -128,7 +128,7 @@ func TestWhatCannotBeIsNotKept(t *testing.T) {
 		unknown.Outcome = "won"
 		huge.CPUs, huge.NodeCount, huge.GPUs, huge.Exit = math.MaxInt, math.MaxInt, math.MinInt, -1
 		huge.MemoryMiB, huge.Used = math.MaxInt64, &protocol.JobUse{CPUSeconds: math.MaxFloat64, PeakMiB: math.MinInt64}
-		huge.Began = huge.Ended.Add(-9 * 365 * 24 * time.Hour)
+		huge.Began, huge.Name = huge.Ended.Add(-9*365*24*time.Hour), strings.Repeat("é", 500)
 		backwards := s.ago(5, time.Minute)
 		backwards.Began = backwards.Ended.Add(time.Second)
 		var jobs []protocol.EndedJob
@@ -144,6 +144,13 @@ func TestWhatCannotBeIsNotKept(t *testing.T) {
 			sums, err := job.Sums(t.Context(), tx, job.Of{}, true)
 			if err == nil && (len(sums) != 1 || sums[0].Jobs != 300 || sums[0].GPUHours != 0 || !(sums[0].CPUHours > 1e14)) {
 				t.Errorf("%+v", sums)
+			}
+			return err
+		})
+		s.update(func(tx *core.Tx) error {
+			one, err := job.List(t.Context(), tx, job.Of{Limit: 1})
+			if err == nil && one[0].Name != strings.Repeat("é", 128) {
+				t.Errorf("its name has %d bytes", len(one[0].Name))
 			}
 			return err
 		})

@@ -82,13 +82,18 @@ type Deps struct {
 	Centres    Centres
 	Pace       FabricPace   // of fabrics; zero values are the usual ones
 	Turns      *limit.Share // of copies of files, by project; nil: Copying's
+	Calls      *limit.Share // of calls to centres, by project; nil: Calling's
 }
 
 // Copying is how many copies of clusters' files may go on at the same time: each holds one of the engine's workers, for hours
 // perhaps.
 func Copying() *limit.Share { return &limit.Share{Kind: "copies of files", Each: 2, Total: 16} }
 
-// TurnAgain is how long a copy that has no turn waits until it asks again.
+// Calling is how many calls to centres may go on at the same time: each holds one of the engine's workers for as long as a shell
+// there does as it likes, up to a minute.
+func Calling() *limit.Share { return &limit.Share{Kind: "calls to centres", Each: 2, Total: 16} }
+
+// TurnAgain is how long a copy or a call that has no turn waits until it asks again.
 const TurnAgain = time.Second
 
 // Fabrics opens what tells a fabric's subnet manager.

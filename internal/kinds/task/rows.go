@@ -107,7 +107,7 @@ func scan(r core.Scanner) (Task, error) {
 // System says that it is not a user's.
 func (t Task) System() bool { return t.Origin != Asked }
 
-// Add stores a task that is to run, and forgets the oldest that have ended where the cluster keeps more than it may.
+// Add stores a task that is to run.
 func Add(ctx context.Context, tx *core.Tx, t Task) error {
 	work, err := json.Marshal(t.Work)
 	if err != nil {
@@ -119,7 +119,7 @@ func Add(ctx context.Context, tx *core.Tx, t Task) error {
 	if err != nil {
 		return fmt.Errorf("add task: %w", err)
 	}
-	return trim(ctx, tx, t.Cluster)
+	return nil
 }
 
 // trim forgets the oldest that have ended: first their output, at last all of them.
@@ -226,7 +226,8 @@ func Tell(ctx context.Context, tx *core.Tx, t Task, boot int64) error {
 	return cluster.TellHead(ctx, tx, t.Cluster)
 }
 
-// End notes how a task has ended, with the phase that the same transaction settles, and what was said of it.
+// End notes how a task has ended, with the phase that the same transaction settles, and what was said of it. It forgets the
+// oldest that have ended where the cluster keeps more than it may.
 func End(ctx context.Context, tx *core.Tx, t Task, said Said) error {
 	text, err := json.Marshal(said)
 	if err == nil {
@@ -235,6 +236,9 @@ func End(ctx context.Context, tx *core.Tx, t Task, said Said) error {
 	}
 	if err != nil {
 		return fmt.Errorf("end task %s: %w", t.ID, err)
+	}
+	if err := trim(ctx, tx, t.Cluster); err != nil {
+		return err
 	}
 	return cluster.TellHead(ctx, tx, t.Cluster)
 }

@@ -13,6 +13,12 @@ import (
 	"muster/internal/kinds/node"
 )
 
+// Of one run so many quantities are compared with earlier ones, the first that it has measured, and so many changes are told.
+const (
+	mostFollowed = 2000
+	mostTold     = 100
+)
+
 // past is what a run that is at its end has measured, and which changes it makes sure of.
 type past struct {
 	measured []bench.Measured
@@ -37,6 +43,7 @@ func lookBack(ctx context.Context, tx *core.Tx, r bench.Run) (p past, err error)
 	if p.measured, err = bench.MeasuredBy(r.Plan, rounds, on); err != nil || len(p.measured) == 0 {
 		return p, err
 	}
+	p.measured = p.measured[:min(len(p.measured), mostFollowed)]
 	scopes := []bench.Scope{{}, {Cluster: r.ClusterID}}
 	for _, name := range machinesIn(p.measured) {
 		scopes = append(scopes, bench.Scope{Machine: name})
@@ -48,10 +55,14 @@ func lookBack(ctx context.Context, tx *core.Tx, r bench.Run) (p past, err error)
 		}
 	}
 	causes := causes{tx: tx, rounds: map[string]*bench.Round{}}
+	most := p.most(drifts)
 	for _, scope := range scopes {
 		for _, d := range drifts[scope] {
-			if scope.Machine != "" && p.many(drifts, d.What) {
+			switch {
+			case scope.Machine != "" && most[d.What.ID()]:
 				continue
+			case len(p.changes) == mostTold: // the next run tells of others
+				return p, nil
 			}
 			if d.Causes, err = causes.of(ctx, d); err != nil {
 				return p, err
@@ -98,21 +109,22 @@ func (p past) drifts(ctx context.Context, tx *core.Tx, r bench.Run, scope bench.
 	return all, err
 }
 
-// many says that most machines have drifted in a quantity: so it is their cluster that has, or their class.
-func (p past) many(drifts map[bench.Scope][]drift, what bench.What) bool {
-	some, of := 0, 0
-	for _, m := range p.measured {
-		if m.ID() == what.ID() {
-			of = len(m.Machines)
-		}
-	}
+// most are the series, by their IDs, in which most machines have drifted: so it is their cluster that has, or their class.
+func (p past) most(drifts map[bench.Scope][]drift) map[string]bool {
+	some := map[string]int{}
 	for scope, all := range drifts {
-		same := func(d drift) bool { return d.What.ID() == what.ID() }
-		if scope.Machine != "" && slices.ContainsFunc(all, same) {
-			some++
+		for _, d := range all {
+			if scope.Machine != "" {
+				some[d.What.ID()]++
+			}
 		}
 	}
-	return some > 1 && 2*some > of
+	most := map[string]bool{}
+	for _, m := range p.measured {
+		n := some[m.ID()]
+		most[m.ID()] = n > 1 && 2*n > len(m.Machines)
+	}
+	return most
 }
 
 func machinesIn(measured []bench.Measured) []string {
@@ -127,8 +139,8 @@ func machinesIn(measured []bench.Measured) []string {
 
 // nodesOf is on what nodes rounds were done.
 func nodesOf(ctx context.Context, tx *core.Tx, r bench.Run, rounds []bench.Round) (on bench.On, err error) {
-	if _, at := r.Centre(); at { // its nodes are a class of their own
-		return bench.On{Class: r.ClusterID}, nil
+	if name, at := r.Centre(); at { // its nodes are a class of their own
+		return bench.On{Class: "centre:" + name}, nil
 	}
 	nodes, err := node.Of(ctx, tx, r.ClusterID)
 	classes := map[string]bool{}

@@ -16,6 +16,7 @@ import (
 	"muster/internal/kinds/bench"
 	"muster/internal/kinds/centre"
 	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/life"
 	"muster/internal/kinds/task"
 	"muster/internal/kit/words"
 	"muster/internal/noded/protocol"
@@ -162,8 +163,17 @@ func (h Handlers) follow(ctx context.Context, v view) core.Outcome {
 	if v.centre == nil || v.gone {
 		return v.follow()
 	}
+	leave, over := h.Calls.Enter(v.Project, false)
+	if over != nil {
+		return core.WaitFor(life.TurnAgain, "round %d of %d waits: other calls to centres go on", v.Round+1, v.All())
+	}
+	defer leave()
 	if v.Task != "" {
-		if err := h.ask(ctx, &v); err != nil {
+		err := h.ask(ctx, &v)
+		switch {
+		case err != nil && v.Cancel:
+			return v.end(bench.Cancelled, fmt.Sprintf("the job of round %d may still run: %v", v.Round+1, err))
+		case err != nil:
 			return core.WaitFor(againIn, "round %d of %d: %v", v.Round+1, v.All(), err)
 		}
 	}
@@ -283,8 +293,8 @@ func (v view) read() (o bench.Round, err error) {
 	said := v.task.Said
 	o = bench.Round{Number: v.Round, State: string(cmp.Or(v.task.Outcome, protocol.TaskLost)), Why: said.Text,
 		Nodes: map[string]string{}}
-	o.Began = cmp.Or(said.Began, v.task.CreatedAt, v.PhaseAt)
-	o.Ended = cmp.Or(said.Ended, o.Began)
+	o.Began = v.within(cmp.Or(said.Began, v.task.CreatedAt))
+	o.Ended = v.within(cmp.Or(said.Ended, o.Began))
 	for _, name := range said.Nodes {
 		if o.Nodes[name] = v.ground.nodes[name].Machine; v.centre != nil {
 			o.Nodes[name] = v.Cluster + ":" + name
@@ -306,6 +316,18 @@ func (v view) read() (o bench.Round, err error) {
 		o.Steps = append(o.Steps, judge(i, s, ran[i], o))
 	}
 	return o, o.Pack()
+}
+
+// within is a time that a head or a centre has told, by its own clock, held within the time for which the run has gone on: it
+// orders what others have measured, too.
+func (v view) within(told time.Time) time.Time {
+	switch {
+	case told.Before(v.PhaseAt):
+		return v.PhaseAt
+	case told.After(v.now):
+		return v.now
+	}
+	return told
 }
 
 // save notes a round that has ended.
