@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -216,6 +217,10 @@ func (a *API) efficiency(ctx context.Context, in *apiv1.GetEfficiencyInput) (*ou
 	out := &output[apiv1.Efficiencies]{Body: apiv1.Efficiencies{Items: []apiv1.Efficiency{}}}
 	err = a.DB.View(ctx, func(tx *core.Tx) error {
 		sums, err := job.Sums(ctx, tx, of, in.By == "user")
+		if errors.Is(err, job.ErrManySums) {
+			text := fmt.Sprintf("it would have more than %d lines", job.MostSums)
+			return problem(http.StatusUnprocessableEntity, "invalid", text, "name a project or a user, or a shorter time")
+		}
 		for _, s := range sums {
 			e := apiv1.Efficiency{Project: s.Project, User: s.User, Jobs: s.Jobs, Failed: s.Failed, CPUHours: s.CPUHours,
 				CPUHoursUsed: s.CPUHoursUsed, GPUHours: s.GPUHours, Cost: s.Cost.String()}

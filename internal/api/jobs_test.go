@@ -163,6 +163,22 @@ func TestJobsOfAProjectAreListedAndAddedUp(t *testing.T) {
 			t.Errorf("%s: %q, want %q", query, got, want)
 		}
 	}
+	err = db.Update(t.Context(), func(tx *core.Tx) error { // a head may name as many users as it likes
+		_, err := tx.Exec(t.Context(), `INSERT INTO job (number, id, account, queue, qos, name, nodes, node_count, cpus, gpus, memory,
+				submitted, began, ended, outcome, exit_code, signal, cpu_ms, peak, cost, currency, cluster, cluster_id, project)
+			WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+			SELECT 1000 + i, id, 'user' || i, queue, qos, name, nodes, node_count, cpus, gpus, memory, submitted, began, ended,
+				outcome, exit_code, signal, cpu_ms, peak, cost, currency, cluster, cluster_id, project
+			FROM n JOIN (SELECT * FROM job LIMIT 1) AS one`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := call(t, s, "GET", "/v1/efficiency", "", "Authorization", "Bearer operator")
+	if got.status != 422 || !strings.Contains(got.text, "more than 10000 lines") {
+		t.Errorf("of ten thousand users: %d, %.200s", got.status, got.text)
+	}
 	if got := sums("nobody", ""); got != "" {
 		t.Errorf("nobody sees %s", got)
 	}

@@ -1,6 +1,7 @@
 package kinds_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -146,6 +147,26 @@ func runJob(t *testing.T, s *core.Store, id string) []byte {
 	}
 	// how the host of the test fares is not what is tested
 	return regexp.MustCompile(`(?m)^@m4rkm4rk look.*\n`).ReplaceAll(output, nil)
+}
+
+// TestOfWhatAStepWritesTheFirstIsKept: of what its command says, and of the files that its recipe reads.
+func TestOfWhatAStepWritesTheFirstIsKept(t *testing.T) {
+	s := kindstest.Open(t, t.TempDir()+"/db")
+	runBench(t, s, planOf(t, 1, "run: echo\nread: [{quantity: q, from: out, lines: '(?P<value>.*)', unit: s, better: lower}]\n"))
+	r := awaitRun(t, s, "a round begins", func(r bench.Run) bool { return r.Task != "" })
+	file := func(name string) string {
+		return "\n@m4rkm4rk file 0 " + name + " " + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("1\n"), 1<<20))
+	}
+	endTask(t, s, r.Task, protocol.TaskOK, []byte("\n@m4rkm4rk begin 0\n"+strings.Repeat("long ", 1<<18)+file("out")+
+		file("other")+"\n@m4rkm4rk end 0 0 1 2\n"))
+	awaitRun(t, s, "it ends", func(r bench.Run) bool { return r.Phase == bench.Ended })
+	kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
+		output, err := bench.OutputOf(ctx, tx, "b1", 0, 0)
+		if len(output) != 2 || len(output[""]) != 1<<20 || len(output["out"]) != 1<<20 {
+			t.Errorf("%d texts, of %d and %d bytes", len(output), len(output[""]), len(output["out"]))
+		}
+		return err
+	})
 }
 
 func TestARunIsRoundAfterRound(t *testing.T) {
@@ -382,6 +403,9 @@ func TestWhatRunsKeepIsBounded(t *testing.T) {
 				step.Samples[0].Node = strings.Repeat("n", 3<<20)
 			}
 			o := bench.Round{Number: number, State: "ok", Steps: []bench.Step{step}}
+			if number == 2 {
+				o.Nodes = map[string]string{strings.Repeat("n", 3<<20): "m"}
+			}
 			if err := o.Pack(); err != nil {
 				t.Fatal(err)
 			}
@@ -408,7 +432,7 @@ func TestWhatRunsKeepIsBounded(t *testing.T) {
 			}
 			one, other := rounds[1].Steps[0], rounds[2].Steps[0]
 			if r.Kept > 4<<20 || len(second) != 0 || one.State != bench.StepOK || len(one.Samples) != 1 ||
-				other.State != bench.StepInvalid || len(other.Samples) != 0 {
+				other.State != bench.StepInvalid || len(other.Samples) != 0 || len(rounds[2].Nodes) != 0 {
 				t.Errorf("%d bytes: %d outputs, %+v, %+v", r.Kept, len(second), one, other.State)
 			}
 			return nil

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -228,5 +229,29 @@ func TestFewCausesOfAChangeAreTold(t *testing.T) {
 	if len(all) != 21 || all[20] != "and 80 more" || len(all[0]) > 300 || !utf8.ValidString(all[0]) ||
 		!strings.HasPrefix(all[19], "n019: kernel is è") {
 		t.Errorf("%d: %q", len(all), all)
+	}
+}
+
+// TestWhatNodesSaidIsKeptOfTheFirst: what a job writes says how many there are.
+func TestWhatNodesSaidIsKeptOfTheFirst(t *testing.T) {
+	o := Round{Looks: Looks{Before: round.Look{}, After: round.Look{"n000": {"stat": "9"}}}}
+	for i := range 500 {
+		said := map[string]string{}
+		for k := range 128 {
+			said[fmt.Sprint(k)] = strings.Repeat("<", 100) // as JSON, six bytes each
+		}
+		o.Looks.Before[fmt.Sprintf("n%03d", i)] = said
+	}
+	if err := o.Pack(); err != nil {
+		t.Fatal(err)
+	}
+	var kept Looks
+	if err := unpack(o.looks, &kept); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(kept)
+	if n := len(kept.Before); err != nil || len(text) > mostLooks+1000 || n < 50 || n == 500 || kept.Before["n000"] == nil ||
+		kept.Before[fmt.Sprintf("n%03d", n-1)] == nil || kept.After["n000"]["stat"] != "9" {
+		t.Errorf("%v: %d bytes, of %d nodes", err, len(text), n)
 	}
 }

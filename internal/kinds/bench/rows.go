@@ -11,6 +11,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -250,6 +252,26 @@ type Looks struct {
 	After  round.Look `json:"after,omitempty"`
 }
 
+// mostLooks is how many bytes are kept of what the nodes of a round have said of themselves, as JSON: all that the looks of a
+// job's script can be, which its programs can write, too.
+const mostLooks = 4 << 20
+
+// first are those of nodes, in the order of their names, of which so many bytes are JSON.
+func (l Looks) first(most int) Looks {
+	kept := Looks{Before: round.Look{}, After: round.Look{}}
+	for _, name := range slices.Sorted(maps.Keys(l.Before)) {
+		text, err := json.Marshal([]map[string]string{l.Before[name], l.After[name]})
+		if most -= len(name) + len(text); err != nil || most < 0 {
+			break
+		}
+		kept.Before[name] = l.Before[name]
+		if after, looked := l.After[name]; looked {
+			kept.After[name] = after
+		}
+	}
+	return kept
+}
+
 // Round is a round that has ended.
 type Round struct {
 	Number int
@@ -280,7 +302,7 @@ type Step struct {
 // transaction begins. A second call does nothing.
 func (o *Round) Pack() (err error) {
 	if o.looks == "" && o.Looks.Before != nil {
-		o.looks, err = pack(o.Looks)
+		o.looks, err = pack(o.Looks.first(mostLooks))
 	}
 	for i := range o.Steps {
 		if s := &o.Steps[i]; err == nil && s.output == "" && len(s.Output) > 0 {
@@ -291,11 +313,14 @@ func (o *Round) Pack() (err error) {
 }
 
 // SaveRound notes a round that has ended: the next one may begin. Beyond what a run may keep, no outputs are kept, and then no
-// values.
+// values, and not on which nodes they were measured.
 func SaveRound(ctx context.Context, tx *core.Tx, r Run, o Round) error {
 	nodes, err := json.Marshal(o.Nodes)
 	if err != nil {
 		return err
+	}
+	if r.Kept+int64(len(nodes)) > mostKept {
+		nodes = []byte("{}")
 	}
 	kept := r.Kept + int64(len(nodes)+len(o.Why)+len(o.Disturbed)+rowBytes)
 	if err := o.Pack(); err != nil {

@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -83,6 +84,12 @@ type Sum struct {
 	KnownCPUHours, CPUHoursUsed, MemoryHours, MemoryHoursUsed float64
 }
 
+// MostSums is how many Sums adds up.
+const MostSums = 10_000
+
+// ErrManySums says that there are more sums than MostSums.
+var ErrManySums = errors.New("too many sums")
+
 // Sums adds up jobs by project, and by user where that is asked for.
 func Sums(ctx context.Context, tx *core.Tx, of Of, byUser bool) ([]Sum, error) {
 	scan := func(r core.Scanner) (s Sum, err error) {
@@ -108,7 +115,11 @@ func Sums(ctx context.Context, tx *core.Tx, of Of, byUser bool) ([]Sum, error) {
 			COALESCE(SUM(CAST(cpu_ms AS DOUBLE PRECISION) / 3600000.0), 0.0),
 			`+hours(`CASE WHEN peak > 0 THEN memory ELSE 0 END`)+`, `+hours(`CASE WHEN memory > 0 THEN peak ELSE 0 END`)+`,
 			SUM(CAST(cost AS DOUBLE PRECISION)), currency
-		FROM job`+which.Text+` GROUP BY project, who, currency ORDER BY project, who, currency`, which.Args...)
+		FROM job`+which.Text+` GROUP BY project, who, currency ORDER BY project, who, currency
+		`+fmt.Sprintf("LIMIT %d", MostSums+1), which.Args...)
+	if err == nil && len(sums) > MostSums {
+		err = ErrManySums
+	}
 	if err != nil {
 		return nil, fmt.Errorf("add up jobs: %w", err)
 	}

@@ -359,7 +359,12 @@ func judge(number int, s recipe.Step, ran *round.Ran, in bench.Round) bench.Step
 	case ran.Unwritten:
 		return why(bench.StepFailed, "its folder in /home cannot be written")
 	}
-	step.Output = ran.Output
+	step.Output = recipe.Output{}
+	for _, name := range append(s.Wanted(), "") {
+		if text, there := ran.Output[name]; there {
+			step.Output[name] = strings.ToValidUTF8(text[:min(len(text), recipe.MostText)], "\uFFFD")
+		}
+	}
 	if ran.Ended.IsZero() {
 		return why(bench.StepLost, "its job ended meanwhile: %s", ending)
 	}
@@ -401,6 +406,9 @@ func (v view) skip(ctx context.Context, tx *core.Tx) error {
 
 // repeat has the next run of one that is repeated wait for its time.
 func (v view) repeat(ctx context.Context, tx *core.Tx) error {
+	if now, err := bench.Get(ctx, tx, v.ID); err != nil || now.Every == 0 { // somebody has ended the watch meanwhile
+		return err
+	}
 	return bench.Add(ctx, tx, bench.Run{ID: admission.NewID("b"), Project: v.Project, ClusterID: v.ClusterID, Cluster: v.Cluster,
 		Account: v.Account, Plan: v.Plan.Drawn(), Every: v.Every, Begin: v.Next(v.now)})
 }
