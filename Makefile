@@ -69,7 +69,7 @@ test: ## the gate of every change: lint, and all tests but those that take long,
 	$(call tests,,-short -timeout 10m)
 
 test-all: IMAGES += debian12-hpc $(if $(filter x86_64,$(shell uname -m)),debian12-hypervisor)
-test-all: ## every test, with the race detector, on both databases, with emulated machines: more than an hour (root)
+test-all: ## every test, with the race detector, on both databases, with emulated machines: about two hours (root)
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory build
 	@$(MAKE) --no-print-directory -j2 image build/kernel lint IMAGES="$(IMAGES)"
