@@ -73,7 +73,7 @@ func addBench(t *testing.T, s *core.Store, p bench.Plan, others ...bench.Run) {
 // startBench has the life of runs go on until the test ends, with what is at centres, if anything is.
 func startBench(t *testing.T, s *core.Store, centres ...life.Centres) {
 	t.Helper()
-	d := life.Deps{DB: s}
+	d := life.Deps{DB: s, Calls: life.Calling()}
 	for _, d.Centres = range centres {
 	}
 	tables := []core.Table{benchlife.Table(d)}

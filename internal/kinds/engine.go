@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -15,9 +16,7 @@ import (
 // NewEngine makes the engine of one controller, with the lives of all kinds; owner names the controller among its replicas.
 func NewEngine(owner string, d life.Deps, log *slog.Logger) *core.Engine {
 	d = d.Watched()
-	if d.Turns == nil {
-		d.Turns = life.Copying()
-	}
+	d.Turns, d.Calls = cmp.Or(d.Turns, life.Copying()), cmp.Or(d.Calls, life.Calling())
 	var tables []core.Table
 	for _, k := range list() {
 		if k.life == nil {

@@ -455,6 +455,18 @@ func (s Step) Wanted() []string {
 	return slices.Sorted(maps.Keys(files))
 }
 
+// Kept is what is kept of a step's output: what its command wrote and the files that its result is read from, as far as they are
+// read.
+func (s Step) Kept(out Output) Output {
+	kept := Output{}
+	for _, name := range append(s.Wanted(), "") {
+		if text, there := out.text(name); there {
+			kept[name] = text
+		}
+	}
+	return kept
+}
+
 // number prints a value as programs read it: whole ones without a point.
 func number(v float64) string {
 	if v == math.Trunc(v) && math.Abs(v) < 1e15 {

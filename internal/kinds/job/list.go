@@ -109,14 +109,14 @@ func Sums(ctx context.Context, tx *core.Tx, of Of, byUser bool) ([]Sum, error) {
 		return `COALESCE(SUM(CAST(` + what + ` AS DOUBLE PRECISION) * (ended - COALESCE(began, ended)) / 3600000.0), 0.0)`
 	}
 	which := of.where()
+	which.Rest(` GROUP BY project, who, currency ORDER BY project, who, currency LIMIT $?`, MostSums+1)
 	sums, err := core.List(ctx, tx, scan, `SELECT project, `+user+` AS who, COUNT(*),
 			CAST(SUM(CASE WHEN outcome IN ('failed', 'timed-out', 'out-of-memory', 'node-failed') THEN 1 ELSE 0 END) AS BIGINT),
 			`+hours(`cpus`)+`, `+hours(`gpus`)+`, `+hours(`CASE WHEN cpu_ms IS NULL THEN 0 ELSE cpus END`)+`,
 			COALESCE(SUM(CAST(cpu_ms AS DOUBLE PRECISION) / 3600000.0), 0.0),
 			`+hours(`CASE WHEN peak > 0 THEN memory ELSE 0 END`)+`, `+hours(`CASE WHEN memory > 0 THEN peak ELSE 0 END`)+`,
 			SUM(CAST(cost AS DOUBLE PRECISION)), currency
-		FROM job`+which.Text+` GROUP BY project, who, currency ORDER BY project, who, currency
-		`+fmt.Sprintf("LIMIT %d", MostSums+1), which.Args...)
+		FROM job`+which.Text, which.Args...)
 	if err == nil && len(sums) > MostSums {
 		err = ErrManySums
 	}

@@ -14,8 +14,5 @@ type Handlers struct{ life.Deps }
 
 // Table is the life of runs.
 func Table(d life.Deps) core.Table {
-	if d.Calls == nil {
-		d.Calls = life.Calling()
-	}
 	return Handlers{d}.table()
 }

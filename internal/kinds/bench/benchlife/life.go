@@ -359,12 +359,7 @@ func judge(number int, s recipe.Step, ran *round.Ran, in bench.Round) bench.Step
 	case ran.Unwritten:
 		return why(bench.StepFailed, "its folder in /home cannot be written")
 	}
-	step.Output = recipe.Output{}
-	for _, name := range append(s.Wanted(), "") {
-		if text, there := ran.Output[name]; there {
-			step.Output[name] = strings.ToValidUTF8(text[:min(len(text), recipe.MostText)], "\uFFFD")
-		}
-	}
+	step.Output = s.Kept(ran.Output)
 	if ran.Ended.IsZero() {
 		return why(bench.StepLost, "its job ended meanwhile: %s", ending)
 	}
