@@ -99,6 +99,30 @@ func TestJobsAreAccountedFor(t *testing.T) {
 	}
 }
 
+// TestWithoutAccountsJobsRun has a head that would keep accounts, had its image what keeps them.
+func TestWithoutAccountsJobsRun(t *testing.T) {
+	testall.Only(t) // it needs the other image
+	t.Parallel()
+	r := rig.New(t, "")
+	r.Import("debian12-hpc")
+	r.Start()
+	r.Run("machines", "add", "--local", "2", "--wait")
+	const file = "name: acc\nnodes: 1\nimage: debian12-hpc\n"
+	got := r.Muster("create", "-f", r.File("full.yaml", file+"accounting: full\n"))
+	if got.Code != 2 || !strings.Contains(got.Err, "slurmdbd") {
+		t.Errorf("accounting: full is not refused: exit %d\n%s", got.Code, got.Err)
+	}
+	r.Run("create", "-f", r.File("acc.yaml", file), "--wait")
+	if got := r.Run("ssh", "acc", "--", "srun hostname"); got != "n1\n" {
+		t.Errorf("srun: %q", got)
+	}
+	r.Until("the job is remembered", func() bool {
+		return strings.Contains(r.Run("jobs", "--state", "completed"), "hostname")
+	})
+	r.Run("delete", "acc", "--wait")
+	r.NothingLeft()
+}
+
 // TestNoJobIsLostFromTheAccounts: jobs go on while what keeps them does not run, and while there is no head.
 func TestNoJobIsLostFromTheAccounts(t *testing.T) {
 	testall.Only(t) // slurmctld asks for slurmdbd every 10 s

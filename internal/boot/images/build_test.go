@@ -78,14 +78,14 @@ func TestRecipesThatAreWrongAreRefused(t *testing.T) {
 	}
 }
 
-// TestARecipeIsLikeAShippedOne has a recipe add to another, and builds it.
+// TestARecipeIsLikeAShippedOne has a recipe add to another, and leave out some of it, and builds it.
 func TestARecipeIsLikeAShippedOne(t *testing.T) {
 	base := tinyBuild(t, "true")
 	shipped := fstest.MapFS{
 		"tiny/recipe.yaml": {Data: []byte(tinyRecipe)}, "tiny/setup.sh": {Data: []byte("true")},
 		"tiny/files/usr/bin/tool": {Data: []byte("tool")}, "tiny/files/etc/from-file": {Data: []byte("theirs")},
 	}
-	const text = "like: tiny\nname: mine\nsummary: with three\ndebian: {suite: trixie, packages: [three]}\nsetup: own.sh\n" +
+	const text = "like: tiny\nname: mine\nsummary: with three\ndebian: {suite: trixie, packages: [-one, three]}\nsetup: own.sh\n" +
 		"remove: [/etc/kept]\nchecks: [{name: mine, run: tool}]\n"
 	load := func(text string) (*Recipe, error) {
 		return LoadRecipe(shipped, fstest.MapFS{
@@ -99,7 +99,7 @@ func TestARecipeIsLikeAShippedOne(t *testing.T) {
 	}
 	want := *base
 	want.Like, want.Name, want.Summary, want.Debian.Suite = "tiny", "mine", "with three", "trixie"
-	want.Debian.Packages, want.Setup = []string{"one", "two", "three"}, "own.sh"
+	want.Debian.Packages, want.Setup = []string{"two", "three"}, "own.sh"
 	want.Remove, want.Checks = append(want.Remove, "/etc/kept"), append(want.Checks, Check{Name: "mine", Run: "tool"})
 	if len(r.parts) != 2 || r.parts[0].setup != "setup.sh" || r.parts[1].setup != "own.sh" {
 		t.Errorf("parts are %+v", r.parts)
@@ -118,11 +118,14 @@ func TestARecipeIsLikeAShippedOne(t *testing.T) {
 			t.Errorf("%s is %q, want %q (%v)", path, got, want, err)
 		}
 	}
-	for like, want := range map[string]string{"none": "like: none: ", "mine": "like: mine: it is like tiny itself"} {
-		shipped["mine/recipe.yaml"] = &fstest.MapFile{Data: []byte(text)}
-		_, err := load(strings.Replace(text, "like: tiny", "like: "+like, 1))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("like %s: got %v, want an error about %s", like, err, want)
+	shipped["mine/recipe.yaml"] = &fstest.MapFile{Data: []byte(text)}
+	for _, c := range []struct{ old, new, want string }{
+		{"like: tiny", "like: none", "like: none: "},
+		{"like: tiny", "like: mine", "like: mine: it is like tiny itself"},
+		{"-one", "-three", `like: tiny: it has no "three" that "-three" could leave out`},
+	} {
+		if _, err := load(strings.Replace(text, c.old, c.new, 1)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want an error about %s", c.new, err, c.want)
 		}
 	}
 }

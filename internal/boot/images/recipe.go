@@ -18,7 +18,7 @@ import (
 // Recipe says how an image is made. It is data; the only program in it is the setup script, which runs inside the image.
 type Recipe struct {
 	// Like names the shipped recipe that this one begins with: what it says itself counts in place of that one's, lists are
-	// added to that one's, and its files and setup come after.
+	// added to that one's without what they name with a - before it, and its files and setup come after.
 	Like    string    `yaml:"like"`
 	Name    string    `yaml:"name"`
 	Summary string    `yaml:"summary"`
@@ -78,10 +78,12 @@ func LoadRecipe(shipped, recipes fs.FS, folder string) (*Recipe, error) {
 		if err == nil && base.Like != "" {
 			err = fmt.Errorf("it is like %s itself", base.Like)
 		}
+		if err == nil {
+			err = r.add(base)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("recipe %q: like: %s: %w", folder, r.Like, err)
 		}
-		r.add(base)
 	}
 	if err := r.validate(); err != nil {
 		return nil, fmt.Errorf("recipe %q: %w", folder, err)
@@ -109,8 +111,8 @@ func readRecipe(recipes fs.FS, folder string) (*Recipe, error) {
 	return &r, nil
 }
 
-// add puts the recipe that this one is like before it.
-func (r *Recipe) add(base *Recipe) {
+// add puts the recipe that this one is like before it. To leave out what that one doesn't have is an error.
+func (r *Recipe) add(base *Recipe) error {
 	if len(r.Arch) == 0 {
 		r.Arch = base.Arch
 	}
@@ -129,10 +131,23 @@ func (r *Recipe) add(base *Recipe) {
 		&r.Include: base.Include, &r.Remove: base.Remove, &r.Blank: base.Blank,
 		&r.Drivers: base.Drivers, &r.Programs: base.Programs,
 	} {
-		*own = slices.Concat(of, *own)
+		all := slices.Clone(of)
+		for _, item := range *own {
+			left, without := strings.CutPrefix(item, "-")
+			if !without {
+				all = append(all, item)
+				continue
+			}
+			if !slices.Contains(of, left) {
+				return fmt.Errorf("it has no %q that %q could leave out", left, item)
+			}
+			all = slices.DeleteFunc(all, func(had string) bool { return had == left })
+		}
+		*own = all
 	}
 	r.Checks = slices.Concat(base.Checks, r.Checks)
 	r.parts = slices.Concat(base.parts, r.parts)
+	return nil
 }
 
 // RecipeNames lists the folders that hold a recipe.
