@@ -5,15 +5,17 @@
 set -u
 cd "$(dirname "$0")/.."
 GO=${GO:-go}
-lane='^muster/(internal/(kit/netns|rack|noded|hostd|boot|drivers/(power|switch|substrate))|test)(/|$)'
+lane='^muster/(internal/(kit/netns|rack|noded|inspection|hostd|boot|netboot|drivers/(power|switch|substrate))|test)(/|$)'
 # Without goroutines there is nothing for the race detector to watch, and it makes searches ten times longer.
-pure='^muster/(internal/(door/access|drivers/scheduler/gpus|inventory|kinds/meter/usage|kit/printable|place(/.*)?|spec)|test/house)$'
+pure='^muster/(internal/(access|drivers/scheduler/gpus|inventory|kinds/meter/usage|kit/printable|place(/.*)?|spec)|test/house)$'
 # The longest, in this order. The others take seconds each, and are one run of each kind, which takes minutes.
-long=(test/e2e internal/{kinds,noded,drivers/substrate/{vm,local}} test/{bootattack,crash,fabric,attack,compare})
-long+=(internal/{boot/firststage,api,core,rack,boot/netboot})
+long=(test/{e2e,guests} internal/{kinds,noded,drivers/substrate/{vm,local}} test/{bootattack,crash,fabric,attack})
+long+=(internal/{boot/firststage,api,core,rack,netboot})
 long=("${long[@]/#/muster/}")
-# Racks of emulated machines, which take all cores and whose boots have limits: they come last, with nothing beside them.
-alone=muster/test/metal
+# Emulated guests whose services have limits: one run at a time has any.
+emulated='^muster/(test/guests|internal/(noded|drivers/substrate/vm))$'
+# What measures, and racks of emulated machines, which take all cores and whose boots have limits: last, with nothing beside them.
+alone=(muster/test/{compare,metal})
 
 # queue prints the packages of one run on a line. The small ones come after the first few: a core that were left with them alone at
 # the end would have minutes to do.
@@ -22,13 +24,13 @@ queue() {
 	packages=$("$GO" list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...) || return
 	printf '%s\n' "${long[@]:0:first}" | grep -xFf <(echo "$packages") # a package may have moved
 	printf '%s\n' "${long[@]:first}" | grep -xFf <(echo "$packages") >"$outputs/later"
-	packages=$(grep -vxFf <(printf '%s\n' "${long[@]}" "$alone") <<<"$packages")
+	packages=$(grep -vxFf <(printf '%s\n' "${long[@]}" "${alone[@]}") <<<"$packages")
 	grep -E "$pure" <<<"$packages" | paste -sd ' '
 	packages=$(grep -Ev "$pure" <<<"$packages")
 	grep -Ev "$lane" <<<"$packages" | paste -sd ' '
 	grep -E "$lane" <<<"$packages" | paste -sd ' '
 	cat "$outputs/later"
-	echo "$alone"
+	printf '%s\n' "${alone[@]}"
 }
 
 # run tests packages of one kind, one after the other. Arguments: the packages, --, what else goes to `go test`.
@@ -61,22 +63,33 @@ idle() {
 	allBefore=$all unusedBefore=$unused
 }
 
+# pick sets next to the first in the queue that may begin beside what goes on; "": none.
+pick() {
+	for next in "${!queued[@]}"; do
+		[[ " ${alone[*]} " != *" ${queued[next]} "* ]] || ((running == 0)) || continue
+		[[ ! ${queued[next]} =~ $emulated || ! $guests ]] || continue
+		return
+	done
+	next=
+}
+
 # A run begins when fewer go on than there are cores, or when a look finds that the last seconds had a quarter of the cores' time to
 # spare. Many tests mostly wait: for machines that boot, for nodes that are lost, for an answer that nobody gives.
 packages=$(queue) || exit 2
 mapfile -t queued <<<"$packages"
-cores=$(nproc) most=$((3 * $(nproc))) running=0 next=0 status=0
-left=0 allBefore=0 unusedBefore=0 look=
-while ((next < ${#queued[@]} || running)); do
-	room=$((running < cores || running < most && left > 25))
-	[[ ${queued[next]:-} != "$alone" ]] || room=$((running == 0))
-	if ((next < ${#queued[@]} && room)); then
+cores=$(nproc) most=$((3 * $(nproc))) running=0 status=0
+left=0 allBefore=0 unusedBefore=0 look= guests=
+while ((${#queued[@]} || running)); do
+	pick
+	if [[ $next ]] && ((running < cores || running < most && left > 25)); then
 		# shellcheck disable=SC2086 # names of packages hold no spaces
 		run ${queued[next]} -- "$@" &
-		((running += 1, next += 1, left = 0))
+		[[ ! ${queued[next]} =~ $emulated ]] || guests=$!
+		unset "queued[next]"
+		((running += 1, left = 0))
 		continue
 	fi
-	if [[ ! $look ]] && ((next < ${#queued[@]})); then
+	if [[ ! $look && $next ]]; then
 		idle
 		left=0
 		sleep 4 &>/dev/null &
@@ -89,6 +102,7 @@ while ((next < ${#queued[@]} || running)); do
 		idle
 		continue
 	fi
+	[[ $process != "$guests" ]] || guests=
 	((running -= 1, one > status)) && status=$one
 done
 [[ ! $look ]] || kill "$look"

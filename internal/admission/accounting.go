@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 
@@ -25,7 +25,7 @@ func accountsOf(c spec.Cluster) string {
 
 // accountable refuses accounts of jobs that the cluster file asks for and nothing would keep. The error is a *Refusal.
 func (a *Admission) accountable(c spec.Cluster, image Image) error {
-	if !c.KeepsAccounts() {
+	if !spec.KeepsAccounts(c) {
 		return nil
 	}
 	needs := a.Schedulers.Of(c.Scheduler()).Caps.Accounts
@@ -48,7 +48,7 @@ func roomForAccounts(c spec.Cluster, n Placed) error {
 	if n.vm != nil {
 		memory = spec.MiB(n.vm.Memory)
 	}
-	if n.Role != protocol.Head || !c.KeepsAccounts() || memory == 0 || memory >= leastAccounting {
+	if n.Role != protocol.Head || !spec.KeepsAccounts(c) || memory == 0 || memory >= leastAccounting {
 		return nil
 	}
 	return refuse(Invalid, "too-small", accountsOf(c),

@@ -26,7 +26,7 @@ import (
 	"muster/internal/kinds/person"
 	"muster/internal/kinds/snapshot"
 	"muster/internal/kit/words"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 
@@ -293,7 +293,7 @@ func (a *Admission) admits(ctx context.Context, tx *core.Tx, c spec.Cluster) err
 // keptSizes are those of file systems whose size a changed file does not say: what they have, whatever the site's default
 // is by now.
 func keptSizes(current spec.Cluster, written []spec.Storage) []spec.Storage {
-	has := current.Home()
+	has := spec.Home(current)
 	if has.Size == "" {
 		return written
 	}

@@ -10,8 +10,8 @@ import (
 	"muster/internal/inventory"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
-	"muster/internal/noded/protocol"
 	"muster/internal/place/calendar"
+	"muster/internal/protocol"
 )
 
 // BeingPrepared is who holds machines that come back from somebody, or are looked at.

@@ -9,8 +9,8 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
-	"muster/internal/noded/protocol"
 	"muster/internal/place"
+	"muster/internal/protocol"
 )
 
 // choose finds a machine for every member of a cluster; more says that they come on top of others. Where a class is exhausted,

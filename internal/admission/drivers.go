@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"muster/internal/inventory"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // usable refuses an image that the plan's nodes cannot boot, or that lacks what they are to have. The error is a *Refusal.

@@ -8,8 +8,8 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/core"
+	"muster/internal/drivers/fabric/fabrictest"
 	"muster/internal/fabric"
-	"muster/internal/fabric/fabrictest"
 	"muster/internal/inventory"
 	"muster/internal/kinds/cluster"
 	fabrics "muster/internal/kinds/fabric"

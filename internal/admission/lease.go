@@ -13,8 +13,8 @@ import (
 	"muster/internal/kinds/machine"
 	"muster/internal/kit/duration"
 	"muster/internal/kit/words"
-	"muster/internal/noded/protocol"
 	"muster/internal/place/calendar"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 
@@ -22,7 +22,7 @@ import (
 func (a *Admission) term(now time.Time, plan *Plan, machines []machine.Machine) error {
 	lease := *plan.Spec.Lease
 	now = now.Truncate(time.Second) // as people write times
-	t := cluster.Term{StartsAt: lease.Begin(now).Truncate(time.Second)}
+	t := cluster.Term{StartsAt: spec.Begin(lease, now).Truncate(time.Second)}
 	switch {
 	case plan.current != nil:
 		t.StartsAt = plan.current.StartsAt

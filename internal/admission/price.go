@@ -13,7 +13,7 @@ import (
 	"muster/internal/kinds/meter/usage"
 	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 

@@ -11,7 +11,7 @@ import (
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 
@@ -63,7 +63,7 @@ func Next(c cluster.Cluster, nodes []node.Node) []node.Node {
 		return head
 	}
 	slices.SortStableFunc(behind, cheapestFirst)
-	return behind[:min(len(behind), max(0, c.Spec.Unavailable(want)-max(0, want-up)))]
+	return behind[:min(len(behind), max(0, spec.Unavailable(c.Spec, want)-max(0, want-up)))]
 }
 
 func cheapestFirst(a, b node.Node) int {
@@ -263,7 +263,7 @@ func waves(c cluster.Cluster, behind []node.Node) []Step {
 			last = append(last, step)
 			continue
 		}
-		wave = 1 + len(steps)/c.Spec.Unavailable(want)
+		wave = 1 + len(steps)/spec.Unavailable(c.Spec, want)
 		step.Wave, step.When = wave, when(n, wave)
 		steps = append(steps, step)
 	}
@@ -314,7 +314,7 @@ func departures(c cluster.Cluster, release []node.Node) []Step {
 			why = fmt.Sprintf("queue %s is removed", n.Queue)
 		case c.Spec.Queues[i].Class != n.Class:
 			why = fmt.Sprintf("queue %s gets nodes of class %s", n.Queue, c.Spec.Queues[i].Class)
-		case n.VM != nil && c.Spec.Queues[i].VM != nil && !n.VM.Same(*c.Spec.Queues[i].VM):
+		case n.VM != nil && c.Spec.Queues[i].VM != nil && !spec.SameShape(*n.VM, *c.Spec.Queues[i].VM):
 			why = fmt.Sprintf("queue %s gets nodes of another size", n.Queue)
 		default:
 			why = fmt.Sprintf("queue %s has fewer nodes", n.Queue)

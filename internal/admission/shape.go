@@ -7,9 +7,9 @@ import (
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
 	"muster/internal/place"
 	"muster/internal/place/topology"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 
@@ -64,7 +64,7 @@ func shapeOf(c cluster.Cluster, nodes []node.Node) shape {
 		fits := slices.Clone(staying[q.Name])
 		delete(staying, q.Name)
 		fits = slices.DeleteFunc(fits, func(n node.Node) bool {
-			other := !slices.Contains(q.Classes(), n.Class) || n.VM != nil && q.VM != nil && !n.VM.Same(*q.VM)
+			other := !slices.Contains(q.Classes(), n.Class) || n.VM != nil && q.VM != nil && !spec.SameShape(*n.VM, *q.VM)
 			if other {
 				s.release = append(s.release, n)
 			}

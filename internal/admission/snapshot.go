@@ -6,7 +6,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kinds/snapshot"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 

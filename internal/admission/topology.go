@@ -14,10 +14,10 @@ import (
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
-	"muster/internal/noded/protocol"
 	"muster/internal/place"
 	"muster/internal/place/calendar"
 	"muster/internal/place/topology"
+	"muster/internal/protocol"
 )
 
 // Layout is how a queue's nodes lie in a fabric.

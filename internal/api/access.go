@@ -15,16 +15,16 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"golang.org/x/crypto/ssh"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/drivers/substrate"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/person"
 	"muster/internal/kit/pipes"
 	"muster/internal/kit/publickey"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // certificateLife is how long a user's SSH certificate opens a cluster: long enough to connect, too short to leak.
@@ -139,7 +139,7 @@ func (a *API) reachable(ctx context.Context, ref, name string) (cluster.Cluster,
 			"`muster describe "+c.Name+"` lists its nodes")
 	case found.ID == "" || found.Phase != core.Ready && found.Phase != node.Draining:
 		err = problem(http.StatusConflict, "conflict",
-			fmt.Sprintf("cluster %s does not accept logins now: %s, %s", c.Name, c.Phase, c.Reason),
+			fmt.Sprintf("cluster %s does not accept logins now: %s", c.Name, c.Stands()),
 			"`muster events -w "+c.Name+"` shows its progress")
 	}
 	return c, found, err

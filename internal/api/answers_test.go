@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/kinds/person"
 )
 

@@ -19,12 +19,11 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"muster/internal/admission"
-	"muster/internal/apiv1"
 	"muster/internal/boot/images"
 	"muster/internal/core"
 	"muster/internal/core/telemetry"
-	"muster/internal/door/identity"
 	"muster/internal/door/web"
+	"muster/internal/identity"
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kit/space"
 )
@@ -76,16 +75,16 @@ type API struct {
 }
 
 // Handler serves the API. Every path but /healthz, /readyz, /openapi.yaml and those of a login needs a token.
-func (a *API) Handler() (http.Handler, error) { return a.serve(apiv1.Operations(), a.handlers()) }
+func (a *API) Handler() (http.Handler, error) { return a.serve(a.handlers()) }
 
-// serve answers the operations of a table.
-func (a *API) serve(table []apiv1.Endpoint, handlers []handler) (http.Handler, error) {
+// serve answers operations.
+func (a *API) serve(handlers []handler) (http.Handler, error) {
 	if a.Shares == nil {
 		a.Shares = NewShares(1000, a.Telemetry)
 	}
 	a.trail = newTrail()
 	mux := http.NewServeMux()
-	document, err := a.register(mux, table, handlers)
+	document, err := a.register(mux, handlers)
 	if err == nil {
 		a.compress, err = compression()
 	}
@@ -141,7 +140,7 @@ func elsewhere(mux *http.ServeMux) http.Handler {
 // OpenAPI is the document that /openapi.yaml serves and api/openapi.yaml keeps.
 func OpenAPI(known Drivers) ([]byte, error) {
 	a := &API{Drivers: known}
-	document, err := a.register(http.NewServeMux(), apiv1.Operations(), a.handlers())
+	document, err := a.register(http.NewServeMux(), a.handlers())
 	if err != nil {
 		return nil, err
 	}
@@ -151,8 +150,8 @@ func OpenAPI(known Drivers) ([]byte, error) {
 // contract is the version of the API. It changes with what clients see, not with every build.
 const contract = "1.0.0"
 
-// register puts a table of operations with their handlers on a server, and describes it.
-func (a *API) register(mux *http.ServeMux, table []apiv1.Endpoint, handlers []handler) (*huma.OpenAPI, error) {
+// register puts operations on a server, and describes it.
+func (a *API) register(mux *http.ServeMux, handlers []handler) (*huma.OpenAPI, error) {
 	config := huma.DefaultConfig("Muster", contract)
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", names)
@@ -164,8 +163,8 @@ func (a *API) register(mux *http.ServeMux, table []apiv1.Endpoint, handlers []ha
 		Description: "an API token"}}
 	config.Security = []map[string][]string{{"token": {}}}
 	api := humago.New(mux, config)
-	api.UseMiddleware(a.observed, a.authorise(api, table))
-	if err := a.bind(api, table, handlers); err != nil {
+	api.UseMiddleware(a.observed, a.authorise(api, handlers))
+	if err := a.bind(api, handlers); err != nil {
 		return nil, err
 	}
 	schemas := api.OpenAPI().Components.Schemas

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/core"
 	"muster/internal/door/web"
 	"muster/internal/kinds/cluster"

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/kinds/person"
 )
 

@@ -10,13 +10,13 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	apiv1 "muster/api/v1"
+	"muster/internal/access"
 	"muster/internal/admission"
-	"muster/internal/apiv1"
 	"muster/internal/core"
 	"muster/internal/core/telemetry"
-	"muster/internal/door/access"
-	"muster/internal/door/limit"
 	"muster/internal/kinds/person"
+	"muster/internal/kit/limit"
 	"muster/internal/spec"
 )
 
@@ -33,10 +33,10 @@ func identityOf(ctx context.Context) string { return callerOf(ctx).Name }
 
 // authorise lets only the bearers of a known token through, to what they may do, and writes down what they did. Whether
 // they may do it to what a project owns is asked where that is looked up: see permit.
-func (a *API) authorise(api huma.API, operations []apiv1.Endpoint) func(huma.Context, func(huma.Context)) {
+func (a *API) authorise(api huma.API, handlers []handler) func(huma.Context, func(huma.Context)) {
 	table := map[string]apiv1.Endpoint{}
-	for _, op := range operations {
-		table[op.ID] = op
+	for _, h := range handlers {
+		table[h.operation.ID] = h.operation
 	}
 	return func(ctx huma.Context, next func(huma.Context)) {
 		refuse := func(p *apiv1.Problem) {

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/url"
 	"slices"
 	"strings"
@@ -10,10 +11,10 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	apiv1 "muster/api/v1"
+	"muster/internal/access"
 	"muster/internal/api"
-	"muster/internal/apiv1"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/kinds/bench"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/person"
@@ -22,8 +23,8 @@ import (
 	"muster/internal/spec"
 )
 
-// operation is one of the API document's.
-type operation struct{ id, method, path string }
+// operation is one of the API document's, with the example of its body.
+type operation struct{ id, method, path, example string }
 
 func operations(t *testing.T) (all []operation) {
 	t.Helper()
@@ -34,6 +35,11 @@ func operations(t *testing.T) (all []operation) {
 	var document struct {
 		Paths map[string]map[string]struct {
 			OperationID string `yaml:"operationId"`
+			RequestBody *struct {
+				Content map[string]struct {
+					Example any `yaml:"example"`
+				} `yaml:"content"`
+			} `yaml:"requestBody"`
 		} `yaml:"paths"`
 	}
 	if err := yaml.Unmarshal(text, &document); err != nil {
@@ -41,47 +47,30 @@ func operations(t *testing.T) (all []operation) {
 	}
 	for path, methods := range document.Paths {
 		for method, op := range methods {
-			all = append(all, operation{op.OperationID, strings.ToUpper(method), path})
+			o := operation{id: op.OperationID, method: strings.ToUpper(method), path: path}
+			if op.RequestBody != nil {
+				for _, form := range []string{"application/yaml", "application/json"} {
+					switch example := op.RequestBody.Content[form].Example.(type) {
+					case nil:
+					case string:
+						o.example = example
+					default:
+						text, err := json.Marshal(example)
+						if err != nil {
+							t.Fatal(err)
+						}
+						o.example = string(text)
+					}
+				}
+				if o.example == "" {
+					t.Errorf("%s takes a body, and has no example of one", o.id)
+				}
+			}
+			all = append(all, o)
 		}
 	}
 	slices.SortFunc(all, func(a, b operation) int { return strings.Compare(a.id, b.id) })
 	return all
-}
-
-// hostKey is a public key whose private half does not exist.
-const hostKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
-
-// bodies are requests that are right in all but, perhaps, who makes them.
-var bodies = map[string]string{
-	"create-cluster":          "name: new\nnodes: 1\nproject: PROJECT\n",
-	"apply-cluster":           "name: cfd\nnodes: 1\nproject: PROJECT\n",
-	"scale-cluster":           `{"nodes": 1}`,
-	"extend-cluster":          `{"for": "1d"}`,
-	"change-rollout":          `{"action": "resume"}`,
-	"create-snapshot":         `{}`,
-	"run-task":                `{"command": ["true"]}`,
-	"run-benchmark":           `{}`,
-	"certify":                 `{"public_key": "ssh-ed25519 AAAA"}`,
-	"add-key":                 `{"line": "ssh-ed25519 AAAA"}`,
-	"add-token":               `{"name": "x"}`,
-	"log-in":                  `{"id_token": "x"}`,
-	"add-person-token":        `{"name": "x"}`,
-	"add-person":              `{"name": "new"}`,
-	"change-person":           `{"full_name": "Vera"}`,
-	"add-project":             `{"name": "new", "owner": "olga"}`,
-	"change-project":          `{"recorded": true}`,
-	"set-hooks":               `{"prolog": "true"}`,
-	"set-member":              `{"role": "viewer"}`,
-	"add-machines":            `{"machines": []}`,
-	"put-network":             `{"interface": "eth9", "range": "10.0.0.10-10.0.0.20"}`,
-	"quarantine-machine":      `{}`,
-	"add-fabric":              `{"name": "ib0", "driver": "opensm", "managers": ["0x0002c903000a0b0c"]}`,
-	"import-fabric":           `{"snapshot": "x"}`,
-	"put-topology":            `{"snapshot": "x"}`,
-	"put-fabric-partition":    `{"members": [{"port": "0x0002c903000a0b0c", "membership": "full"}]}`,
-	"assign-fabric-port":      `{"machine": "m1"}`,
-	"add-external-cluster":    `{"name": "new", "login": "arc.example.org", "host_keys": ["` + hostKey + `"], "projects": []}`,
-	"change-external-cluster": `{"login": "arc.example.org", "host_keys": ["` + hostKey + `"], "projects": []}`,
 }
 
 // who calls: the roles are those in project aero.
@@ -223,7 +212,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 					if op.id == "get-usage" {
 						path += "?project=" + project
 					}
-					body := strings.ReplaceAll(bodies[op.id], "PROJECT", project)
+					body := strings.ReplaceAll(op.example, "aero", project)
 					headers := []string{"Authorization", "Bearer " + who}
 					if op.id == "tunnel" {
 						headers = append(headers, "Upgrade", apiv1.TunnelProtocol)

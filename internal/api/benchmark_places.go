@@ -6,16 +6,16 @@ import (
 	"net/http"
 	"slices"
 
+	"muster/internal/access"
 	"muster/internal/bench/recipe"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	door "muster/internal/door/centre"
 	"muster/internal/kinds/bench"
 	"muster/internal/kinds/centre"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 
@@ -83,23 +83,24 @@ func atCentre(ctx context.Context, c centre.Centre, by centre.Project, queue str
 		return open && (q.Name == queue || queue == "" && q.Up)
 	})
 	if i < 0 {
-		return p, invalidBenchmark("centre %s has no queue %q that is open to project %s", c.Name, queue, by.Project)
+		return p, invalidBenchmark("external cluster %s has no queue %q that is open to project %s", c.Name, queue, by.Project)
 	}
 	q := c.Queues[i]
 	switch {
 	case nodes > q.Nodes:
-		return p, invalidBenchmark("queue %s of centre %s has %d nodes", q.Name, c.Name, q.Nodes)
+		return p, invalidBenchmark("queue %s of external cluster %s has %d nodes", q.Name, c.Name, q.Nodes)
 	case q.Cores == 0:
-		text := fmt.Sprintf("it is not known how large the nodes of queue %s of centre %s are", q.Name, c.Name)
+		text := fmt.Sprintf("it is not known how large the nodes of queue %s of external cluster %s are", q.Name, c.Name)
 		return p, problem(http.StatusConflict, "conflict", text, seen)
 	}
 	admits := func(*task.Work) error {
 		switch {
 		case c.Account(by, identityOf(ctx)) == "":
-			text := fmt.Sprintf("%s has no account at centre %s", identityOf(ctx), c.Name)
+			text := fmt.Sprintf("%s has no account at external cluster %s", identityOf(ctx), c.Name)
 			return problem(http.StatusForbidden, "forbidden", text, "operators say who has: `muster clusters set`")
 		case nodes == 0:
-			return invalidBenchmark("queue %s of centre %s has %d nodes: say on how many it is to run", q.Name, c.Name, q.Nodes)
+			return invalidBenchmark("queue %s of external cluster %s has %d nodes: say on how many it is to run",
+				q.Name, c.Name, q.Nodes)
 		}
 		return nil
 	}

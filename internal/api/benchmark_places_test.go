@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/core"
 	"muster/internal/kinds/bench"
 	"muster/internal/kinds/centre"
@@ -59,16 +59,16 @@ func TestARunAtACentre(t *testing.T) {
 		path, body, who, want string
 		status                int
 	}{
-		{path, `{}`, "member", "queue cpu of centre arc has 512 nodes: say on how many it is to run", 422},
-		{path, `{"nodes": 513}`, "member", "queue cpu of centre arc has 512 nodes", 422},
-		{path, `{"nodes": 1, "queue": "gpu"}`, "member", `centre arc has no queue \"gpu\" that is open to project aero`, 422},
+		{path, `{}`, "member", "queue cpu of external cluster arc has 512 nodes: say on how many it is to run", 422},
+		{path, `{"nodes": 513}`, "member", "queue cpu of external cluster arc has 512 nodes", 422},
+		{path, `{"nodes": 1, "queue": "gpu"}`, "member", `external cluster arc has no queue \"gpu\" that is open to project aero`, 422},
 		{path, `{"nodes": 1, "queue": "old"}`, "member", "it is not known how large the nodes of queue old", 409},
-		{path, `{"nodes": 1}`, "owner", "owner has no account at centre arc", 403},
+		{path, `{"nodes": 1}`, "owner", "owner has no account at external cluster arc", 403},
 		{path, `{"nodes": 1}`, "viewer", "viewer", 403},
 		{path, `{"nodes": 1}`, "nobody", "not", 404},
 		{"/v1/clusters/pbs/benchmarks", `{"nodes": 1}`, "member",
-			"centre pbs has PBS 19.1.2, and jobs are begun where there is ", 409},
-		{"/v1/clusters/new/benchmarks", `{"nodes": 1}`, "member", "centre new has not answered yet", 409},
+			"external cluster pbs has PBS 19.1.2, and jobs are begun where there is ", 409},
+		{"/v1/clusters/new/benchmarks", `{"nodes": 1}`, "member", "external cluster new has not answered yet", 409},
 	} {
 		if got := ask("POST", c.path, c.body, c.who); got.status != c.status || !strings.Contains(got.text, c.want) {
 			t.Errorf("%s of %s at %s: %d %s", c.body, c.who, c.path, got.status, got.text)

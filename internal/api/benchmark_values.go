@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/bench/recipe"
 	"muster/internal/bench/round"
 	"muster/internal/core"

@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
+	apiv1 "muster/api/v1"
+	"muster/internal/access"
 	"muster/internal/admission"
-	"muster/internal/apiv1"
 	"muster/internal/bench/library"
 	"muster/internal/bench/recipe"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/kinds/bench"
 	"muster/internal/kit/duration"
 )

@@ -9,8 +9,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	apiv1 "muster/api/v1"
 	"muster/internal/api"
-	"muster/internal/apiv1"
 	"muster/internal/bench/recipe"
 	"muster/internal/bench/round"
 	"muster/internal/core"
@@ -18,7 +18,7 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 const someRecipe = `recipe: some

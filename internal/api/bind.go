@@ -2,14 +2,15 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"muster/internal/apiv1"
-	"muster/internal/door/access"
+	apiv1 "muster/api/v1"
+	"muster/internal/access"
 )
 
 // handler answers one operation of the table.
@@ -72,31 +73,25 @@ func onStream[In, Out any](op apiv1.Op[In, Out], answer func(context.Context, *I
 	return handler{op.Endpoint, register}
 }
 
-// bind registers every operation of a table with its handler. An operation without one, a handler without an operation, and
-// an operation that nothing says who may do, are mistakes of the program.
-func (a *API) bind(api huma.API, table []apiv1.Endpoint, handlers []handler) error {
-	by := map[string]handler{}
+// bind registers every operation with its handler. An operation that has two, or of which nothing says who may ask for it, is a
+// mistake of the program.
+func (a *API) bind(api huma.API, handlers []handler) error {
+	bound := map[string]bool{}
 	var wrong []error
 	for _, h := range handlers {
-		if _, twice := by[h.operation.ID]; twice {
+		if bound[h.operation.ID] {
 			wrong = append(wrong, fmt.Errorf("operation %s has two handlers", h.operation.ID))
-		}
-		by[h.operation.ID] = h
-	}
-	for _, op := range table {
-		h, bound := by[op.ID]
-		delete(by, op.ID)
-		if _, ruled := access.Rules()[access.Action(op.Action)]; ruled == op.Open {
-			wrong = append(wrong, fmt.Errorf("operation %s has no rule who may", op.ID))
-		}
-		if !bound {
-			wrong = append(wrong, fmt.Errorf("operation %s has no handler", op.ID))
 			continue
 		}
-		h.register(a, api, describe(op))
-	}
-	for id := range by {
-		wrong = append(wrong, fmt.Errorf("the handler of %s is of no operation of the table", id))
+		bound[h.operation.ID] = true
+		if _, ruled := access.Rules()[access.Action(h.operation.Action)]; ruled == h.operation.Open {
+			wrong = append(wrong, fmt.Errorf("operation %s has no rule who may", h.operation.ID))
+		}
+		described := describe(h.operation)
+		h.register(a, api, described)
+		if h.operation.File { // huma takes YAML for a text of which nothing is known
+			*described.RequestBody = *fileBody(h.operation.Example)
+		}
 	}
 	return errors.Join(wrong...)
 }
@@ -118,7 +113,11 @@ func describe(op apiv1.Endpoint) huma.Operation {
 		d.Security = []map[string][]string{}
 	}
 	if op.File {
-		takeFile(&d)
+		d.SkipValidateBody, d.RequestBody = true, &huma.RequestBody{} // spec does that, and says where
+	} else if op.Example != "" {
+		d.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{
+			"application/json": {Example: json.RawMessage(op.Example)},
+		}}
 	}
 	if op.Unchanged {
 		d.Responses = map[string]*huma.Response{"200": {Description: "the plan of a dry run, or nothing to change",

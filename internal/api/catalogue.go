@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/boot/images"
 	"muster/internal/core"
 	"muster/internal/kinds/machine"

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	apiv1 "muster/api/v1"
 	"muster/internal/admission"
-	"muster/internal/apiv1"
 	"muster/internal/core"
 	"muster/internal/door/centre"
 	centres "muster/internal/kinds/centre"
@@ -95,7 +95,7 @@ func showCentre(ctx context.Context, tx *core.Tx, name string, out *output[apiv1
 	}
 	var seen bool
 	if out.Body, seen = centreView(ctx, c); !seen {
-		err = fmt.Errorf("centre %s: %w", name, core.ErrNotFound)
+		err = fmt.Errorf("external cluster %s: %w", name, core.ErrNotFound)
 	}
 	return err
 }
@@ -173,8 +173,8 @@ func (a *API) addCentre(ctx context.Context, in *apiv1.AddExternalClusterInput) 
 		if err := centres.Add(ctx, tx, c); err != nil {
 			return err
 		}
-		tx.Log(core.Event{Type: "centre.requested", Text: fmt.Sprintf("centre %s at %s for %s, by %s", c.Name, c.Login, who(c),
-			identityOf(ctx))})
+		tx.Log(core.Event{Type: "external-cluster.requested",
+			Text: fmt.Sprintf("external cluster %s at %s for %s, by %s", c.Name, c.Login, who(c), identityOf(ctx))})
 		return showCentre(ctx, tx, c.Name, out)
 	})
 	return out, err
@@ -190,8 +190,8 @@ func (a *API) changeCentre(ctx context.Context, in *apiv1.ChangeExternalClusterI
 		if err := centres.Change(ctx, tx, c); err != nil {
 			return err
 		}
-		tx.Log(core.Event{Type: "centre.requested", Text: fmt.Sprintf("centre %s: at %s for %s, by %s", c.Name, c.Login, who(c),
-			identityOf(ctx))})
+		tx.Log(core.Event{Type: "external-cluster.requested",
+			Text: fmt.Sprintf("external cluster %s: at %s for %s, by %s", c.Name, c.Login, who(c), identityOf(ctx))})
 		return showCentre(ctx, tx, c.Name, out)
 	})
 	return out, err
@@ -199,8 +199,8 @@ func (a *API) changeCentre(ctx context.Context, in *apiv1.ChangeExternalClusterI
 
 func (a *API) removeCentre(ctx context.Context, in *apiv1.ExternalClusterRef) (*output[apiv1.Nothing], error) {
 	err := a.DB.Update(ctx, func(tx *core.Tx) error {
-		tx.Log(core.Event{Type: "centre.requested", Text: fmt.Sprintf("centre %s is forgotten, by %s", in.ExternalCluster,
-			identityOf(ctx))})
+		tx.Log(core.Event{Type: "external-cluster.requested",
+			Text: fmt.Sprintf("external cluster %s is forgotten, by %s", in.ExternalCluster, identityOf(ctx))})
 		return centres.Remove(ctx, tx, in.ExternalCluster)
 	})
 	return nil, err

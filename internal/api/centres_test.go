@@ -5,10 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/core"
 	centres "muster/internal/kinds/centre"
 )
+
+// hostKey is a public key whose private half does not exist.
+const hostKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 
 // TestACentreShowsEachProjectItsOwn registers a centre for two projects and looks at it as people of one, of none, and as an
 // operator.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 )
 
 // TestNobodyForgesALineOfTheAuditLog asks for names that would be lines, titles of windows and floods: the log has them

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"strings"
 
+	apiv1 "muster/api/v1"
 	"muster/internal/admission"
-	"muster/internal/apiv1"
 	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"

@@ -11,9 +11,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
 )
 
 // Timing of a watch. Other replicas' events are seen by polling, and a busy site's many commits a few at a time; a comment

@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"slices"
 
+	apiv1 "muster/api/v1"
 	"muster/internal/admission"
-	"muster/internal/apiv1"
 	"muster/internal/core"
 	"muster/internal/fabric"
 	fabrics "muster/internal/kinds/fabric"

@@ -1,6 +1,6 @@
 package api
 
-import "muster/internal/apiv1"
+import apiv1 "muster/api/v1"
 
 // handlers says what answers each operation of the table.
 func (a *API) handlers() []handler {

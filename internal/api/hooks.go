@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/core"
 	"muster/internal/kinds/person"
 )

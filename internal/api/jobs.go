@@ -10,13 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/core"
 	"muster/internal/drivers/scheduler"
 	"muster/internal/kinds/job"
 	"muster/internal/kinds/node"
 	"muster/internal/kit/pattern"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // jobsOf says which jobs a caller means, of those that they may see.

@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/job"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // ended has jobs of a cluster end, a minute ago, after 10 s. The cluster is an hour older than it was.

@@ -9,7 +9,7 @@ import (
 	"github.com/hiddeco/sshsig"
 	"golang.org/x/crypto/ssh"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 )
 
 // proven says why a signature does not show that a person has a key's private half: it is an SSH signature (PROTOCOL.sshsig of

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	apiv1 "muster/api/v1"
 	"muster/internal/admission"
-	"muster/internal/apiv1"
 	"muster/internal/core"
 	"muster/internal/inventory"
 	"muster/internal/kinds/cluster"

@@ -4,15 +4,13 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/core"
 	"muster/internal/inventory"
 	"muster/internal/inventory/shapes"
@@ -27,14 +25,14 @@ func TestAListOfMachinesHasSummaries(t *testing.T) {
 	kindstest.Update(t, db, func(ctx context.Context, tx *core.Tx) error {
 		return machine.Add(ctx, tx, inventory.Machine{ID: "m1", Name: "dgx", Substrate: "local", Facts: facts})
 	})
-	all, raw, err := apiv1.All(t.Context(), asking{t, s}, apiv1.ListMachines, apiv1.Page{})
+	all, raw, err := apiv1.All(t.Context(), apiv1.HTTP{Address: s.URL, Token: token}, apiv1.ListMachines, apiv1.Page{})
 	if err != nil || len(all) != 1 || all[0].Summary != apiv1.Summary(facts.Summary()) || all[0].Summary.GPUs != 8 {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	if strings.Contains(string(raw), `"facts"`) {
 		t.Errorf("the list has facts: %s", raw)
 	}
-	one, _, err := apiv1.GetMachine.Call(t.Context(), asking{t, s}, apiv1.MachineRef{Machine: "dgx"})
+	one, _, err := apiv1.GetMachine.Call(t.Context(), apiv1.HTTP{Address: s.URL, Token: token}, apiv1.MachineRef{Machine: "dgx"})
 	if err != nil || one.Summary != all[0].Summary || one.Summary.GPUs != 8 || len(one.Facts.Devices) != len(facts.Devices) ||
 		!slices.Equal(one.Classes, all[0].Classes) {
 		t.Errorf("%+v, %v", one, err)
@@ -93,18 +91,4 @@ func TestAnAnswerThatIsThereAlreadyIsNotSentAgain(t *testing.T) {
 	if gone, text := ask("/v1/machines/x", "*"); gone.StatusCode != 404 || !strings.Contains(text, "machine x") {
 		t.Errorf("a machine that is not there: %d %s", gone.StatusCode, text)
 	}
-}
-
-// asking is the typed client of a server.
-type asking struct {
-	*testing.T
-	server *httptest.Server
-}
-
-func (a asking) Do(_ context.Context, ask apiv1.Ask) ([]byte, error) {
-	got := call(a.T, a.server, ask.Operation.Method, ask.Path+"?"+ask.Query.Encode(), string(ask.Body))
-	if got.status != http.StatusOK {
-		return nil, errors.New(got.text)
-	}
-	return []byte(got.text), nil
 }

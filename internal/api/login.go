@@ -12,13 +12,13 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"golang.org/x/crypto/ssh"
 
+	apiv1 "muster/api/v1"
+	"muster/internal/access"
 	"muster/internal/admission"
-	"muster/internal/apiv1"
 	"muster/internal/core"
-	"muster/internal/door/access"
-	"muster/internal/door/limit"
 	"muster/internal/door/login"
 	"muster/internal/kinds/person"
+	"muster/internal/kit/limit"
 )
 
 // Login asks the site's OpenID Connect provider who somebody is.

@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"muster/internal/access"
 	"muster/internal/api"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/door/login"
 	"muster/internal/door/login/logintest"
 	"muster/internal/inventory"

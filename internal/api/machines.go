@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/core"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"

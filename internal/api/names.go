@@ -3,7 +3,7 @@ package api
 import (
 	"reflect"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/spec"
 )
 

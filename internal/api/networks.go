@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/core"
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"

@@ -10,7 +10,7 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // TestWhoAddsAKeyIsToldWhereItIsNotYet has a head that takes up each configuration a moment later, and cannot do it for one

@@ -9,11 +9,11 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	apiv1 "muster/api/v1"
+	"muster/internal/access"
 	"muster/internal/admission"
-	"muster/internal/apiv1"
 	"muster/internal/core"
 	"muster/internal/core/telemetry"
-	"muster/internal/door/access"
 )
 
 // RequestIDHeader of an answer is the request's number: events that it caused, log lines and traces carry it.

@@ -13,7 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/goccy/go-yaml"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/spec"
 )
 
@@ -22,13 +22,14 @@ func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 // fileSchema is the component that describes a cluster file; render puts spec's own schema there.
 const fileSchema = "ClusterFile"
 
-// takeFile says that an operation takes a cluster file, in YAML or JSON.
-func takeFile(op *huma.Operation) {
+// fileBody is the body of an operation that takes a cluster file, in YAML or JSON.
+func fileBody(example string) *huma.RequestBody {
 	schema := &huma.Schema{Ref: "#/components/schemas/" + fileSchema}
-	op.SkipValidateBody = true // spec does that, and says where
-	op.RequestBody = &huma.RequestBody{
+	return &huma.RequestBody{
 		Required: true, Description: "the cluster file; errors say where in it",
-		Content: map[string]*huma.MediaType{"application/yaml": {Schema: schema}, "application/json": {Schema: schema}},
+		Content: map[string]*huma.MediaType{
+			"application/yaml": {Schema: schema, Example: example}, "application/json": {Schema: schema},
+		},
 	}
 }
 

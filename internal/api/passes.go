@@ -3,12 +3,12 @@ package api
 import (
 	"context"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/core"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
 	"muster/internal/place/acceptance"
+	"muster/internal/protocol"
 )
 
 func (a *API) listPasses(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.TestResult]], error) {

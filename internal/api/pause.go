@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	apiv1 "muster/api/v1"
 	"muster/internal/admission"
-	"muster/internal/apiv1"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"

@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"slices"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/person"
 )

@@ -9,8 +9,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	apiv1 "muster/api/v1"
 	"muster/internal/admission"
-	"muster/internal/apiv1"
 	"muster/internal/core"
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/spec"
@@ -137,7 +137,7 @@ func whereToLook(err error) string {
 	kind, _, _ := strings.Cut(err.Error(), " ")
 	verb, known := map[string]string{"cluster": "list", "machine": "machines list", "snapshot": "snapshots list",
 		"network": "networks list", "key": "keys list", "project": "projects", "token": "tokens list", "person": "users list",
-		"centre": "clusters list", "fabric": "fabric list", "task": "tasks list NAME"}[kind]
+		"external": "clusters list", "fabric": "fabric list", "task": "tasks list NAME"}[kind]
 	if !known {
 		return ""
 	}

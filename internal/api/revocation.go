@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/kinds/person"
 )
 

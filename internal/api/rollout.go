@@ -3,8 +3,8 @@ package api
 import (
 	"context"
 
+	apiv1 "muster/api/v1"
 	"muster/internal/admission"
-	"muster/internal/apiv1"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"

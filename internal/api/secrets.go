@@ -12,10 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/core"
-	"muster/internal/door/identity"
 	"muster/internal/door/rotation"
+	"muster/internal/identity"
 	"muster/internal/kinds/authority"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kit/duration"

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	"muster/internal/kinds/authority"
 	"muster/internal/kinds/person"
 	"muster/internal/kit/duration"

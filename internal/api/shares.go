@@ -7,8 +7,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"muster/internal/apiv1"
-	"muster/internal/door/limit"
+	apiv1 "muster/api/v1"
+	"muster/internal/kit/limit"
 )
 
 // Shares is how much one person, and all together, may have going on at once.

@@ -6,15 +6,15 @@ import (
 	"net/http"
 	"strings"
 
+	apiv1 "muster/api/v1"
+	"muster/internal/access"
 	"muster/internal/admission"
-	"muster/internal/apiv1"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/snapshot"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func snapshotView(s snapshot.Snapshot) apiv1.Snapshot {

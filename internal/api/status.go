@@ -8,15 +8,15 @@ import (
 	"sync"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/kinds"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // About is what a controller says of itself; Run fills it in.

@@ -9,16 +9,16 @@ import (
 	"strings"
 	"time"
 
+	apiv1 "muster/api/v1"
+	"muster/internal/access"
 	"muster/internal/admission"
-	"muster/internal/apiv1"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/drivers/scheduler"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
 	"muster/internal/kit/duration"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 

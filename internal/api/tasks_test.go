@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/core"
 	"muster/internal/kinds/task"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // TestATaskIsItsUsersAlone asks for one as a member, and looks at it as another, as the project's owner and as an operator.

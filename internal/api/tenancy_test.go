@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/kinds/bench"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/job"
@@ -20,7 +20,7 @@ import (
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/person"
 	"muster/internal/kinds/snapshot"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 
@@ -140,11 +140,11 @@ func TestNobodyLearnsOfAnotherProject(t *testing.T) {
 			}
 		}
 		for _, op := range operations(t) {
-			if !strings.Contains(op.path, "{") && !strings.Contains(bodies[op.id], "PROJECT") {
+			if !strings.Contains(op.path, "{") && !strings.Contains(op.example, "aero") {
 				continue
 			}
 			ask := func(word, number string) reply {
-				body := strings.ReplaceAll(strings.ReplaceAll(bodies[op.id], "PROJECT", word+"-project"), "name: cfd",
+				body := strings.ReplaceAll(strings.ReplaceAll(op.example, "aero", word+"-project"), "name: cfd",
 					"name: "+word+"-cluster")
 				for _, form := range [][2]string{{word + "-cluster", word + "-shot"},
 					{word + "-project%2F" + word + "-cluster", word + "-project%2F" + word + "-shot"},

@@ -9,10 +9,10 @@ import (
 	"net/http"
 	"time"
 
+	apiv1 "muster/api/v1"
+	"muster/internal/access"
 	"muster/internal/admission"
-	"muster/internal/apiv1"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/kinds/person"
 	"muster/internal/kit/duration"
 )

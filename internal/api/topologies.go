@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"slices"
 
+	apiv1 "muster/api/v1"
 	"muster/internal/admission"
-	"muster/internal/apiv1"
 	"muster/internal/core"
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/place/topology"

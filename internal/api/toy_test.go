@@ -2,28 +2,28 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	switches "muster/internal/drivers/switch"
 	"muster/internal/kinds"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/meter/usage"
 	"muster/internal/kinds/person"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // toyInput says what to greet.
@@ -34,28 +34,6 @@ type toyInput struct {
 
 type toyAnswer struct {
 	Text string `json:"text"`
-}
-
-// carrier is a client of one server.
-type carrier struct{ url, token string }
-
-func (c carrier) Do(ctx context.Context, ask apiv1.Ask) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, ask.Operation.Method, c.url+ask.Path+"?"+ask.Query.Encode(),
-		strings.NewReader(string(ask.Body)))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Authorization", "Bearer "+c.token)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		answer, err := httputil.DumpResponse(response, true)
-		return nil, fmt.Errorf("%d: %s, %w", response.StatusCode, answer, err)
-	}
-	return io.ReadAll(response.Body)
 }
 
 // One entry of the table and one handler make an operation: served, guarded, described, and asked for by its types.
@@ -74,7 +52,7 @@ func TestANewOperationIsOneEntryAndOneHandler(t *testing.T) {
 		return &output[toyAnswer]{Body: toyAnswer{text}}, nil
 	}
 	a := &API{DB: kindstest.Open(t, t.TempDir()+"/db"), Log: slog.New(slog.DiscardHandler)}
-	handler, err := a.serve(append(apiv1.Operations(), greet.Endpoint), append(a.handlers(), on(greet, answer)))
+	handler, err := a.serve(append(a.handlers(), on(greet, answer)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,15 +70,18 @@ func TestANewOperationIsOneEntryAndOneHandler(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, _, err := greet.Call(ctx, carrier{server.URL, "olga"}, toyInput{Name: "a/b", Loud: true})
+	got, _, err := greet.Call(ctx, apiv1.HTTP{Address: server.URL, Token: "olga"}, toyInput{Name: "a/b", Loud: true})
 	if err != nil || got.Text != "HELLO A/B" {
 		t.Errorf("the operator got %q, %v", got.Text, err)
 	}
-	for _, c := range []struct{ token, name, want string }{{"nick", "x", "403: "}, {"", "x", "401: "},
-		{"olga", "nobody", "404: "}} {
-		if _, _, err := greet.Call(ctx, carrier{server.URL, c.token}, toyInput{Name: c.name}); err == nil ||
-			!strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("%q asks for %s: %v, want %s", c.token, c.name, err, c.want)
+	for _, c := range []struct {
+		token, name string
+		want        int
+	}{{"nick", "x", 403}, {"", "x", 401}, {"olga", "nobody", 404}} {
+		_, _, err := greet.Call(ctx, apiv1.HTTP{Address: server.URL, Token: c.token}, toyInput{Name: c.name})
+		var p *apiv1.Problem
+		if !errors.As(err, &p) || p.Status != c.want {
+			t.Errorf("%q asks for %s: %v, want %d", c.token, c.name, err, c.want)
 		}
 	}
 	response, err := http.Get(server.URL + "/openapi.yaml")
@@ -144,7 +125,7 @@ func TestTheAPIsWordsAreThoseOfTheSite(t *testing.T) {
 	for name, c := range map[string]struct{ said, known []string }{
 		"roles":  {texts([]apiv1.Role{apiv1.RoleOwner, apiv1.RoleMember, apiv1.RoleViewer}), texts(access.Roles())},
 		"scopes": {texts([]apiv1.Scope{apiv1.ScopeAll, apiv1.ScopeRead}), texts(access.Scopes())},
-		"nodes":  {texts([]apiv1.NodeRole{apiv1.Head, apiv1.Compute}), texts(protocol.Roles())},
+		"nodes":  {texts([]apiv1.NodeRole{apiv1.RoleHead, apiv1.RoleCompute}), texts(protocol.Roles())},
 		"jobs":   {texts(apiv1.JobEnds()), texts(protocol.JobEnds())},
 		"lines": {texts([]apiv1.By{apiv1.ByQueue, apiv1.ByNode, apiv1.ByRow}),
 			texts([]usage.By{usage.ByQueue, usage.ByNode, usage.ByRow})},
@@ -181,25 +162,5 @@ func TestTheDocumentHasTheWordsThatAreRegistered(t *testing.T) {
 	all.Schema(typeOf[wrong](), true, "")
 	if err := d.enumerate(all); err == nil || !strings.Contains(err.Error(), "machin phases") {
 		t.Error(err)
-	}
-}
-
-func TestATableAndItsHandlersBelongTogether(t *testing.T) {
-	a := &API{}
-	table, all := apiv1.Operations(), a.handlers()
-	unruled := append([]apiv1.Endpoint{}, table...)
-	unruled[0].Action = ""
-	for want, c := range map[string]struct {
-		table    []apiv1.Endpoint
-		handlers []handler
-	}{
-		"operation list-clusters has no handler":                       {table, all[1:]},
-		"operation list-clusters has two handlers":                     {table, append(a.handlers(), all[0])},
-		"the handler of list-clusters is of no operation of the table": {table[1:], all},
-		"operation list-clusters has no rule who may":                  {unruled, all},
-	} {
-		if _, err := a.register(http.NewServeMux(), c.table, c.handlers); err == nil || err.Error() != want {
-			t.Errorf("%v, want %s", err, want)
-		}
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"sync"
 	"time"
 
+	apiv1 "muster/api/v1"
 	"muster/internal/admission"
-	"muster/internal/apiv1"
 	"muster/internal/core"
-	"muster/internal/door/limit"
 	"muster/internal/kinds/person"
+	"muster/internal/kit/limit"
 )
 
 // How many rows one person can cause by requests that change something, and by those that read: so many at once, and then one

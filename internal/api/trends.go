@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/kinds/bench"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/bench/recipe"
 	"muster/internal/core"
 	"muster/internal/kinds/bench"

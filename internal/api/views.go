@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	apiv1 "muster/api/v1"
 	"muster/internal/admission"
-	"muster/internal/apiv1"
 	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
@@ -15,8 +15,8 @@ import (
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
 	"muster/internal/place"
+	"muster/internal/protocol"
 )
 
 func planView(p *admission.Plan) apiv1.Plan {

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
 	"muster/internal/place/elastic"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 

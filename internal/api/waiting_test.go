@@ -6,8 +6,8 @@ import (
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
 	"muster/internal/place/elastic"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 

@@ -7,11 +7,11 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"muster/internal/apiv1"
-	"muster/internal/door/access"
+	apiv1 "muster/api/v1"
+	"muster/internal/access"
 	"muster/internal/kinds"
 	"muster/internal/kinds/meter/usage"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // words are those that fields of the API may hold, from who knows them: by what a field's tag "words" asks for. A kind or a

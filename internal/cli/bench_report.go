@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/bench/export"
 	"muster/internal/bench/papers"
 	"muster/internal/bench/report"

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 )
 
 // TestRunsAreChosenByTheTimesBetweenThem as the thesis has them: two days, two hours and a week after the one before.

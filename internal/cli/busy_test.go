@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 )
 
 func TestATokenGoesToNoOtherHostInClear(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/kit/words"
 )
 
@@ -140,7 +140,7 @@ func (a *app) arrived(j *tracking) {
 func crew(nodes []apiv1.Node) string {
 	heads, others := 0, 0
 	for _, n := range nodes {
-		if n.Role == apiv1.Head {
+		if n.Role == apiv1.RoleHead {
 			heads++
 		} else {
 			others++

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 )
 
 // client talks to one controller.
@@ -129,29 +127,9 @@ func (c *client) once(ctx context.Context, ask apiv1.Ask) ([]byte, error) {
 	return text, nil
 }
 
-// request is what is asked, of this controller.
-func (c *client) request(ctx context.Context, ask apiv1.Ask) (*http.Request, error) {
-	target := c.base.String() + ask.Path
-	if len(ask.Query) > 0 {
-		target += "?" + ask.Query.Encode()
-	}
-	request, err := http.NewRequestWithContext(ctx, ask.Operation.Method, target, bytes.NewReader(ask.Body))
-	if err != nil {
-		return nil, err
-	}
-	request.Header = ask.Header.Clone()
-	if c.token != "" {
-		request.Header.Set("Authorization", "Bearer "+c.token)
-	}
-	if ask.ContentType != "" {
-		request.Header.Set("Content-Type", ask.ContentType)
-	}
-	return request, nil
-}
-
 // open asks and returns the answer if it is a good one; the caller closes its body.
 func (c *client) open(ctx context.Context, ask apiv1.Ask) (*http.Response, error) {
-	request, err := c.request(ctx, ask)
+	request, err := ask.Request(ctx, c.base.String(), c.token)
 	if err != nil {
 		return nil, err
 	}
@@ -195,15 +173,7 @@ func bare(err error) error {
 // problem reads what the API says is wrong. Another program's answer at the same address is told by its status.
 func (c *client) problem(response *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	p := &problemError{}
-	if err := json.Unmarshal(text, &p.Problem); err != nil || p.Code == "" {
-		p.Problem = apiv1.Problem{Title: response.Status, Status: response.StatusCode,
-			Detail: fmt.Sprintf("%s answered %s", c.base, response.Status)}
-		if response.StatusCode < 500 {
-			p.Detail += "; is it a Muster controller?"
-		}
-	}
-	p.Status = response.StatusCode
+	p := &problemError{Problem: *apiv1.ReadProblem(c.base.String(), response, text)}
 	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {
 		p.after = time.Duration(seconds) * time.Second
 	}

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/spec"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 )
 
 func (a *app) clusters() *cobra.Command {
@@ -160,7 +160,7 @@ afterwards.`,
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		ref := apiv1.ExternalClusterRef{ExternalCluster: args[0]}
-		return do(ctx, a, apiv1.RemoveExternalCluster, ref, "centre %s is forgotten", args[0])
+		return do(ctx, a, apiv1.RemoveExternalCluster, ref, "external cluster %s is forgotten", args[0])
 	})
 	return c
 }
@@ -168,7 +168,7 @@ afterwards.`,
 func (a *app) clustersCA() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ca",
-		Short: "Print the key that a centre's sshd must trust",
+		Short: "Print the key that the sshd of external clusters must trust",
 		Long: `Print the public key that the sshd of a centre's login host must trust, and where to write it. With it the centre accepts
 certificates that Muster signs for one account and a few minutes; no other key of Muster or its users is stored there. With -o
 json, print the key alone.`,

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 )
 
 // centreFlags is what a command says of a centre. What is not said stays as it is.
@@ -130,7 +130,7 @@ func (a *app) saidOfCentre(ctx context.Context, name string, wait bool, output *
 		return err
 	}
 	if wait && centre.State == apiv1.ExternalClusterSilent {
-		return errors.New("centre " + name + " does not answer: " + centre.Reason)
+		return errors.New("external cluster " + name + " does not answer: " + centre.Reason)
 	}
 	return nil
 }

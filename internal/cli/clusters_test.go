@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 )
 
 // written is a file with a text, for the length of a test.

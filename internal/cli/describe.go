@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/kit/words"
 )
 
@@ -150,7 +150,7 @@ func schedulerOf(c apiv1.Cluster) string {
 
 // nodeQueue is a node's queue, with the node's class where it is not the first that the queue asks for.
 func nodeQueue(c apiv1.Cluster, n apiv1.Node) string {
-	if n.Role == apiv1.Head {
+	if n.Role == apiv1.RoleHead {
 		return "(head)"
 	}
 	for _, q := range c.Spec.Queues {

@@ -3,7 +3,7 @@ package cli
 import (
 	"strconv"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/kit/words"
 )
 

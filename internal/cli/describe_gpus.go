@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 )
 
 // printAccelerators lists the GPUs and the InfiniBand ports that a cluster's nodes see.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 )
 
 func (a *app) list() *cobra.Command {
@@ -62,7 +62,7 @@ func (a *app) printClusters(clusters []apiv1.Cluster) {
 	for _, c := range clusters {
 		ready, of := 0, 0
 		for _, n := range c.Nodes {
-			if n.Role == apiv1.Head {
+			if n.Role == apiv1.RoleHead {
 				continue
 			}
 			of++

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 )
 
 // How long a user may take, and the provider for one answer.

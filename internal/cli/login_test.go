@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 )
 
 // kept leaves a login at a controller as `muster login` does.

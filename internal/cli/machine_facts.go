@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/inventory"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/inventory"
 	"muster/internal/kit/words"
 )

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/kit/pattern"
 )
 

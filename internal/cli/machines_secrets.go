@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/drivers"
 	"muster/internal/kit/files"
 	"muster/internal/kit/private"

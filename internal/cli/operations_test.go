@@ -8,27 +8,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"muster/internal/apiv1"
 )
 
 // The table says which commands ask for an operation: each is there, and each operation that the sources here name has one.
 func TestCommandsAreThoseOfTheTable(t *testing.T) {
 	root := (&app{out: &screen{}, err: &screen{}}).root(nil)
 	root.SetContext(context.Background())
-	commands := map[string]bool{} // by operation's name in the sources: ListClusters
-	for _, op := range apiv1.Operations() {
-		for _, words := range op.Commands {
+	table := commandsOfOperations(t)
+	for name, commands := range table {
+		for _, words := range commands {
 			found, rest, err := root.Find(strings.Fields(words))
 			if err != nil || len(rest) > 0 || found.CommandPath() != "muster "+words {
-				t.Errorf("%s: there is no command %q", op.ID, words)
+				t.Errorf("%s: there is no command %q", name, words)
 			}
 		}
-		name := ""
-		for word := range strings.SplitSeq(op.ID, "-") {
-			name += strings.ToUpper(word[:1]) + word[1:]
-		}
-		commands[name] = len(op.Commands) > 0
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -55,9 +48,46 @@ func TestCommandsAreThoseOfTheTable(t *testing.T) {
 			return true
 		})
 	}
-	for name, has := range commands {
-		if has != named[name] {
+	for name, commands := range table {
+		if has := len(commands) > 0; has != named[name] {
 			t.Errorf("%s: the table says that a command asks for it: %t; the sources: %t", name, has, named[name])
 		}
 	}
+}
+
+// commandsOfOperations reads the sources of the table: which commands ask for what is declared there.
+func commandsOfOperations(t *testing.T) map[string][]string {
+	t.Helper()
+	files, err := filepath.Glob("../../api/v1/operations*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := map[string][]string{}
+	for _, file := range files {
+		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := ""
+		ast.Inspect(tree, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.ValueSpec:
+				name = n.Names[0].Name
+				commands[name] = nil
+			case *ast.KeyValueExpr:
+				list, is := n.Value.(*ast.CompositeLit)
+				if key, ok := n.Key.(*ast.Ident); !ok || !is || key.Name != "Commands" {
+					break
+				}
+				for _, words := range list.Elts {
+					commands[name] = append(commands[name], strings.Trim(words.(*ast.BasicLit).Value, `"`))
+				}
+			}
+			return true
+		})
+	}
+	if len(commands) == 0 {
+		t.Fatal("no operation was found")
+	}
+	return commands
 }

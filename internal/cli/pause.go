@@ -2,7 +2,7 @@ package cli
 
 import (
 	"context"
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 
 	"github.com/spf13/cobra"
 )

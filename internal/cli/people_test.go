@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 )
 
 // heard keeps what was sent to a path, and answers with body.

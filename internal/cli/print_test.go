@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/spec"
 )
 
@@ -84,14 +84,14 @@ func TestADescriptionExplainsEveryNode(t *testing.T) {
 		Generation: 2, Reached: 1, Image: "sha256:12", Spec: spec.Cluster{Image: "debian13-hpc"}, Price: "3.75 EUR",
 		CreatedAt: ago(26 * time.Hour), CreatedBy: "alice",
 		Nodes: []apiv1.Node{
-			{Name: "head", Role: apiv1.Head, Class: "service", Machine: "s1", Address: "10.77.0.2", Phase: apiv1.Ready,
+			{Name: "head", Role: apiv1.RoleHead, Class: "service", Machine: "s1", Address: "10.77.0.2", Phase: apiv1.Ready,
 				Reason: "cpu unlimited", Since: ago(time.Hour), Seen: ago(0)},
-			{Name: "n1", Role: apiv1.Compute, Queue: "main", Machine: "m1", Address: "10.77.0.3", Phase: apiv1.Ready,
+			{Name: "n1", Role: apiv1.RoleCompute, Queue: "main", Machine: "m1", Address: "10.77.0.3", Phase: apiv1.Ready,
 				Reason: "cpu 2", Since: ago(time.Minute), Seen: ago(time.Second),
 				Scheduler: &apiv1.NodeState{State: apiv1.NodeDraining, Raw: "mixed", Responding: false, Jobs: 3},
 				Checks: []apiv1.Check{{Name: "mounts", OK: true, Limit: "succeeds"},
 					{Name: "disk", Text: "93 %, at most 90 %", Limit: "at most 90 %", Found: true, Value: 93, Unit: "%"}}},
-			{Name: "n2", Role: apiv1.Compute, Queue: "main", Machine: "m2", Address: "10.77.0.4", Phase: apiv1.Joining,
+			{Name: "n2", Role: apiv1.RoleCompute, Queue: "main", Machine: "m2", Address: "10.77.0.4", Phase: apiv1.Joining,
 				Reason: "waits for munge", Since: ago(time.Second),
 				Checks: []apiv1.Check{{Name: "sshd", OK: true}, {Name: "munge", Text: "refused"},
 					{Name: "disk", OK: true, Limit: "at most 90 %", Found: true, Value: 12.5, Unit: "%"}}},

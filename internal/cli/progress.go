@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 )
 
 // progress shows an operation on its way, on standard error.

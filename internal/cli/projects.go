@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/apiv1"
-	"muster/internal/door/access"
+	apiv1 "muster/api/v1"
+	"muster/internal/access"
 )
 
 func (a *app) projects() *cobra.Command {

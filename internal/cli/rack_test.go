@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/inventory"
 	"muster/internal/rack"
 )

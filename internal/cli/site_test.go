@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 )
 
 // TestMain lets the test binary be the program that ssh starts as its ProxyCommand.

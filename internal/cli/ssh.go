@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/crypto/ssh"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 )
 
 func (a *app) ssh() *cobra.Command {

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 )
 
 func newSigner(t *testing.T) ssh.Signer {

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"net/http"
 	"strconv"
 	"strings"

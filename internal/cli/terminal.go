@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"os"
 
 	"github.com/charmbracelet/x/ansi"

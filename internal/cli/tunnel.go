@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 )
 
 func (a *app) tunnel() *cobra.Command {
@@ -64,7 +64,7 @@ func (c *client) upgrade(ctx context.Context, ask apiv1.Ask) (net.Conn, io.Reade
 
 // shake turns an HTTP connection into a tunnel. What it returns may have read ahead of the connection.
 func (c *client) shake(ctx context.Context, conn net.Conn, ask apiv1.Ask) (io.Reader, error) {
-	request, err := c.request(ctx, ask)
+	request, err := ask.Request(ctx, c.base.String(), c.token)
 	if err != nil {
 		return nil, err
 	}

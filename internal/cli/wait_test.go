@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 )
 
 // story lets a cluster become ready, an event at a time.

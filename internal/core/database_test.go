@@ -17,7 +17,7 @@ import (
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func TestWhatIsStoredIsReadBack(t *testing.T) {

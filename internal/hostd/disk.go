@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"muster/internal/inspection"
 	"muster/internal/inventory"
-	"muster/internal/noded/inspection"
 )
 
 // A machine that holds guests has its root in memory, and what guests have in theirs cannot sleep there. It goes to a disk of

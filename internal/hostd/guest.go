@@ -15,7 +15,7 @@ import (
 	"muster/internal/drivers/substrate/remote"
 	"muster/internal/drivers/substrate/vm"
 	"muster/internal/kit/files"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // guest is one of this machine's, present or wanted.

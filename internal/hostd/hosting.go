@@ -31,8 +31,8 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/local"
 	"muster/internal/kit/clock"
-	"muster/internal/noded/longpoll"
-	"muster/internal/noded/protocol"
+	"muster/internal/kit/longpoll"
+	"muster/internal/protocol"
 )
 
 // Bridge is what clusters' networks are cabled to: the NIC that the machine booted by is a port of it.

@@ -16,8 +16,8 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/fake"
 	"muster/internal/inventory"
-	"muster/internal/noded/protocol"
 	"muster/internal/place"
+	"muster/internal/protocol"
 )
 
 var errRefused = errors.New("refused")

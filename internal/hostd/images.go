@@ -11,7 +11,7 @@ import (
 
 	"muster/internal/boot/firststage"
 	"muster/internal/drivers/substrate/vm"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // The files of an image.

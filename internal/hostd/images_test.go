@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func TestImagesAreFetchedOnceAndGoWhenNobodyNamesThem(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/remote"
 	"muster/internal/drivers/substrate/vm"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Movers are the guests' driver as far as guests come and go while they run: vm.Host, which says what each means.

@@ -23,7 +23,7 @@ import (
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/vm"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // authority gives certificates as the controller's does.

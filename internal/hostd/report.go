@@ -11,7 +11,7 @@ import (
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/remote"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 const (

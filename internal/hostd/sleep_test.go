@@ -10,7 +10,7 @@ import (
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/vm"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // dreamers are guests on paper that sleep, in the words of the guests' driver.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"muster/internal/kit/pipes"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // A guest's memory goes from host to host as TLS 1.3 (RFC 8446) between their agents. Each shows the certificate of its boot,

@@ -5,6 +5,8 @@
 // but the reading of the site file.
 package inventory
 
+import "muster/internal/kit/printable"
+
 // Machine is one physical host, or one that is simulated.
 type Machine struct {
 	ID        string   `json:"id"`
@@ -56,6 +58,9 @@ type Facts struct {
 	TriadGBs float64 `json:"triad_gbs,omitempty"` // memory bandwidth, STREAM triad, GB/s (10^9)
 	CPUMops  float64 `json:"cpu_mops,omitempty"`  // SHA-256 blocks of 1 KiB on all CPUs, thousands a second
 }
+
+// Bound cuts each text to 256 bytes: a machine says of itself what it likes.
+func (f *Facts) Bound() { printable.Bound(f, 256) }
 
 // NUMANode is one NUMA node with the CPUs beside it.
 type NUMANode struct {

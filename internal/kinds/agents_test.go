@@ -11,7 +11,7 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // fakeAgents plays every agent of a walk, and Slurm: agents join, report and measure, jobs wait, run and end.

@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/kinds/bench"
 	"muster/internal/kinds/centre"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/person"
 	"muster/internal/kinds/task"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // batchSystem is a centre's: it runs jobs here when it is told to, and now and then does not answer.
@@ -142,9 +142,9 @@ func TestARunAtACentreEndsWithItsPersonsRight(t *testing.T) {
 		}, why: "the job of round 1 may still run: arc does not answer", last: "arc default ada b1.0", deaf: true},
 		"a member no more": {by: func(ctx context.Context, tx *core.Tx) error {
 			return person.RemoveMember(ctx, tx, "default", "ada")
-		}, why: "ada may not run jobs at centre arc any more; the one of round 1 may still run", last: "arc default ada b1.0"},
+		}, why: "ada may not run jobs at external cluster arc any more; the one of round 1 may still run", last: "arc default ada b1.0"},
 		"no such centre": {by: func(ctx context.Context, tx *core.Tx) error { return centre.Remove(ctx, tx, "arc") },
-			why: "ada may not run jobs at centre arc any more; the one of round 1 may still run", last: "arc default ada b1.0"},
+			why: "ada may not run jobs at external cluster arc any more; the one of round 1 may still run", last: "arc default ada b1.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := kindstest.Open(t, t.TempDir()+"/db")

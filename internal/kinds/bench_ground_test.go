@@ -10,7 +10,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/kinds/bench"
 	"muster/internal/kinds/kindstest"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // TestARoundTellsOnWhatItRan: what nodes say, and what they cannot know or would like to be believed. What values depend on

@@ -15,7 +15,7 @@ import (
 	"muster/internal/kinds/bench"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/task"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 const readsNodes = `read: [{quantity: q, lines: '^(?P<node>n\d) (?P<value>.*)', unit: GB/s, better: higher}]` + "\n"

@@ -10,7 +10,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/kinds/bench"
 	"muster/internal/kinds/kindstest"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // addNodes adds ready nodes n1, n2, … of cluster c1 on this host, in queue main. Those that are idle have no job.

@@ -25,7 +25,7 @@ import (
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/task"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // planOf is a plan of recipes whose names are their places.

@@ -18,8 +18,8 @@ import (
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/snapshot"
-	"muster/internal/noded/protocol"
 	"muster/internal/place/topology"
+	"muster/internal/protocol"
 )
 
 var update = flag.Bool("update", false, "write testdata/columns.txt again")

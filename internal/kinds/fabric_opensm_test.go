@@ -10,12 +10,12 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/drivers/fabric/diags"
+	"muster/internal/drivers/fabric/fabrictest"
 	"muster/internal/drivers/fabric/opensm"
 	"muster/internal/drivers/fabric/opensm/ibsim"
 	"muster/internal/drivers/fabric/opensm/opensmtest"
 	"muster/internal/drivers/substrate"
 	"muster/internal/fabric"
-	"muster/internal/fabric/fabrictest"
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"

@@ -11,7 +11,7 @@ import (
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/snapshot"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func TestWhatHasLongBeenGoneIsForgotten(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/network"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 
@@ -334,27 +334,29 @@ func TestAHypervisorThatRefusesIsPassedBy(t *testing.T) {
 func TestControllersThatComeAndGoTurnAMachineAllTheSame(t *testing.T) {
 	kindstest.Either(t, func(t *testing.T, url string) {
 		s, r := newRackFixture(t, url, 1, 1, nil)
-		turns := func(what string, ok func() bool) { // by controllers that live for a moment each
-			t.Helper()
-			for life, end := 10*time.Millisecond, time.Now().Add(time.Minute); !ok(); life += 5 * time.Millisecond {
-				if time.Now().After(end) {
-					m := s.machine("r1")
-					t.Fatalf("not %s: %s (%s)", what, m.Phase, m.Reason)
-				}
-				stop := s.run(1)
-				time.Sleep(life)
-				stop()
-			}
-		}
-		turns("inspected", func() bool { return s.machine("r1").CanHost() && s.freeNow() == 1 })
+		s.byShortLives("inspected", func() bool { return s.machine("r1").CanHost() && s.freeNow() == 1 })
 		id := s.createGuests("parts", 1)
-		turns("a hypervisor", func() bool { return working(s.machine("r1")) && s.phaseOf(id) == core.Ready })
+		s.byShortLives("a hypervisor", func() bool { return working(s.machine("r1")) && s.phaseOf(id) == core.Ready })
 		s.remove(id)
-		turns("a whole machine again", func() bool { return s.machine("r1").CanHost() })
+		s.byShortLives("a whole machine again", func() bool { return s.machine("r1").CanHost() })
 		if v := r.Violations(); len(v) > 0 {
 			t.Error(v)
 		}
 	})
+}
+
+// byShortLives has controllers that live for a moment each, a little longer each time, bring something about.
+func (s *fixture) byShortLives(what string, ok func() bool) {
+	s.Helper()
+	for life, end := 10*time.Millisecond, time.Now().Add(5*time.Minute); !ok(); life += 5 * time.Millisecond {
+		if time.Now().After(end) {
+			s.dump()
+			s.Fatalf("not %s", what)
+		}
+		stop := s.run(1)
+		time.Sleep(life)
+		stop()
+	}
 }
 
 // freeNow counts the free places of heads.

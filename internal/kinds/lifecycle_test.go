@@ -9,10 +9,10 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/core"
-	"muster/internal/door/identity"
 	"muster/internal/drivers"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/fake"
+	"muster/internal/identity"
 	"muster/internal/inventory"
 	"muster/internal/kinds"
 	"muster/internal/kinds/cluster"
@@ -20,7 +20,7 @@ import (
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 

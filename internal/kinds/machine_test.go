@@ -13,7 +13,7 @@ import (
 	"muster/internal/inventory"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // brittle is an inspector whose machines fail while broken is set. It counts inspections.

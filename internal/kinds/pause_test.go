@@ -20,7 +20,7 @@ import (
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
 	"muster/internal/kit/testall"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 

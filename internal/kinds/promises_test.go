@@ -165,15 +165,15 @@ func (w *walk) eventually(what string, left func(context.Context, *core.Tx) ([]s
 }
 
 // dump logs the last events.
-func (w *walk) dump() {
-	w.view(func(ctx context.Context, tx *core.Tx) error {
+func (s *fixture) dump() {
+	s.view(func(ctx context.Context, tx *core.Tx) error {
 		last, err := tx.LastEvent(ctx)
 		if err != nil {
 			return err
 		}
 		events, err := tx.Events(ctx, core.EventsOf{After: max(0, last-120), Limit: 200})
 		for _, e := range events {
-			w.Logf("%s %s %s/%s %s %s: %s", e.At.Format("05.000"), e.Type, e.Cluster, e.Node, e.Machine, e.Phase, e.Text)
+			s.Logf("%s %s %s/%s %s %s: %s", e.At.Format("05.000"), e.Type, e.Cluster, e.Node, e.Machine, e.Phase, e.Text)
 		}
 		return err
 	})

@@ -255,24 +255,13 @@ func TestControllersThatComeAndGoPutAClusterToSleepAndWakeItAllTheSame(t *testin
 		stop := s.run(1)
 		id, before := s.spread()
 		stop()
-		turns := func(what string, ok func() bool) { // by controllers that live for a moment each
-			t.Helper()
-			for life, end := 10*time.Millisecond, time.Now().Add(time.Minute); !ok(); life += 5 * time.Millisecond {
-				if time.Now().After(end) {
-					t.Fatalf("not %s: the cluster is %s", what, s.phaseOf(id))
-				}
-				stop := s.run(1)
-				time.Sleep(life)
-				stop()
-			}
-		}
 		s.pauseKeeping(id)
-		turns("asleep", func() bool { return s.phaseOf(id) == cluster.Paused })
+		s.byShortLives("asleep", func() bool { return s.phaseOf(id) == cluster.Paused })
 		s.untilAsleep(id, 4)
 		if err := s.resume(id); err != nil {
 			t.Fatal(err)
 		}
-		turns("awake", func() bool { return s.phaseOf(id) == core.Ready })
+		s.byShortLives("awake", func() bool { return s.phaseOf(id) == core.Ready })
 		s.run(1)
 		s.untilAwake(id, before)
 		if v := a.Violations(); len(v) > 0 {

@@ -17,7 +17,7 @@ import (
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/node"
 	"muster/internal/kit/testall"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 

@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"muster/internal/core"
-	"muster/internal/door/identity"
 	"muster/internal/drivers"
+	"muster/internal/identity"
 	"muster/internal/inventory"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // What fails one of the site's own checks works on, and takes no new jobs until it passes.

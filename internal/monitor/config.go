@@ -7,16 +7,16 @@ import (
 	"strconv"
 	"time"
 
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
-	"muster/internal/door/identity"
 	"muster/internal/drivers/substrate"
+	"muster/internal/identity"
 	"muster/internal/kinds/cluster"
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/person"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"muster/internal/core"
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	"muster/internal/inventory"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"muster/internal/kit/pattern"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // joinLimit is how long a join may be: two keys and a token are 1 KiB.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	"muster/internal/monitor"
 )
 

@@ -6,8 +6,8 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
-	"muster/internal/noded/protocol"
 	"muster/internal/place"
+	"muster/internal/protocol"
 )
 
 // gpusOf are the GPUs that a node on the machine is to have, under the addresses that they have for life: a guest's are

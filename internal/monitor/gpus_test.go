@@ -12,8 +12,8 @@ import (
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
-	"muster/internal/noded/protocol"
 	"muster/internal/place"
+	"muster/internal/protocol"
 )
 
 func TestAGPUKeepsItsAddressInAGuest(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/core"
-	"muster/internal/door/identity"
 	"muster/internal/drivers"
+	"muster/internal/identity"
 	"muster/internal/inventory"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/host"
@@ -27,8 +27,8 @@ import (
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/monitor"
-	"muster/internal/noded/protocol"
 	"muster/internal/place"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 

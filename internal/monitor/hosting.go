@@ -11,14 +11,14 @@ import (
 	"strconv"
 
 	"muster/internal/core"
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	"muster/internal/kinds/authority"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kit/printable"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // hosting answers a hypervisor with all that it is to hold, as soon as that is newer than what it knows.

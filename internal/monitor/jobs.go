@@ -6,11 +6,11 @@ import (
 	"sync"
 
 	"muster/internal/core"
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/job"
 	"muster/internal/kit/printable"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // jobsLimit is how long what a head tells of jobs may be, in bytes: as many as it may tell of, if they are usual ones.

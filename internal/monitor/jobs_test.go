@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"muster/internal/core"
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	"muster/internal/kinds/job"
 	"muster/internal/kinds/kindstest"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func TestOnlyAHeadTellsOfJobs(t *testing.T) {

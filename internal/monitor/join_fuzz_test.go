@@ -7,7 +7,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	"muster/internal/monitor"
 )
 

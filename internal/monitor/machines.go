@@ -10,16 +10,17 @@ import (
 	"slices"
 	"time"
 
-	"muster/internal/boot/onlink"
 	"muster/internal/core"
-	"muster/internal/door/identity"
 	"muster/internal/drivers/substrate"
+	"muster/internal/identity"
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/network"
 	"muster/internal/kinds/node"
 	"muster/internal/kit/printable"
-	"muster/internal/noded/protocol"
+	"muster/internal/netboot/control"
+	"muster/internal/netboot/onlink"
+	"muster/internal/protocol"
 )
 
 // testsWithin bounds the health tests of an inspection.
@@ -78,7 +79,7 @@ func from(ctx context.Context, tx *core.Tx, machineID string, r *http.Request) e
 		return err
 	}
 	who := onlink.CallerIn(r.Context())
-	hold, err := admitMachine(ctx, tx, network, m, who)
+	hold, err := control.AdmitMachine(ctx, tx, network, m, who)
 	if errors.Is(err, onlink.ErrUnknownMachine) {
 		return fmt.Errorf("%w: %w", errRefused, err)
 	}
@@ -104,7 +105,7 @@ func at(ctx context.Context, tx *core.Tx, machineID string, r *http.Request) (m 
 	if over, err = network.Get(ctx, tx, m.Network); err != nil {
 		return m, over, err
 	}
-	lease, err := leaseAt(ctx, tx, over, address)
+	lease, err := control.LeaseAt(ctx, tx, over, address)
 	if err == nil && !slices.Contains(m.MACs, lease.MAC) {
 		err = fmt.Errorf("%w: it came from %s, which is not the machine's address", errRefused, address)
 	}
@@ -165,13 +166,10 @@ func boundFindings(f *protocol.Findings) error {
 	if err != nil {
 		return fmt.Errorf("facts: %w", err)
 	}
-	printable.Bound(&facts, mostFact)
+	facts.Bound()
 	f.Facts, err = json.Marshal(facts)
 	return err
 }
-
-// mostFact is how many bytes of a text among a machine's facts are kept.
-const mostFact = 256
 
 // findings writes down what an inspection says.
 func (m *Monitor) findings(w http.ResponseWriter, r *http.Request, who identity.Agent) {

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"muster/internal/core"
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kit/mail"
 	"muster/internal/kit/printable"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // How many letters a project may send: so many at once, and then this often.

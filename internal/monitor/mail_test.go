@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kit/mail"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // What cannot be sent is told so that the head tries again; what is for nobody of the site's never reaches the relay.

@@ -10,11 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"muster/internal/core"
-	"muster/internal/core/telemetry"
 	"muster/internal/kinds"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/netboot/control"
+	"muster/internal/protocol"
 )
 
 // countWithin bounds the look at the database for one scrape.
@@ -124,52 +124,22 @@ func (a *answered) WriteHeader(status int) {
 
 func (a *answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// bootProgress is one step of a boot and how long it took, to be told once the step is written. The zero value is none.
-type bootProgress struct {
-	substrate string
-	step      protocol.BootStep
-	took      time.Duration
-}
-
-func (s bootProgress) tell(t *telemetry.Telemetry) {
-	if s.step != "" {
-		t.BootStep(s.substrate, string(s.step), s.took)
-	}
-}
-
-// progressTo measures a machine's step since its last sign of life; a step that is said again is none.
-func progressTo(ctx context.Context, tx *core.Tx, boot machine.Boot, to protocol.BootStep) (bootProgress, error) {
-	if order[to] <= order[boot.Step] {
-		return bootProgress{}, nil
-	}
-	now, err := tx.Now(ctx)
-	since := boot.StepAt
-	if boot.PoweredAt.After(since) {
-		since = boot.PoweredAt
-	}
-	if err != nil {
-		return bootProgress{}, err
-	}
-	machine, err := machine.Get(ctx, tx, boot.MachineID)
-	return bootProgress{machine.Substrate, to, now.Sub(since)}, err
-}
-
 // progressOf measures how long it took until the agent of a node's boot came.
-func (m *Monitor) progressOf(ctx context.Context, tx *core.Tx, node node.Node, renewal bool) (bootProgress, error) {
+func (m *Monitor) progressOf(ctx context.Context, tx *core.Tx, node node.Node, renewal bool) (control.Progress, error) {
 	if renewal || node.JoinedBoot == node.Boot {
-		return bootProgress{}, nil
+		return control.Progress{}, nil
 	}
 	boot, err := machine.BootOf(ctx, tx, node.ID)
 	if err == nil {
-		return progressTo(ctx, tx, boot, protocol.StepAgent)
+		return control.ProgressTo(ctx, tx, boot, protocol.StepAgent)
 	}
 	if !errors.Is(err, core.ErrNotFound) {
-		return bootProgress{}, err
+		return control.Progress{}, err
 	}
 	now, err := tx.Now(ctx)
 	if err != nil {
-		return bootProgress{}, err
+		return control.Progress{}, err
 	}
 	machine, err := machine.Get(ctx, tx, node.MachineID)
-	return bootProgress{machine.Substrate, protocol.StepAgent, now.Sub(node.PhaseAt)}, err
+	return control.Progress{Substrate: machine.Substrate, Step: protocol.StepAgent, Took: now.Sub(node.PhaseAt)}, err
 }

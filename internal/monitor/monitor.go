@@ -1,7 +1,7 @@
 // Package monitor is the server that agents call: it lets an agent join with its boot's one-time token, serves the configuration
 // of its node, and records what the agent reports.
 //
-// What enters: the agents' calls (internal/noded/protocol). What leaves: observed state in the database and wake-ups for
+// What enters: the agents' calls (internal/protocol). What leaves: observed state in the database and wake-ups for
 // the engine, which alone draws conclusions. It changes no phase.
 package monitor
 
@@ -17,16 +17,17 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/core/telemetry"
-	"muster/internal/door/identity"
-	"muster/internal/door/limit"
 	"muster/internal/drivers/scheduler"
 	"muster/internal/drivers/substrate"
+	"muster/internal/identity"
 	"muster/internal/kinds/authority"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
+	"muster/internal/kit/limit"
 	"muster/internal/kit/mail"
-	"muster/internal/noded/protocol"
+	"muster/internal/netboot/control"
+	"muster/internal/protocol"
 )
 
 // Timing of the talk with agents.
@@ -68,7 +69,7 @@ type Monitor struct {
 	added     added       // of jobs
 
 	Telemetry *telemetry.Telemetry // nil: nobody counts
-	Images    Images               // that guests elsewhere boot
+	Images    control.Images       // that guests elsewhere boot
 	// Schedulers are what a cluster's jobs can be started by.
 	Schedulers scheduler.Registry
 	// Substrates are what the site's machines can be of.
@@ -174,7 +175,7 @@ func (m *Monitor) admit(r *http.Request, request protocol.JoinRequest, who ident
 	lives := authority.Trust{Subject: who.Node, Boot: who.Boot, Hosts: a.Signing(identity.SSHHosts),
 		Agents: min(a.Signing(identity.Agents), a.Shown(r.TLS)), Tokens: a.Signing(identity.BootTokens)}
 	var fingerprint string
-	var reached bootProgress
+	var reached control.Progress
 	var err error
 	if reply.Certificate, fingerprint, err = m.authority.CertifyAgent(request.CSR, who, now); err != nil {
 		return reply, err
@@ -206,7 +207,7 @@ func (m *Monitor) admit(r *http.Request, request protocol.JoinRequest, who ident
 		return err
 	})
 	if err == nil {
-		reached.tell(m.Telemetry)
+		reached.Tell(m.Telemetry)
 	}
 	if errors.Is(err, errRefused) {
 		m.refused(r, who.Node, who.Boot, err.Error())

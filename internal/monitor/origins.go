@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"muster/internal/core"
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	"muster/internal/kinds/node"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"muster/internal/kit/printable"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // An agent in wrong hands may report thousands of checks, each of which would be written down at each report.

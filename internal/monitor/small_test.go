@@ -9,7 +9,7 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // smallCluster is a database with one cluster, c1, which is called cfd: its nodes head and n1 are on machines m1 and m2.

@@ -7,10 +7,10 @@ import (
 	"net/http"
 
 	"muster/internal/core"
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // mostTold is how many tasks a head is told of, and says something of: those of users, and a pause's.

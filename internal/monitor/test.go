@@ -6,7 +6,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // neighboursAsked is how many neighbours a node that is tested may try.

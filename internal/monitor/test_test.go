@@ -6,7 +6,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func TestNeighboursAreThoseThatNobodyWouldMiss(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func TestWhatAHeadCouldNotDoIsToldOnceAndItsEndToo(t *testing.T) {

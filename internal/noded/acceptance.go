@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"muster/internal/drivers/scheduler"
+	"muster/internal/inspection"
+	"muster/internal/inspection/measure"
 	"muster/internal/kit/clock"
-	"muster/internal/noded/inspection"
-	"muster/internal/noded/measure"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // effort is what a test may cost.

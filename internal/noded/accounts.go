@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"muster/internal/kit/pattern"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // comment marks the accounts that are ours in the comment field of passwd.

@@ -26,10 +26,10 @@ import (
 	"time"
 
 	"muster/internal/drivers/scheduler"
-	"muster/internal/noded/inspection"
+	"muster/internal/inspection"
+	"muster/internal/kit/longpoll"
 	"muster/internal/noded/jail"
-	"muster/internal/noded/longpoll"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Options of Run. The zero value is right in a node, but for Console.

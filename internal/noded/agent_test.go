@@ -20,8 +20,8 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/drivers"
-	"muster/internal/noded/inspection"
-	"muster/internal/noded/protocol"
+	"muster/internal/inspection"
+	"muster/internal/protocol"
 )
 
 // lab is one agent in a fake world with a real client, and the controller that it speaks to.

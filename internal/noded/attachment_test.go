@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/kit/netns"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // namespace is an empty network namespace of the test's own.

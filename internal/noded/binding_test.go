@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"muster/internal/kit/testall"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // TestNodesWithCPUsOfTheirOwnBindTasks has a node that is said to have CPUs of its own and one that shares them, in one cluster.

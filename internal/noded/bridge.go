@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/hostd"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // bridge makes the NIC that a hypervisor booted by a port of a bridge, so that the networks of its guests' clusters can be cabled

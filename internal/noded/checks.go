@@ -15,7 +15,7 @@ import (
 
 	"muster/internal/drivers/scheduler"
 	"muster/internal/noded/accelerators"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // nfsCheck is of heads that serve /home.

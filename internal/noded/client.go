@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // ErrRefused is why an agent ends: the controller says that this boot is not the node's own any more.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func TestAGuestThatSleptRenewsItsCertificates(t *testing.T) {

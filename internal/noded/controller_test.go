@@ -26,7 +26,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // fakeController speaks the controller's side of the protocol, with authorities of its own, for tests.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"muster/internal/noded/inspection"
-	"muster/internal/noded/protocol"
+	"muster/internal/inspection"
+	"muster/internal/protocol"
 )
 
 // wake makes a machine of the node's own ready for it; elsewhere somebody else has.

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // facts looks at the node from inside, once a boot. What cannot be read is left out: a report without it is better than

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"muster/internal/kit/files"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // disk writes files below a root: "/" in a node, a temporary directory in tests.

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 var debianAccounts = accountFiles{

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"muster/internal/kit/clock"
-	"muster/internal/noded/longpoll"
-	"muster/internal/noded/protocol"
+	"muster/internal/kit/longpoll"
+	"muster/internal/protocol"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 
 	"muster/internal/inventory/hardware"
 	"muster/internal/noded/accelerators"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 const (

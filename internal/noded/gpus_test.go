@@ -12,7 +12,7 @@ import (
 	"muster/internal/inventory"
 	"muster/internal/inventory/shapes"
 	"muster/internal/kit/testall"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func TestEveryNodeListsTheClustersGPUs(t *testing.T) {

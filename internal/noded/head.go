@@ -11,7 +11,7 @@ import (
 
 	"muster/internal/drivers/scheduler"
 	"muster/internal/kit/clock"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // How often the head looks at the scheduler. A look costs some milliseconds of CPU; besides, its own log lines wake it, so that

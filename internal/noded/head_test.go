@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"muster/internal/drivers/scheduler"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func TestWhatIsPlannedForANode(t *testing.T) {

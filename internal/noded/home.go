@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // homes makes home directories on the shared /home; only the head does. Users own what is in theirs and may put links

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // homesAgain is how often homes are tried that could not be as they should: until there is room, or what is in the way is gone.

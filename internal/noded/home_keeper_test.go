@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // TestAHomeThatCouldNotBeMadeIsTriedAgainAndTold: what is in the way may go, as room comes, and nobody asks again then.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func TestAKeyThatCameWithAnotherClustersFilesIsReplaced(t *testing.T) {

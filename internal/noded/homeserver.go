@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"muster/internal/noded/jail"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // HoldHomeServer is the life of the process that holds a head's NFS server; the agent starts it, see package jail.

@@ -16,7 +16,7 @@ import (
 	"strconv"
 
 	"muster/internal/hostd"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // A machine with the duty host has two processes of ours. The first one is the machine's init, as everywhere: it keeps the

@@ -20,7 +20,7 @@ import (
 	"muster/internal/hostd"
 	"muster/internal/kit/netns"
 	"muster/internal/kit/testall"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // site is a controller with hypervisors that have a cable between them.

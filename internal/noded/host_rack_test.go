@@ -15,7 +15,7 @@ import (
 
 	"muster/internal/boot/initramfs"
 	"muster/internal/kit/testall"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // TestAMachineBootsAsAHypervisorAndHoldsAGuest boots QEMU with the image of hypervisors and this tree's own program, by the way

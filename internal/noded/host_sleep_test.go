@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/kit/testall"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // dreamer is a guest that is put to sleep and woken, as the controller asks.

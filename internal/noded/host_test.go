@@ -28,8 +28,8 @@ import (
 	"muster/internal/inventory/hardware"
 	"muster/internal/kit/netns"
 	"muster/internal/kit/testall"
-	"muster/internal/noded/protocol"
 	"muster/internal/place"
+	"muster/internal/protocol"
 )
 
 // A hypervisor of two processes, as on a machine: this program's first process is the test's child, in a network namespace that

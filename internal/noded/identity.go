@@ -20,7 +20,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // takeBoot reads the boot file and deletes it: its token is for this process only.

@@ -7,7 +7,7 @@ import (
 
 	"muster/internal/drivers/scheduler"
 	"muster/internal/kit/clock"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // When the head asks for jobs: some time after its scheduler has said something, as what a job has used is known last, and now

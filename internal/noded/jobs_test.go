@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // jobsSite is a scheduler in which jobs have ended, and a controller that hears of them.

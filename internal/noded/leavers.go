@@ -19,7 +19,7 @@ import (
 
 	"muster/internal/kit/clock"
 	"muster/internal/kit/osthread"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // sweepEvery is how often processes of those who have left are looked for after none was found: what a job left behind, or

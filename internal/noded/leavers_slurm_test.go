@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // submitting is a job that, once there is ~/go, tries all that starts programs in Slurm, itself again first.

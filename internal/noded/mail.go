@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"muster/internal/kit/clock"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 const (

@@ -19,7 +19,7 @@ import (
 	"muster/internal/drivers/scheduler"
 	"muster/internal/kit/clock"
 	"muster/internal/noded/accelerators"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // ownMachine is a machine that is the node's alone. The agent is then the first process of a kernel, started by the first

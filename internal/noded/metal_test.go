@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"muster/internal/drivers"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // fakeMachine is hardware that writes down what was done with it.

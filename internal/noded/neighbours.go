@@ -9,7 +9,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // kernelNeighbours writes the kernel's table of neighbours. Nobody on a cluster's network answers ARP; and permanent

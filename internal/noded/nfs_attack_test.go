@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/kit/netns"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/test/nfsclient"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"muster/internal/drivers"
 	"muster/internal/kit/netns"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func agentMain() int {

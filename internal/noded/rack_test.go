@@ -17,7 +17,7 @@ import (
 	"muster/internal/drivers/scheduler"
 	"muster/internal/kit/netns"
 	"muster/internal/noded/jail"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // imageVariable names the squashfs of a real image, for the tests that boot nodes.

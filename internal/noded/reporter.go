@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 const (

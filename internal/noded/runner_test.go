@@ -12,7 +12,7 @@ import (
 	"muster/internal/drivers/scheduler"
 	"muster/internal/drivers/scheduler/schedulertest"
 	"muster/internal/drivers/scheduler/slurm"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // reaperVariable lets a test run in a process of its own, since a Reaper waits for all children.

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 
 	"muster/internal/drivers/scheduler"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // The daemons of every node, and of heads that serve /home.

@@ -21,7 +21,7 @@ import (
 	"muster/internal/kit/duration"
 	"muster/internal/kit/pattern"
 	"muster/internal/kit/words"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // siteChecksDir is where a node has the site's own checks, one a file; docs/node-checks.md says what is in one. Who is root in

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func TestAFileOfACheckIsReadStrictly(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // system brings the node's files in line with a configuration. Every method may be called again.

@@ -15,7 +15,7 @@ import (
 	"muster/internal/drivers/scheduler"
 	"muster/internal/kit/clock"
 	"muster/internal/kit/words"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // How often a task is looked at. To ask for its job costs a program of the scheduler's, which may run beside it.

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"syscall"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // mostSampleBytes of a task's samples are read.

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"muster/internal/drivers/scheduler"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // starter is the scheduler.Runner of clusters whose scheduler is none: programs start at once, on the head. They end with it.

@@ -16,7 +16,7 @@ import (
 
 	"muster/internal/drivers/scheduler"
 	"muster/internal/kit/testall"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // TestTasksRunOnARealCluster has a head of the real image run tasks by Slurm, in all the ways that they end.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"muster/internal/drivers/scheduler"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // tellJobs is the pause between two reports that tell only of jobs.

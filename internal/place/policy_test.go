@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"muster/internal/drivers/fabric/fabrictest"
 	"muster/internal/fabric"
-	"muster/internal/fabric/fabrictest"
 	"muster/internal/inventory"
 	"muster/internal/place/topology"
 	"pgregory.net/rapid"

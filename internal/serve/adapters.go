@@ -10,7 +10,7 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/boot/images"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // imageFinder is the image store as admission asks for it.

@@ -25,13 +25,12 @@ import (
 	"muster/internal/core/sealing"
 	"muster/internal/core/telemetry"
 	"muster/internal/door/centre"
-	"muster/internal/door/identity"
-	"muster/internal/door/limit"
 	"muster/internal/door/login"
 	"muster/internal/door/rotation"
 	"muster/internal/drivers"
 	"muster/internal/drivers/substrate"
 	"muster/internal/hostd/calls"
+	"muster/internal/identity"
 	"muster/internal/inventory"
 	"muster/internal/kinds"
 	"muster/internal/kinds/authority"
@@ -43,6 +42,7 @@ import (
 	"muster/internal/kinds/person"
 	"muster/internal/kinds/snapshot"
 	"muster/internal/kit/clock"
+	"muster/internal/kit/limit"
 	"muster/internal/monitor"
 )
 

@@ -21,7 +21,7 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/fake"
 	"muster/internal/drivers/substrate/remote"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // fakeHost is a hypervisor's agent, whose guests are those of a fake substrate. It speaks the protocol over mutual TLS.

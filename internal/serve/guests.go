@@ -13,7 +13,7 @@ import (
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/monitor"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // doorRetry is how often it is tried to listen in a cluster's network: it may not be there yet, or another controller of

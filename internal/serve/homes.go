@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 )
 
 // lookWithin bounds looks at the disk for answers that can do without: a transaction may be waiting for them.

@@ -10,7 +10,7 @@ import (
 	"muster/internal/drivers/substrate/remote"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // hypervisorPatience is how long a handler waits for a hypervisor elsewhere: handlers are few, and a report wakes the next.

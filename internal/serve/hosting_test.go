@@ -15,14 +15,13 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/boot/onlink"
 	"muster/internal/core"
-	"muster/internal/door/identity"
 	"muster/internal/drivers"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/fake"
 	"muster/internal/drivers/substrate/remote"
 	"muster/internal/drivers/substrate/substratetest"
+	"muster/internal/identity"
 	"muster/internal/inventory"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/host"
@@ -31,16 +30,18 @@ import (
 	"muster/internal/kinds/network"
 	"muster/internal/kinds/node"
 	"muster/internal/monitor"
-	"muster/internal/noded/protocol"
+	"muster/internal/netboot/control"
+	"muster/internal/netboot/onlink"
 	"muster/internal/place"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 
 // anyImage has the files of every image.
 type anyImage struct{}
 
-func (anyImage) BootFiles(digest string) (monitor.BootFiles, error) {
-	return monitor.BootFiles{Root: protocol.Blob{Digest: digest, Size: 1}, Kernel: "sha256:01", Drivers: "sha256:02"}, nil
+func (anyImage) BootFiles(digest string) (control.Files, error) {
+	return control.Files{Root: protocol.Blob{Digest: digest, Size: 1}, Kernel: "sha256:01", Drivers: "sha256:02"}, nil
 }
 func (anyImage) Inspector() (string, error) { return "", errors.New("nobody inspects here") }
 

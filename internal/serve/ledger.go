@@ -13,7 +13,7 @@ import (
 	"muster/internal/kinds/network"
 	"muster/internal/kinds/node"
 	"muster/internal/kit/private"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // boots is the database as substrates of whole machines ask for it.

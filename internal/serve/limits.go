@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"muster/internal/door/limit"
+	"muster/internal/kit/limit"
 )
 
 // openLimits divides the process's file descriptors among the doors.

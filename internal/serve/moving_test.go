@@ -15,18 +15,18 @@ import (
 	"time"
 
 	"muster/internal/core"
-	"muster/internal/door/identity"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/fake"
 	"muster/internal/drivers/substrate/remote"
 	"muster/internal/drivers/substrate/vm"
 	"muster/internal/hostd"
+	"muster/internal/identity"
 	"muster/internal/inventory"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/network"
-	"muster/internal/noded/protocol"
 	"muster/internal/place"
+	"muster/internal/protocol"
 )
 
 // What a paper guest is at a host.

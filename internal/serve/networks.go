@@ -14,14 +14,15 @@ import (
 
 	"muster/internal/boot/images"
 	"muster/internal/boot/initramfs"
-	"muster/internal/boot/netboot"
-	"muster/internal/boot/onlink"
 	"muster/internal/core"
 	"muster/internal/drivers"
 	"muster/internal/inventory"
 	"muster/internal/kinds/network"
 	"muster/internal/monitor"
-	"muster/internal/noded/protocol"
+	"muster/internal/netboot"
+	"muster/internal/netboot/control"
+	"muster/internal/netboot/onlink"
+	"muster/internal/protocol"
 )
 
 // networks is where machines are: it runs the boot services and the agents' door on every network there is, and follows when
@@ -29,7 +30,7 @@ import (
 type networks struct {
 	*controller
 	watch *monitor.Monitor
-	boots *monitor.Boots
+	boots *control.Controller
 	files bootFiles
 	init  func() ([]byte, error) // the first stage, packed once, when the first network needs it
 
@@ -41,7 +42,7 @@ func newNetworks(k *controller, watch *monitor.Monitor) *networks {
 	files := bootFiles{images: k.images, agent: sync.OnceValues(func() (agentFile, error) { return openAgent(k.Binary) })}
 	return &networks{
 		controller: k, watch: watch, files: files, init: sync.OnceValues(initramfs.Archive),
-		boots:    &monitor.Boots{DB: k.db, Authority: k.authority, Images: files, Telemetry: k.telemetry},
+		boots:    &control.Controller{DB: k.db, Authority: k.authority, Images: files, Telemetry: k.telemetry},
 		troubles: map[string]string{},
 	}
 }
@@ -224,16 +225,16 @@ func (f bootFiles) Inspector() (string, error) {
 	return image.Digest, err
 }
 
-func (f bootFiles) BootFiles(digest string) (monitor.BootFiles, error) {
+func (f bootFiles) BootFiles(digest string) (control.Files, error) {
 	image, err := f.images.Find(digest)
 	if err != nil {
-		return monitor.BootFiles{}, err
+		return control.Files{}, err
 	}
 	if image.Kernel == nil || image.Drivers == nil {
-		return monitor.BootFiles{}, fmt.Errorf("image %s has no kernel", image.Name)
+		return control.Files{}, fmt.Errorf("image %s has no kernel", image.Name)
 	}
 	agent, err := f.agent()
-	return monitor.BootFiles{
+	return control.Files{
 		Root: protocol.Blob{Digest: image.Digest, Size: image.Size}, Agent: agent.Blob, Kernel: image.Kernel.Digest,
 		Drivers: image.Drivers.Digest,
 	}, err

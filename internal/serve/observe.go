@@ -12,12 +12,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	apiv1 "muster/api/v1"
 	"muster/internal/api"
-	"muster/internal/apiv1"
 	"muster/internal/core"
 	"muster/internal/core/telemetry"
 	"muster/internal/monitor"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // openTelemetry begins before anything else, so that nothing is missed.

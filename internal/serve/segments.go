@@ -19,7 +19,7 @@ import (
 	"muster/internal/kinds/network"
 	"muster/internal/kinds/node"
 	"muster/internal/kit/clock"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // portLooks is how often it is looked where the ports of machines are.

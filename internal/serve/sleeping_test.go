@@ -14,8 +14,8 @@ import (
 	"muster/internal/drivers/substrate/remote"
 	"muster/internal/drivers/substrate/vm"
 	"muster/internal/kinds/host"
-	"muster/internal/noded/protocol"
 	"muster/internal/place"
+	"muster/internal/protocol"
 )
 
 func (p *paper) Sleep(context.Context, substrate.Ref) (bytes int64, err error) {

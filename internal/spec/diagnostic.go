@@ -27,34 +27,6 @@ const (
 	CodeNotAvailable     = "not-available"
 )
 
-// Diagnostic is one thing wrong with a cluster file: where, what, and what would work.
-type Diagnostic struct {
-	Code string `json:"code"`
-	Path string `json:"path"` // "queues[1].class"; empty for the file as a whole
-	File string `json:"file,omitempty"`
-	Line int    `json:"line,omitempty"` // from 1; 0 while not located
-	Col  int    `json:"col,omitempty"`  // from 1, in characters
-	Text string `json:"text"`
-	Hint string `json:"hint,omitempty"`
-}
-
-// Error prints "cluster.yaml:7:12: queues[0].max: must be … (hint)", less whatever is not known.
-func (d Diagnostic) Error() string {
-	where := d.File
-	if d.Line > 0 {
-		if where != "" {
-			where += ":"
-		}
-		where += strconv.Itoa(d.Line) + ":" + strconv.Itoa(d.Col)
-	}
-	parts := slices.DeleteFunc([]string{where, d.Path, d.Text}, func(s string) bool { return s == "" })
-	text := strings.Join(parts, ": ")
-	if d.Hint != "" {
-		text += " (" + d.Hint + ")"
-	}
-	return text
-}
-
 // Diagnostics is everything wrong with a cluster file, in the order of the text.
 type Diagnostics []Diagnostic
 

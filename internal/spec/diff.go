@@ -2,15 +2,6 @@ package spec
 
 import "slices"
 
-// Change is one difference between two clusters, and what it does to the running one.
-type Change struct {
-	Path   string `json:"path"` // entries of lists by name: "queues[cpu].max", "storage[/home].size"
-	Old    string `json:"old"`  // empty for what is new
-	New    string `json:"new"`  // empty for what is gone
-	Effect Effect `json:"effect"`
-	Why    string `json:"why"`
-}
-
 // EffectOf is what changing the field of a path pattern does, and why.
 func EffectOf(path string) (Effect, string) {
 	for _, f := range table {

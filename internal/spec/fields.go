@@ -5,9 +5,7 @@ import (
 	"strings"
 )
 
-// Effect is what changing a field does to a running cluster.
-type Effect string
-
+// What changing a field does to a running cluster.
 const (
 	Live         Effect = "live"         // at once; no job notices
 	Rolling      Effect = "rolling"      // node by node, each drained first; the cluster stays up

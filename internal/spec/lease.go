@@ -16,7 +16,7 @@ func When(t time.Time) string {
 }
 
 // Begin is when the lease starts for a request that is made now.
-func (l Lease) Begin(now time.Time) time.Time {
+func Begin(l Lease, now time.Time) time.Time {
 	at, err := Time(l.Start, now)
 	if err != nil {
 		return now

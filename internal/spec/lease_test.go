@@ -26,7 +26,7 @@ func TestALeaseBeginsWhenItSays(t *testing.T) {
 		"": now, Now: now, "+90s": now.Add(90 * time.Second), "+2d": now.AddDate(0, 0, 2),
 		"2027-03-01T08:00:00+01:00": time.Date(2027, 3, 1, 7, 0, 0, 0, time.UTC),
 	} {
-		if got := (Lease{Start: start}).Begin(now); !got.Equal(want) || got.Location() != time.UTC {
+		if got := Begin(Lease{Start: start}, now); !got.Equal(want) || got.Location() != time.UTC {
 			t.Errorf("%q: %s", start, got)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/network"
 	"muster/internal/kit/netns"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // each runs a test in every mode, with a switch that nobody sets and with one that is a bridge.

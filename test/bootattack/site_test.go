@@ -29,19 +29,20 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"golang.org/x/sys/unix"
 
-	"muster/internal/boot/netboot"
-	"muster/internal/boot/onlink"
 	"muster/internal/core"
-	"muster/internal/door/identity"
 	"muster/internal/drivers"
 	switches "muster/internal/drivers/switch"
+	"muster/internal/identity"
 	"muster/internal/inventory"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/network"
 	"muster/internal/kit/netns"
 	"muster/internal/monitor"
-	"muster/internal/noded/protocol"
+	"muster/internal/netboot"
+	"muster/internal/netboot/control"
+	"muster/internal/netboot/onlink"
+	"muster/internal/protocol"
 	"muster/test/ovs"
 )
 
@@ -72,7 +73,7 @@ type site struct {
 	*testing.T
 	ns            string
 	network       inventory.Network
-	boots         *monitor.Boots
+	boots         *control.Controller
 	victim, thief string // namespaces
 	marker        string // another, of an unknown machine
 	mark          int
@@ -99,8 +100,8 @@ func (j *journal) String() string {
 type image struct{}
 
 func (image) Inspector() (string, error) { return "sha256:1d", nil }
-func (image) BootFiles(digest string) (monitor.BootFiles, error) {
-	return monitor.BootFiles{Root: protocol.Blob{Digest: digest}, Agent: protocol.Blob{Digest: "sha256:a"}, Kernel: "sha256:ce",
+func (image) BootFiles(digest string) (control.Files, error) {
+	return control.Files{Root: protocol.Blob{Digest: digest}, Agent: protocol.Blob{Digest: "sha256:a"}, Kernel: "sha256:ce",
 		Drivers: "none"}, nil
 }
 func (image) Blob(string) (netboot.Blob, error) { return nil, os.ErrNotExist }
@@ -185,7 +186,9 @@ func (s *site) open() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.boots = &monitor.Boots{DB: kindstest.Open(s.T, filepath.Join(s.TempDir(), "db")), Authority: authority, Images: image{}}
+	s.boots = &control.Controller{
+		DB: kindstest.Open(s.T, filepath.Join(s.TempDir(), "db")), Authority: authority, Images: image{},
+	}
 	s.update(func(ctx context.Context, tx *core.Tx) error {
 		if err := network.Put(ctx, tx, s.network); err != nil {
 			return err

@@ -25,7 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/kit/netns"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Variable makes a process of the test's own program do an Act, read from standard input: see Main.

@@ -18,7 +18,7 @@ import (
 	"muster/internal/boot/images"
 	"muster/internal/boot/initramfs"
 	"muster/internal/kit/netns"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/internal/rack"
 )
 

@@ -23,14 +23,14 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
-	"muster/internal/boot/netboot"
 	"muster/internal/core"
 	"muster/internal/inventory"
 	"muster/internal/kinds"
 	"muster/internal/kinds/network"
 	"muster/internal/kit/netns"
 	"muster/internal/kit/testall"
-	"muster/internal/monitor"
+	"muster/internal/netboot"
+	"muster/internal/netboot/control"
 )
 
 // bootServer names the folder of a boot server in the environment of the process that is to be it.
@@ -82,7 +82,7 @@ func serveBoots(dir string) error {
 		return err
 	}
 	return netboot.Serve(ctx, netboot.Config{
-		Network: n, Controller: &monitor.Boots{DB: db}, Blobs: folder(dir), Firmware: []string{dir},
+		Network: n, Controller: &control.Controller{DB: db}, Blobs: folder(dir), Firmware: []string{dir},
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 }

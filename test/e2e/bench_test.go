@@ -3,25 +3,13 @@ package e2e_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
 	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
-
-const spin = `recipe: spin
-about: How long each node takes to count
-seconds: 3
-run: |
-  srun -N {{nodes}} -n {{nodes}} bash -c 't=$EPOCHREALTIME; for ((i = 0; i < 100000; i++)); do :; done
-  echo $SLURMD_NODENAME $((${EPOCHREALTIME/./} - ${t/./}))'
-read:
-  - {quantity: count, lines: '^(?P<node>n\d) (?P<value>\d+)$', unit: µs, better: lower}
-`
 
 // TestAMachineThatBecomesSlowerIsNamed by what runs have measured, once four of them show it: its node gets a twentieth of a CPU.
 // Tests beside it make all nodes slower or faster, too, and what comes of that is nobody's fault.
@@ -34,12 +22,12 @@ func TestAMachineThatBecomesSlowerIsNamed(t *testing.T) {
 	if err := os.MkdirAll(recipes, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(recipes, "spin.yaml"), []byte(spin), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(recipes, "spin.yaml"), []byte(rig.Spin), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	r.Run("machines", "add", "--local", "3", "--wait")
 	r.Run("create", "-f", r.File("hello.yaml", "name: hello\nnodes: 2\n"), "--wait")
-	undisturbed(r, "hello", "n1", "n2")
+	r.Undisturbed("hello", "n1", "n2")
 	run := func(times int) {
 		for range times {
 			r.Run("bench", "run", "hello", "--suite", "spin", "--rounds", "1", "--wait")
@@ -164,20 +152,6 @@ func TestThePapersSuitesRun(t *testing.T) {
 	}
 	r.Run("delete", "hello", "--wait")
 	r.NothingLeft()
-}
-
-// undisturbed lets nodes see no CPU time that the hypervisor below this host gives to others: where that is much, no round
-// counts.
-func undisturbed(r *rig.Rig, cluster string, nodes ...string) {
-	r.Helper()
-	for _, name := range nodes {
-		out, err := exec.Command("nsenter", "--user", "--mount", "--setuid", "0", "--setgid", "0", "--target",
-			strconv.Itoa(r.Node(cluster, name).PID), "sh", "-c",
-			"echo 'cpu 1 0 0 1 0 0 0 0 0 0' >/run/stat && mount --bind /run/stat /proc/stat").CombinedOutput()
-		if err != nil {
-			r.Fatalf("node %s: %v: %s", name, err, out)
-		}
-	}
 }
 
 // slowDownNode gives a node a twentieth of a CPU.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
@@ -126,7 +126,7 @@ func TestACentresOwnBatchSystemIsBehindTheSameDoor(t *testing.T) {
 	h.stop()
 	wants(r.Muster("clusters", "set", "arc", "--wait"), 1, "connection refused", "main")
 	wants(r.Muster("list"), 0, "silent", "connection refused", "main")
-	wants(d.do("ssh", "arc@gw", "true"), 255, "centre arc cannot be entered", "connection refused")
+	wants(d.do("ssh", "arc@gw", "true"), 255, "external cluster arc cannot be entered", "connection refused")
 	r.Run("clusters", "unregister", "arc")
 	wants(d.do("ssh", "arc@gw", "true"), 255, `admin has no cluster "arc"`)
 	r.Run("clusters", "unregister", "closed")
@@ -142,7 +142,7 @@ func measureCentre(r *rig.Rig, h loginHost) {
 			r.Errorf("exit %d, without %q: %s%s", got.Code, word, got.Out, got.Err)
 		}
 	}
-	wants(r.Muster("bench", "run", "arc", "--suite", "stream"), 2, "queue main of centre arc has 1 nodes: say on how many")
+	wants(r.Muster("bench", "run", "arc", "--suite", "stream"), 2, "queue main of external cluster arc has 1 nodes: say on how many")
 	wants(r.Muster("bench", "run", "arc", "--suite", "stream", "--nodes", "1", "--rounds", "2", "--wait"), 0,
 		"of suite stream on cluster arc is ok")
 	var runs struct {

@@ -124,7 +124,7 @@ func TestAClusterIsComparedWithItself(t *testing.T) {
 	controller := r.Start()
 	r.Run("machines", "add", "--local", "3", "--wait")
 	r.Run("create", "-f", r.File("same.yaml", "name: same\nnodes: 2\n"), "--wait")
-	undisturbed(r, "same", "n1", "n2")
+	r.Undisturbed("same", "n1", "n2")
 	both := strings.Fields(r.Run("bench", "compare", "same", "same", "--rounds", "2"))
 	var a struct{ Ended int }
 	r.Until("a round has ended", func() bool {

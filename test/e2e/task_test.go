@@ -109,7 +109,7 @@ func TestProgramsAreRunFromOutside(t *testing.T) {
 
 	t.Run("a benchmark is run, and what it has measured is shown", func(t *testing.T) {
 		r := r.In(t)
-		undisturbed(r, "hello", "n1", "n2")
+		r.Undisturbed("hello", "n1", "n2")
 		out := r.Run("bench", "run", "hello", "--suite", "ping-pong", "--rounds", "1", "--wait")
 		for _, part := range []string{"cluster hello is ok", "1 ok", "latency bytes=8 ", "bandwidth bytes=1048576 ", "µs"} {
 			if !strings.Contains(out, part) {

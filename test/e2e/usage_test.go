@@ -15,9 +15,9 @@ import (
 
 	_ "modernc.org/sqlite"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/core/sealing"
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	"muster/internal/inventory"
 	"muster/internal/kit/testall"
 	"muster/test/rig"

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
+	"muster/internal/drivers/fabric/fabrictest"
 	"muster/internal/drivers/fabric/opensm"
 	"muster/internal/drivers/fabric/opensm/ibsim"
 	"muster/internal/drivers/fabric/opensm/opensmtest"
 	"muster/internal/fabric"
-	"muster/internal/fabric/fabrictest"
 	"muster/internal/kit/testall"
 	"muster/test/rig"
 )

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"muster/internal/kit/testall"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/test/rig"
 )
 

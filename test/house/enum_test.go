@@ -32,7 +32,7 @@ func TestWordsOfTheAPIAreThoseOfItsTypes(t *testing.T) {
 	}
 	held := 0
 	for f := range house.product() {
-		if path.Dir(f.path) != "internal/apiv1" {
+		if path.Dir(f.path) != "api/v1" {
 			continue
 		}
 		ast.Inspect(f.syntax, func(n ast.Node) bool {

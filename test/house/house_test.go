@@ -15,13 +15,16 @@ import (
 // kit holds what all packages share: any may import it, and it imports nothing of the house.
 const kit = "internal/kit/"
 
+// leaf is what programs of others may import: it imports nothing of the house, not even the kit.
+const leaf = "api/v1"
+
 // drawing reads from docs/architecture.md which packages of the house each package may import, itself, its own folders and the
-// kit aside: arrows go down only. The page names packages below internal without that word.
+// kit aside: arrows go down only. The page names packages below internal without that word in what others import.
 func drawing(t *testing.T) map[string][]string {
 	t.Helper()
 	page := house(t).page(t, "docs/architecture.md")
 	above := map[string][]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `((?:cmd|internal)/[a-z0-9/-]+|images)` \\|.*\\| ?([^|]*)\\|$").
+	for _, row := range regexp.MustCompile("(?m)^\\| `((?:api|cmd|internal)/[a-z0-9/-]+|images)` \\|.*\\| ?([^|]*)\\|$").
 		FindAllStringSubmatch(page, -1) {
 		name := row[1]
 		if above[name] != nil {
@@ -29,7 +32,7 @@ func drawing(t *testing.T) map[string][]string {
 		}
 		above[name] = []string{}
 		for imported := range strings.SplitSeq(strings.TrimSpace(row[2]), ", ") {
-			if imported != "" && imported != "images" {
+			if imported != "" && imported != "images" && imported != leaf {
 				imported = "internal/" + imported
 			}
 			above[name] = append(above[name], imported)
@@ -38,14 +41,16 @@ func drawing(t *testing.T) map[string][]string {
 	return above
 }
 
-func TestImportsFollowTheDrawing(t *testing.T) {
-	above, seen := drawing(t), map[string]bool{}
-	c := exec.Command("go", "list", "-json=ImportPath,Imports", "./cmd/...", "./internal/...", "./images/...")
+// imports are the packages of the house, by name, with those of ours that each imports.
+func imports(t *testing.T) map[string][]string {
+	t.Helper()
+	c := exec.Command("go", "list", "-json=ImportPath,Imports", "./api/v1", "./cmd/...", "./internal/...", "./images/...")
 	c.Dir = house(t).root
 	out, err := c.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
+	all := map[string][]string{}
 	for decoder := json.NewDecoder(bytes.NewReader(out)); decoder.More(); {
 		var p struct {
 			ImportPath string
@@ -55,22 +60,91 @@ func TestImportsFollowTheDrawing(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := strings.TrimPrefix(p.ImportPath, "muster/")
+		all[name] = nil
+		for _, imported := range p.Imports {
+			if imported, ours := strings.CutPrefix(imported, "muster/"); ours {
+				all[name] = append(all[name], imported)
+			}
+		}
+	}
+	return all
+}
+
+func TestImportsFollowTheDrawing(t *testing.T) {
+	above, all := drawing(t), imports(t)
+	for name, imported := range all {
 		allowed, drawn := above[name]
-		seen[name] = true
 		if !drawn && !strings.HasPrefix(name, kit) {
 			t.Errorf("package %s is not in the drawing", name)
 		}
-		for _, imported := range p.Imports {
-			imported, ours := strings.CutPrefix(imported, "muster/")
-			if ours && !slices.Contains(allowed, imported) && !strings.HasPrefix(imported, name+"/") &&
-				!strings.HasPrefix(imported, kit) {
+		for _, imported := range imported {
+			if !slices.Contains(allowed, imported) && !strings.HasPrefix(imported, name+"/") &&
+				(!strings.HasPrefix(imported, kit) || name == leaf) {
 				t.Errorf("%s imports %s: that arrow is not in the drawing", name, imported)
 			}
 		}
 	}
 	for name := range above {
-		if !seen[name] {
+		if _, is := all[name]; !is {
 			t.Errorf("the drawing has %s, which is no package", name)
+		}
+	}
+}
+
+// upward are the arrows between rooms that run back up: from, to, and why.
+var upward = map[[2]string]string{
+	{"kinds", "admission"}: "the lives of clusters and nodes have placed what is missing, as requests have what is new",
+}
+
+// TestRoomsStandAboveEachOther: a room is a folder of internal with all that is in it. Which of two imports the other is the same
+// for all their packages, also by way of others.
+func TestRoomsStandAboveEachOther(t *testing.T) {
+	room := func(name string) string {
+		name = strings.TrimPrefix(name, "internal/")
+		if name != leaf {
+			name, _, _ = strings.Cut(name, "/")
+		}
+		return name
+	}
+	below := map[string]map[string]string{} // of a room, those that it imports: by which packages
+	met := map[[2]string]bool{}
+	for name, imported := range imports(t) {
+		for _, imported := range imported {
+			from, to := room(name), room(imported)
+			if met[[2]string{from, to}] = true; from == to || upward[[2]string{from, to}] != "" {
+				continue
+			}
+			if below[from] == nil {
+				below[from] = map[string]string{}
+			}
+			below[from][to] = name + " → " + imported
+		}
+	}
+	done := map[string]bool{}
+	var visit func(name string, path []string)
+	visit = func(name string, path []string) {
+		if i := slices.Index(path, name); i >= 0 {
+			var arrows []string
+			for i, path := i, append(path, name); i+1 < len(path); i++ {
+				arrows = append(arrows, below[path[i]][path[i+1]])
+			}
+			t.Errorf("rooms stand above themselves: %s", strings.Join(arrows, ", "))
+			return
+		}
+		if done[name] {
+			return
+		}
+		for to := range below[name] {
+			visit(to, append(slices.Clone(path), name))
+		}
+		done[name] = true
+	}
+	for name := range below {
+		visit(name, nil)
+	}
+	for arrow := range upward {
+		if !met[arrow] {
+			t.Errorf("%s imports %s no more: it needs no leave to", arrow[0], arrow[1])
 		}
 	}
 }
@@ -78,22 +152,22 @@ func TestImportsFollowTheDrawing(t *testing.T) {
 // The scheduler's and its key's names stand in its driver's folder. Elsewhere code asks what a scheduler can, and what State a
 // node has. What is listed here is said to people, or stands in what people and databases have already.
 var namesAScheduler = map[string]string{
-	"internal/apiv1/external_clusters.go": "an example in the document",
-	"internal/apiv1/site.go":              "the names of secrets, as the document says them",
-	"internal/api/accounts.go":            "accounts of Debian's that no user may have",
-	"internal/door/centre/ask.go":         "asks batch systems that others run",
-	"internal/door/centre/slurm.go":       "the same",
-	"internal/cli/cli.go":                 "help",
-	"internal/cli/clusters_register.go":   "help",
-	"internal/cli/describe.go":            "help",
-	"internal/cli/gpus.go":                "help",
-	"internal/cli/images.go":              "help",
-	"internal/cli/secrets.go":             "help",
-	"internal/drivers/all.go":             "the list",
-	"internal/boot/images/check.go":       "an example of a check's name",
-	"internal/spec/fields.go":             "documentation of the cluster file",
-	"internal/spec/types.go":              "the value in the cluster file",
-	"internal/spec/resolve.go":            "it is the default",
+	"api/v1/external_clusters.go":       "an example in the document",
+	"api/v1/site.go":                    "the names of secrets, as the document says them",
+	"internal/api/accounts.go":          "accounts of Debian's that no user may have",
+	"internal/door/centre/ask.go":       "asks batch systems that others run",
+	"internal/door/centre/slurm.go":     "the same",
+	"internal/cli/cli.go":               "help",
+	"internal/cli/clusters_register.go": "help",
+	"internal/cli/describe.go":          "help",
+	"internal/cli/gpus.go":              "help",
+	"internal/cli/images.go":            "help",
+	"internal/cli/secrets.go":           "help",
+	"internal/drivers/all.go":           "the list",
+	"internal/boot/images/check.go":     "an example of a check's name",
+	"internal/spec/fields.go":           "documentation of the cluster file",
+	"internal/spec/types.go":            "the value in the cluster file",
+	"internal/spec/resolve.go":          "it is the default",
 }
 
 func TestASchedulerIsNamedInItsFolderAlone(t *testing.T) {

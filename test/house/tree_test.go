@@ -96,7 +96,7 @@ func (h *tree) code(folders ...string) iter.Seq[file] {
 // product is the files of Go that are in the program.
 func (h *tree) product() iter.Seq[file] {
 	return func(yield func(file) bool) {
-		for f := range h.code("cmd", "internal", "images") {
+		for f := range h.code("api", "cmd", "internal", "images") {
 			if !strings.HasSuffix(f.path, "_test.go") && !yield(f) {
 				return
 			}

@@ -18,8 +18,8 @@ import (
 	"muster/internal/drivers/scheduler"
 	"muster/internal/drivers/scheduler/schedulertest"
 	"muster/internal/drivers/scheduler/slurm"
-	"muster/internal/noded/protocol"
 	"muster/internal/place/elastic"
+	"muster/internal/protocol"
 )
 
 // start is the machine that slurmctld lives on: an image's files, a network of its own, and no nodes that run. They are said to

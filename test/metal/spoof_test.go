@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"muster/internal/kit/netns"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // intruder is a client on the rack's network that is no machine of it.

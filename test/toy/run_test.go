@@ -1,11 +1,10 @@
 package toy
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -14,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	store "muster/internal/boot/images"
 	"muster/internal/serve"
 )
@@ -49,9 +48,9 @@ func TestAClusterOnTheToyIsRunByAController(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	var c client
+	var c apiv1.HTTP
 	select {
-	case c.url = <-ready:
+	case c.Address = <-ready:
 	case err := <-ended:
 		ended <- nil
 		t.Fatal(err)
@@ -60,7 +59,7 @@ func TestAClusterOnTheToyIsRunByAController(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.token = strings.TrimSpace(string(token))
+	c.Token = strings.TrimSpace(string(token))
 
 	if _, _, err := apiv1.AddMachines.Call(ctx, c,
 		apiv1.AddMachinesInput{Body: apiv1.AddMachinesBody{Substrate: "pool", Count: 3}}); err != nil {
@@ -81,7 +80,7 @@ func TestAClusterOnTheToyIsRunByAController(t *testing.T) {
 	}
 	await(t, "deleted", func() (string, bool) {
 		seen, raw, err := apiv1.GetCluster.Call(ctx, c, ref)
-		return fmt.Sprintf("%v: %s", err, raw), seen.Phase == "deleted" || err != nil && strings.HasPrefix(err.Error(), "404")
+		return fmt.Sprintf("%v: %s", err, raw), seen.Phase == "deleted" || statusOf(err) == http.StatusNotFound
 	})
 	await(t, "given back", func() (string, bool) {
 		machines, raw, err := apiv1.All(ctx, c, apiv1.ListMachines, apiv1.Page{})
@@ -109,30 +108,13 @@ func await(t *testing.T, what string, look func() (seen string, is bool)) {
 	}
 }
 
-// client asks as the administrator.
-type client struct{ url, token string }
-
-func (c client) Do(ctx context.Context, ask apiv1.Ask) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, ask.Operation.Method, c.url+ask.Path+"?"+ask.Query.Encode(),
-		bytes.NewReader(ask.Body))
-	if err != nil {
-		return nil, err
+// statusOf is what a controller refuses something with.
+func statusOf(err error) int {
+	var p *apiv1.Problem
+	if errors.As(err, &p) {
+		return p.Status
 	}
-	r.Header = ask.Header.Clone()
-	r.Header.Set("Authorization", "Bearer "+c.token)
-	if ask.ContentType != "" {
-		r.Header.Set("Content-Type", ask.ContentType)
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode >= http.StatusBadRequest {
-		err = fmt.Errorf("%s: %s", answer.Status, text)
-	}
-	return text, err
+	return 0
 }
 
 // addImage puts an image into a store whose files nobody of the pool reads.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/kit/printable"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 )
 
 func someRun() Run {

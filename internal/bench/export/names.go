@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/kit/words"
 )
 

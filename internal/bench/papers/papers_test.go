@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/bench/export"
 	"muster/internal/bench/library"
 	"muster/internal/bench/recipe"

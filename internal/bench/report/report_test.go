@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/apiv1"
+	apiv1 "muster/api/v1"
 	"muster/internal/bench/export"
 	"muster/internal/bench/papers"
 	"muster/internal/kit/words"

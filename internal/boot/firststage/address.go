@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/kit/clock"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // connect brings the NIC up with the address of the boot script, or with one from DHCP.

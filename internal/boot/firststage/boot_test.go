@@ -20,7 +20,7 @@ import (
 
 	"muster/internal/boot/initramfs"
 	"muster/internal/kit/testall"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 const testMAC = "52:54:00:00:00:01"

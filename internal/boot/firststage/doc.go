@@ -1,7 +1,7 @@
 // Package firststage is the first process of a machine that boots from the network: it turns a kernel and a few drivers
 // into a running node.
 //
-// What enters: the kernel's command line and, over plain HTTP, a plan (see internal/noded/protocol). What leaves: the
+// What enters: the kernel's command line and, over plain HTTP, a plan (see internal/protocol). What leaves: the
 // agent as first process in a root that was verified by its digest, with its boot file, or a machine that is off and
 // has said why.
 //

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // damaged says that bytes are not what their digest says.

@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Fetcher fetches files by their digests from boot services, as the first stage does, for later stages that need more of them.

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func TestAFileIsFetchedWholeOrNotAtAll(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Run is the whole life of the first process until it becomes the agent. It does not return: what cannot go on says why,

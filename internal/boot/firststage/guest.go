@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/kit/clock"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // guestPlan reads the plan that a hypervisor has put into the initramfs; false: there is none, this is no guest. What it

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func TestAPlanInTheInitramfsMakesAGuest(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // rootOnDisk mounts the image and what the node wrote from the machine's disk, after writing what is not there yet. It may be

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Where this stage puts things; none of it is seen from the new root.

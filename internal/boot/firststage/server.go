@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"muster/internal/kit/clock"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // server is the boot services, as this machine sees them.

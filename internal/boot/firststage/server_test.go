@@ -21,7 +21,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // machineAt is a machine's view of a server, without pauses. What it says goes to the answered buffer.

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/door/gateway/target"
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	centres "muster/internal/kinds/centre"
 	"muster/internal/kit/pattern"
 )

@@ -17,7 +17,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/door/centre"
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	centres "muster/internal/kinds/centre"
 	"muster/internal/kinds/kindstest"
 )

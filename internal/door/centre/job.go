@@ -12,11 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	centres "muster/internal/kinds/centre"
 	"muster/internal/kinds/task"
 	"muster/internal/kit/printable"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Jobs has tasks run at centres, as jobs of the people who asked for them: Muster logs in as they would, each time again.
@@ -67,7 +67,7 @@ func (j Jobs) call(ctx context.Context, c centres.Centre, project, person, scrip
 	p, _ := c.Of(project)
 	account := c.Account(p, person)
 	if account == "" {
-		return "", fmt.Errorf("%s has no account at centre %s", person, c.Name)
+		return "", fmt.Errorf("%s has no account at external cluster %s", person, c.Name)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, unhurried, fmt.Errorf("no answer within %s", unhurried))
 	defer cancel()

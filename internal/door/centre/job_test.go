@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"muster/internal/door/centre"
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	centres "muster/internal/kinds/centre"
 	"muster/internal/kinds/task"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // slurm is a batch system whose queue is a file: what the commands have that jobs are handled with.
@@ -163,7 +163,7 @@ func TestAJobThatEndsOtherwise(t *testing.T) {
 	}
 	l.sh("touch down")
 	for name, want := range map[string]string{"mia": "arc: its batch system does not answer: slurm_load_jobs error: Unable to contact " +
-		"slurm controller", "": " has no account at centre arc"} {
+		"slurm controller", "": " has no account at external cluster arc"} {
 		_, _, err := l.jobs.Follow(t.Context(), l.c, "aero", task.Task{ID: "b5.0", Account: name, Work: task.Work{Nodes: 1}})
 		if err == nil || !strings.Contains("arc: "+err.Error(), want) {
 			t.Errorf("%v, not %s", err, want)

@@ -9,7 +9,7 @@ import (
 
 	centres "muster/internal/kinds/centre"
 	"muster/internal/kit/printable"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // figures are a queue as the tests write it: up, nodes, free, used, running, waiting; -1: not told.

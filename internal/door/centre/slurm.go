@@ -12,9 +12,9 @@ import (
 func TakesJobs(c centres.Centre) error {
 	switch {
 	case c.System == "":
-		return fmt.Errorf("centre %s has not answered yet", c.Name)
+		return fmt.Errorf("external cluster %s has not answered yet", c.Name)
 	case !strings.HasPrefix(c.System, slurmName):
-		return fmt.Errorf("centre %s has %s, and jobs are begun where there is Slurm", c.Name, c.System)
+		return fmt.Errorf("external cluster %s has %s, and jobs are begun where there is Slurm", c.Name, c.System)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"muster/internal/core"
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	centres "muster/internal/kinds/centre"
 )
 
@@ -77,14 +77,15 @@ func (w *Watcher) look(ctx context.Context, c centres.Centre) {
 		if why != "" {
 			gone, err := centres.Lost(ctx, tx, c, why)
 			if gone {
-				tx.Log(core.Event{Type: "centre.lost", Text: fmt.Sprintf("centre %s does not answer: %s", c.Name, why)})
+				tx.Log(core.Event{Type: "external-cluster.lost",
+					Text: fmt.Sprintf("external cluster %s does not answer: %s", c.Name, why)})
 			}
 			return err
 		}
 		back, err := centres.Seen(ctx, tx, c, seen.system, seen.queues)
 		if back {
-			tx.Log(core.Event{Type: "centre.answers", Text: fmt.Sprintf("centre %s answers: %s, queues: %d", c.Name, seen.system,
-				len(seen.queues))})
+			tx.Log(core.Event{Type: "external-cluster.answers",
+				Text: fmt.Sprintf("external cluster %s answers: %s, queues: %d", c.Name, seen.system, len(seen.queues))})
 		}
 		return err
 	})

@@ -8,7 +8,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/door/centre"
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	centres "muster/internal/kinds/centre"
 )
 
@@ -16,7 +16,7 @@ import (
 type Centres struct{ Authority *identity.Authority }
 
 // KindCentre is that of clusters that Muster did not build.
-const KindCentre = "centre"
+const KindCentre = "external"
 
 // Places lists the centres that these projects may use.
 func (s Centres) Places(ctx context.Context, tx *core.Tx, projects []string, name string) ([]Place, error) {
@@ -43,7 +43,7 @@ func (s Centres) place(c centres.Centre, p centres.Project) Place {
 				Target: way,
 				Jump: func(context.Context, string) (net.Conn, error) {
 					return nil, &Refusal{
-						Text: fmt.Sprintf("ProxyJump to centre %s is not possible", c.Name),
+						Text: fmt.Sprintf("ProxyJump to external cluster %s is not possible", c.Name),
 						Hint: "log in with " + c.Name + " as the user name",
 					}
 				},
@@ -54,7 +54,9 @@ func (s Centres) place(c centres.Centre, p centres.Project) Place {
 			}, err
 		},
 		Why: func(person string, err error) *Refusal {
-			return &Refusal{Text: "centre " + c.Name + " cannot be entered: " + centre.Why(c, c.Account(p, person), err)}
+			return &Refusal{
+				Text: "external cluster " + c.Name + " cannot be entered: " + centre.Why(c, c.Account(p, person), err),
+			}
 		},
 	}
 }

@@ -14,11 +14,12 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/door/gateway/target"
-	"muster/internal/door/identity"
 	"muster/internal/drivers/substrate"
+	"muster/internal/identity"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
+	"muster/internal/spec"
 )
 
 // Dialer reaches into the network of a cluster.
@@ -133,7 +134,7 @@ func closed(c cluster.Cluster, head node.Node) error {
 		return &Refusal{
 			Text:   fmt.Sprintf("cluster %s is paused since %s", c.Name, c.PhaseAt.UTC().Format("2006-01-02 15:04 MST")),
 			Hint:   "`muster resume " + c.Project + "/" + c.Name + " --wait` brings it back",
-			Resume: c.Desired == cluster.ToPause && c.Spec.ResumesOnLogin(), Wait: c.Desired == core.Present,
+			Resume: c.Desired == cluster.ToPause && spec.ResumesOnLogin(c.Spec), Wait: c.Desired == core.Present,
 		}
 	case c.Desired == cluster.ToPause:
 		return &Refusal{Text: fmt.Sprintf("cluster %s is pausing: %s", c.Name, c.Reason), Hint: events}
@@ -145,10 +146,7 @@ func closed(c cluster.Cluster, head node.Node) error {
 }
 
 func progress(c cluster.Cluster, head node.Node) string {
-	text := string(c.Phase)
-	if c.Reason != "" {
-		text += ", " + c.Reason
-	}
+	text := c.Stands()
 	if head.ID != "" {
 		text += fmt.Sprintf("; its head is %s", head.Phase)
 	}

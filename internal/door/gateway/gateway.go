@@ -22,8 +22,8 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/core/telemetry"
-	"muster/internal/door/identity"
-	"muster/internal/door/limit"
+	"muster/internal/identity"
+	"muster/internal/kit/limit"
 )
 
 // Limits keep one from taking what others need.

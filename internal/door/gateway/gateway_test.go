@@ -18,10 +18,10 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/door/gateway/target"
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/person"
 )

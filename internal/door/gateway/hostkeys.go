@@ -10,7 +10,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/core"
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	"muster/internal/kinds/authority"
 )
 

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/core"
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	"muster/internal/kinds/authority"
 )
 

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/door/gateway/target"
 )
 
@@ -21,7 +21,7 @@ type Source interface {
 
 // Place is where a session may go. One that serves several projects is one Place for each of them.
 type Place struct {
-	Kind    string // "cluster" or "centre"
+	Kind    string // "cluster" or "external"
 	ID      string
 	Project string
 	Name    string

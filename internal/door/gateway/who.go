@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/kinds/person"
 )
 

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"muster/internal/core"
-	"muster/internal/door/identity"
+	"muster/internal/identity"
 	"muster/internal/kinds/authority"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kit/clock"
@@ -37,7 +37,7 @@ func Name(use identity.Use) string {
 	return map[identity.Use]string{
 		identity.BootTokens: "boot-tokens", identity.Agents: "agents-ca", identity.SSHUsers: "user-ca",
 		identity.SSHHosts:  "host-ca",
-		identity.SSHLogins: "login-ca", identity.SSHGateways: "gateway-ca", identity.SSHCentres: "centre-ca",
+		identity.SSHLogins: "login-ca", identity.SSHGateways: "gateway-ca", identity.SSHCentres: "external-ca",
 		identity.WebApps: "web-ca",
 	}[use]
 }

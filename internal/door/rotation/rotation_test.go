@@ -22,15 +22,15 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/core"
-	"muster/internal/door/identity"
 	"muster/internal/door/rotation"
+	"muster/internal/identity"
 	"muster/internal/inventory"
 	"muster/internal/kinds/authority"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 

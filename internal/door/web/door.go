@@ -22,9 +22,9 @@ import (
 	"time"
 
 	"muster/internal/core"
-	"muster/internal/door/limit"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/person"
+	"muster/internal/kit/limit"
 )
 
 // Dialer reaches into the network of a cluster.

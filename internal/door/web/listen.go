@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"muster/internal/door/limit"
+	"muster/internal/kit/limit"
 	"muster/internal/kit/pipes"
 )
 

@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"strings"
 
-	"muster/internal/door/limit"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
+	"muster/internal/kit/limit"
 	"muster/internal/kit/printable"
 	"muster/internal/spec"
 )

@@ -18,17 +18,17 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
-	"muster/internal/door/identity"
-	"muster/internal/door/limit"
+	"muster/internal/identity"
 	"muster/internal/inventory"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/person"
-	"muster/internal/noded/protocol"
+	"muster/internal/kit/limit"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/person"

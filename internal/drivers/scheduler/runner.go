@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Runner is a Control that starts programs as jobs of users, as if these had submitted them. All methods but Submit may be called

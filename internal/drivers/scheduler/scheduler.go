@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"muster/internal/kit/clock"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Factory is all that Muster knows of a scheduler.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"muster/internal/inventory"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Machine is a whole machine with what is needed to reach it.

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"muster/internal/inventory"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Inspector looks after machines of one substrate, apart from the nodes on them.

@@ -12,8 +12,8 @@ import (
 	"net"
 	"net/netip"
 
-	"muster/internal/noded/protocol"
 	"muster/internal/place"
+	"muster/internal/protocol"
 )
 
 // ErrStale is returned by Ensure for a boot older than one already seen for that node: the caller has been fenced out.

@@ -25,8 +25,8 @@ import (
 	"muster/internal/hostd/calls"
 	"muster/internal/hostd/calls/callstest"
 	"muster/internal/inventory"
-	"muster/internal/noded/protocol"
 	"muster/internal/place"
+	"muster/internal/protocol"
 )
 
 // host is the fake with what else a host does.

@@ -11,7 +11,7 @@ import (
 	"muster/internal/bench/recipe"
 	"muster/internal/bench/round"
 	"muster/internal/kinds/task"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 const (

@@ -19,7 +19,7 @@ import (
 	"muster/internal/bench/recipe"
 	"muster/internal/bench/round"
 	"muster/internal/core"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Outcome is how a run has ended.

@@ -96,7 +96,7 @@ func Add(ctx context.Context, tx *core.Tx, c Centre) error {
 		$5, now_ms())`,
 		c.Name, c.Login, c.HostCA, strings.Join(c.HostKeys, "\n"), c.Probe)
 	if core.Taken(err) {
-		return fmt.Errorf("centre %s: %w", c.Name, core.ErrExists)
+		return fmt.Errorf("external cluster %s: %w", c.Name, core.ErrExists)
 	}
 	if err != nil {
 		return fmt.Errorf("add centre: %w", err)
@@ -110,7 +110,7 @@ func Change(ctx context.Context, tx *core.Tx, c Centre) error {
 		NULL WHERE name = $1`,
 		c.Name, c.Login, c.HostCA, strings.Join(c.HostKeys, "\n"), c.Probe)
 	if err == nil && n == 0 {
-		err = core.ErrNotFound
+		return fmt.Errorf("external cluster %s: %w", c.Name, core.ErrNotFound)
 	}
 	if err == nil {
 		_, err = tx.Exec(ctx, `DELETE FROM external_cluster_project WHERE external_cluster = $1`, c.Name)
@@ -119,7 +119,7 @@ func Change(ctx context.Context, tx *core.Tx, c Centre) error {
 		_, err = tx.Exec(ctx, `DELETE FROM external_cluster_account WHERE external_cluster = $1`, c.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("change centre %s: %w", c.Name, err)
+		return fmt.Errorf("change external cluster %s: %w", c.Name, err)
 	}
 	return admitTo(ctx, tx, c)
 }
@@ -134,16 +134,16 @@ func admitTo(ctx context.Context, tx *core.Tx, c Centre) error {
 		_, err = tx.Exec(ctx, `INSERT INTO external_cluster_project (external_cluster, project, queues, rule, account) VALUES ($1, $2, $3, $4, $5)`,
 			c.Name, p.Project, string(queues), string(p.Rule), p.Account)
 		if core.Taken(err) {
-			return fmt.Errorf("account %s of centre %s for a second project: %w", p.Account, c.Name, core.ErrExists)
+			return fmt.Errorf("account %s of external cluster %s for a second project: %w", p.Account, c.Name, core.ErrExists)
 		}
 		if err != nil {
-			return fmt.Errorf("let project %s into centre %s: %w", p.Project, c.Name, err)
+			return fmt.Errorf("let project %s into external cluster %s: %w", p.Project, c.Name, err)
 		}
 	}
 	for person, account := range c.Accounts {
 		if _, err := tx.Exec(ctx, `INSERT INTO external_cluster_account (external_cluster, person, account) VALUES ($1, $2, $3)`, c.Name, person,
 			account); err != nil {
-			return fmt.Errorf("account of %s at centre %s: %w", person, c.Name, err)
+			return fmt.Errorf("account of %s at external cluster %s: %w", person, c.Name, err)
 		}
 	}
 	return person.AccessChanged(ctx, tx)
@@ -156,7 +156,7 @@ func Remove(ctx context.Context, tx *core.Tx, name string) error {
 		err = core.ErrNotFound
 	}
 	if err != nil {
-		return fmt.Errorf("remove centre %s: %w", name, err)
+		return fmt.Errorf("remove external cluster %s: %w", name, err)
 	}
 	return person.AccessChanged(ctx, tx)
 }
@@ -165,7 +165,7 @@ func Remove(ctx context.Context, tx *core.Tx, name string) error {
 func Get(ctx context.Context, tx *core.Tx, name string) (Centre, error) {
 	all, err := list(ctx, tx, name)
 	if err == nil && len(all) == 0 {
-		err = fmt.Errorf("centre %s: %w", name, core.ErrNotFound)
+		err = fmt.Errorf("external cluster %s: %w", name, core.ErrNotFound)
 	}
 	if err != nil {
 		return Centre{}, err
@@ -240,7 +240,7 @@ func scan(r core.Scanner) (Centre, error) {
 		}
 	}
 	if err := json.Unmarshal([]byte(queues), &c.Queues); err != nil {
-		return c, fmt.Errorf("queues of centre %s: %w", c.Name, err)
+		return c, fmt.Errorf("queues of external cluster %s: %w", c.Name, err)
 	}
 	return c, nil
 }
@@ -274,7 +274,7 @@ func Seen(ctx context.Context, tx *core.Tx, c Centre, system string, queues []Qu
 			c.Name, c.AskedAt.UnixMilli(), system, string(text))
 	}
 	if err != nil {
-		return false, fmt.Errorf("write what centre %s answered: %w", c.Name, err)
+		return false, fmt.Errorf("write what external cluster %s answered: %w", c.Name, err)
 	}
 	return n > 0, nil
 }
@@ -288,7 +288,7 @@ func Lost(ctx context.Context, tx *core.Tx, c Centre, reason string) (gone bool,
 			c.AskedAt.UnixMilli(), reason)
 	}
 	if err != nil {
-		return false, fmt.Errorf("write why centre %s does not answer: %w", c.Name, err)
+		return false, fmt.Errorf("write why external cluster %s does not answer: %w", c.Name, err)
 	}
 	return n > 0, nil
 }

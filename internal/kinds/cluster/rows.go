@@ -70,6 +70,14 @@ type Released struct {
 	Release machine.Release `json:"release"`
 }
 
+// Stands is its phase with the reason, where there is one.
+func (c Cluster) Stands() string {
+	if c.Reason == "" {
+		return string(c.Phase)
+	}
+	return string(c.Phase) + ", " + c.Reason
+}
+
 // Wants is how many nodes of a queue there are to be now: none of a cluster that is to pause or to go.
 func (c Cluster) Wants(q spec.Queue) int {
 	if c.Desired == ToPause || c.Desired == core.ToDelete {

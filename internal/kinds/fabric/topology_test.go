@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"muster/internal/core"
-	"muster/internal/fabric/fabrictest"
+	"muster/internal/drivers/fabric/fabrictest"
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/place/topology"

@@ -7,7 +7,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kinds/machine"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Deaf is how long a controller may be away, stopped or without its database, before it has missed something: one of the

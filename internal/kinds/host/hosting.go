@@ -10,7 +10,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kinds/machine"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Hosted is a guest that a hypervisor elsewhere is to hold, or was.

@@ -11,7 +11,7 @@ import (
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // addRackMachine adds a machine that boots by itself, and so may be whole or hold guests.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"muster/internal/core"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Migration is a guest's move between two hypervisors that are machines of their own.

@@ -8,7 +8,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/kindstest"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // onItsWay is a store with a guest of hv that is on its way to other.

@@ -8,7 +8,7 @@ import (
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func TestAHostIsKnownForTheNodesThatSleepThere(t *testing.T) {

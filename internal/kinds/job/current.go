@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"muster/internal/core"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Told are the jobs of a cluster that had not ended when its head told of them.

@@ -9,7 +9,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/inventory"
 	"muster/internal/kinds/meter/usage"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Of says which jobs are meant. Empty fields mean any.

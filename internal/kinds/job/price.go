@@ -8,7 +8,7 @@ import (
 	"muster/internal/kinds/meter"
 	"muster/internal/kinds/meter/usage"
 	"muster/internal/kit/hostlist"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // prices are those of a cluster's nodes, while some jobs ran.

@@ -14,7 +14,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/inventory"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Job is a job that has ended, and whose it was.

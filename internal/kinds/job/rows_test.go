@@ -12,7 +12,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/kinds/job"
 	"muster/internal/kinds/kindstest"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // site is a database with two clusters of two projects, which are an hour old.

@@ -14,7 +14,7 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 

@@ -13,7 +13,7 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // MinMassFailure is how many nodes of a place may be lost at once, whatever the share, and are each taken for lost.

@@ -14,15 +14,15 @@ import (
 	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/core/telemetry"
-	"muster/internal/door/identity"
-	"muster/internal/door/limit"
 	"muster/internal/drivers/power"
 	"muster/internal/drivers/substrate"
 	"muster/internal/fabric"
+	"muster/internal/identity"
 	"muster/internal/inventory"
 	"muster/internal/kinds/centre"
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kinds/task"
+	"muster/internal/kit/limit"
 )
 
 // Provider is what carries nodes on machines of one substrate.

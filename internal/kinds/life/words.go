@@ -25,7 +25,7 @@ func Nodes(n int) string {
 }
 
 // HomeOf is how many bytes a cluster's /home may hold; 0: as the site has it.
-func HomeOf(c spec.Cluster) int64 { return int64(spec.MiB(c.Home().Size)) << 20 }
+func HomeOf(c spec.Cluster) int64 { return int64(spec.MiB(spec.Home(c).Size)) << 20 }
 
 // Size is a number of bytes as people read it.
 func Size(bytes int64) string {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"muster/internal/core"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Boot is what a machine boots now, and how far it is. A machine that has none is to be off.

@@ -16,8 +16,8 @@ import (
 	"muster/internal/fabric"
 	"muster/internal/inventory"
 	"muster/internal/kit/printable"
-	"muster/internal/noded/protocol"
 	"muster/internal/place"
+	"muster/internal/protocol"
 )
 
 // Machine is one row of the inventory with its life.

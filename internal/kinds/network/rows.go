@@ -14,7 +14,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/inventory"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Put adds a network or changes it.

@@ -10,7 +10,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kinds/host"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // SaveReport writes what a node's agent said of itself. Reports of an older boot than the last are dropped.

@@ -16,7 +16,7 @@ import (
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/meter"
 	"muster/internal/kinds/meter/usage"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"muster/internal/core"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Pass is one test of a node before it was handed over, with what became of it.

@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"time"
 
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/kinds/cluster"
 )
 

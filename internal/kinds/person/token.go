@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
 )
 
 // HashToken is how a token is stored: its SHA-256, hex. Tokens are random and long, so no salt is needed.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
 )
 
 // WebLogin lets a browser in to one app of one cluster. It ends with the token that asked for it.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/person"
 )

@@ -15,7 +15,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Origin is what has asked for a task.

@@ -12,7 +12,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/task"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // TestATasksOutputIsKeptOnceWhateverComesTwice delivers pieces twice, out of order, for another cluster and after the end.

@@ -16,7 +16,7 @@ import (
 	"muster/internal/boot/kmod"
 	"muster/internal/inventory"
 	"muster/internal/inventory/hardware"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 const (

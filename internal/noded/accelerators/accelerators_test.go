@@ -13,7 +13,7 @@ import (
 	"muster/internal/inventory"
 	"muster/internal/inventory/hardware"
 	"muster/internal/inventory/shapes"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // put writes a file of a tree.

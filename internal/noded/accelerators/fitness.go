@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"muster/internal/kit/words"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Name gives the GPUs that a node found the addresses of those that it is to have. Both are in the order of their PCI

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Query is the command line whose output ParseMemory reads. To answer, the driver speaks with each GPU: one that has

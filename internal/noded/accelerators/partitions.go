@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // firstSiteKey begins the keys that are no cluster's: those of the site's own partitions, and the default one's.

@@ -23,7 +23,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Files are what the server is given: paths in its own tree, and what is in them. A change of Config makes it read that again.

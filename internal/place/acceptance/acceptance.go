@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"muster/internal/inventory"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Tries is how often a slow node is measured; the best counts.

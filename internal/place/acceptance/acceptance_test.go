@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 
 	"muster/internal/inventory"
-	"muster/internal/noded/protocol"
 	"muster/internal/place/acceptance"
+	"muster/internal/protocol"
 )
 
 func tests(q protocol.Quantity, values ...float64) []protocol.TestResult {

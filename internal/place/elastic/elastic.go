@@ -13,7 +13,7 @@ import (
 	"slices"
 	"time"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Queue is one queue as it stands.

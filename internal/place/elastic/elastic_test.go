@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 var noon = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)

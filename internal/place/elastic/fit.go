@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Needs is how many empty nodes of the queue a job takes at least, as the scheduler counts (test/judge); or why no number of them

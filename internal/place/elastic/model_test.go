@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // model is a queue with a scheduler that starts jobs on whole nodes, except those that it never starts, for reasons of its own.

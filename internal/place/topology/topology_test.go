@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"muster/internal/drivers/fabric/fabrictest"
 	"muster/internal/fabric"
-	"muster/internal/fabric/fabrictest"
 )
 
 // twoRails are two hosts with two adapters each, on two leaves that three cables join.

@@ -20,7 +20,7 @@ import (
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/kit/clock"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // play is a node's agent: it joins, and reports that all is well for as long as the node runs.

@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"muster/internal/drivers/scheduler"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // jobs are those that were submitted for users. They run on the head, and each holds the first node that may be used.

@@ -4,8 +4,8 @@ import (
 	"reflect"
 	"testing"
 
+	"muster/internal/drivers/fabric/fabrictest"
 	"muster/internal/fabric"
-	"muster/internal/fabric/fabrictest"
 )
 
 const table = `   0: 0x7fff 0x8001 0x0000 0x0002 0x0000 0x0000 0x0000 0x0000

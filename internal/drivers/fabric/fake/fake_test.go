@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/drivers/fabric/fabrictest"
 	"muster/internal/fabric"
-	"muster/internal/fabric/fabrictest"
 )
 
 func TestTheFakeKeepsTheContract(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/drivers/fabric/fabrictest"
 	"muster/internal/drivers/fabric/opensm/opensmtest"
 	"muster/internal/fabric"
-	"muster/internal/fabric/fabrictest"
 )
 
 // fault is something that goes wrong during a step, and how it is made good again afterwards.

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/drivers/fabric/fabrictest"
 	"muster/internal/fabric"
-	"muster/internal/fabric/fabrictest"
 )
 
 // three is an intent with three tenants on hosts 1 to 6, managed from host 0.

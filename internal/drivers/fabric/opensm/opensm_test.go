@@ -3,8 +3,8 @@ package opensm
 import (
 	"testing"
 
+	"muster/internal/drivers/fabric/fabrictest"
 	"muster/internal/drivers/fabric/opensm/ibsim"
-	"muster/internal/fabric/fabrictest"
 )
 
 func TestOpenSMKeepsTheContract(t *testing.T) {

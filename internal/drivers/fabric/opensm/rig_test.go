@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"muster/internal/drivers/fabric/diags"
+	"muster/internal/drivers/fabric/fabrictest"
 	"muster/internal/drivers/fabric/opensm/ibsim"
 	"muster/internal/drivers/fabric/opensm/opensmtest"
 	"muster/internal/fabric"
-	"muster/internal/fabric/fabrictest"
 )
 
 // rig is a simulated fabric with real opensm processes, and a driver that tells them.

@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"muster/internal/drivers/fabric/diags"
+	"muster/internal/drivers/fabric/fabrictest"
 	"muster/internal/drivers/fabric/opensm/ibsim"
 	"muster/internal/drivers/fabric/opensm/opensmtest"
 	"muster/internal/fabric"
-	"muster/internal/fabric/fabrictest"
 )
 
 func TestASiteNamesAHostForEachManager(t *testing.T) {

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/drivers/fabric/fabrictest"
 	"muster/internal/drivers/fabric/ufm"
 	"muster/internal/drivers/fabric/ufm/ufmtest"
 	"muster/internal/fabric"
-	"muster/internal/fabric/fabrictest"
 )
 
 // fixture is a UFM with a fabric of 12 ports, and how it is reached.

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"muster/internal/drivers/scheduler"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 const (

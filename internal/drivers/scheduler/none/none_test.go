@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"muster/internal/drivers/scheduler/schedulertest"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func TestTheHostFileHasTheNodesThatMayBeUsed(t *testing.T) {

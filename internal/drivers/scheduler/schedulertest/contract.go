@@ -16,7 +16,7 @@ import (
 
 	"muster/internal/drivers/drivertest"
 	"muster/internal/drivers/scheduler"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Files are below a folder of the test's own. Owners are kept, not set.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"muster/internal/drivers/scheduler"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Rig is a cluster whose scheduler runs, with a compute node that has no jobs. The contract ends with the node's removal.

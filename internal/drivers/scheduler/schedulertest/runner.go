@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"muster/internal/drivers/scheduler"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Users are those whose jobs a Runner's contract starts: alice and mallory. Who is not root can be neither.

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/scheduler"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // A head keeps accounts of its cluster's jobs: slurmdbd, in a database of MariaDB that nobody but it can reach. The database is

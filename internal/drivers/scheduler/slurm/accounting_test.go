@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"muster/internal/drivers/scheduler/schedulertest"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func accountingHead(t *testing.T, image bool) (*driver, *protocol.Config) {

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"muster/internal/drivers/scheduler"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Port is where slurmctld listens and NodePort where slurmd does.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"muster/internal/drivers/scheduler"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Errors that callers act upon.

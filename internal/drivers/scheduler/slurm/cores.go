@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"muster/internal/inventory"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // gpusOf are the node's GPUs that Slurm can give: those with a device.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"muster/internal/kit/printable"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // What squeue is asked for to tell people of jobs. Users have written some of it.

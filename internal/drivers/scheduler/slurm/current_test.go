@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // currentRecord is a record of squeue with tabs for delimiters; words are those fields that are not as usual.

@@ -19,7 +19,7 @@ import (
 
 	"muster/internal/drivers/scheduler"
 	"muster/internal/inventory/hardware"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // The daemons.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"muster/internal/kit/printable"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // What sacct is asked for: a record of each end of a job, and after it one of each of its steps. Users have written some of it.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // delimited is what sacct prints with this delimiter of records that are written with tabs here.

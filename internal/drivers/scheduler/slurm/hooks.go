@@ -5,7 +5,7 @@ import (
 	"path"
 	"strings"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // hooksDir is where nodes have the project's scripts, and what Slurm starts for each job as root: that runs the script as the

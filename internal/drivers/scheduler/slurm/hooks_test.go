@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"muster/internal/drivers/scheduler/schedulertest"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // nobody is an account of every Debian.

@@ -12,7 +12,7 @@ import (
 
 	"muster/internal/drivers/scheduler"
 	"muster/internal/kit/hostlist"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // What squeue is asked for: a line of every job that has not ended; tasks of an array that wait for the same have one together.

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/internal/drivers/scheduler"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func TestJobsOfARealSlurmAreRead(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Local is what is not the same on all nodes of a cluster.

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"testing"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func TestEachNodeHasItsOwnPartOfTheConfiguration(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"muster/internal/drivers/scheduler"
 	"muster/internal/inventory"
 	"muster/internal/inventory/hardware"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // localPart keeps a compute node's own part of slurm.conf and cgroup.conf: how its tasks are bound and its jobs confined, and,

@@ -7,7 +7,7 @@ import (
 	"muster/internal/drivers/scheduler"
 	"muster/internal/drivers/scheduler/schedulertest"
 	"muster/internal/inventory"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func TestAddressesAreWithheldWhileSlurmdStarts(t *testing.T) {

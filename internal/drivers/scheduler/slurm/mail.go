@@ -4,7 +4,7 @@ import (
 	"io/fs"
 	"strings"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // slurmctld starts a program for each letter, as its own user: mailProgram -s SUBJECT RECIPIENT. That leaves it to the agent.

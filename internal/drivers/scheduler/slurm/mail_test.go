@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"muster/internal/drivers/scheduler/schedulertest"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func TestALetterIsAFileOfThreeLines(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"muster/internal/kit/pattern"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // nodeLine is what one line says of a node: State is not yet what it is, as that depends on the node's jobs.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func TestQOSAreThoseOfTheFileAndRootsAreLeftAlone(t *testing.T) {

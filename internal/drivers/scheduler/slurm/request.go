@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // request is what a job asks for. Words that no new node has are said apart.

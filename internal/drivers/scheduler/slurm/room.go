@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"muster/internal/drivers/scheduler"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Slurm refuses jobs that are too large for what their queue has at that moment: 24.11 all, earlier versions some. Queues that

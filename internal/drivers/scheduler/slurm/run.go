@@ -10,7 +10,7 @@ import (
 
 	"muster/internal/drivers/scheduler"
 	"muster/internal/kit/hostlist"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Submit runs sbatch as the job's user. A job that sbatch itself has refused is none; an answer that was lost may be one.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"muster/internal/drivers/scheduler"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // TestWhatSlurmSaysOfAJob reads lines of scontrol 22.05.

@@ -17,7 +17,7 @@ import (
 
 	"muster/internal/drivers/scheduler"
 	"muster/internal/drivers/scheduler/schedulertest"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"muster/internal/drivers/scheduler"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Slurm counts a job's time by the clock, whether its nodes sleep or not. So before they do, their jobs may run for ever, as

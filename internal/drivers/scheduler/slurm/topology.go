@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // SwitchFeature is the feature of nodes on a leaf switch: jobs ask for one switch by --constraint="[switch_a|switch_b]".

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func TestNodesAreListedByTheirSwitch(t *testing.T) {

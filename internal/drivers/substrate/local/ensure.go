@@ -14,7 +14,7 @@ import (
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/onhost"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Ensure makes the node run this boot. If it fails or is killed on the way, what it made stays, visible to Observe and

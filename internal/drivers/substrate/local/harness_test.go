@@ -20,7 +20,7 @@ import (
 	"muster/internal/hostd/calls"
 	"muster/internal/hostd/calls/callstest"
 	"muster/internal/kit/netns"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // crashEnv makes the test binary a controller that works until it is killed; see TestAKilledController….

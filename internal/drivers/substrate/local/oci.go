@@ -13,7 +13,7 @@ import (
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/onhost"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // The part of the OCI runtime specification that we use: github.com/opencontainers/runtime-spec, config.md and

@@ -13,7 +13,7 @@ import (
 	"muster/internal/drivers/substrate/onhost"
 	"muster/internal/inventory"
 	"muster/internal/inventory/hardware"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // host is the driver as a site opens it, with what it says of this host.

@@ -15,7 +15,7 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/local/tree"
 	"muster/internal/drivers/substrate/onhost"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // snapshot is a snapshot's place on disk. What is under another name than its own is being made, or being removed.

@@ -20,7 +20,7 @@ import (
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/kit/osthread"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // A node may have a user namespace of its own: its users' numbers, root's 0 first, are others on the host, to whom nothing

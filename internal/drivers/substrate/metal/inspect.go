@@ -10,7 +10,7 @@ import (
 	"muster/internal/drivers/substrate"
 	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Inspection is one boot of a machine for its own sake.

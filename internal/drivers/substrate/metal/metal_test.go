@@ -14,7 +14,7 @@ import (
 	"muster/internal/drivers/substrate/metal"
 	"muster/internal/drivers/substrate/substratetest"
 	"muster/internal/inventory"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // networks is a ledger and the switches of its machines, in memory.

@@ -8,7 +8,7 @@ import (
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // switchAgain is how long a machine may look off after it was switched on.

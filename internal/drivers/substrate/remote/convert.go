@@ -7,8 +7,8 @@ import (
 	"net/netip"
 
 	"muster/internal/drivers/substrate"
-	"muster/internal/noded/protocol"
 	"muster/internal/place"
+	"muster/internal/protocol"
 )
 
 // Guest is a node's boot in the words of the protocol. How often it was tried is the ledger's to say.

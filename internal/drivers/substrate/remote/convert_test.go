@@ -11,8 +11,8 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/remote"
 	"muster/internal/fabric"
-	"muster/internal/noded/protocol"
 	"muster/internal/place"
+	"muster/internal/protocol"
 )
 
 func described() substrate.Node {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"muster/internal/drivers/substrate"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // A guest that moves between two hosts elsewhere goes from stage to stage. Each stage is written before either host is told of

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"muster/internal/drivers/substrate"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // What a guest is at a host on paper.

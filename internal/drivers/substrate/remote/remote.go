@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"muster/internal/drivers/substrate"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Entry is what the Ledger has of one node, in one snapshot.

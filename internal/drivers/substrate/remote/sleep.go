@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"muster/internal/drivers/substrate"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // A guest elsewhere is put to sleep and woken as it is made: it is asked for in the ledger, the host does it once a try, and

@@ -13,7 +13,7 @@ import (
 	"muster/internal/drivers/substrate/vm/domain"
 	"muster/internal/inventory"
 	"muster/internal/kit/files"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Ensure makes the node run this boot. If it fails or is killed on the way, what it made stays, visible to Observe and

@@ -10,7 +10,7 @@ import (
 
 	"muster/internal/boot/initramfs"
 	"muster/internal/drivers/substrate"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // The files of a boot.

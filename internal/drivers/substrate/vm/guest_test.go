@@ -31,8 +31,8 @@ import (
 	"muster/internal/inventory"
 	"muster/internal/kit/netns"
 	"muster/internal/kit/testall"
-	"muster/internal/noded/protocol"
 	"muster/internal/place"
+	"muster/internal/protocol"
 )
 
 // TestContract is what a controller gets that calls the agent of a host.

@@ -23,8 +23,8 @@ import (
 	"muster/internal/drivers/substrate/local"
 	"muster/internal/inventory"
 	"muster/internal/kit/netns"
-	"muster/internal/noded/protocol"
 	"muster/internal/place"
+	"muster/internal/protocol"
 )
 
 func TestMain(m *testing.M) {

@@ -21,7 +21,7 @@ import (
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/kit/netns"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // What a tenant's root can send from a guest: any bytes at all, from a socket of its kernel's that adds nothing.

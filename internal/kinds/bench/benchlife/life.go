@@ -19,7 +19,7 @@ import (
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/task"
 	"muster/internal/kit/words"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 const (
@@ -199,8 +199,8 @@ func (v view) follow() core.Outcome {
 		return core.WaitFor(next, "round %d of %d has ended", v.Round+1, v.All()).
 			With(func(ctx context.Context, tx *core.Tx) error { return v.save(ctx, tx, o) })
 	case v.Task != "" && v.gone && v.centre != nil:
-		return v.end(bench.Cancelled, fmt.Sprintf("%s may not run jobs at centre %s any more; the one of round %d may still run",
-			v.Account, v.Cluster, v.Round+1))
+		return v.end(bench.Cancelled, fmt.Sprintf("%s may not run jobs at external cluster %s any more; "+
+			"the one of round %d may still run", v.Account, v.Cluster, v.Round+1))
 	case v.Task != "" && (v.Cancel || v.gone) && !v.task.Cancel:
 		return core.WaitFor(seenIn, "it is being cancelled").With(func(ctx context.Context, tx *core.Tx) error {
 			return task.Cancel(ctx, tx, v.task)

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"slices"
 
+	"muster/internal/access"
 	"muster/internal/core"
-	"muster/internal/door/access"
 	"muster/internal/kinds/centre"
 	"muster/internal/kinds/person"
 	"muster/internal/kinds/task"
 	"muster/internal/kit/words"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // goThere finds the centre of a run, and whether its account may still go there: as for a login, it takes a role in the project,
@@ -61,7 +61,7 @@ func (v view) queueBusy() string {
 		return ""
 	}
 	if !v.centre.LostAt.IsZero() {
-		return "centre " + v.centre.Name + " does not answer"
+		return "external cluster " + v.centre.Name + " does not answer"
 	}
 	free := 0
 	if i := slices.IndexFunc(v.centre.Queues, func(q centre.Queue) bool { return q.Name == v.Plan.Queue }); i >= 0 {

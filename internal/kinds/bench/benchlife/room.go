@@ -10,7 +10,7 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 

@@ -18,7 +18,7 @@ import (
 	"muster/internal/kinds/snapshot"
 	"muster/internal/kinds/task"
 	"muster/internal/kit/words"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 

@@ -15,7 +15,7 @@ import (
 	"muster/internal/kinds/task"
 	"muster/internal/kit/duration"
 	"muster/internal/kit/words"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // A pause gives all machines back and keeps what is worth keeping, in this order: the image's hook saves what jobs have done;

@@ -8,7 +8,7 @@ import (
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // cannotSleep says why a cluster cannot keep its nodes' memory, never or not yet; both are "" if it can.

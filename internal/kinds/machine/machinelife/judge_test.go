@@ -9,7 +9,7 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // TestAMachineThatErasedNothingIsNotClean: a machine that comes back from a tenant shows of every disk that it had that it

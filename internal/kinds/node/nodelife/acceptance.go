@@ -11,8 +11,8 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
 	"muster/internal/place/acceptance"
+	"muster/internal/protocol"
 )
 
 // laterChecks are those that can pass only when the node has measured itself, or when its head is there.

@@ -12,7 +12,7 @@ import (
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/node/nodelife"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // A controller that stalls reads a node, and only then what was heard meanwhile of all nodes: none of them is silent any more.

@@ -13,7 +13,7 @@ import (
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // Nodes and machines that are guests: what differs from whole machines. A guest's machine is there for its one node: it is

@@ -23,7 +23,7 @@ import (
 	"muster/internal/kinds/node"
 	"muster/internal/kit/printable"
 	"muster/internal/kit/words"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 

@@ -10,7 +10,7 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // nodeFailed makes sure that the node cannot come back, then lets its machine be examined. The cluster fills the gap.

@@ -9,7 +9,7 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // renew takes a ready node to its next boot. A compute node's jobs end first. Those of the cluster run on while the head

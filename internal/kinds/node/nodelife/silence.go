@@ -10,7 +10,7 @@ import (
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // alive goes before the handler of a node whose agent is to be heard. It fails the node that is lost: its agent is silent,

@@ -12,7 +12,7 @@ import (
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // A cluster of guests may pause and keep what they have in memory: the head goes first, so that its scheduler never sees them

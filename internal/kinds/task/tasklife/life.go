@@ -11,7 +11,7 @@ import (
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
 	"muster/internal/kit/words"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 const (

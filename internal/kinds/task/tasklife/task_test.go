@@ -9,7 +9,7 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 // TestWhatBecomesOfATask spells out what its handlers conclude from its cluster, its head and what that says.

@@ -14,7 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func main() {

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/drivers/fabric/fabrictest"
 	"muster/internal/fabric"
-	"muster/internal/fabric/fabrictest"
 )
 
 func TestASimulatedFabricObeysItsManagerAndItsHosts(t *testing.T) {

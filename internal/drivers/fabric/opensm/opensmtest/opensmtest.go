@@ -14,9 +14,9 @@ import (
 	"syscall"
 	"testing"
 
+	"muster/internal/drivers/fabric/fabrictest"
 	"muster/internal/drivers/fabric/opensm/ibsim"
 	"muster/internal/fabric"
-	"muster/internal/fabric/fabrictest"
 )
 
 // Soon are options with which a manager on standby takes over five seconds after the one in charge has gone, instead of forty

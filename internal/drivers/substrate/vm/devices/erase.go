@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"muster/internal/noded/inspection"
+	"muster/internal/inspection"
 )
 
 // HostEraser erases disks of this host as an inspection does, and proves it as an inspection does.

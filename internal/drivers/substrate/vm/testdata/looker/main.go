@@ -20,7 +20,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"muster/internal/noded/protocol"
+	"muster/internal/protocol"
 )
 
 func main() {

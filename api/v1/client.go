@@ -1,0 +1,130 @@
+package v1
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Ask is an operation that is asked for: an HTTP request without the server that it goes to.
+type Ask struct {
+	Operation   Endpoint
+	Path        string // below the controller's address, escaped
+	Query       url.Values
+	Header      http.Header
+	ContentType string // of the body; "" without one
+	Body        []byte
+}
+
+// Client carries what is asked to a controller and brings the answer's body, or an error for a status that is none of a
+// good answer. It decides whether something is asked again whose answer was lost.
+type Client interface {
+	Do(ctx context.Context, ask Ask) ([]byte, error)
+}
+
+// Ask is the request for an operation. Fields that have no value are left out; the server knows their defaults.
+func (o Op[In, Out]) Ask(in In) Ask {
+	ask := Ask{Operation: o.Endpoint, Path: o.Path, Query: url.Values{}, Header: http.Header{}}
+	ask.fill(reflect.ValueOf(in))
+	return ask
+}
+
+// fill takes over the fields of an input by their tags.
+func (a *Ask) fill(in reflect.Value) {
+	for i := range in.NumField() {
+		field, value := in.Type().Field(i), in.Field(i)
+		switch tag := field.Tag; {
+		case tag.Get("path") != "":
+			a.Path = strings.Replace(a.Path, "{"+tag.Get("path")+"}", url.PathEscape(fmt.Sprint(value.Interface())), 1)
+		case tag.Get("query") != "":
+			if !value.IsZero() {
+				a.Query.Set(tag.Get("query"), text(value))
+			}
+		case tag.Get("header") != "":
+			if !value.IsZero() {
+				a.Header.Set(tag.Get("header"), text(value))
+			}
+		case field.Name == "Body":
+			body, err := json.Marshal(value.Interface())
+			if err != nil {
+				panic(err) // the types of this package always marshal
+			}
+			a.ContentType, a.Body = "application/json", body
+		case field.Name == "RawBody":
+			a.ContentType, a.Body = tag.Get("contentType"), value.Bytes()
+		case field.Anonymous:
+			a.fill(value)
+		}
+	}
+}
+
+// text is a value as it stands in a query or a header.
+func text(value reflect.Value) string {
+	if marshals, ok := value.Interface().(interface{ MarshalText() ([]byte, error) }); ok {
+		if text, err := marshals.MarshalText(); err == nil {
+			return string(text)
+		}
+	}
+	return fmt.Sprint(value.Interface())
+}
+
+// Call asks for the operation. It returns the answer, also as it came.
+func (o Op[In, Out]) Call(ctx context.Context, c Client, in In) (out Out, raw []byte, err error) {
+	if raw, err = c.Do(ctx, o.Ask(in)); err != nil || len(raw) == 0 {
+		return out, raw, err
+	}
+	if err := json.Unmarshal(raw, &out); err != nil {
+		return out, nil, fmt.Errorf("the answer to %s %s makes no sense: %w", o.Method, o.Path, err)
+	}
+	return out, raw, nil
+}
+
+// mostOfAPage is how many a page holds at most.
+const mostOfAPage = "1000"
+
+// All asks for every page of a list. It returns the items, and the list as one answer with the items as they came.
+func All[In, T any](ctx context.Context, c Client, op Op[In, List[T]], in In) (items []T, raw []byte, err error) {
+	var texts [][]byte
+	ask := op.Ask(in)
+	ask.Query.Set("limit", mostOfAPage)
+	for {
+		raw, err := c.Do(ctx, ask)
+		if err != nil {
+			return nil, nil, err
+		}
+		var page List[json.RawMessage]
+		if err = json.Unmarshal(raw, &page); err == nil {
+			for _, text := range page.Items {
+				var item T
+				if err = json.Unmarshal(text, &item); err != nil {
+					break
+				}
+				items, texts = append(items, item), append(texts, text)
+			}
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("the answer to %s %s makes no sense: %w", op.Method, op.Path, err)
+		}
+		if page.Next == "" {
+			raw = slices.Concat([]byte(`{"items":[`), bytes.Join(texts, []byte(",")), []byte("]}"))
+			return items, raw, nil
+		}
+		ask.Query.Set(cursorOf(reflect.TypeFor[In]()), page.Next)
+	}
+}
+
+// cursorOf is the parameter that asks for a list's next page: events are counted.
+func cursorOf(in reflect.Type) string {
+	for _, field := range reflect.VisibleFields(in) {
+		if field.Tag.Get("query") == "cursor" {
+			return "cursor"
+		}
+	}
+	return "after"
+}
