@@ -129,7 +129,7 @@ type Session struct {
 	Person     string     `json:"person"`
 	Credential string     `json:"credential" doc:"fingerprint of a key, or ID of a login"`
 	Project    string     `json:"project"`
-	Kind       string     `json:"kind" doc:"where it leads: to a cluster of Muster's, or to an external one" enum:"cluster,external"`
+	Kind       string     `json:"kind" doc:"where it leads: cluster, or external for an external cluster"`
 	Place      string     `json:"place"`
 	What       string     `json:"what" doc:"shell, exec, sftp, forward, jump; several with commas"`
 	Remote     string     `json:"remote" doc:"address it came from"`

@@ -72,12 +72,12 @@ func imports(t *testing.T) map[string][]string {
 
 func TestImportsFollowTheDrawing(t *testing.T) {
 	above, all := drawing(t), imports(t)
-	for name, imported := range all {
+	for name, its := range all {
 		allowed, drawn := above[name]
 		if !drawn && !strings.HasPrefix(name, kit) {
 			t.Errorf("package %s is not in the drawing", name)
 		}
-		for _, imported := range imported {
+		for _, imported := range its {
 			if !slices.Contains(allowed, imported) && !strings.HasPrefix(imported, name+"/") &&
 				(!strings.HasPrefix(imported, kit) || name == leaf) {
 				t.Errorf("%s imports %s: that arrow is not in the drawing", name, imported)
@@ -108,8 +108,8 @@ func TestRoomsStandAboveEachOther(t *testing.T) {
 	}
 	below := map[string]map[string]string{} // of a room, those that it imports: by which packages
 	met := map[[2]string]bool{}
-	for name, imported := range imports(t) {
-		for _, imported := range imported {
+	for name, its := range imports(t) {
+		for _, imported := range its {
 			from, to := room(name), room(imported)
 			if met[[2]string{from, to}] = true; from == to || upward[[2]string{from, to}] != "" {
 				continue

@@ -64,6 +64,7 @@ func TestRecipesThatAreWrongAreRefused(t *testing.T) {
 		"bad expression":     {"^[0-9]+$", "(", "expect"},
 		"bad time":           {"within: 5s", "within: 5 parsecs", "within"},
 		"program with shell": {"[tool]", `["a; b"]`, "program"},
+		"nothing to leave":   {"[tool]", "[-tool]", `like: none: it has no "tool" that "-tool" could leave out`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(tinyRecipe, c.old, c.new, 1)

@@ -73,17 +73,17 @@ func LoadRecipe(shipped, recipes fs.FS, folder string) (*Recipe, error) {
 	if err != nil {
 		return nil, fmt.Errorf("recipe %q: %w", folder, err)
 	}
+	base := &Recipe{}
 	if r.Like != "" {
-		base, err := readRecipe(shipped, r.Like)
-		if err == nil && base.Like != "" {
+		if base, err = readRecipe(shipped, r.Like); err == nil && base.Like != "" {
 			err = fmt.Errorf("it is like %s itself", base.Like)
 		}
-		if err == nil {
-			err = r.add(base)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("recipe %q: like: %s: %w", folder, r.Like, err)
-		}
+	}
+	if err == nil {
+		err = r.add(base)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("recipe %q: like: %s: %w", folder, cmp.Or(r.Like, "none"), err)
 	}
 	if err := r.validate(); err != nil {
 		return nil, fmt.Errorf("recipe %q: %w", folder, err)
