@@ -23,9 +23,10 @@ help: ## this list
 setup: ## install the Debian packages that Muster needs (root)
 	@scripts/setup.sh run
 
-build: ## the one binary, at bin/muster, with the first stage of machines inside
+build: ## the binary, at bin/muster, with the first stage of machines inside, and the virtual rack's, bin/muster-rack
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(FIRST) ./cmd/muster-init
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(BINARY) ./cmd/muster
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(BINARY)-rack ./cmd/muster-rack
 
 image: setup build ## the images of nodes and of inspection, in build/images
 	@for i in $(IMAGES); do test -e build/images/$$i/latest/vmlinuz || $(BINARY) images build $$i --data build || exit 1; done

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,12 +27,14 @@ rack, on one host. Try Muster on it, train on it, and break it: each fault of a 
   muster machines import rack.csv
   muster rack console rack-1 -f
   muster rack down`,
-	}, append(a.rackSwitches(), a.rackUp(), a.rackDown(), a.rackList(), a.rackConsole(), a.rackRun())...)
+	}, append(a.rackSwitches(), a.rackUp(), a.rackDown(), a.rackList(), a.rackConsole())...)
 }
 
 // rackFlag gives a command --dir.
-func rackFlag(c *cobra.Command) *string {
-	dir := c.Flags().String("dir", "", "the rack's folder, `DIR` (default: the controller's data directory with -rack added)")
+func rackFlag(c *cobra.Command) *rack.Folder {
+	var folder rack.Folder
+	dir := (*string)(&folder)
+	c.Flags().StringVar(dir, "dir", "", "the rack's folder, `DIR` (default: the controller's data directory with -rack added)")
 	_ = c.MarkFlagDirname("dir")
 	c.PreRunE = func(*cobra.Command, []string) (err error) {
 		if *dir == "" {
@@ -42,7 +43,7 @@ func rackFlag(c *cobra.Command) *string {
 		*dir, err = filepath.Abs(*dir)
 		return err
 	}
-	return dir
+	return &folder
 }
 
 // mebibytes is a size as a flag.
@@ -69,7 +70,7 @@ func (m *mebibytes) Type() string { return "SIZE" }
 
 // shapeFlags gives a command the options that describe a rack. Those that are not given are as the rack in the folder has
 // them, if there is one.
-func shapeFlags(c *cobra.Command) func(dir string) (rack.Shape, error) {
+func shapeFlags(c *cobra.Command) func(rack.Folder) (rack.Shape, error) {
 	s := rack.Shape{MemoryMiB: 2 << 10, DiskMiB: 8 << 10}
 	f := c.Flags()
 	words := func(target *string, name, otherwise, about string, may []string) {
@@ -87,8 +88,8 @@ func shapeFlags(c *cobra.Command) func(dir string) (rack.Shape, error) {
 	words(&s.DiskKind, "disk-kind", rack.Virtio, "`KIND` of the disks: virtio or nvme", rack.DiskKinds())
 	f.IntVar(&s.NICs, "nics", 1, "`N` NICs per machine")
 	words(&s.Accel, "accel", rack.Auto, "the `ACCELERATOR`: kvm, tcg (slow, works everywhere), or auto", rack.Accels())
-	return func(dir string) (rack.Shape, error) {
-		is, err := rack.Built(dir)
+	return func(dir rack.Folder) (rack.Shape, error) {
+		is, err := dir.Shape()
 		if errors.Is(err, os.ErrNotExist) {
 			if s.Machines == 0 {
 				return s, usage("say how many: --machines N")
@@ -141,15 +142,16 @@ restarted, comes back with its machines off and their disks unchanged.`,
 		}
 		self, err := a.self()
 		if err != nil {
-			return fmt.Errorf("find this program, which runs the rack: %w", err)
+			return fmt.Errorf("find this program, beside which is the one that runs the rack: %w", err)
 		}
-		state, err := rack.Up(ctx, *dir, s, []string{self, "rack", "run", "--dir", *dir})
+		program := filepath.Join(filepath.Dir(self), "muster-rack")
+		state, err := dir.Up(ctx, s, []string{program, string(*dir)})
 		if err != nil {
 			return err
 		}
 		path, err := filepath.Abs(*csv)
 		if err == nil {
-			err = rack.WriteList(*dir, path)
+			err = dir.WriteList(path)
 		}
 		if err != nil {
 			return fmt.Errorf("the rack is up, but the list of its machines cannot be written: %w", err)
@@ -162,8 +164,8 @@ restarted, comes back with its machines off and their disks unchanged.`,
 }
 
 // announceRack tells the controller of a rack's network, if there is a controller.
-func (a *app) announceRack(ctx context.Context, dir, name string) error {
-	network := rack.Network(dir, name)
+func (a *app) announceRack(ctx context.Context, dir rack.Folder, name string) error {
+	network := dir.Network(name)
 	body := apiv1.Network{
 		Name: name, Namespace: network.Namespace, Interface: network.Interface, Address: network.Address.String(),
 		Mode:  string(network.Mode),
@@ -205,7 +207,7 @@ nothing.`,
 	dir := rackFlag(c)
 	force := c.Flags().Bool("force", false, "even while clusters use its machines")
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		shape, err := rack.Built(*dir)
+		shape, err := dir.Shape()
 		if errors.Is(err, os.ErrNotExist) {
 			return nil
 		}
@@ -223,7 +225,7 @@ nothing.`,
 		case err != nil && controller != nil:
 			a.say("its machines may still be in the inventory: %v", err)
 		}
-		if err := rack.Down(ctx, *dir); err != nil || controller == nil {
+		if err := dir.Down(ctx); err != nil || controller == nil {
 			return err
 		}
 		err = networkCall(ctx, a, apiv1.RemoveNetwork, apiv1.NetworkRef{Network: shape.Name})
@@ -272,21 +274,4 @@ func (a *app) retire(ctx context.Context, c *client, network string, force bool)
 		case <-time.After(machineLook):
 		}
 	}
-}
-
-func (a *app) rackRun() *cobra.Command {
-	c := &cobra.Command{
-		Use:    "run",
-		Hidden: true,
-		Short:  "Run a rack's process",
-		Long: `Run the rack described by a folder in the foreground until it is taken down. ` + "`muster rack up`" +
-			` starts this command; do not run it yourself.`,
-		Example: `  muster rack run --dir /var/lib/muster-rack`,
-		Args:    cobra.NoArgs,
-	}
-	dir := rackFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		return rack.Run(ctx, *dir, slog.New(slog.NewTextHandler(a.err.raw(), nil)))
-	})
-	return c
 }

@@ -24,7 +24,7 @@ func (a *app) rackList() *cobra.Command {
 	}
 	dir, output := rackFlag(c), formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		state, err := rack.Look(ctx, *dir)
+		state, err := dir.Look(ctx)
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ while the machine is switched off and on again.`,
 	c.ValidArgsFunction = completeRack(dir, 1)
 	follow := c.Flags().BoolP("follow", "f", false, "follow the console until interrupted")
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return rack.Console(ctx, *dir, args[0], *follow, &plainText{to: a.out.prose()})
+		return dir.Console(ctx, args[0], *follow, &plainText{to: a.out.prose()})
 	})
 	return c
 }
@@ -103,12 +103,12 @@ func (p *plainText) Write(text []byte) (int, error) {
 }
 
 // completeRack completes the names of the machines of a rack, in the first so many arguments.
-func completeRack(dir *string, arguments int) cobra.CompletionFunc {
+func completeRack(dir *rack.Folder, arguments int) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= arguments || c.PreRunE(c, args) != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		shape, err := rack.Built(*dir)
+		shape, err := dir.Shape()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
@@ -167,7 +167,7 @@ func (a *app) rackSwitch(what, short, long string, after *mebibytes) *cobra.Comm
 			offset = int64(*after) << 20
 		}
 		for _, name := range args {
-			m, err := rack.Do(ctx, *dir, name, what, offset)
+			m, err := dir.Do(ctx, name, what, offset)
 			if err != nil {
 				return err
 			}

@@ -71,13 +71,9 @@ func TestARackFromUpToDown(t *testing.T) {
 	})
 	s.answers("DELETE /v1/networks/lab", http.StatusOK, nil)
 
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	program := filepath.Join(parent, "muster") // the rack's process has none of our environment
-	if err := os.WriteFile(program, []byte("#!/bin/sh\nMUSTER_TEST_PROGRAM=1 exec "+self+" \"$@\"\n"), 0o700); err != nil {
-		t.Fatal(err)
+	program := filepath.Join(parent, "muster")
+	if out, err := exec.Command("go", "build", "-o", program+"-rack", "muster/cmd/muster-rack").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 	up := func(args ...string) result {
 		var out, err bytes.Buffer
@@ -89,7 +85,7 @@ func TestARackFromUpToDown(t *testing.T) {
 		wants(t, 0, "lab-2", "10.79.0.2", "muster machines import "+csv)
 	up().wants(t, 0)
 	up("--machines", "3").wants(t, exitConflict, "machines is 2, not 3")
-	want := rack.Network(dir, "lab")
+	want := rack.Folder(dir).Network("lab")
 	if len(told) != 2 || told[0] != want || told[1] != want {
 		t.Errorf("the controller was told %v", told)
 	}

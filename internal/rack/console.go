@@ -6,22 +6,17 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"muster/internal/kit/clock"
 )
 
-// consoleFile holds what a machine has written to its serial line since it was switched on last; the time before is in a
-// file beside it, which ends in .1.
-func consoleFile(machineDir string) string { return filepath.Join(machineDir, "console.log") }
-
 // Console writes what a machine has written to its serial line since it was switched on last, off or not. With follow it
 // goes on, through the next times too, until ctx ends.
-func Console(ctx context.Context, dir, name string, follow bool, w io.Writer) error {
-	shape, err := readShape(dir)
+func (f Folder) Console(ctx context.Context, name string, follow bool, w io.Writer) error {
+	shape, err := f.Shape()
 	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%w in %s", ErrNoRack, dir)
+		return fmt.Errorf("%w in %s", ErrNoRack, f)
 	}
 	if err != nil {
 		return err
@@ -33,7 +28,7 @@ func Console(ctx context.Context, dir, name string, follow bool, w io.Writer) er
 	if !known {
 		return fmt.Errorf("%s: %w", name, ErrNoMachine)
 	}
-	path := consoleFile(machineDir(dir, name))
+	path := f.ConsoleLog(name)
 	for {
 		if err := copyConsole(ctx, path, follow, w); err != nil || !follow {
 			return err

@@ -12,7 +12,7 @@ func TestThePageShowsTheListOfARack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := list("rack", "/var/lib/muster-rack/bmc.credentials", "", []Machine{
+	shown := List("rack", "/var/lib/muster-rack/bmc.credentials", "", []Machine{
 		{Name: "rack-1", MACs: []string{"52:54:00:00:01:00"}, Ports: []string{"m1n0"}, Power: WoL},
 	})
 	if !bytes.Contains(page, shown) {

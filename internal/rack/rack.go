@@ -5,9 +5,9 @@
 // machines on, a list of them as an operator would get it from a vendor (rack.csv), and answers of BMCs. Nothing of a rack
 // outlives Down.
 //
-// One process owns it all (Run); Up starts it in the background. Clients speak to it by a socket in the rack's
-// folder (Client), or as to a real rack: magic packets, IPMI, Redfish, inside the rack's network namespace. QEMU, taps and
-// BMCs end with that process, however it ends; what a killed one leaves in its folder, the next Up or Down clears.
+// One process owns it all, cmd/muster-rack, which package rackd is; Up starts it in the background. Clients speak to it by a
+// socket in the rack's folder (Folder), or as to a real rack: magic packets, IPMI, Redfish, inside the rack's network namespace.
+// QEMU, taps and BMCs end with that process, however it ends; what a killed one leaves in its folder, the next Up or Down clears.
 package rack
 
 import (
@@ -15,7 +15,6 @@ import (
 	"encoding/csv"
 	"fmt"
 	"net/netip"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -147,17 +146,20 @@ func (m Machine) Control(certificate string) string {
 	return WoL
 }
 
-// Network is where the machines of a rack boot, as a controller on this host sees it.
-func Network(dir, name string) inventory.Network {
+// Bridge is the switch of a rack, in its network namespace.
+const Bridge = "br0"
+
+// Network is where the machines of the rack boot, by the name of its shape, as a controller on this host sees it.
+func (f Folder) Network(name string) inventory.Network {
 	return inventory.Network{
-		Name: name, Namespace: filepath.Join(dir, netnsFile), Interface: bridgeName, Address: address(), Mode: inventory.ModeOwn,
-		First: netip.MustParseAddr("10.78.0.10"), Last: netip.MustParseAddr("10.78.255.250"), Unknown: inventory.UnknownEnrol,
-		Switch: "bridge",
+		Name: name, Namespace: f.Netns(), Interface: Bridge, Address: netip.MustParsePrefix("10.78.0.1/16"),
+		Mode: inventory.ModeOwn, First: netip.MustParseAddr("10.78.0.10"), Last: netip.MustParseAddr("10.78.255.250"),
+		Unknown: inventory.UnknownEnrol, Switch: "bridge",
 	}
 }
 
-// list is the rack as `machines import` reads it: a line a machine below a heading.
-func list(network, credentials, certificate string, machines []Machine) []byte {
+// List is the rack as `machines import` reads it: a line a machine below a heading.
+func List(network, credentials, certificate string, machines []Machine) []byte {
 	var text bytes.Buffer
 	w := csv.NewWriter(&text)
 	_ = w.Write([]string{"name", "macs", "network", "power", "credentials", "ports"}) // a bytes.Buffer takes all
@@ -172,17 +174,3 @@ func list(network, credentials, certificate string, machines []Machine) []byte {
 	w.Flush()
 	return text.Bytes()
 }
-
-// The files of a rack's folder, machines' own aside.
-const (
-	shapeFile       = "rack.json"
-	lockFile        = "rack.lock"
-	logFile         = "rack.log"
-	csvFile         = "rack.csv"
-	listsFile       = "lists" // other places of rack.csv
-	socketFile      = "rack.sock"
-	netnsFile       = "netns"
-	credentialsFile = "bmc.credentials"
-	certificateFile = "bmc.pem"
-	machinesDir     = "machines"
-)

@@ -3,6 +3,7 @@ package rack
 import (
 	"bytes"
 	"encoding/csv"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -71,7 +72,7 @@ func TestEveryNICHasItsOwnMAC(t *testing.T) {
 func TestTheListIsWhatAnOperatorImports(t *testing.T) {
 	s := small(3)
 	s.NICs = 2
-	text := list("rack", "/srv/rack/bmc.credentials", strings.Repeat("ab", 32), s.Plan())
+	text := List("rack", "/srv/rack/bmc.credentials", strings.Repeat("ab", 32), s.Plan())
 	golden(t, "rack.csv", string(text))
 	if rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll(); err != nil || len(rows) != 4 {
 		t.Errorf("%d rows, %v", len(rows), err)
@@ -79,7 +80,7 @@ func TestTheListIsWhatAnOperatorImports(t *testing.T) {
 }
 
 func TestTheNetworkIsOneThatAControllerTakes(t *testing.T) {
-	n := Network("/srv/rack", "rack")
+	n := Folder("/srv/rack").Network("rack")
 	if err := n.Validate(); err != nil || n.Mode != inventory.ModeOwn || n.Namespace != "/srv/rack/netns" {
 		t.Error(n, err)
 	}
@@ -103,49 +104,49 @@ func TestAShapeThatMakesNoSenseIsToldWithWhatWould(t *testing.T) {
 	}
 }
 
-func TestQEMUIsStartedWithTheseArguments(t *testing.T) {
-	var text strings.Builder
-	for _, firmware := range []string{BIOS, UEFI} {
-		for _, kind := range []string{Virtio, NVMe} {
-			for _, first := range []order{"", diskFirst} {
-				s := small(1)
-				s.Firmware, s.DiskKind, s.NICs = firmware, kind, 2
-				v := virtual{
-					Machine: s.Plan()[0], shape: s, accel: emulation(), first: first,
-					disks: []string{"/r/disk0.raw", "/r/disk1.raw"},
-					vars:  "/r/uefi-vars.fd", monitor: 3, taps: []int{4, 5}, console: "/r/a,b/console.log",
-				}
-				text.WriteString(strings.Join([]string{"#", firmware, kind, "first:", string(first)}, " "))
-				for _, word := range v.arguments() {
-					if strings.HasPrefix(word, "-") {
-						text.WriteString("\n" + word)
-					} else {
-						text.WriteString(" " + word)
-					}
-				}
-				text.WriteString("\n\n")
-			}
-		}
-	}
-	golden(t, "arguments.txt", text.String())
-}
-
 func TestAConsoleIsReadFromItsLastStart(t *testing.T) {
-	dir := t.TempDir()
-	if _, err := writeShape(dir, small(1)); err != nil {
+	rack := Folder(t.TempDir())
+	if _, err := rack.writeShape(small(1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(machineDir(dir, "rack-1"), 0o700); err != nil {
+	if err := os.MkdirAll(rack.Machine("rack-1"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	var have bytes.Buffer
-	if err := Console(t.Context(), dir, "rack-1", false, &have); err != nil || have.Len() > 0 {
+	if err := rack.Console(t.Context(), "rack-1", false, &have); err != nil || have.Len() > 0 {
 		t.Errorf("a machine that never was on: %q, %v", have.String(), err)
 	}
-	if err := os.WriteFile(consoleFile(machineDir(dir, "rack-1")), []byte("hello"), 0o600); err != nil {
+	if err := os.WriteFile(rack.ConsoleLog("rack-1"), []byte("hello"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Console(t.Context(), dir, "rack-1", false, &have); err != nil || have.String() != "hello" {
+	if err := rack.Console(t.Context(), "rack-1", false, &have); err != nil || have.String() != "hello" {
 		t.Errorf("%q, %v", have.String(), err)
+	}
+}
+
+func TestAForeignFolderIsLeftAlone(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Folder(dir).Up(t.Context(), small(1), []string{"false"}); !errors.Is(err, ErrConflict) {
+		t.Error(err)
+	}
+	if err := Folder(dir).Down(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "thesis.txt")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestARackThatDoesNotComeUpSaysWhyAndLeavesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "r")
+	_, err := Folder(dir).Up(t.Context(), small(1), []string{"sh", "-c", "echo 'error: no luck' >&2; exit 1"})
+	if err == nil || err.Error() != "the rack did not come up: no luck" {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Error("its folder is left")
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -21,36 +21,33 @@ import (
 // longestSocket is what the kernel takes as the path of a socket (unix(7)).
 const longestSocket = 107
 
-// Up makes sure that a rack of that shape is up in dir, in a process of its own that command runs: `muster rack run`. A
-// rack that is up already stays as it is; one of another shape is ErrConflict.
-func Up(ctx context.Context, dir string, shape Shape, command []string) (State, error) {
+// Up makes sure that a rack of that shape is up, in a process of its own that command runs: `muster-rack DIR`. A rack that is
+// up already stays as it is; one of another shape is ErrConflict.
+func (f Folder) Up(ctx context.Context, shape Shape, command []string) (State, error) {
 	if err := shape.Validate(); err != nil {
 		return State{}, err
 	}
-	if len(filepath.Join(dir, socketFile)) > longestSocket {
-		return State{}, fmt.Errorf("%s: the path of the rack's folder is too long; use one of at most %d characters", dir,
+	if len(f.Socket()) > longestSocket {
+		return State{}, fmt.Errorf("%s: the path of the rack's folder is too long; use one of at most %d characters", f,
 			longestSocket-len(socketFile)-1)
 	}
-	state, err := Look(ctx, dir)
+	state, err := f.Look(ctx)
 	switch {
 	case err == nil:
 		return state, differs(state.Shape, shape)
 	case !errors.Is(err, ErrNoRack):
 		return State{}, err
 	}
-	made, err := writeShape(dir, shape)
+	made, err := f.writeShape(shape)
 	if err != nil {
 		return State{}, err
 	}
-	state, err = launch(ctx, dir, command)
+	state, err = f.launch(ctx, command)
 	if err != nil && made {
-		err = errors.Join(err, Down(context.WithoutCancel(ctx), dir)) // nothing of it is worth keeping
+		err = errors.Join(err, f.Down(context.WithoutCancel(ctx))) // nothing of it is worth keeping
 	}
 	return state, err
 }
-
-// Built is the shape of the rack in dir, whether its process runs or not; os.ErrNotExist if there is none.
-func Built(dir string) (Shape, error) { return readShape(dir) }
 
 // differs says in what a rack is not the one asked for.
 func differs(is, want Shape) error {
@@ -79,45 +76,45 @@ func differs(is, want Shape) error {
 
 // writeShape makes the rack's folder. One that is there must be empty, or left by a rack of the same shape, which then is
 // not made.
-func writeShape(dir string, shape Shape) (made bool, err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+func (f Folder) writeShape(shape Shape) (made bool, err error) {
+	if err := os.MkdirAll(string(f), 0o700); err != nil {
 		return false, err
 	}
-	if is, err := readShape(dir); err == nil {
+	if is, err := f.Shape(); err == nil {
 		return false, differs(is, shape)
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return false, err
 	}
-	there, err := os.ReadDir(dir)
+	there, err := os.ReadDir(string(f))
 	if err != nil {
 		return false, err
 	}
 	if len(there) > 0 {
-		return false, conflict(fmt.Sprintf("%s is no rack's folder: it holds %s", dir, there[0].Name()))
+		return false, conflict(fmt.Sprintf("%s is no rack's folder: it holds %s", f, there[0].Name()))
 	}
-	if err := os.Chmod(dir, 0o700); err != nil {
+	if err := os.Chmod(string(f), 0o700); err != nil {
 		return false, err
 	}
 	text, err := json.MarshalIndent(shape, "", "  ")
 	if err != nil {
 		return false, err
 	}
-	return true, os.WriteFile(filepath.Join(dir, shapeFile), append(text, '\n'), 0o600)
+	return true, os.WriteFile(f.file(shapeFile), append(text, '\n'), 0o600)
 }
 
 // launch starts the rack's process and waits until it answers. If it does not, the last line of its log says why.
-func launch(ctx context.Context, dir string, command []string) (State, error) {
-	log, err := os.OpenFile(filepath.Join(dir, logFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+func (f Folder) launch(ctx context.Context, command []string) (State, error) {
+	log, err := os.OpenFile(f.Log(), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return State{}, err
 	}
 	defer log.Close()
 	c := exec.Command(command[0], command[1:]...)
-	c.Dir, c.Stdout, c.Stderr = dir, log, log
-	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir} // whatever secret the caller's holds is not the rack's
+	c.Dir, c.Stdout, c.Stderr = string(f), log, log
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + string(f)} // whatever secret the caller's holds is not the rack's
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := c.Start(); err != nil {
-		return State{}, fmt.Errorf("start the rack: %w", err)
+		return State{}, fmt.Errorf("start the program of the rack: %w", err)
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -126,13 +123,13 @@ func launch(ctx context.Context, dir string, command []string) (State, error) {
 	}()
 	const pause = 20 * time.Millisecond
 	for {
-		state, err := Look(ctx, dir)
+		state, err := f.Look(ctx)
 		if err == nil || !errors.Is(err, ErrNoRack) {
 			return state, err
 		}
 		select {
 		case <-ended:
-			return State{}, fmt.Errorf("the rack did not come up: %s", lastLine(dir))
+			return State{}, fmt.Errorf("the rack did not come up: %s", f.lastLine())
 		case <-ctx.Done():
 			_ = c.Process.Kill() // it may have ended
 			return State{}, ctx.Err()
@@ -141,9 +138,8 @@ func launch(ctx context.Context, dir string, command []string) (State, error) {
 	}
 }
 
-func lastLine(dir string) string {
-	path := filepath.Join(dir, logFile)
-	text, err := os.ReadFile(path)
+func (f Folder) lastLine() string {
+	text, err := os.ReadFile(f.Log())
 	if err != nil {
 		return err.Error()
 	}
@@ -154,20 +150,20 @@ func lastLine(dir string) string {
 // downPatience is how long a rack may take to end; that of its machines needs a fraction of a second each.
 const downPatience = 30 * time.Second
 
-// Down takes the rack in dir down, and everything that it has made: machines, disks, network, files, its folder. Without
+// Down takes the rack down, and everything that it has made: machines, disks, network, files, its folder. Without
 // a rack it does nothing.
-func Down(ctx context.Context, dir string) error {
-	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+func (f Folder) Down(ctx context.Context) error {
+	if _, err := os.Stat(string(f)); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	if _, err := os.Stat(filepath.Join(dir, shapeFile)); errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(f.file(shapeFile)); errors.Is(err, os.ErrNotExist) {
 		return nil // somebody else's folder
 	}
-	if err := ask(ctx, dir, "POST", "/end", nil, &struct{}{}); err != nil && !errors.Is(err, ErrNoRack) {
+	if err := f.ask(ctx, http.MethodPost, PathEnd, nil, &struct{}{}); err != nil && !errors.Is(err, ErrNoRack) {
 		return err
 	}
 	for deadline := time.Now().Add(downPatience); ; {
-		held, err := holdLock(dir)
+		held, err := f.Hold()
 		if err == nil {
 			defer unix.Close(held)
 			break
@@ -176,31 +172,31 @@ func Down(ctx context.Context, dir string) error {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("the rack in %s does not end; %s says more", dir, filepath.Join(dir, logFile))
+			return fmt.Errorf("the rack in %s does not end; %s says more", f, f.Log())
 		}
 		if err := clock.Sleep(ctx, 10*time.Millisecond); err != nil {
 			return err
 		}
 	}
-	return remove(dir)
+	return f.remove()
 }
 
 // remove clears a folder that no process holds any more. The shape goes last but for the folder: until then this can be
 // repeated.
-func remove(dir string) error {
-	if err := removeNetwork(filepath.Join(dir, netnsFile)); err != nil {
+func (f Folder) remove() error {
+	if err := f.RemoveNetwork(); err != nil {
 		return err
 	}
-	if err := removeLists(dir); err != nil {
+	if err := f.removeLists(); err != nil {
 		return err
 	}
 	for _, name := range []string{machinesDir, socketFile, listsFile, csvFile, credentialsFile, certificateFile, logFile,
 		shapeFile, lockFile} {
-		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+		if err := os.RemoveAll(f.file(name)); err != nil {
 			return err
 		}
 	}
-	if err := os.Remove(dir); err != nil && !errors.Is(err, syscall.ENOTEMPTY) {
+	if err := os.Remove(string(f)); err != nil && !errors.Is(err, syscall.ENOTEMPTY) {
 		return err // what else is in it is not the rack's
 	}
 	return nil
@@ -208,15 +204,15 @@ func remove(dir string) error {
 
 // WriteList writes the list of the rack's machines, for `machines import`, to another file too. Down removes that file,
 // unless somebody has changed it.
-func WriteList(dir, path string) error {
-	text, err := os.ReadFile(filepath.Join(dir, csvFile))
+func (f Folder) WriteList(path string) error {
+	text, err := os.ReadFile(f.CSV())
 	if err != nil {
 		return err
 	}
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(filepath.Join(dir, listsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	file, err := os.OpenFile(f.file(listsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
@@ -224,15 +220,15 @@ func WriteList(dir, path string) error {
 	return errors.Join(err, file.Close())
 }
 
-func removeLists(dir string) error {
-	paths, err := os.ReadFile(filepath.Join(dir, listsFile))
+func (f Folder) removeLists() error {
+	paths, err := os.ReadFile(f.file(listsFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	ours, err := os.ReadFile(filepath.Join(dir, csvFile))
+	ours, err := os.ReadFile(f.CSV())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

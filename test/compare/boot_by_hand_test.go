@@ -35,11 +35,11 @@ type byHand struct {
 // alone, so it is read from the frames that go out of the switch at the machine's port. It returns how many seconds ours took.
 func (y testbed) learn(t *testing.T, file string) (*byHand, float64) {
 	t.Helper()
-	dir := y.Data + "-rack"
+	dir := rack.Folder(y.Data + "-rack")
 	machine := rack.Shape{Machines: 1, NICs: 1}.Plan()[0]
 	h := &byHand{bench: newBench(t), mac: machine.MACs[0]}
 	const answers = "tcp src port 8069 and tcp[(tcp[12] & 0xf0) >> 2 : 4] = 0x48545450" // frames that begin with HTTP
-	port := command(t, "nsenter", "--net="+rack.Network(dir, "rack").Namespace, "tcpdump", "-lAi", machine.Ports[0], answers)
+	port := command(t, "nsenter", "--net="+dir.Netns(), "tcpdump", "-lAi", machine.Ports[0], answers)
 	var heard, said bytes.Buffer
 	port.Stdout, port.Stderr = &heard, &said
 	if err := port.Start(); err != nil {
@@ -56,7 +56,7 @@ func (y testbed) learn(t *testing.T, file string) (*byHand, float64) {
 		t.Fatalf("the machine was sent no plan in one frame: %v\n%.2000s", err, heard.String())
 	}
 	line := y.Run("ssh", "boot", "--", "srun", "-w", "n1", "cat", "/proc/cmdline")
-	h.qemu = h.takeCommand(dir)
+	h.qemu = h.takeCommand(string(dir))
 	h.lay(y, plan, strings.TrimSpace(line))
 	y.Run("delete", "boot", "--wait", "--timeout", "5m")
 	return h, took

@@ -49,8 +49,8 @@ var leave = map[string]struct {
 	"internal/kinds/person/token.go":   {[]string{"local"}, "the token of the controller's own host"},
 	"internal/kinds/kindstest/rows.go": {[]string{"local"}, "machines of tests"},
 	"api/v1/access.go":                 {[]string{"local"}, "the token of the controller's own host, as users see it"},
-	"internal/rack/run.go":             {[]string{"ipmi", "redfish", "wol"}, "the same"},
 	"internal/rack/rack.go":            {[]string{"ipmi", "redfish", "wol"}, "the virtual rack answers for BMCs, and says where"},
+	"internal/rack/rackd/run.go":       {[]string{"ipmi", "redfish", "wol"}, "the same"},
 	"internal/kit/private/private.go":  {[]string{"command"}, "the first lines of secrets' files"},
 }
 

@@ -127,8 +127,8 @@ func Root(t testing.TB) string {
 	return strings.TrimSpace(string(out))
 }
 
-// build makes the binary with the first stage of machines inside, as `make build` does, in a folder that all tests share: what is
-// up to date there is not linked again.
+// build makes the programs, as `make build` does, in a folder that all tests share: what is up to date there is not linked
+// again.
 func build(t testing.TB) string {
 	t.Helper()
 	root := Root(t)
@@ -153,6 +153,7 @@ func build(t testing.TB) string {
 	for _, args := range [][]string{
 		{"-o", first, "muster/cmd/muster-init"},
 		{"-overlay", overlay, "-o", binary, "muster/cmd/muster"},
+		{"-o", binary + "-rack", "muster/cmd/muster-rack"},
 	} {
 		c := exec.Command("go", append([]string{"build", "-trimpath", "-ldflags", "-s -w"}, args...)...)
 		c.Env = append(os.Environ(), "CGO_ENABLED=0")

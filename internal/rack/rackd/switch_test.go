@@ -1,4 +1,4 @@
-package rack
+package rackd
 
 import (
 	"bytes"
@@ -20,6 +20,7 @@ import (
 
 	"muster/internal/kit/netns"
 	"muster/internal/kit/testall"
+	"muster/internal/rack"
 )
 
 func TestMachinesAreSwitchedByRealClients(t *testing.T) {
@@ -29,15 +30,15 @@ func TestMachinesAreSwitchedByRealClients(t *testing.T) {
 	}
 	t.Run("Wake-on-LAN", func(t *testing.T) {
 		l := l.in(t)
-		l.says("", "etherwake", "-i", bridgeName, "52:54:00:00:09:00") // nobody's
-		l.says("", "etherwake", "-i", bridgeName, "52:54:00:00:02:00") // of one with a BMC
-		l.says("", "etherwake", "-i", bridgeName, "52:54:00:00:01:00")
+		l.says("", "etherwake", "-i", rack.Bridge, "52:54:00:00:09:00") // nobody's
+		l.says("", "etherwake", "-i", rack.Bridge, "52:54:00:00:02:00") // of one with a BMC
+		l.says("", "etherwake", "-i", rack.Bridge, "52:54:00:00:01:00")
 		l.eventually("rack-1 wakes", func() bool { return l.look("rack-1").State == "on" })
 		l.is("rack-1", "on")
 		l.is("rack-2", "off")
-		l.do("rack-1", Off)
+		l.do("rack-1", rack.Off)
 		l.is("rack-1", "off")
-		err := netns.Do(filepath.Join(l.dir, netnsFile), func() error {
+		err := netns.Do(l.Netns(), func() error {
 			conn, err := net.Dial("udp4", "10.78.255.255:9")
 			if err != nil {
 				return err
@@ -130,7 +131,7 @@ func (l lab) gofish(name string) {
 	open := func(password string, basic bool) (*gofish.APIClient, error) {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-			return netns.Dial(ctx, filepath.Join(l.dir, netnsFile), network, address)
+			return netns.Dial(ctx, l.Netns(), network, address)
 		}
 		transport.DisableKeepAlives = true
 		return gofish.ConnectContext(t.Context(), gofish.ClientConfig{
@@ -178,12 +179,12 @@ func TestMachinesFailAsTheyAreTold(t *testing.T) {
 	l := newLab(t, small(3))
 	t.Run("no-power", func(t *testing.T) {
 		l := l.in(t)
-		l.do("rack-2", NoPower)
+		l.do("rack-2", rack.NoPower)
 		l.says("Up/On", "ipmitool", "-I", "lanplus", "-C", "17", "-H", "10.79.0.2", "-U", "operator", "-f",
 			l.file("password", l.password()), "power", "on")
 		l.is("rack-2", "off")
-		l.do("rack-2", Heal)
-		l.do("rack-2", On)
+		l.do("rack-2", rack.Heal)
+		l.do("rack-2", rack.On)
 		l.is("rack-2", "on")
 	})
 	t.Run("hang", func(t *testing.T) {
@@ -194,62 +195,62 @@ func TestMachinesFailAsTheyAreTold(t *testing.T) {
 			return l.ticks("rack-2") > before+2
 		}
 		l.eventually("the firmware computes", works)
-		l.do("rack-2", Hang)
+		l.do("rack-2", rack.Hang)
 		l.eventually("the machine stops", func() bool { return !works() })
 		l.is("rack-2", "on")
-		if faults := l.look("rack-2").Faults; len(faults) != 1 || faults[0] != Hang {
+		if faults := l.look("rack-2").Faults; len(faults) != 1 || faults[0] != rack.Hang {
 			t.Error(faults)
 		}
-		l.do("rack-2", Heal)
+		l.do("rack-2", rack.Heal)
 		l.eventually("the machine goes on", works)
 	})
 	t.Run("kill", func(t *testing.T) {
 		l := l.in(t)
-		l.do("rack-2", Kill)
+		l.do("rack-2", rack.Kill)
 		l.is("rack-2", "off")
-		l.do("rack-2", On)
+		l.do("rack-2", rack.On)
 		l.is("rack-2", "on")
-		l.do("rack-2", Off)
+		l.do("rack-2", rack.Off)
 	})
 	t.Run("no-dhcp", func(t *testing.T) {
 		l := l.in(t)
 		heard := l.dnsmasq()
-		l.do("rack-1", NoDHCP)
-		l.do("rack-1", On)
+		l.do("rack-1", rack.NoDHCP)
+		l.do("rack-1", rack.On)
 		l.eventually("iPXE asks for an address", func() bool { return strings.Contains(l.console("rack-1"), "Configuring") })
 		time.Sleep(time.Second)
 		if text := heard(); strings.Contains(text, "52:54:00:00:01:00") {
 			t.Errorf("a packet arrived: %s", text)
 		}
-		l.do("rack-1", Heal)
+		l.do("rack-1", rack.Heal)
 		l.eventually("the machine gets an address", func() bool {
 			return strings.Contains(heard(), "DHCPACK(br0) 10.78.0.11 52:54:00:00:01:00")
 		})
 	})
 	t.Run("unplug", func(t *testing.T) {
 		l := l.in(t)
-		l.do("rack-1", Off)
+		l.do("rack-1", rack.Off)
 		heard := l.dnsmasq()
-		l.do("rack-1", Unplug)
-		l.do("rack-1", On)
+		l.do("rack-1", rack.Unplug)
+		l.do("rack-1", rack.On)
 		l.eventually("iPXE asks for an address", func() bool { return strings.Contains(l.console("rack-1"), "Configuring") })
 		time.Sleep(time.Second)
 		if text := heard(); strings.Contains(text, "52:54:00:00:01:00") {
 			t.Errorf("a packet arrived: %s", text)
 		}
-		l.do("rack-1", Heal)
+		l.do("rack-1", rack.Heal)
 		l.eventually("the machine gets an address", func() bool {
 			return strings.Contains(heard(), "DHCPACK(br0) 10.78.0.11 52:54:00:00:01:00")
 		})
 	})
 	t.Run("what cannot be", func(t *testing.T) {
-		if _, err := Do(t.Context(), l.dir, "rack-3", Hang, 0); !errors.Is(err, ErrConflict) {
+		if _, err := l.Do(t.Context(), "rack-3", rack.Hang, 0); !errors.Is(err, rack.ErrConflict) {
 			t.Error("a machine that is off was hung:", err)
 		}
-		if _, err := Do(t.Context(), l.dir, "rack-9", On, 0); !errors.Is(err, ErrNoMachine) {
+		if _, err := l.Do(t.Context(), "rack-9", rack.On, 0); !errors.Is(err, rack.ErrNoMachine) {
 			t.Error(err)
 		}
-		if _, err := Do(t.Context(), l.dir, "rack-3", "explode", 0); err == nil {
+		if _, err := l.Do(t.Context(), "rack-3", "explode", 0); err == nil {
 			t.Error("a machine exploded")
 		}
 	})
@@ -269,14 +270,14 @@ func bootSector(code ...byte) []byte {
 
 func TestWhatASystemDoesByItself(t *testing.T) {
 	s := small(1)
-	s.Power, s.Firmware = Redfish, BIOS
+	s.Power, s.Firmware = rack.Redfish, rack.BIOS
 	l := newLab(t, s)
 	client := func(body, path string, method string) {
 		t.Helper()
 		config := l.file("curl", fmt.Sprintf("user = \"operator:%s\"\ninsecure\nsilent\nfail-with-body\n", l.password()))
 		l.says("", "curl", "--config", config, "-X", method, "-d", body, "https://10.79.0.1/redfish/v1/Systems/rack-1"+path)
 	}
-	disk := filepath.Join(machineDir(l.dir, "rack-1"), "disk0.raw")
+	disk := filepath.Join(l.Machine("rack-1"), "disk0.raw")
 	boot := func(sector []byte) {
 		t.Helper()
 		file, err := os.OpenFile(disk, os.O_WRONLY, 0)
@@ -310,9 +311,9 @@ func TestWhatASystemDoesByItself(t *testing.T) {
 		if text := l.console("rack-1"); !strings.Contains(text, sign) {
 			t.Errorf("the console lacks %s: %q", sign, text)
 		}
-		l.do("rack-1", BadDisk)
+		l.do("rack-1", rack.BadDisk)
 	}
-	l.do("rack-1", Heal)
+	l.do("rack-1", rack.Heal)
 
 	boot(bootSector(0xb0, 0xfe, 0xe6, 0x64, 0xf4)) // the keyboard controller's reset
 	l.eventually("a system that reboots comes back", func() bool { return strings.Count(l.console("rack-1"), "!") > 2 })
@@ -325,17 +326,17 @@ func TestARackComesBackAfterItsProcessWasKilledAndGoesWithoutATrace(t *testing.T
 	if err != nil {
 		t.Fatal("the same again:", err)
 	}
-	if _, err := l.up(small(3)); !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), "machines is 2, not 3") {
+	if _, err := l.up(small(3)); !errors.Is(err, rack.ErrConflict) || !strings.Contains(err.Error(), "machines is 2, not 3") {
 		t.Error("another rack in the same place:", err)
 	}
 	copied := filepath.Join(t.TempDir(), "rack.csv")
-	if err := WriteList(l.dir, copied); err != nil {
+	if err := l.WriteList(copied); err != nil {
 		t.Fatal(err)
 	}
 	list, _ := os.ReadFile(copied)
-	l.do("rack-1", On)
-	l.do("rack-2", On)
-	disk := filepath.Join(machineDir(l.dir, "rack-1"), "disk0.raw")
+	l.do("rack-1", rack.On)
+	l.do("rack-2", rack.On)
+	disk := filepath.Join(l.Machine("rack-1"), "disk0.raw")
 	if err := os.WriteFile(disk, []byte("data"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +350,7 @@ func TestARackComesBackAfterItsProcessWasKilledAndGoesWithoutATrace(t *testing.T
 		t.Fatal(err)
 	}
 	l.eventually("machines end with the rack", func() bool { return len(l.processes("")) == 0 })
-	if _, err := Look(t.Context(), l.dir); !errors.Is(err, ErrNoRack) {
+	if _, err := l.Look(t.Context()); !errors.Is(err, rack.ErrNoRack) {
 		t.Error("a killed rack answers:", err)
 	}
 	if _, err := l.up(small(2)); err != nil {
@@ -359,13 +360,13 @@ func TestARackComesBackAfterItsProcessWasKilledAndGoesWithoutATrace(t *testing.T
 	if text, err := os.ReadFile(disk); err != nil || !bytes.HasPrefix(text, []byte("data")) || len(text) != 64<<20 {
 		t.Errorf("the disk lost its data: %d bytes, %v", len(text), err)
 	}
-	if again, _ := os.ReadFile(filepath.Join(l.dir, csvFile)); !bytes.Equal(again, list) {
+	if again, _ := os.ReadFile(l.CSV()); !bytes.Equal(again, list) {
 		t.Errorf("the list is another:\n%s", again)
 	}
 
-	l.do("rack-1", On)
+	l.do("rack-1", rack.On)
 	for range 2 {
-		if err := Down(t.Context(), l.dir); err != nil {
+		if err := l.Down(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -373,40 +374,13 @@ func TestARackComesBackAfterItsProcessWasKilledAndGoesWithoutATrace(t *testing.T
 		t.Error("processes are left:", left)
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil || bytes.Contains(mounts, []byte(l.dir)) {
+	if err != nil || bytes.Contains(mounts, []byte(l.Folder)) {
 		t.Error("a mount is left", err)
 	}
-	for _, path := range []string{l.dir, copied} {
+	for _, path := range []string{string(l.Folder), copied} {
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s is left: %v", path, err)
 		}
-	}
-}
-
-func TestAForeignFolderIsLeftAlone(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Up(t.Context(), dir, small(1), []string{"false"}); !errors.Is(err, ErrConflict) {
-		t.Error(err)
-	}
-	if err := Down(t.Context(), dir); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "thesis.txt")); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestARackThatDoesNotComeUpSaysWhyAndLeavesNothing(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "r")
-	_, err := Up(t.Context(), dir, small(1), []string{"sh", "-c", "echo 'error: no luck' >&2; exit 1"})
-	if err == nil || err.Error() != "the rack did not come up: no luck" {
-		t.Error(err)
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Error("its folder is left")
 	}
 }
 

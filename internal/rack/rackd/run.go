@@ -1,4 +1,8 @@
-package rack
+// Package rackd is the process of a virtual rack: its QEMU machines, their network, BMCs, Wake-on-LAN and faults.
+//
+// What enters: the folder of a rack, with its shape, and requests at its socket. What leaves: machines that boot from the rack's
+// network, answers of BMCs, the list of machines. Packages of the product do not import it: cmd/muster-rack does.
+package rackd
 
 import (
 	"context"
@@ -11,20 +15,19 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
-	"muster/internal/kit/locks"
+	"muster/internal/rack"
 )
 
-// rack is one that runs.
-type rack struct {
-	dir         string
-	shape       Shape
+// running is a rack that runs.
+type running struct {
+	folder      rack.Folder
+	shape       rack.Shape
 	accel       []string
 	certificate string // of the BMCs, SHA-256, hexadecimal
 	machines    []*machine
@@ -33,26 +36,26 @@ type rack struct {
 }
 
 // Run is the rack's process: it builds what the shape in its folder says, with all machines off, and keeps it until ctx
-// ends or Down is called. Disks, certificate and password that are in the folder are used again. The process is the rack's
-// until it ends.
-func Run(ctx context.Context, dir string, log *slog.Logger) (err error) {
+// ends or the rack is taken down. Disks, certificate and password that are in the folder are used again. The process is the
+// rack's until it ends.
+func Run(ctx context.Context, folder rack.Folder, log *slog.Logger) (err error) {
 	// Folder and files are the rack's owner's alone: a console may show anything.
 	unix.Umask(0o077)
-	if _, err := holdLock(dir); err != nil { // who gets it next finds nothing running, not even this process
+	if _, err := folder.Hold(); err != nil { // who gets it next finds nothing running, not even this process
 		return err
 	}
-	shape, err := readShape(dir)
+	shape, err := folder.Shape()
 	if err != nil {
 		return err
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	r := &rack{dir: dir, shape: shape, log: log, end: end}
-	if err := removeNetwork(filepath.Join(dir, netnsFile)); err != nil { // of one that was killed
+	r := &running{folder: folder, shape: shape, log: log, end: end}
+	if err := folder.RemoveNetwork(); err != nil { // of one that was killed
 		return fmt.Errorf("clear what is left of the last rack: %w", err)
 	}
 	defer func() {
-		err = errors.Join(err, removeNetwork(filepath.Join(dir, netnsFile)))
+		err = errors.Join(err, folder.RemoveNetwork())
 	}()
 	if r.accel, err = accelerate(ctx, shape.Accel); err != nil {
 		return err
@@ -71,13 +74,13 @@ func Run(ctx context.Context, dir string, log *slog.Logger) (err error) {
 }
 
 // build makes network and machines.
-func (r *rack) build() error {
-	plan, namespace := r.shape.Plan(), filepath.Join(r.dir, netnsFile)
-	if err := makeNetwork(namespace, plan); err != nil {
+func (r *running) build() error {
+	plan := r.shape.Plan()
+	if err := makeNetwork(r.folder.Network(r.shape.Name), plan); err != nil {
 		return err
 	}
 	for _, m := range plan {
-		built := &machine{Machine: m, shape: r.shape, dir: machineDir(r.dir, m.Name), namespace: namespace, accel: r.accel}
+		built := &machine{Machine: m, shape: r.shape, folder: r.folder, accel: r.accel}
 		if err := built.prepare(); err != nil {
 			return err
 		}
@@ -87,40 +90,40 @@ func (r *rack) build() error {
 }
 
 // connect starts what machines that are off have running: BMCs, and listeners for Wake-on-LAN. It writes the list of them.
-func (r *rack) connect(ctx context.Context) (stop func(), err error) {
+func (r *running) connect(ctx context.Context) (stop func(), err error) {
 	var stops []func()
 	stop = func() {
 		for _, s := range stops {
 			s()
 		}
 	}
-	who, err := ensureCredentials(filepath.Join(r.dir, credentialsFile))
+	who, err := ensureCredentials(r.folder.Credentials())
 	if err != nil {
 		return stop, err
 	}
 	plan := r.shape.Plan()
-	certificate, err := ensureCertificate(filepath.Join(r.dir, certificateFile), plan)
+	certificate, err := ensureCertificate(r.folder.Certificate(), plan)
 	if err != nil {
 		return stop, err
 	}
 	sum := sha256.Sum256(certificate.Certificate[0])
 	r.certificate = hex.EncodeToString(sum[:])
-	text := list(r.shape.Name, filepath.Join(r.dir, credentialsFile), r.certificate, plan)
-	if err := os.WriteFile(filepath.Join(r.dir, csvFile), text, 0o600); err != nil {
+	text := rack.List(r.shape.Name, r.folder.Credentials(), r.certificate, plan)
+	if err := os.WriteFile(r.folder.CSV(), text, 0o600); err != nil {
 		return stop, err
 	}
 	byMAC := map[string]*machine{}
 	for _, m := range r.machines {
 		var bmc func()
 		switch m.Power {
-		case WoL:
+		case rack.WoL:
 			for _, mac := range m.MACs {
 				byMAC[mac] = m
 			}
 			continue
-		case IPMI:
+		case rack.IPMI:
 			bmc, err = serveIPMI(ctx, m, who)
-		case Redfish:
+		case rack.Redfish:
 			bmc, err = serveRedfish(m, who, certificate, r.log)
 		}
 		if err != nil {
@@ -128,11 +131,11 @@ func (r *rack) connect(ctx context.Context) (stop func(), err error) {
 		}
 		stops = append(stops, bmc)
 	}
-	listeners, err := tap(filepath.Join(r.dir, netnsFile), listenersPort, "", usualQueue)
+	listeners, err := tap(r.folder.Netns(), listenersPort, "", usualQueue)
 	if err != nil {
 		return stop, err
 	}
-	if err := awaitCarrier(ctx, filepath.Join(r.dir, netnsFile), bridgeName); err != nil {
+	if err := awaitCarrier(ctx, r.folder.Netns(), rack.Bridge); err != nil {
 		listeners.Close()
 		return stop, err
 	}
@@ -149,8 +152,8 @@ func (r *rack) connect(ctx context.Context) (stop func(), err error) {
 }
 
 // serve answers at the rack's socket until ctx ends.
-func (r *rack) serve(ctx context.Context) error {
-	path := filepath.Join(r.dir, socketFile)
+func (r *running) serve(ctx context.Context) error {
+	path := r.folder.Socket()
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -177,7 +180,7 @@ func (r *rack) serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-func (r *rack) powerOff() {
+func (r *running) powerOff() {
 	var group sync.WaitGroup
 	for _, m := range r.machines {
 		group.Go(m.retire)
@@ -185,23 +188,18 @@ func (r *rack) powerOff() {
 	group.Wait()
 }
 
-// request is the body of a request to the rack's process.
-type request struct {
-	After int64 `json:"after,omitempty"`
-}
-
 // handler is the rack's own interface, for this program alone.
-func (r *rack) handler() http.Handler {
+func (r *running) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /rack", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, r.state()) })
-	mux.HandleFunc("POST /end", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+rack.PathState, func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, r.state()) })
+	mux.HandleFunc("POST "+rack.PathEnd, func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusAccepted, object{})
 		r.end()
 	})
-	mux.HandleFunc("POST /machines/{name}/{what}", func(w http.ResponseWriter, q *http.Request) {
-		var request request
+	mux.HandleFunc("POST "+rack.PathDo, func(w http.ResponseWriter, q *http.Request) {
+		var request rack.Request
 		if err := json.NewDecoder(q.Body).Decode(&request); err != nil {
-			reply(w, http.StatusBadRequest, failure{Text: err.Error()})
+			reply(w, http.StatusBadRequest, rack.Failure{Text: err.Error()})
 			return
 		}
 		for _, m := range r.machines {
@@ -210,68 +208,21 @@ func (r *rack) handler() http.Handler {
 			}
 			r.log.Info("by hand", "machine", m.Name, "do", q.PathValue("what"))
 			if err := m.do(context.WithoutCancel(q.Context()), q.PathValue("what"), request.After); err != nil {
-				reply(w, http.StatusConflict, failure{Text: m.Name + ": " + err.Error()})
+				reply(w, http.StatusConflict, rack.Failure{Text: m.Name + ": " + err.Error()})
 				return
 			}
 			reply(w, http.StatusOK, m.status(r.certificate))
 			return
 		}
-		reply(w, http.StatusNotFound, failure{})
+		reply(w, http.StatusNotFound, rack.Failure{})
 	})
 	return mux
 }
 
-type failure struct {
-	Text string `json:"error"`
-}
-
-// State is a rack and its machines as they are now.
-type State struct {
-	Dir      string   `json:"dir"`
-	PID      int      `json:"pid"`   // of the rack's process
-	Accel    string   `json:"accel"` // kvm or tcg
-	Shape    Shape    `json:"shape"`
-	Machines []Status `json:"machines"`
-}
-
-func (r *rack) state() State {
-	s := State{Dir: r.dir, PID: os.Getpid(), Accel: r.accel[1], Shape: r.shape}
+func (r *running) state() rack.State {
+	s := rack.State{Dir: string(r.folder), PID: os.Getpid(), Accel: r.accel[1], Shape: r.shape}
 	for _, m := range r.machines {
 		s.Machines = append(s.Machines, m.status(r.certificate))
 	}
 	return s
 }
-
-// holdLock makes this process the rack's only one, until the file descriptor is closed, or the process ends.
-func holdLock(dir string) (fd int, err error) {
-	path := filepath.Join(dir, lockFile)
-	fd, err = unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return 0, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	held, err := locks.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
-	if held {
-		return fd, nil
-	}
-	unix.Close(fd)
-	if err == nil {
-		return 0, errHeld
-	}
-	return 0, fmt.Errorf("lock %s: %w", path, err)
-}
-
-var errHeld = errors.New("another process runs this rack")
-
-func readShape(dir string) (Shape, error) {
-	var s Shape
-	text, err := os.ReadFile(filepath.Join(dir, shapeFile))
-	if err != nil {
-		return s, err
-	}
-	if err := json.Unmarshal(text, &s); err != nil {
-		return s, fmt.Errorf("%s: %w", filepath.Join(dir, shapeFile), err)
-	}
-	return s, s.Validate()
-}
-
-func machineDir(dir, name string) string { return filepath.Join(dir, machinesDir, name) }

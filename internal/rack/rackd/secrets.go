@@ -1,4 +1,4 @@
-package rack
+package rackd
 
 import (
 	"crypto/ecdsa"
@@ -14,6 +14,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"muster/internal/rack"
 )
 
 // ensureCredentials reads the BMCs' user and password, or makes them. The password has the 16 characters that every BMC
@@ -36,7 +38,7 @@ func ensureCredentials(path string) (credentials, error) {
 
 // ensureCertificate reads the certificate that all BMCs of the rack show, or makes one, signed by itself as those of new
 // BMCs are.
-func ensureCertificate(path string, machines []Machine) (tls.Certificate, error) {
+func ensureCertificate(path string, machines []rack.Machine) (tls.Certificate, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		if text, err = newCertificate(machines); err == nil {
@@ -53,7 +55,7 @@ func ensureCertificate(path string, machines []Machine) (tls.Certificate, error)
 	return certificate, nil
 }
 
-func newCertificate(machines []Machine) ([]byte, error) {
+func newCertificate(machines []rack.Machine) ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err

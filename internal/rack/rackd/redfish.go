@@ -1,4 +1,4 @@
-package rack
+package rackd
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"muster/internal/kit/netns"
+	"muster/internal/rack"
 )
 
 // redfish is one machine's BMC: as much of DMTF's DSP0266 as switching it and choosing what it boots from needs.
@@ -46,7 +47,7 @@ const (
 
 // serveRedfish answers Redfish over HTTPS for a machine at its BMC's address, until the returned function is called.
 func serveRedfish(m *machine, c credentials, certificate tls.Certificate, log *slog.Logger) (stop func(), err error) {
-	listener, err := netns.Listen(m.namespace, "tcp", netip.AddrPortFrom(m.BMC, 443).String())
+	listener, err := netns.Listen(m.folder.Netns(), "tcp", netip.AddrPortFrom(m.BMC, 443).String())
 	if err != nil {
 		return nil, fmt.Errorf("BMC of %s: %w", m.Name, err)
 	}
@@ -153,7 +154,7 @@ func (r *redfish) system() object {
 		enabled = "Once"
 	}
 	mode := "Legacy"
-	if m.Firmware == UEFI {
+	if m.Firmware == rack.UEFI {
 		mode = "UEFI"
 	}
 	return object{
@@ -212,7 +213,7 @@ func (r *redfish) patch(w http.ResponseWriter, request *http.Request) {
 			return
 		}
 	}
-	if m := change.Boot.Mode; m != nil && (*m == "UEFI") != (r.machine.Firmware == UEFI) {
+	if m := change.Boot.Mode; m != nil && (*m == "UEFI") != (r.machine.Firmware == rack.UEFI) {
 		refuse(w, http.StatusBadRequest, "PropertyValueConflict", "BootSourceOverrideMode: this machine's firmware is "+
 			r.machine.Firmware)
 		return

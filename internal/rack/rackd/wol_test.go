@@ -1,4 +1,4 @@
-package rack
+package rackd
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package rack
+package rackd
 
 import (
 	"context"
@@ -24,7 +24,7 @@ const ipmiPort = 623
 // serveIPMI answers IPMI 2.0 over LAN for a machine at its BMC's address, until the returned function is called.
 func serveIPMI(ctx context.Context, m *machine, c credentials) (stop func(), err error) {
 	var conn *net.UDPConn
-	err = netns.Do(m.namespace, func() (err error) {
+	err = netns.Do(m.folder.Netns(), func() (err error) {
 		conn, err = net.ListenUDP("udp4", &net.UDPAddr{IP: m.BMC.AsSlice(), Port: ipmiPort})
 		return err
 	})

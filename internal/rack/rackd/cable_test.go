@@ -1,4 +1,4 @@
-package rack
+package rackd
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/kit/netns"
+	"muster/internal/rack"
 )
 
 // bench is a rack's network with a cable and, at its end, a network namespace instead of a machine.
@@ -31,13 +31,13 @@ func newBench(t *testing.T) bench {
 	if os.Getuid() != 0 {
 		t.Skip("skipped: network namespaces need root")
 	}
-	dir := t.TempDir()
-	b := bench{rack: filepath.Join(dir, "rack"), machine: filepath.Join(dir, "machine")}
+	switching, machine := rack.Folder(t.TempDir()), rack.Folder(t.TempDir())
+	b := bench{rack: switching.Netns(), machine: machine.Netns()}
 	b.cable = &cable{namespace: b.rack, port: "m1n0"}
 	t.Cleanup(func() {
 		b.cable.repair()
-		for _, path := range []string{b.machine, b.rack} {
-			if err := removeNetwork(path); err != nil {
+		for _, side := range []rack.Folder{machine, switching} {
+			if err := side.RemoveNetwork(); err != nil {
 				t.Error(err)
 			}
 		}
@@ -48,7 +48,7 @@ func newBench(t *testing.T) bench {
 			t.Fatal(err)
 		}
 	}
-	check(makeNetwork(b.rack, nil))
+	check(makeNetwork(switching.Network("rack"), nil))
 	check(netns.New(b.machine, func() error {
 		return connected(func(links *netlink.Handle) error {
 			far, err := os.Open(b.rack)
@@ -74,7 +74,7 @@ func newBench(t *testing.T) bench {
 	t.Cleanup(func() { listeners.Close() })
 	check(awaitCarrier(t.Context(), b.machine, "eth0"))
 	check(awaitCarrier(t.Context(), b.rack, b.cable.port))
-	check(awaitCarrier(t.Context(), b.rack, bridgeName))
+	check(awaitCarrier(t.Context(), b.rack, rack.Bridge))
 	return b
 }
 

@@ -1,4 +1,4 @@
-package rack
+package rackd
 
 import (
 	"context"
@@ -10,15 +10,16 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"muster/internal/rack"
 )
 
 // machine is a machine with what may change of it.
 type machine struct {
-	Machine
-	shape     Shape
-	dir       string // its own folder
-	namespace string
-	accel     []string
+	rack.Machine
+	shape  rack.Shape
+	folder rack.Folder // the rack's
+	accel  []string
 
 	lock   sync.Mutex
 	run    *process // nil, or ended: no power
@@ -37,7 +38,7 @@ type override struct {
 
 // prepare makes the machine's folder, with disks, if it is not there yet.
 func (m *machine) prepare() error {
-	if err := os.MkdirAll(m.dir, 0o700); err != nil {
+	if err := os.MkdirAll(m.dir(), 0o700); err != nil {
 		return err
 	}
 	for _, path := range m.disks() {
@@ -45,7 +46,7 @@ func (m *machine) prepare() error {
 			return fmt.Errorf("disk of %s: %w", m.Name, err)
 		}
 	}
-	if m.Firmware != UEFI {
+	if m.Firmware != rack.UEFI {
 		return nil
 	}
 	if _, err := os.Stat(m.vars()); err == nil {
@@ -60,12 +61,15 @@ func (m *machine) prepare() error {
 func (m *machine) disks() []string {
 	var paths []string
 	for i := range m.shape.Disks {
-		paths = append(paths, filepath.Join(m.dir, "disk"+strconv.Itoa(i)+".raw"))
+		paths = append(paths, filepath.Join(m.dir(), "disk"+strconv.Itoa(i)+".raw"))
 	}
 	return paths
 }
 
-func (m *machine) vars() string { return filepath.Join(m.dir, "uefi-vars.fd") }
+// dir is its own folder.
+func (m *machine) dir() string { return m.folder.Machine(m.Name) }
+
+func (m *machine) vars() string { return filepath.Join(m.dir(), "uefi-vars.fd") }
 
 func (m *machine) powered() bool { return m.run != nil && !m.run.ended() }
 
@@ -80,19 +84,19 @@ func (m *machine) start(ctx context.Context) error {
 	if m.powered() || m.faults.noPower || m.gone {
 		return nil
 	}
-	console := consoleFile(m.dir)
+	console := m.folder.ConsoleLog(m.Name)
 	if err := os.Rename(console, console+".1"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("console of %s: %w", m.Name, err)
 	}
 	v := virtual{Machine: m.Machine, shape: m.shape, accel: m.accel, first: m.boot.first, disks: m.disks(), vars: m.vars(),
 		console: console}
 	if m.faults.badDisk {
-		v.bad = filepath.Join(m.dir, "bad-disk.conf")
+		v.bad = filepath.Join(m.dir(), "bad-disk.conf")
 		if err := os.WriteFile(v.bad, []byte(badDisk), 0o600); err != nil {
 			return fmt.Errorf("bad disk of %s: %w", m.Name, err)
 		}
 	}
-	run, err := power(ctx, m.namespace, v)
+	run, err := power(ctx, m.folder.Netns(), v)
 	if err != nil {
 		return fmt.Errorf("power on %s: %w", m.Name, err)
 	}
@@ -198,27 +202,18 @@ func (m *machine) isOn() bool {
 }
 
 // status is the machine as it is now.
-func (m *machine) status(certificate string) Status {
+func (m *machine) status(certificate string) rack.Status {
 	m.lock.Lock()
 	defer m.lock.Unlock()
-	s := Status{Machine: m.Machine, State: "off", Control: m.Control(certificate), Faults: m.faults.names()}
+	s := rack.Status{Machine: m.Machine, State: "off", Control: m.Control(certificate), Faults: m.faults.names()}
 	if m.powered() {
 		since := m.run.since.UTC().Truncate(time.Second)
 		s.State, s.Since = "on", &since
 		if m.hung {
-			s.Faults = append(s.Faults, Hang)
+			s.Faults = append(s.Faults, rack.Hang)
 		}
 	}
 	return s
-}
-
-// Status is a machine and the state it is in.
-type Status struct {
-	Machine
-	State   string     `json:"state"` // on or off
-	Control string     `json:"control"`
-	Faults  []string   `json:"faults"`
-	Since   *time.Time `json:"on_since,omitempty"`
 }
 
 func copyFile(from, to string) error {

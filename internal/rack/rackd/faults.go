@@ -1,24 +1,11 @@
-package rack
+package rackd
 
 import (
 	"context"
 	"errors"
 	"fmt"
-)
 
-// What may be done to a machine by Client.Do, as the command line calls it.
-const (
-	On      = "on"
-	Off     = "off"
-	Kill    = "kill"     // loses its power, and gets it again when it is switched on
-	Hang    = "hang"     // its CPUs stop; a reset or a loss of power ends that
-	NoPower = "no-power" // switching it on has no effect, whatever the BMC says
-	NoDHCP  = "no-dhcp"  // its packets to and from DHCP servers get lost
-	Unplug  = "unplug"   // its network cable is out: no frame comes or goes
-	Slow    = "slow"     // its network carries 256 kbit/s
-	Corrupt = "corrupt"  // one byte of what it fetches by HTTP is another
-	BadDisk = "bad-disk" // from its next start on, what would change its first disk fails
-	Heal    = "heal"     // all faults are taken back
+	"muster/internal/rack"
 )
 
 // faults are those that outlive a loss of power.
@@ -33,8 +20,8 @@ func (f faults) names() []string {
 	for _, fault := range []struct {
 		is   bool
 		name string
-	}{{f.noPower, NoPower}, {f.badDisk, BadDisk}, {f.noDHCP, NoDHCP}, {f.unplugged, Unplug}, {f.slow, Slow},
-		{f.corrupt > 0, Corrupt}} {
+	}{{f.noPower, rack.NoPower}, {f.badDisk, rack.BadDisk}, {f.noDHCP, rack.NoDHCP}, {f.unplugged, rack.Unplug},
+		{f.slow, rack.Slow}, {f.corrupt > 0, rack.Corrupt}} {
 		if fault.is {
 			names = append(names, fault.name)
 		}
@@ -47,32 +34,32 @@ var (
 	errUnknown = errors.New("there is no such thing to do with a machine")
 )
 
-// do is what a person in front of the rack may do; after is where Corrupt strikes.
+// do is what a person in front of the rack may do; after is where rack.Corrupt strikes.
 func (m *machine) do(ctx context.Context, what string, after int64) error {
 	switch what {
-	case On:
+	case rack.On:
 		return m.on(ctx)
-	case Off, Kill:
+	case rack.Off, rack.Kill:
 		return m.off(ctx)
-	case Hang:
+	case rack.Hang:
 		return m.hang(ctx)
 	}
 	m.lock.Lock()
 	defer m.lock.Unlock()
 	switch what {
-	case NoPower:
+	case rack.NoPower:
 		m.faults.noPower = true
-	case BadDisk:
+	case rack.BadDisk:
 		m.faults.badDisk = true
-	case NoDHCP:
+	case rack.NoDHCP:
 		m.faults.noDHCP = true
-	case Unplug:
+	case rack.Unplug:
 		m.faults.unplugged = true
-	case Slow:
+	case rack.Slow:
 		m.faults.slow = true
-	case Corrupt:
+	case rack.Corrupt:
 		m.faults.corrupt = max(after, 1)
-	case Heal:
+	case rack.Heal:
 		m.faults = faults{}
 		if err := m.resume(ctx); err != nil {
 			return err

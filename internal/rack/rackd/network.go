@@ -1,4 +1,4 @@
-package rack
+package rackd
 
 import (
 	"context"
@@ -14,23 +14,20 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"muster/internal/inventory"
 	"muster/internal/kit/netns"
+	"muster/internal/rack"
 )
-
-const bridgeName = "br0"
-
-// address is the controller's on the bridge.
-func address() netip.Prefix { return netip.MustParsePrefix("10.78.0.1/16") }
 
 // address6 lets the controller send router advertisements.
 func address6() netip.Prefix { return netip.MustParsePrefix("fd78::1/64") }
 
 // makeNetwork makes the rack's network namespace: the bridge that the machines' NICs hang on, and the addresses of BMCs,
 // which machines do not reach.
-func makeNetwork(path string, machines []Machine) error {
-	err := netns.New(path, func() error {
+func makeNetwork(n inventory.Network, machines []rack.Machine) error {
+	err := netns.New(n.Namespace, func() error {
 		return connected(func(links *netlink.Handle) error {
-			if err := makeBridge(links); err != nil {
+			if err := makeBridge(links, n.Address); err != nil {
 				return err
 			}
 			for _, m := range machines {
@@ -63,24 +60,24 @@ func makeNetwork(path string, machines []Machine) error {
 
 // makeBridge makes the bridge; the spanning tree is off, which is the kernel's default, so ports forward at once. All
 // interfaces that come later are ports, and keep quiet on their own account.
-func makeBridge(links *netlink.Handle) error {
+func makeBridge(links *netlink.Handle, address netip.Prefix) error {
 	attributes := netlink.NewLinkAttrs()
 	// A bridge without an address of its own has that of one of its ports, which come and go.
-	attributes.Name, attributes.HardwareAddr = bridgeName, net.HardwareAddr{0x02, 0, 10, 78, 0, 1}
+	attributes.Name, attributes.HardwareAddr = rack.Bridge, net.HardwareAddr{0x02, 0, 10, 78, 0, 1}
 	if err := links.LinkAdd(&netlink.Bridge{LinkAttrs: attributes, MulticastSnooping: new(bool)}); err != nil {
 		return fmt.Errorf("bridge: %w", err)
 	}
-	bridge, err := links.LinkByName(bridgeName)
+	bridge, err := links.LinkByName(rack.Bridge)
 	if err != nil {
 		return err
 	}
-	if err := links.AddrReplace(bridge, &netlink.Addr{IPNet: ipNet(address())}); err != nil {
+	if err := links.AddrReplace(bridge, &netlink.Addr{IPNet: ipNet(address)}); err != nil {
 		return fmt.Errorf("address of the bridge: %w", err)
 	}
 	if err := links.LinkSetUp(bridge); err != nil {
 		return err
 	}
-	for _, disable := range []struct{ of, value string }{{bridgeName, "0"}, {"default", "1"}} {
+	for _, disable := range []struct{ of, value string }{{rack.Bridge, "0"}, {"default", "1"}} {
 		err := os.WriteFile("/proc/sys/net/ipv6/conf/"+disable.of+"/disable_ipv6", []byte(disable.value), 0)
 		if errors.Is(err, os.ErrNotExist) {
 			return nil // a host without IPv6
@@ -143,23 +140,6 @@ func openTap(namespace, name string) (*os.File, error) {
 	return file, nil
 }
 
-// removeNetwork ends the namespace at path, if there is one. The kernel keeps it for as long as sockets in it are open.
-func removeNetwork(path string) error {
-	for {
-		err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
-			break // nothing is mounted there
-		}
-		if err != nil {
-			return fmt.Errorf("unmount %s: %w", path, err)
-		}
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
 // tap makes a network interface on the bridge whose other end is the file. The interface lasts as long as the file is
 // open, in whichever process. Frames have the header of virtio-net, so offloads work (Linux, Documentation/networking/tuntap).
 // queue is how many frames wait for the reader at most. It is where the port beside is, or isolated on the common bridge if that
@@ -191,7 +171,7 @@ func plug(links *netlink.Handle, name, beside string, queue int) error {
 	if err != nil {
 		return err
 	}
-	bridge, err := links.LinkByName(bridgeName)
+	bridge, err := links.LinkByName(rack.Bridge)
 	if err != nil {
 		return err
 	}

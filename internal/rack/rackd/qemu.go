@@ -1,4 +1,4 @@
-package rack
+package rackd
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/rack"
 )
 
 // qemu is the emulator; Debian's package qemu-system-x86.
@@ -34,8 +36,8 @@ const (
 
 // virtual is a machine about to start.
 type virtual struct {
-	Machine
-	shape Shape
+	rack.Machine
+	shape rack.Shape
 	accel []string // QEMU's options
 	first order
 	disks []string // files, raw
@@ -62,7 +64,7 @@ func (v virtual) arguments() []string {
 		"-smbios", fmt.Sprintf("type=17,loc_pfx=DIMM,manufacturer=Muster,serial=%s", v.Name),
 		"-object", "rng-random,id=random,filename=/dev/urandom", "-device", "virtio-rng-pci,rng=random",
 	)
-	if v.Firmware == UEFI {
+	if v.Firmware == rack.UEFI {
 		args = append(args,
 			"-drive", "if=pflash,unit=0,format=raw,readonly=on,file="+ovmfCode,
 			"-drive", "if=pflash,unit=1,format=raw,file="+escape(v.vars))
@@ -77,7 +79,7 @@ func (v virtual) arguments() []string {
 			"-device", fmt.Sprintf("virtio-net-pci,netdev=nic%d,mac=%s,bootindex=%d", i, v.MACs[i], nics+i))
 	}
 	device := "virtio-blk-pci"
-	if v.shape.DiskKind == NVMe {
+	if v.shape.DiskKind == rack.NVMe {
 		device = "nvme"
 	}
 	for i, path := range v.disks {
@@ -109,7 +111,7 @@ errno = "5"
 `
 
 // diskSerial fits into the 20 characters that both kinds of disk have for it.
-func diskSerial(m Machine, i int) string {
+func diskSerial(m rack.Machine, i int) string {
 	serial := fmt.Sprintf("%s-d%d", m.Name, i)
 	return serial[max(0, len(serial)-20):]
 }
@@ -118,12 +120,12 @@ func diskSerial(m Machine, i int) string {
 func escape(path string) string { return strings.ReplaceAll(path, ",", ",,") }
 
 // emulation is QEMU's options for machines that run everywhere.
-func emulation() []string { return []string{"-accel", TCG, "-cpu", "qemu64"} }
+func emulation() []string { return []string{"-accel", rack.TCG, "-cpu", "qemu64"} }
 
 // hardware are QEMU's options for KVM, in the order of preference. Hosts that are virtual themselves may offer capabilities
 // that QEMU then fails on, so the host's CPU comes without them.
 func hardware() [][]string {
-	return [][]string{{"-accel", KVM, "-cpu", "host,arch-capabilities=off"}, {"-accel", KVM, "-cpu", "qemu64"}}
+	return [][]string{{"-accel", rack.KVM, "-cpu", "host,arch-capabilities=off"}, {"-accel", rack.KVM, "-cpu", "qemu64"}}
 }
 
 // longestStart is how long a machine may take to show life, where there is nothing to choose.
@@ -134,15 +136,15 @@ const longestStart = 20 * time.Second
 func accelerate(ctx context.Context, kind string) ([]string, error) {
 	var failed []string
 	patience := longestStart
-	if kind != KVM {
+	if kind != rack.KVM {
 		begin := time.Now()
 		if err := try(ctx, emulation(), patience); err != nil {
 			failed = append(failed, err.Error())
-		} else if patience = max(2*time.Since(begin), 200*time.Millisecond); kind == TCG {
+		} else if patience = max(2*time.Since(begin), 200*time.Millisecond); kind == rack.TCG {
 			return emulation(), nil
 		}
 	}
-	if kind != TCG {
+	if kind != rack.TCG {
 		for _, options := range hardware() {
 			err := errors.New("/dev/kvm is not there, or not for this user")
 			if unix.Access("/dev/kvm", unix.R_OK|unix.W_OK) == nil {
@@ -153,7 +155,7 @@ func accelerate(ctx context.Context, kind string) ([]string, error) {
 			}
 			failed = append(failed, err.Error())
 		}
-		if kind == Auto && patience != longestStart {
+		if kind == rack.Auto && patience != longestStart {
 			return emulation(), nil
 		}
 	}

@@ -1,4 +1,4 @@
-package rack
+package rackd
 
 import (
 	"bytes"
@@ -10,15 +10,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"muster/internal/rack"
 )
 
 // lab is a rack that is up, and what somebody in front of it has at hand.
 type lab struct {
-	t   *testing.T
-	dir string
+	t *testing.T
+	rack.Folder
 }
 
-func newLab(t *testing.T, shape Shape) lab {
+func newLab(t *testing.T, shape rack.Shape) lab {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("skipped: a rack needs root")
@@ -32,13 +34,13 @@ func newLab(t *testing.T, shape Shape) lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := lab{t, filepath.Join(parent, "r")}
+	l := lab{t, rack.Folder(filepath.Join(parent, "r"))}
 	t.Cleanup(func() {
-		log, _ := os.ReadFile(filepath.Join(l.dir, logFile))
+		log, _ := os.ReadFile(l.Log())
 		if t.Failed() || bytes.Contains(log, []byte("DATA RACE")) {
 			t.Errorf("the rack's log:\n%s", log)
 		}
-		if err := Down(context.Background(), l.dir); err != nil {
+		if err := l.Down(context.Background()); err != nil {
 			t.Error(err)
 		}
 		if err := os.Remove(parent); err != nil {
@@ -57,8 +59,8 @@ func (l lab) in(t *testing.T) lab {
 	return l
 }
 
-func (l lab) up(shape Shape) (State, error) {
-	return Up(l.t.Context(), l.dir, shape, []string{os.Args[0], asRack, l.dir})
+func (l lab) up(shape rack.Shape) (rack.State, error) {
+	return l.Up(l.t.Context(), shape, []string{os.Args[0], asRack, string(l.Folder)})
 }
 
 // run runs a program in the rack's network, and returns what it says.
@@ -66,7 +68,7 @@ func (l lab) run(args ...string) (string, error) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), 30*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + filepath.Join(l.dir, netnsFile)}, args...)...).
+	out, err := exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + l.Netns()}, args...)...).
 		CombinedOutput()
 	return string(out), err
 }
@@ -91,7 +93,7 @@ func (l lab) file(name, content string) string {
 
 func (l lab) password() string {
 	l.t.Helper()
-	c, err := ensureCredentials(filepath.Join(l.dir, credentialsFile))
+	c, err := ensureCredentials(l.Credentials())
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -100,14 +102,14 @@ func (l lab) password() string {
 
 func (l lab) do(name, what string) {
 	l.t.Helper()
-	if _, err := Do(l.t.Context(), l.dir, name, what, 0); err != nil {
+	if _, err := l.Do(l.t.Context(), name, what, 0); err != nil {
 		l.t.Errorf("%s %s: %v", what, name, err)
 	}
 }
 
-func (l lab) look(name string) Status {
+func (l lab) look(name string) rack.Status {
 	l.t.Helper()
-	state, err := Look(l.t.Context(), l.dir)
+	state, err := l.Look(l.t.Context())
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -117,7 +119,7 @@ func (l lab) look(name string) Status {
 		}
 	}
 	l.t.Fatalf("%s is not in the rack", name)
-	return Status{}
+	return rack.Status{}
 }
 
 // is checks a machine's state by what the rack says and by whether there is a process.
@@ -146,7 +148,7 @@ func (l lab) processes(text string) (ids []string) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range paths {
 		line, err := os.ReadFile(path)
-		if err == nil && bytes.Contains(line, []byte(l.dir)) && bytes.Contains(line, []byte(text)) {
+		if err == nil && bytes.Contains(line, []byte(l.Folder)) && bytes.Contains(line, []byte(text)) {
 			ids = append(ids, filepath.Base(filepath.Dir(path)))
 		}
 	}
@@ -156,7 +158,7 @@ func (l lab) processes(text string) (ids []string) {
 func (l lab) console(name string) string {
 	l.t.Helper()
 	var text bytes.Buffer
-	if err := Console(l.t.Context(), l.dir, name, false, &text); err != nil {
+	if err := l.Console(l.t.Context(), name, false, &text); err != nil {
 		l.t.Fatal(err)
 	}
 	return text.String()
@@ -183,9 +185,9 @@ func (l lab) ticks(name string) (n int) {
 func (l lab) dnsmasq() func() string {
 	l.t.Helper()
 	said := filepath.Join(l.t.TempDir(), "said")
-	c := exec.Command("nsenter", "--net="+filepath.Join(l.dir, netnsFile), "dnsmasq", "--no-daemon", "--conf-file=/dev/null",
+	c := exec.Command("nsenter", "--net="+l.Netns(), "dnsmasq", "--no-daemon", "--conf-file=/dev/null",
 		"--user=root", "--port=0",
-		"--interface="+bridgeName, "--bind-interfaces", "--dhcp-authoritative", "--no-ping", "--log-dhcp",
+		"--interface="+rack.Bridge, "--bind-interfaces", "--dhcp-authoritative", "--no-ping", "--log-dhcp",
 		"--dhcp-range=10.78.0.11,10.78.0.11,1h",
 		"--dhcp-leasefile="+filepath.Join(l.t.TempDir(), "leases"))
 	file, err := os.Create(said)
