@@ -9,18 +9,19 @@ lane='^muster/(internal/(kit/netns|rack|noded|inspection|hostd|boot|netboot|driv
 # Without goroutines there is nothing for the race detector to watch, and it makes searches ten times longer.
 pure='^muster/(internal/(access|drivers/scheduler/gpus|inventory|kinds/meter/usage|kit/printable|place(/.*)?|spec)|test/house)$'
 # The longest, in this order. The others take seconds each, and are one run of each kind, which takes minutes.
-long=(test/{e2e,guests} internal/{kinds,noded,drivers/substrate/{vm,local}} test/{bootattack,crash,fabric,attack})
+long=(test/e2e internal/{kinds,noded,drivers/substrate/{vm,local}} test/{bootattack,crash,fabric,attack})
 long+=(internal/{boot/firststage,api,core,rack,netboot})
 long=("${long[@]/#/muster/}")
 # Emulated guests whose services have limits: one run at a time has any.
-emulated='^muster/(test/guests|internal/(noded|drivers/substrate/vm))$'
-# What measures, and racks of emulated machines, which take all cores and whose boots have limits: last, with nothing beside them.
-alone=(muster/test/{compare,metal})
+emulated='^muster/internal/(noded|drivers/substrate/vm)$'
+# What measures, clusters of emulated guests, and racks of emulated machines, whose boots and jobs have limits: last, with nothing
+# beside them.
+alone=(muster/test/{compare,guests,metal})
 
 # queue prints the packages of one run on a line. The small ones come after the first few: a core that were left with them alone at
 # the end would have minutes to do.
 queue() {
-	local packages first=4
+	local packages first=3
 	packages=$("$GO" list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...) || return
 	printf '%s\n' "${long[@]:0:first}" | grep -xFf <(echo "$packages") # a package may have moved
 	printf '%s\n' "${long[@]:first}" | grep -xFf <(echo "$packages") >"$outputs/later"

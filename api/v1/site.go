@@ -81,7 +81,7 @@ type ListClusterEventsInput struct {
 type Calendar struct {
 	Now     time.Time       `json:"now" doc:"the site's time"`
 	From    time.Time       `json:"from"`
-	Until   time.Time       `json:"until"`
+	Until   time.Time       `json:"until" doc:"earlier than asked for where very much changes: go on from there"`
 	Classes []ClassCalendar `json:"classes"`
 }
 
@@ -104,7 +104,7 @@ type Slot struct {
 
 // CalendarShare is one cluster's part of a class.
 type CalendarShare struct {
-	Cluster  string `json:"cluster" doc:"name of the cluster; (being prepared) for machines between two clusters"`
+	Cluster  string `json:"cluster" doc:"name of the cluster; (being prepared) for machines between two clusters, (others) for those with the smallest shares"`
 	Machines int    `json:"machines"`
 	Reserved bool   `json:"reserved,omitempty" doc:"the cluster has not started yet"`
 }

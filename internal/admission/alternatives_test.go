@@ -1,8 +1,11 @@
 package admission_test
 
 import (
+	"fmt"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"muster/internal/admission"
 	"muster/internal/core"
@@ -51,6 +54,28 @@ func TestAQueueTakesItsNextClassWhenOneIsExhausted(t *testing.T) {
 	_, err = d.plan("name: cfd\nqueues: [{name: cpu, nodes: 1, class: big, or: [smal]}]\n")
 	if r := refusal(t, err, admission.Invalid, `there is no class "smal"`); r.Diagnostics[0].Path != "queues[0].or[0]" {
 		t.Error(r.Diagnostics)
+	}
+}
+
+// While a request is placed, nobody else can write: one that is short of a class is not tried again for each of its nodes.
+func TestAlternativesOfManyNodesAreTriedForAMoment(t *testing.T) {
+	d := newFixtureAt(t, t.TempDir()+"/db", alternatives, offer{"h1", 1, "amd64", machine.Available, ""},
+		offer{"m1", 4, "amd64", machine.Available, ""})
+	file := "name: cfd\nqueues:\n- {name: only, nodes: 1, class: big}\n"
+	for i := range 49 {
+		file += fmt.Sprintf("- {name: q%dx, nodes: 1000, class: middle, or: [small]}\n", i)
+	}
+	var before, after syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &before); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.plan(file)
+	refusal(t, err, admission.NoCapacity, "class big: 1 asked, 0 free")
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &after); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Duration(after.Utime.Nano() - before.Utime.Nano()); took > 10*time.Second { // one try a node takes minutes
+		t.Errorf("it took %s", took)
 	}
 }
 

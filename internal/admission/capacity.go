@@ -13,6 +13,10 @@ import (
 	"muster/internal/protocol"
 )
 
+// mostTried is how many members and machines are looked at for one request, in all tries: half a second's work, while nobody else
+// can write.
+const mostTried = 1 << 20
+
 // choose finds a machine for every member of a cluster; more says that they come on top of others. Where a class is exhausted,
 // members that may be of another one are, node by node, in the order of their classes. The error is a *Refusal that counts what
 // the class has, and why it is not free.
@@ -25,7 +29,7 @@ func (a *Admission) choose(members []member, machines []machine.Machine, isolati
 	}
 	members = slices.Clone(members)
 	var first *Refusal
-	for {
+	for tries := 1; ; tries++ {
 		placed, err := a.match(members, machines, free, isolation, arch)
 		var refusal *Refusal
 		var class string
@@ -45,7 +49,8 @@ func (a *Admission) choose(members []member, machines []machine.Machine, isolati
 		if first == nil {
 			first = refusal
 		}
-		if lacks > 0 && fallBack(members, class, lacks) || lacks == 0 && fallBackWhole(members, class) {
+		another := tries*(len(members)+len(machines)) < mostTried
+		if another && (lacks > 0 && fallBack(members, class, lacks) || lacks == 0 && fallBackWhole(members, class)) {
 			continue
 		}
 		if refusal != first {
@@ -96,7 +101,8 @@ func (a *Admission) match(members []member, machines []machine.Machine, free []i
 }
 
 // fallBack lets as many members as a class lacks nodes be of their next class, the last ones first; if none of that class may
-// be of another, then one of another queue, whose class may overlap with it. It says whether there was any.
+// be of another, then as many of other queues, whose classes may overlap with it: each gives back one machine at most. It says
+// whether there was any.
 func fallBack(members []member, class string, lacks int) bool {
 	moved, asking := 0, map[string]bool{} // the fields that ask for the class
 	for i := len(members) - 1; i >= 0; i-- {
@@ -114,7 +120,10 @@ func fallBack(members []member, class string, lacks int) bool {
 			moved++
 		}
 	}
-	for i := len(members) - 1; i >= 0 && moved == 0; i-- {
+	if moved > 0 {
+		return true
+	}
+	for i := len(members) - 1; i >= 0 && moved < lacks; i-- {
 		if m := &members[i]; len(m.or) > 0 && !asking[m.path] {
 			m.Class, m.or = m.or[0], m.or[1:]
 			moved++

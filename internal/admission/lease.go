@@ -33,12 +33,17 @@ func (a *Admission) term(now time.Time, plan *Plan, machines []machine.Machine) 
 	if lease.For != "" {
 		t.EndsAt = t.StartsAt.Add(spec.Duration(lease.For))
 	}
+	type kind struct {
+		role  protocol.Role
+		class string
+	}
+	seen, all := map[kind]bool{}, plain(machines)
 	for _, m := range shapeOf(cluster.Cluster{Spec: plan.Spec}, nil).missing {
-		if class, ok := a.classOf(m, plan.Spec.Isolation); ok {
-			t.Lead = max(t.Lead, inventory.LeadOf(class, plain(machines), func(m inventory.Machine) time.Duration {
-				return a.caps(m).Lead
-			}))
+		class, ok := a.classOf(m, plan.Spec.Isolation)
+		if ok && !seen[kind{m.Role, m.Class}] {
+			t.Lead = max(t.Lead, inventory.LeadOf(class, all, func(m inventory.Machine) time.Duration { return a.caps(m).Lead }))
 		}
+		seen[kind{m.Role, m.Class}] = true
 	}
 	plan.Term = t
 	if plan.current != nil && t.EndsAt.Equal(plan.current.EndsAt) {

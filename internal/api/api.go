@@ -71,6 +71,7 @@ type API struct {
 
 	probe    probe
 	trail    *trail
+	newest   newest
 	compress func(http.Handler) http.HandlerFunc
 }
 

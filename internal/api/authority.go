@@ -56,12 +56,16 @@ func (a *API) authorise(api huma.API, handlers []handler) func(huma.Context, fun
 			return
 		}
 		limit.Known(ctx.Context())
-		leave, over := a.Shares.of(ctx).Enter(caller.Name, limit.IsReserved(ctx.Context()))
+		share := a.Shares.of(ctx)
+		leave, over := share.Enter(caller.Name, limit.IsReserved(ctx.Context()))
 		if over != nil {
 			refuse(overLimit(ctx, over))
 			return
 		}
 		defer leave()
+		if share == &a.Shares.sums {
+			ctx = huma.WithContext(ctx, core.Apart(ctx.Context()))
+		}
 		asked := askedOf(ctx.Context())
 		asked.identity, asked.action, asked.summary = caller.Name, access.Action(operation.Action), operation.Summary
 		rule := access.Rules()[asked.action]

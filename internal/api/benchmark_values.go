@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	mostLooks  = 10              // rounds in a page: each with what all its nodes said
+	mostLooks  = 2               // rounds in a page: each with what all its nodes said
 	tailRead   = 64 << 10        // of a job's output, to see what runs
 	roundStart = 3 * time.Second // what a round takes beside its steps, about
 )

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -132,8 +133,13 @@ func (a *API) quota(ctx context.Context, in *apiv1.GetQuotaInput) (*output[apiv1
 }
 
 func linesOf(ctx context.Context, tx *core.Tx, of meter.Of, by usage.By) ([]usage.Line, error) {
-	rows, err := meter.Rows(ctx, tx, of)
-	return usage.Lines(rows, of.From, of.To, by), err
+	sheet := &usage.Sheet{From: of.From, To: of.To, By: by}
+	err := meter.Each(ctx, tx, of, sheet.Add)
+	if errors.Is(err, usage.ErrManyLines) {
+		text := fmt.Sprintf("it would have more than %d lines", usage.MostLines)
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", text, "ask for a shorter time, or by queue")
+	}
+	return sheet.Lines(), err
 }
 
 func lineViews(lines []usage.Line) []apiv1.UsageLine {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -87,6 +88,32 @@ func eventView(e core.Event) apiv1.Event {
 		Phase: apiv1.Phase(e.Phase), Text: e.Text, Request: e.Request}
 }
 
+// newest is the number of the newest event. All who watch ask for it after each commit, of which few are news to them: where
+// nobody else writes, one of them looks.
+type newest struct {
+	mu    sync.Mutex
+	since <-chan struct{} // what was looked at was committed before this was made
+	at    time.Time       // not every commit is told
+	seq   int64
+}
+
+func (n *newest) look(ctx context.Context, db *core.Store, changed <-chan struct{}) (seq int64, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.since == changed && time.Since(n.at) < watchPoll/2 {
+		return n.seq, nil
+	}
+	began := time.Now()
+	err = db.View(ctx, func(tx *core.Tx) (err error) {
+		seq, err = tx.LastEvent(ctx)
+		return err
+	})
+	if err == nil {
+		n.since, n.at, n.seq = changed, began, seq
+	}
+	return seq, err
+}
+
 // watch sends events as they are committed until the client goes or the controller stops.
 func (a *API) watch(hctx huma.Context, of core.EventsOf, still func(access.Caller) bool) {
 	ctx, w := hctx.Context(), hctx.BodyWriter()
@@ -110,13 +137,13 @@ func (a *API) watch(hctx huma.Context, of core.EventsOf, still func(access.Calle
 	for ctx.Err() == nil {
 		changed := a.DB.Changed()
 		var events []core.Event
-		var newest int64 // when those of interest were looked for: what is not among them up to here never is
-		err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
-			if newest, err = tx.LastEvent(ctx); err == nil {
+		newest, err := a.newest.look(ctx, a.DB, changed) // what is not among those of interest up to here never is
+		if err == nil && newest > of.After {
+			err = a.DB.View(ctx, func(tx *core.Tx) (err error) {
 				events, err = tx.Events(ctx, of)
-			}
-			return err
-		})
+				return err
+			})
+		}
 		if err != nil {
 			if ctx.Err() == nil {
 				a.Log.ErrorContext(ctx, "a watch of events ends", "error", err)

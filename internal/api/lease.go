@@ -161,6 +161,7 @@ func (a *API) calendarView(ctx context.Context, tx *core.Tx, now time.Time, clas
 			one.Slots = append(one.Slots, slot)
 		}
 		view.Classes = append(view.Classes, one)
+		view.Until = slots[len(slots)-1].Until // earlier than it was asked for, where very much changes
 	}
 	return view, nil
 }

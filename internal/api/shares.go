@@ -14,6 +14,7 @@ import (
 // Shares is how much one person, and all together, may have going on at once.
 type Shares struct {
 	requests, streams, tunnels limit.Share
+	sums                       limit.Share // requests that read and add up much
 	checked, checkedHere       limit.Share // logins, by address, and those of this host, where a proxy may speak for many
 	tries                      limit.Tries // to log in
 	lines                      limit.Lines // of the log, that strangers cause
@@ -25,6 +26,8 @@ const (
 	eachRequests = 32
 	eachStreams  = 100
 	eachTunnels  = 100
+	eachSums     = 2
+	allSums      = 8
 )
 
 // How often one address may try to log in within a minute, and when all together do so often that each may do so seldom.
@@ -53,6 +56,7 @@ func NewShares(connections int, m limit.Meter) *Shares {
 		requests: share("requests", eachRequests, connections/4, "send fewer at a time"),
 		streams: share("event streams", eachStreams, connections/4,
 			"close some; one `muster events -w` follows all that you may see"),
+		sums:    share("requests that add up much", eachSums, allSums, "send one after the other"),
 		tunnels: share("tunnels", eachTunnels, connections/8, "close some; ssh's ControlMaster carries many sessions over one"),
 	}
 }
@@ -66,6 +70,10 @@ func (s *Shares) of(ctx huma.Context) *limit.Share {
 		if watch, err := strconv.ParseBool(ctx.Query("watch")); err == nil && watch {
 			return &s.streams
 		}
+	case apiv1.GetUsage.ID, apiv1.GetClusterCost.ID, apiv1.GetEfficiency.ID, apiv1.GetCalendar.ID, apiv1.CompareBenchmarks.ID,
+		apiv1.ListBenchmarkSeries.ID, apiv1.ListBenchmarkRounds.ID, apiv1.ListBenchmarkSteps.ID, apiv1.ListClusterTrends.ID,
+		apiv1.ListTrends.ID:
+		return &s.sums
 	}
 	return &s.requests
 }

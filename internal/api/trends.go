@@ -38,22 +38,29 @@ func (a *API) listTrends(ctx context.Context, in *apiv1.ListTrendsInput) (*outpu
 // trends lists those of a cluster, or of all.
 func (a *API) trends(ctx context.Context, of bench.TrendsOf, page apiv1.Page,
 	cluster func(*core.Tx) (string, error)) (*output[apiv1.List[apiv1.BenchmarkTrend]], error) {
-	var all []apiv1.BenchmarkTrend
+	type keyed struct {
+		key string // by which they are in order
+		apiv1.BenchmarkTrend
+	}
+	var all []keyed
 	err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
 		if of.Cluster, err = cluster(tx); err != nil {
 			return err
 		}
 		trends, err := bench.History(ctx, tx, of)
 		for _, t := range trends {
-			all = append(all, trendView(t))
+			all = append(all, keyed{t.Recipe + " " + t.Quantity + " " + t.Series, trendView(t)})
 		}
 		return err
 	})
-	key := func(t apiv1.BenchmarkTrend) string {
-		return t.Recipe + " " + t.Quantity + " " + bench.What(t.BenchmarkQuantity).ID()
+	slices.SortFunc(all, func(a, b keyed) int { return strings.Compare(a.key, b.key) })
+	part := pageOf(page, all, func(t keyed) string { return t.key })
+	out := &output[apiv1.List[apiv1.BenchmarkTrend]]{Body: apiv1.List[apiv1.BenchmarkTrend]{Items: []apiv1.BenchmarkTrend{},
+		Next: part.Next}}
+	for _, t := range part.Items {
+		out.Body.Items = append(out.Body.Items, t.BenchmarkTrend)
 	}
-	slices.SortFunc(all, func(a, b apiv1.BenchmarkTrend) int { return strings.Compare(key(a), key(b)) })
-	return &output[apiv1.List[apiv1.BenchmarkTrend]]{Body: pageOf(page, all, key)}, err
+	return out, err
 }
 
 func trendView(t bench.Trend) apiv1.BenchmarkTrend {

@@ -27,7 +27,6 @@ var rawWriters = map[string]string{
 	"cost.go print":            "CSV, each field of which is made printable",
 	"events.go watch":          "JSON, escaped",
 	"output.go print":          "JSON and YAML, escaped",
-	"rack.go rackRun":          "a log that quotes",
 	"run.go foreign":           "the output of a user's own program, to what is no terminal",
 	"serve.go serve":           "a log that quotes",
 	"spec.go spec":             "the JSON schema, which is ours",

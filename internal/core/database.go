@@ -61,6 +61,7 @@ type Store struct {
 	dialect dialect
 	write   *sql.DB
 	read    *sql.DB
+	apart   *sql.DB // for reads that take long
 	kinds   []Definition
 	keys    *sealing.Ring // nil: secrets can be neither read nor written
 	file    *os.File      // SQLite: held under an exclusive lock for as long as the database is open
@@ -143,7 +144,7 @@ func (s *Store) openPostgres(url string) error {
 	db := stdlib.OpenDB(*config)
 	db.SetMaxOpenConns(16)
 	db.SetMaxIdleConns(16)
-	s.write, s.read = db, db
+	s.write, s.read, s.apart = db, db, db
 	return nil
 }
 
@@ -171,8 +172,10 @@ func (s *Store) openSQLite(ctx context.Context, path string) error {
 	if _, err := s.write.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {
 		return fmt.Errorf("open the database %s: %w", path, err)
 	}
-	if s.read, err = pool(dsn, 4); err != nil {
-		return fmt.Errorf("open the database: %w", err)
+	for of, size := range map[**sql.DB]int{&s.read: 4, &s.apart: 2} {
+		if *of, err = pool(dsn, size); err != nil {
+			return fmt.Errorf("open the database: %w", err)
+		}
 	}
 	return nil
 }
@@ -195,8 +198,10 @@ func (s *Store) Close() error {
 	if s.write != nil {
 		errs = append(errs, s.write.Close())
 	}
-	if s.read != nil && s.read != s.write {
-		errs = append(errs, s.read.Close())
+	for _, reads := range []*sql.DB{s.read, s.apart} {
+		if reads != nil && reads != s.write {
+			errs = append(errs, reads.Close())
+		}
 	}
 	if s.file != nil {
 		errs = append(errs, s.file.Close())
@@ -260,6 +265,11 @@ type Tx struct {
 	frozen bool // a View
 }
 
+type apartKey struct{}
+
+// Apart is ctx for a View that takes long: such wait for each other, and others do not wait for them.
+func Apart(ctx context.Context) context.Context { return context.WithValue(ctx, apartKey{}, true) }
+
 // View runs f on a consistent snapshot. f must not write.
 func (s *Store) View(ctx context.Context, f func(*Tx) error) error {
 	began, rows := time.Now(), 0
@@ -273,7 +283,11 @@ func (s *Store) view(ctx context.Context, rows *int, f func(*Tx) error) error {
 	if s.dialect == postgres {
 		options.Isolation = sql.LevelRepeatableRead
 	}
-	tx, err := s.read.BeginTx(ctx, options)
+	reads := s.read
+	if ctx.Value(apartKey{}) != nil {
+		reads = s.apart
+	}
+	tx, err := reads.BeginTx(ctx, options)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
@@ -400,21 +414,33 @@ type Scanner interface{ Scan(...any) error }
 
 // List collects every row of a query.
 func List[T any](ctx context.Context, tx *Tx, scan func(Scanner) (T, error), query string, args ...any) ([]T, error) {
+	var all []T
+	err := Each(ctx, tx, scan, func(one T) error {
+		all = append(all, one)
+		return nil
+	}, query, args...)
+	return all, err
+}
+
+// Each hands the rows of a query on one by one, until one is an error.
+func Each[T any](ctx context.Context, tx *Tx, scan func(Scanner) (T, error), take func(T) error, query string,
+	args ...any) error {
 	rows, err := tx.tx.QueryContext(ctx, tx.text(query), args...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = rows.Close() }()
-	var all []T
 	for rows.Next() {
 		*tx.rows++
 		one, err := scan(rows)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = take(one)
 		}
-		all = append(all, one)
+		if err != nil {
+			return err
+		}
 	}
-	return all, rows.Err()
+	return rows.Err()
 }
 
 // One returns the single row of a query, or ErrNotFound.

@@ -556,3 +556,32 @@ func TestOldEventsAreForgotten(t *testing.T) {
 		}
 	})
 }
+
+// TestReadsThatTakeLongDoNotHoldUpOthers: a few of them would take all of the connections on which files are read.
+func TestReadsThatTakeLongDoNotHoldUpOthers(t *testing.T) {
+	s := kindstest.Open(t, t.TempDir()+"/db")
+	release, begun := make(chan struct{}), make(chan struct{}, 10)
+	ended := make(chan error, 10)
+	for range 10 {
+		go func() {
+			ended <- s.View(core.Apart(t.Context()), func(*core.Tx) error {
+				begun <- struct{}{}
+				<-release
+				return nil
+			})
+		}()
+	}
+	<-begun
+	<-begun
+	soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := s.View(soon, func(*core.Tx) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	close(release)
+	for range 10 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}

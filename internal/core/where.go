@@ -21,26 +21,17 @@ func (w *Where) And(condition string, args ...any) {
 	w.Rest(word+condition, args...)
 }
 
-// Among adds the condition that a column has one of some values, or one of other columns its own: pairs of column and
-// value, of which those with the value "" count for nothing.
-func (w *Where) Among(column string, values []string, or ...string) {
-	var ways []string
+// Among adds the condition that a column has one of some values.
+func (w *Where) Among(column string, values []string) {
+	if len(values) == 0 {
+		w.And("1 = 0")
+		return
+	}
 	var args []any
-	if len(values) > 0 {
-		ways = append(ways, column+" IN ("+strings.TrimSuffix(strings.Repeat("$?, ", len(values)), ", ")+")")
-		for _, v := range values {
-			args = append(args, v)
-		}
+	for _, v := range values {
+		args = append(args, v)
 	}
-	for ; len(or) > 1; or = or[2:] {
-		if or[1] != "" {
-			ways, args = append(ways, or[0]+" = $?"), append(args, or[1])
-		}
-	}
-	if len(ways) == 0 {
-		ways = []string{"1 = 0"}
-	}
-	w.And("("+strings.Join(ways, " OR ")+")", args...)
+	w.And(column+" IN ("+strings.TrimSuffix(strings.Repeat("$?, ", len(values)), ", ")+")", args...)
 }
 
 // Rest adds what follows the conditions.

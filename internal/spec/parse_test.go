@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -119,13 +120,25 @@ func TestLargeFilesAreRefusedSoon(t *testing.T) {
 		"keys":         strings.Repeat("a: ", maxTokens/2),
 		"questions":    strings.Repeat("? ", maxTokens),
 		"unknown keys": strings.Repeat("nodse: 1\n", maxLines-10),
+		"blank lines after a block's text": "a: |\n x" + strings.Repeat("x", maxBytes-maxLines-9) +
+			strings.Repeat("\n", maxLines-9),
+		"ends of lines of old Macs": "a: |\n x" + strings.Repeat("\r", maxBytes-9),
+		"signs":                     strings.Repeat("[", maxBytes-9),
+		"signs of merging":          "a: " + strings.Repeat("<", maxBytes-9),
+		"one long line": "name: cfd\nshares: [" + strings.Repeat("{user: ada, share: 3}, ", 500) + "] # " +
+			strings.Repeat("x", maxBytes-20_000),
 	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
 		start := spent(t)
 		if _, err := Parse(name, []byte(src)); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
-		if took := spent(t) - start; took > 5*time.Second {
+		if took := spent(t) - start; took > 2*time.Second {
 			t.Errorf("%s: took %v", name, took)
+		}
+		if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 64<<20 {
+			t.Errorf("%s: took %d MiB", name, (after.TotalAlloc-before.TotalAlloc)>>20)
 		}
 	}
 }

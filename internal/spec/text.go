@@ -15,11 +15,14 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Limits of a file, far above any honest one. They keep the YAML library, whose work and stack grow faster than its input for
-// some texts, to milliseconds; hence a limit of lines beside that of bytes.
+// Limits of a file, far above any honest one. They keep the YAML library, whose work, memory and stack grow faster than its input
+// for some texts, to milliseconds; hence limits of lines and signs beside that of bytes.
 const (
 	maxBytes  = 1 << 20
 	maxLines  = 10_000
+	maxBlank  = 50     // lines in a row: at the end of a block, the library copies all of it for each
+	maxRun    = 80     // of < in a row: from each, the library looks at all that follow
+	maxSigns  = 50_000 // that may be tokens, which take 200 bytes each
 	maxTokens = 20_000
 	maxDepth  = 16  // of brackets, and of dashes on one line
 	maxIndent = 200 // columns, hence at most as many levels
@@ -27,8 +30,9 @@ const (
 
 // text is the source and where in it things are.
 type text struct {
-	form  *Form
-	lines []string
+	form   *Form
+	lines  []string
+	spread [][]rune // the lines in which something was looked for, without blanks at their ends
 }
 
 // position is a position in the text; the zero place is unknown.
@@ -37,13 +41,19 @@ type position struct{ line, col int }
 // load takes the source to the syntax tree of its only document. What YAML can do and the form does not need is refused here;
 // duplicate keys are left to the reader, which finds all of them.
 func (f *Form) load(src []byte) (text, ast.Node, Diagnostics) {
-	src = bytes.TrimPrefix(src, []byte("\ufeff")) // editors on Windows write one
+	src = bytes.TrimPrefix(src, []byte("\ufeff"))             // editors on Windows write one,
+	src = bytes.ReplaceAll(src, []byte("\r\n"), []byte("\n")) // and these;
+	src = bytes.ReplaceAll(src, []byte("\r"), []byte("\n"))   // one alone ends a line, too (YAML 1.2, 5.4)
 	if d, bad := misencoded(src); bad {
 		return text{}, nil, Diagnostics{d}
 	}
-	t := text{f, strings.Split(string(src), "\n")}
+	t := text{form: f, lines: strings.Split(string(src), "\n")}
 	if len(src) > maxBytes || len(t.lines) > maxLines {
 		return t, nil, Diagnostics{t.tooLarge(position{1, 1}, fmt.Sprintf("more than %d bytes or %d lines", maxBytes, maxLines))}
+	}
+	t.spread = make([][]rune, len(t.lines))
+	if d, bad := t.tooDear(); bad {
+		return t, nil, Diagnostics{d}
 	}
 	tokens, err := guarded(func() (token.Tokens, error) { return lexer.Tokenize(string(src)), nil })
 	if err != nil {
@@ -77,7 +87,7 @@ func misencoded(src []byte) (Diagnostic, bool) {
 	for i, line := range bytes.Split(src, []byte("\n")) {
 		for col := 1; len(line) > 0; col++ {
 			r, size := utf8.DecodeRune(line)
-			control := r < ' ' && r != '\t' && r != '\r'
+			control := r < ' ' && r != '\t'
 			if r == utf8.RuneError && size == 1 || control {
 				return Diagnostic{Code: CodeEncoding, Line: i + 1, Col: col,
 					Text: fmt.Sprintf("byte 0x%02x is not text in UTF-8", line[0]),
@@ -92,6 +102,46 @@ func misencoded(src []byte) (Diagnostic, bool) {
 func (t text) tooLarge(at position, what string) Diagnostic {
 	return Diagnostic{Code: CodeTooLarge, Line: at.line, Col: at.col, Text: "the file is too large: " + what,
 		Hint: t.form.what + " is short; is this another file?"}
+}
+
+// tooDear bounds the work of the scanner, and what it makes.
+func (t text) tooDear() (Diagnostic, bool) {
+	run := strings.Repeat("<", maxRun+1)
+	blank, signs := 0, 0
+	for i, line := range t.lines {
+		if blank++; strings.TrimSpace(line) != "" {
+			blank = 0
+		}
+		signs += signsOf(line)
+		what := ""
+		switch {
+		case blank > maxBlank:
+			what = fmt.Sprintf("more than %d blank lines in a row", maxBlank)
+		case signs > maxSigns:
+			what = fmt.Sprintf("more than %d signs", maxSigns)
+		case strings.Contains(line, run):
+			what = fmt.Sprintf("more than %d of < in a row", maxRun)
+		}
+		if what != "" {
+			return t.tooLarge(position{i + 1, 1}, what), true
+		}
+	}
+	return Diagnostic{}, false
+}
+
+// signsOf counts what may begin or end a token within a line.
+func signsOf(line string) (n int) {
+	for i := range len(line) {
+		switch line[i] {
+		case '[', ']', '{', '}', ',', ':', '?', '&', '*', '!', '|', '>', '<', '%', '@', '`', '#', '"', '\'':
+			n++
+		case '-':
+			if i+1 == len(line) || line[i+1] == ' ' || line[i+1] == '\t' {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // tooDeep bounds the recursion of the parser, from the tokens alone.
@@ -227,7 +277,11 @@ func (t text) at(tk *token.Token) position {
 	if p.line > len(t.lines) {
 		return position{len(t.lines), 1}
 	}
-	line := []rune(strings.TrimRightFunc(t.lines[p.line-1], unicode.IsSpace))
+	line := t.spread[p.line-1]
+	if line == nil {
+		line = []rune(strings.TrimRightFunc(t.lines[p.line-1], unicode.IsSpace))
+		t.spread[p.line-1] = line
+	}
 	for p.col <= len(line) && unicode.IsSpace(line[p.col-1]) {
 		p.col++
 	}

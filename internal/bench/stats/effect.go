@@ -93,8 +93,14 @@ func bounds(sorted []float64, out int) *Interval {
 // a normal one.
 const exactly = 50
 
+// tiedExactly is the same for samples with equal values, each of which takes a millisecond to count out: tenants say how many
+// quantities are compared.
+const tiedExactly = 12
+
+func init() { moremath.MannWhitneyTiesExactLimit = tiedExactly }
+
 // most is the largest value that a statistic has at most with a probability of half of alpha, and -1 if it has none. How likely
-// it has each value from 0 on is counted out, unless that is nil.
+// it has each value from 0 on, up to the middle at least, is counted out, unless that is nil.
 func most(likely []float64, mean, variance float64) int {
 	if likely == nil {
 		return int(mean - 1.959964*math.Sqrt(variance))
@@ -182,23 +188,19 @@ func mostRanks(n int) int {
 func mostLarger(m, n int) int {
 	var likely []float64
 	if m <= exactly && n <= exactly {
-		// ways[j][u]: in how many ways j of the first values, in order, are of the one side and larger than u of the other's.
-		ways := make([][]float64, m+1)
-		for j := range ways {
-			ways[j] = make([]float64, m*n+1)
-		}
-		ways[0][0] = 1
-		for i := 1; i <= m+n; i++ {
-			for j := min(i, m); j >= 1; j-- {
-				for u := m * n; u >= i-j; u-- {
-					ways[j][u] += ways[j-1][u-(i-j)]
-				}
+		// In how many ways of all the statistic is u, up to the middle, from where on they are the same again: coefficients of
+		// the product of (1-x^(n+i))/(1-x^i) over i from 1 to m.
+		likely = make([]float64, m*n/2+1)
+		likely[0] = 1
+		all := 1.0
+		for i := 1; i <= m; i++ {
+			for u := len(likely) - 1; u >= n+i; u-- {
+				likely[u] -= likely[u-n-i]
 			}
-		}
-		likely = ways[m]
-		all := 0.0
-		for _, w := range likely {
-			all += w
+			for u := i; u < len(likely); u++ {
+				likely[u] += likely[u-i]
+			}
+			all *= float64(n+i) / float64(i)
 		}
 		for u := range likely {
 			likely[u] /= all

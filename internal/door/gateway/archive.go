@@ -15,7 +15,7 @@ import (
 type Recorded struct{ Terminal, Person, Project, All int64 }
 
 // leastRecording is what a recording counts for at least: files cost room, too.
-const leastRecording = 4 << 10
+const leastRecording = 64 << 10
 
 // recounted is how often it is looked whether recordings were taken away, at most.
 const recounted = 10 * time.Second

@@ -10,7 +10,8 @@ import (
 )
 
 // Backlog is how many directions of channels may wait for somebody to read what they carry. Each holds up to 2 MiB meanwhile, the
-// window that x/crypto/ssh opens to every channel.
+// window that x/crypto/ssh opens to every channel, and as packets of a byte each 48 times as much memory. Requests that wait for
+// their answer, while more come, hold as much.
 type Backlog struct {
 	Person  int // of one person
 	Crowded int // of one person, while there are more than All
@@ -18,7 +19,7 @@ type Backlog struct {
 }
 
 // waitsLong is how long a direction waits until it counts. What is slow, but goes on, does not.
-const waitsLong = time.Second
+const waitsLong = 2 * time.Second
 
 // backlog knows all directions that are carried.
 type backlog struct {
@@ -46,6 +47,14 @@ func (b *backlog) enter(v *visit) (d *direction, leave func()) {
 		defer b.mu.Unlock()
 		delete(b.all, d)
 	}
+}
+
+// while is for what does not go on before it has returned: what else comes from that side waits.
+func (b *backlog) while(v *visit, work func()) {
+	d, leave := b.enter(v)
+	defer leave()
+	d.waits()
+	work()
 }
 
 func (d *direction) waits()  { d.since.Store(time.Now().UnixNano()) }

@@ -108,6 +108,35 @@ func TestBacklogsAreSharesOfPersons(t *testing.T) {
 	}
 }
 
+// stuck is a channel whose peer answers no request until it is told.
+type stuck struct {
+	ssh.Channel
+	answers chan struct{}
+}
+
+func (s stuck) SendRequest(string, bool, []byte) (bool, error) { <-s.answers; return true, nil }
+
+// While a request waits for its answer, what else comes fills the gateway's memory.
+func TestRequestsThatNobodyAnswersWait(t *testing.T) {
+	v := &visit{g: &Gateway{}}
+	peer, handed := stuck{answers: make(chan struct{})}, make(chan struct{})
+	go func() {
+		defer close(handed)
+		(&relayed{v: v}).hand(&ssh.Request{Type: "env"}, peer)
+	}()
+	ends := func() int { return len(v.g.backlog.over(Backlog{}, time.Now().Add(2*waitsLong))) }
+	for deadline := time.Now().Add(time.Minute); ends() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not count")
+		}
+	}
+	close(peer.answers)
+	<-handed
+	if ends() > 0 {
+		t.Error("it counts when it has been answered")
+	}
+}
+
 // closes is a channel that ends its requests when it is closed.
 type closes struct {
 	ssh.Channel

@@ -31,7 +31,8 @@ type Limits struct {
 	PreAuth   int           // connections that have not said who they are
 	Handshake time.Duration // how long they may take to
 	PerPerson int           // connections of one person
-	Channels  int           // sessions and forwarded connections of one connection
+	Channels  int           // sessions and forwarded connections of one connection,
+	Each, All int           // of one person, and of all people
 	Sessions  int           // that one person may begin at once; further ones one each second
 	KeepAlive time.Duration // between two questions whether the peer is there
 	Look      time.Duration // between two looks at who may still be here
@@ -41,10 +42,10 @@ type Limits struct {
 
 // UsualLimits are those of a gateway that nobody has told otherwise.
 func UsualLimits() Limits {
-	return Limits{PreAuth: 256, Handshake: 20 * time.Second, PerPerson: 100, Channels: 100, Sessions: 3000,
+	return Limits{PreAuth: 256, Handshake: 20 * time.Second, PerPerson: 100, Channels: 100, Each: 500, All: 5000, Sessions: 3000,
 		KeepAlive: 30 * time.Second, Look: time.Second,
 		Recorded: Recorded{Terminal: 256 << 20, Person: 1 << 30, Project: 4 << 30, All: 16 << 30},
-		Backlog:  Backlog{Person: 100, Crowded: 16, All: 500}}
+		Backlog:  Backlog{Person: 32, Crowded: 8, All: 128}}
 }
 
 // Gateway lets people in. Fill the fields, then Serve.
@@ -69,6 +70,8 @@ type Gateway struct {
 	archive      archive
 	backlog      backlog
 	sessions     limit.Pace
+	channels     limit.Share
+	lines        limit.Lines // of the log, that people and places cause
 }
 
 // Serve lets people in until ctx ends; then it ends their sessions.
@@ -80,6 +83,9 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	g.preauthLimit.limit, g.visitors.limit = g.Limits.PreAuth, g.Limits.PerPerson
 	g.archive.dir, g.archive.limits, g.archive.room = g.Recordings, g.Limits.Recorded, g.Room
 	g.sessions = limit.Pace{Kind: "sessions", Burst: g.Limits.Sessions, Every: time.Second}
+	g.channels = limit.Share{Kind: "sessions and forwarded connections", Each: g.Limits.Each, Total: g.Limits.All,
+		Hint: "close some"}
+	g.lines = limit.LinesOfUnknown()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { g.watch(ctx); return nil })
 	group.Go(func() error { g.housekeep(ctx); return nil })
@@ -125,6 +131,12 @@ func (g *Gateway) welcome(ctx context.Context, conn net.Conn, leave func()) {
 	v := newVisit(g, server)
 	if v.refusal = g.visitors.enter(v); v.refusal == nil {
 		defer g.visitors.leave(v)
+	} else { // it stays until it has heard why, and not where there is no room
+		if counted, ok := conn.(interface{ Waits() }); ok {
+			counted.Waits()
+		}
+		told := time.AfterFunc(g.Limits.Handshake, func() { _ = server.Close() })
+		defer told.Stop()
 	}
 	v.carry(ctx, channels, requests)
 }

@@ -409,15 +409,41 @@ func TestTenThousandBadHandshakesStopNothing(t *testing.T) {
 }
 
 func TestOnePersonMayNotTakeEverything(t *testing.T) {
-	s := newFixture(t, func(g *Gateway) { g.Limits.PerPerson = 2 })
-	for range 2 {
-		if out, _, _ := s.run(s.client("cfd"), "echo", "in"); out != "in" { // now it is known to be in
+	s := newFixture(t, func(g *Gateway) { g.Limits.PerPerson, g.Limits.Each, g.Limits.Handshake = 2, 2, 10*time.Second })
+	first, second := s.client("cfd"), s.client("cfd")
+	for _, c := range []*ssh.Client{first, second} {
+		if out, _, _ := s.run(c, "echo", "in"); out != "in" { // now it is known to be in
 			t.Error("does not come in")
 		}
 	}
 	third := s.client("cfd")
 	if _, errs, code := s.run(third, "echo", ""); code != 255 || !strings.Contains(errs, "alice has 2 connections open") {
 		t.Error(errs, code)
+	}
+	gone := make(chan struct{})
+	go func() { defer close(gone); _ = third.Wait() }()
+	select {
+	case <-gone:
+	case <-time.After(time.Minute):
+		t.Error("who is over the limit stays for as long as they like")
+	}
+
+	for range 2 {
+		if _, err := first.NewSession(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := second.NewSession(); err == nil ||
+		!strings.Contains(err.Error(), "alice has 2 sessions and forwarded connections open") {
+		t.Errorf("a third channel: %v", err)
+	}
+}
+
+func TestWhatIsSaidOfAChannelIsBounded(t *testing.T) {
+	s := newFixture(t, nil)
+	if _, _, err := s.client("cfd").OpenChannel("session", make([]byte, 64<<10)); err == nil ||
+		!strings.Contains(err.Error(), "too much is said of a channel") {
+		t.Error(err)
 	}
 }
 

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -60,7 +61,10 @@ func (v *visit) connect(ctx context.Context, p Place, target Target, recorded bo
 	}
 	e.target = target
 	if c.err != nil {
-		v.g.Log.WarnContext(ctx, "cannot reach a head or a centre", "project", p.Project, "place", p.Name, "error", c.err)
+		if say, omitted := v.g.lines.Say(v.server.RemoteAddr().String(), time.Now()); say {
+			v.g.Log.WarnContext(ctx, "cannot reach a head or a centre", "project", p.Project, "place", p.Name, "error",
+				printable.Within(c.err.Error(), mostTold), "omitted", omitted)
+		}
 		v.record(ctx, e, "it did not answer")
 		if p.Why != nil {
 			return nil, p.Why(v.who.caller.Name, c.err)

@@ -157,7 +157,9 @@ func (s *relayed) record(ctx context.Context) error {
 		again = errors.Is(err, fs.ErrExist)
 	}
 	if err != nil {
-		s.v.g.Log.ErrorContext(ctx, "cannot record a session", "session", row.ID, "error", err)
+		if say, omitted := s.v.g.lines.Say(row.Remote, time.Now()); say {
+			s.v.g.Log.ErrorContext(ctx, "cannot record a session", "session", row.ID, "error", err, "omitted", omitted)
+		}
 		return s.unrecorded(err)
 	}
 	say(s.outside, true, "project "+row.Project+" keeps what terminals show: this session is recorded as "+row.ID)

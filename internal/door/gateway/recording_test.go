@@ -106,7 +106,7 @@ func TestATerminalWhoseRecordingIsFullEnds(t *testing.T) {
 
 func TestRecordingsHaveSharesThatAreCountedAnew(t *testing.T) {
 	dir := t.TempDir()
-	s := &archive{dir: dir, limits: Recorded{Person: 100 << 10, Project: 150 << 10, All: 180 << 10}}
+	s := &archive{dir: dir, limits: Recorded{Person: 1600 << 10, Project: 2400 << 10, All: 2880 << 10}}
 	keep := func(path string, bytes int) {
 		t.Helper()
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o700); err != nil {
@@ -117,15 +117,15 @@ func TestRecordingsHaveSharesThatAreCountedAnew(t *testing.T) {
 		}
 	}
 	keep("s1-1.cast", 10) // somebody has moved it
-	keep("aero/alice/s2-1.cast", 96<<10)
+	keep("aero/alice/s2-1.cast", 1536<<10)
 	for _, c := range []struct {
 		project, person string
 		kib             int64
 		says            string
 	}{
-		{"aero", "alice", 8, "your recordings in project aero have reached"}, {"aero", "alice", 4, ""},
-		{"aero", "bob", 60, "the recordings of project aero have reached"}, {"aero", "bob", 40, ""},
-		{"bio", "alice", 40, "all recordings of this gateway have reached"}, {"bio", "alice", 36, ""},
+		{"aero", "alice", 128, "your recordings in project aero have reached"}, {"aero", "alice", 64, ""},
+		{"aero", "bob", 960, "the recordings of project aero have reached"}, {"aero", "bob", 640, ""},
+		{"bio", "alice", 640, "all recordings of this gateway have reached"}, {"bio", "alice", 576, ""},
 	} {
 		err := s.take(c.project, c.person, c.kib<<10)
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
@@ -136,7 +136,7 @@ func TestRecordingsHaveSharesThatAreCountedAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.counted = s.counted.Add(-2 * recounted)
-	if err := s.take("aero", "alice", 100<<10); err != nil {
+	if err := s.take("aero", "alice", 1600<<10); err != nil {
 		t.Error("although the old ones were taken away: ", err)
 	}
 }

@@ -57,11 +57,16 @@ func (v *visit) session(ctx context.Context, opened ssh.NewChannel) {
 	s := &relayed{v: v, outside: outside, requests: requests}
 	defer s.forget()
 	if err != nil {
-		if s.hold(); s.start == nil {
+		v.g.backlog.while(v, func() { // nobody reads what comes meanwhile
+			if s.hold(); s.start != nil {
+				e, inside, answers, err = s.comeBack(ctx, err)
+			}
+		})
+		switch {
+		case s.start == nil:
 			_ = outside.Close()
 			return
-		}
-		if e, inside, answers, err = s.comeBack(ctx, err); err != nil {
+		case err != nil:
 			s.refuse(err)
 			return
 		}
@@ -82,6 +87,7 @@ type relayed struct {
 	held      []*ssh.Request // came before there was an inside; answered
 	start     *ssh.Request   // the same, not answered
 	passing   sync.Mutex     // held while a request of the client's is carried and answered
+	started   bool           // what the session is for
 	terminal  bool
 	recording recording
 
@@ -98,9 +104,6 @@ const (
 // hold takes requests until the one that starts something; only then does the client read. A client that starts nothing is not
 // waited for.
 func (s *relayed) hold() {
-	d, leave := s.v.g.backlog.enter(s.v) // nobody reads what comes meanwhile
-	d.waits()
-	defer leave()
 	late := time.AfterFunc(s.v.g.Limits.Handshake, func() { _ = s.outside.Close() })
 	defer late.Stop()
 	size := 0
@@ -225,10 +228,18 @@ func (s *relayed) answer(r *ssh.Request) {
 	if s.broken {
 		return
 	}
-	ok, err := s.outside.SendRequest(r.Type, r.WantReply, r.Payload)
-	if r.WantReply {
-		_ = r.Reply(ok && err == nil, nil)
-	}
+	s.hand(r, s.outside)
+}
+
+// hand hands a request on to the other side, and its answer back, which it returns.
+func (s *relayed) hand(r *ssh.Request, to ssh.Channel) (answer bool) {
+	s.v.g.backlog.while(s.v, func() {
+		ok, err := to.SendRequest(r.Type, r.WantReply, r.Payload)
+		if answer = ok && err == nil; r.WantReply {
+			_ = r.Reply(answer, nil)
+		}
+	})
+	return answer
 }
 
 // breakOff ends a terminal, and tells its client why and that it failed.
@@ -270,6 +281,10 @@ func (s *relayed) pass(ctx context.Context, r *ssh.Request) {
 		return
 	}
 	if what, ok := starts(r); ok {
+		if s.started { // of these one succeeds in a channel (RFC 4254, 6.5)
+			_ = r.Reply(false, nil)
+			return
+		}
 		s.e.does(what)
 		s.listen()
 		if s.terminal && s.e.row.Recorded {
@@ -280,9 +295,9 @@ func (s *relayed) pass(ctx context.Context, r *ssh.Request) {
 			}
 		}
 	}
-	ok, err := s.inside.SendRequest(r.Type, r.WantReply, r.Payload)
-	if r.WantReply {
-		_ = r.Reply(ok && err == nil, nil)
+	ok := s.hand(r, s.inside)
+	if _, begins := starts(r); begins { // a recording begins with the try
+		s.started = ok || !r.WantReply || s.terminal && s.e.row.Recorded
 	}
 }
 

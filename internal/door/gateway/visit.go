@@ -51,14 +51,25 @@ func (v *visit) carry(ctx context.Context, channels <-chan ssh.NewChannel, reque
 	}
 	running := make(chan struct{}, v.g.Limits.Channels)
 	for opened := range channels {
+		leave, over := v.g.channels.Enter(v.who.caller.Name, false)
+		switch {
+		case over != nil:
+			reject(opened, ssh.ResourceShortage, over.Error())
+			continue
+		case len(opened.ExtraData()) > mostExtra: // it stays for as long as the channel does
+			reject(opened, ssh.ResourceShortage, "too much is said of a channel")
+			leave()
+			continue
+		}
 		select {
 		case running <- struct{}{}:
 			all.Go(func() {
-				defer func() { <-running }()
+				defer func() { leave(); <-running }()
 				v.channel(ctx, opened)
 			})
 		default:
 			reject(opened, ssh.ResourceShortage, "too many channels in one connection")
+			leave()
 		}
 	}
 	cancel()
@@ -76,6 +87,9 @@ func (v *visit) carry(ctx context.Context, channels <-chan ssh.NewChannel, reque
 		v.leave(ctx, e, v.outcome(""))
 	}
 }
+
+// mostExtra is how many bytes a client may say of a channel as it opens it: names of hosts, and ports.
+const mostExtra = 4 << 10
 
 // channel serves one channel. What is not named here is refused: agents, X11, ports of the client's host, sockets,
 // network devices.

@@ -7,6 +7,7 @@
 package web
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -17,6 +18,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -49,6 +51,7 @@ type Door struct {
 	Config
 	proxy    *httputil.ReverseProxy
 	requests limit.Share
+	lines    limit.Lines // of the log, that apps cause
 
 	mu   sync.Mutex
 	open map[*visit]context.CancelCauseFunc // requests that are being answered
@@ -56,7 +59,7 @@ type Door struct {
 
 // New makes a door; Run opens it.
 func New(c Config) *Door {
-	d := &Door{Config: c, open: map[*visit]context.CancelCauseFunc{}}
+	d := &Door{Config: c, open: map[*visit]context.CancelCauseFunc{}, lines: limit.LinesOfUnknown()}
 	d.requests = limit.Share{Kind: "requests and connections to web apps", Each: eachRequests, Total: cmp.Or(c.Requests, 1000),
 		Door: "web", Meter: c.Meter,
 		Hint: "close some windows"}
@@ -104,6 +107,8 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refusal{status: http.StatusNotFound, title: "There is nothing here"}.write(w, r)
 	case foreign(r):
 		fromElsewhere.write(w, r)
+	case r.Header.Get("Service-Worker") == "script" && path.Dir(r.URL.EscapedPath()) == "/":
+		refusal{status: http.StatusForbidden, title: "A service worker may not have an app's whole address"}.write(w, r)
 	default:
 		d.serve(w, r, asked)
 	}
@@ -141,7 +146,26 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, a asked) {
 		d.refuse(w, r, err)
 		return
 	}
-	d.proxy.ServeHTTP(w, r.WithContext(ctx))
+	d.proxy.ServeHTTP(visited{w, ctx}, r.WithContext(ctx))
+}
+
+// visited is the answer of a visit. A connection that was taken over, as for a WebSocket, ends with the visit, also where its
+// browser takes nothing more.
+type visited struct {
+	http.ResponseWriter
+	ctx context.Context
+}
+
+// Unwrap is for http.ResponseController.
+func (v visited) Unwrap() http.ResponseWriter { return v.ResponseWriter }
+
+// Hijack is http.Hijacker's.
+func (v visited) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, buffered, err := http.NewResponseController(v.ResponseWriter).Hijack()
+	if err == nil {
+		context.AfterFunc(v.ctx, func() { _ = c.Close() })
+	}
+	return c, buffered, err
 }
 
 // refuse tells why a request goes no further.
@@ -200,6 +224,7 @@ func (d *Door) signIn(w http.ResponseWriter, r *http.Request, a asked) {
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: cookie, Path: "/", Secure: true, HttpOnly: true,
 		SameSite: http.SameSiteLaxMode, MaxAge: int(v.left.Seconds())})
 	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Clear-Site-Data", `"cache"`)     // pages of who had the app before
 	w.Header().Set("Referrer-Policy", "no-referrer") // the code is used up, and still nobody's business
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }

@@ -43,7 +43,8 @@ func TestACodeSignsOneBrowserInToOneAppOnce(t *testing.T) {
 		t.Error("a code opens another app:", got)
 	}
 	in := s.ask("GET", aero, signInPath+"?code="+code)
-	if in.status != http.StatusSeeOther || in.header.Get("Location") != "/" || len(in.cookies) != 1 {
+	if in.status != http.StatusSeeOther || in.header.Get("Location") != "/" || len(in.cookies) != 1 ||
+		in.header.Get("Clear-Site-Data") != `"cache"` {
 		t.Fatal(in)
 	}
 	if c := in.cookies[0]; !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Domain != "" || c.Path != "/" ||
@@ -109,6 +110,7 @@ func TestPagesOfOtherSitesAndOtherAppsGetNothingDone(t *testing.T) {
 		"an old browser, elsewhere":   {"POST", []string{"Origin", "http://" + aero}, 403},
 		"a page without an origin":    {"POST", []string{"Origin", "null"}, 403},
 		"a program":                   {"POST", nil, 200},
+		"a worker for all its pages":  {"GET", []string{"Sec-Fetch-Site", "same-origin", "Service-Worker", "script"}, 403},
 		"a preflight of another site": {"OPTIONS", []string{"Sec-Fetch-Site", "same-site", "Origin", "https://" + bio}, 403},
 	} {
 		if got := s.ask(tc.method, aero, "/", append(tc.headers, "Cookie", cookie)...); got.status != tc.want {
@@ -166,6 +168,7 @@ func TestAnAppKeepsToItsOwnHost(t *testing.T) {
 				w.Header().Add(prefix+"Set-Cookie", line)
 			}
 			w.Header().Set(prefix+"Clear-Site-Data", `"cookies"`)
+			w.Header().Set(prefix+"Service-Worker-Allowed", "/")
 			w.Header().Set(prefix+"Alt-Svc", `h3="evil.example:443"`)
 			w.Header().Set(prefix+"X-Kept", "yes")
 		}
@@ -195,7 +198,7 @@ func TestAnAppKeepsToItsOwnHost(t *testing.T) {
 		if set := strings.Join(h.Values("Set-Cookie"), " | "); set != "a=1; Path=/ | b=2; path=/x; HttpOnly" {
 			t.Errorf("%s: cookies %q", what, set)
 		}
-		if h.Get("Clear-Site-Data")+h.Get("Alt-Svc") != "" || h.Get("X-Kept") != "yes" {
+		if h.Get("Clear-Site-Data")+h.Get("Service-Worker-Allowed")+h.Get("Alt-Svc") != "" || h.Get("X-Kept") != "yes" {
 			t.Errorf("%s: %v", what, h)
 		}
 	}
@@ -271,6 +274,48 @@ func TestWhoLosesTheRightToEnterLosesWhatIsOpen(t *testing.T) {
 			}
 			t.Logf("ended after %.1f s", time.Since(began).Seconds())
 		})
+	}
+}
+
+func TestABrowserThatTakesNothingMoreLosesWhatIsOpenToo(t *testing.T) {
+	s, full := newSite(t), make(chan struct{})
+	s.serves("caero", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "flood")
+		w.WriteHeader(http.StatusSwitchingProtocols)
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer func() { _ = c.Close() }()
+		for err == nil {
+			_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+			_, err = c.Write(make([]byte, 1<<16))
+		}
+		close(full)
+		_, _ = io.Copy(io.Discard, c)
+	})
+	c := s.raw(aero)
+	_, err := fmt.Fprintf(c, "GET /ws HTTP/1.1\r\nHost: %s\r\nCookie: %s\r\nOrigin: https://%s\r\nConnection: "+
+		"Upgrade\r\nUpgrade: flood\r\n\r\n", aero, s.signIn("alice", "caero", aero), aero)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-full:
+	case <-time.After(time.Minute):
+		t.Fatal("the app can write for ever")
+	}
+	s.update(func(ctx context.Context, tx *core.Tx) error { return person.RemoveMember(ctx, tx, "aero", "alice") })
+	open := func() int {
+		s.door.mu.Lock()
+		defer s.door.mu.Unlock()
+		return len(s.door.open)
+	}
+	for deadline := time.Now().Add(time.Minute); open() > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it keeps its place")
+		}
 	}
 }
 

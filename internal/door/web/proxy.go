@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"muster/internal/drivers/substrate"
+	"muster/internal/kit/printable"
 )
 
 // Limits of what an app may take its time for. Bodies take as long as they take.
@@ -26,6 +27,7 @@ const (
 	dialWithin   = 5 * time.Second
 	answerWithin = 2 * time.Minute // to the answer's first byte, once the request is sent
 	mostHeaders  = 64 << 10
+	mostLogged   = 300 // bytes of an error, which holds what the app said
 )
 
 func (d *Door) newProxy() *httputil.ReverseProxy {
@@ -118,8 +120,9 @@ func cleanRequest(h http.Header) {
 }
 
 // cleanAnswer keeps an app to its own host: its cookies are for no other app, none is named as ours, and it neither clears
-// those of the whole site nor sends browsers elsewhere.
+// those of the whole site nor sends browsers elsewhere. Its service workers do not see our own paths.
 func cleanAnswer(h http.Header) {
+	h.Del("Service-Worker-Allowed")
 	h.Del("Clear-Site-Data")
 	h.Del("Alt-Svc")
 	cookies := h.Values("Set-Cookie")
@@ -184,7 +187,10 @@ func (d *Door) failed(w http.ResponseWriter, r *http.Request, err error) {
 		slow.Timeout():
 		tooSlow(v).write(w, r)
 	default:
-		d.Log.InfoContext(r.Context(), "a web app does not answer", "cluster", v.cluster.Name, "app", v.app.Name, "error", err)
+		if say, omitted := d.lines.Say(r.RemoteAddr, time.Now()); say {
+			d.Log.InfoContext(r.Context(), "a web app does not answer", "cluster", v.cluster.Name, "app", v.app.Name, "error",
+				printable.Within(err.Error(), mostLogged), "omitted", omitted)
+		}
 		brokenApp(v).write(w, r)
 	}
 }

@@ -100,6 +100,7 @@ type Point struct {
 type Trend struct {
 	What
 	Scope
+	Series  string   // ID of What
 	Points  []Point  // in their order
 	Changes []Change // that were told, in their order
 }

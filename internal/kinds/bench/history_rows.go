@@ -60,7 +60,7 @@ type TrendsOf struct {
 	Quantity string   // "": any
 }
 
-// History lists trends with the changes that were told of them, by their IDs.
+// History lists trends with the changes that were told of them, by their IDs: the first mostTrends.
 func History(ctx context.Context, tx *core.Tx, of TrendsOf) ([]Trend, error) {
 	var points, changes core.Where
 	points.And(`p.machine = $?`, of.Machine)
@@ -106,7 +106,10 @@ func History(ctx context.Context, tx *core.Tx, of TrendsOf) ([]Trend, error) {
 	last, meant := "", false
 	for _, o := range rows {
 		if o.id != last {
-			t := Trend{Scope: of.Scope}
+			if len(all) == mostTrends {
+				break
+			}
+			t := Trend{Scope: of.Scope, Series: o.id}
 			if err := json.Unmarshal([]byte(o.what), &t.What); err != nil {
 				return nil, fmt.Errorf("series %s: %w", o.id, err)
 			}

@@ -17,12 +17,16 @@ type prices struct {
 	left int                    // rows that may be looked at yet: a head can say that each job ran everywhere, for ever
 }
 
-// mostLooks is enough for thousands of jobs on hundreds of nodes.
-const mostLooks = 1 << 21
+// mostLooks is enough for thousands of jobs on hundreds of nodes. A head says when its jobs began, and nobody else can write
+// while rows since then are read: mostRows are what hundreds of nodes leave in weeks. With more, jobs have no price.
+const (
+	mostLooks = 1 << 21
+	mostRows  = 1 << 15
+)
 
 func pricesOf(ctx context.Context, tx *core.Tx, cluster string, jobs []protocol.EndedJob) (*prices, error) {
 	p := &prices{rows: map[string][]usage.Row{}, left: mostLooks}
-	of := meter.Of{Cluster: cluster}
+	of := meter.Of{Cluster: cluster, Limit: mostRows + 1}
 	for _, j := range jobs {
 		if !j.Began.IsZero() && (of.From.IsZero() || j.Began.Before(of.From)) {
 			of.From = j.Began
@@ -35,6 +39,9 @@ func pricesOf(ctx context.Context, tx *core.Tx, cluster string, jobs []protocol.
 		return p, nil
 	}
 	rows, err := meter.Rows(ctx, tx, of)
+	if len(rows) > mostRows {
+		p.left, rows = 0, nil
+	}
 	for _, r := range rows {
 		if r.Kind == usage.Node {
 			p.rows[r.Node] = append(p.rows[r.Node], r)

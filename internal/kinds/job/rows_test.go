@@ -366,3 +366,35 @@ func TestAJobCostsItsPart(t *testing.T) {
 		})
 	})
 }
+
+// TestWhatJobsSinceEverCostIsNotLookedFor: a head says when its jobs began, and nobody else can write while that is looked up.
+func TestWhatJobsSinceEverCostIsNotLookedFor(t *testing.T) {
+	kindstest.Each(t, func(t *testing.T, url string) {
+		s := open(t, url)
+		kindstest.AddMachines(t, s.db, 1)
+		s.update(func(tx *core.Tx) error {
+			if err := kindstest.AddNode(t.Context(), tx, "n1", "c1", "n1", 1, "m1"); err != nil {
+				return err
+			}
+			_, err := tx.Exec(t.Context(), `UPDATE usage SET began = began - 3600000, follows = NULL, state = 'ready',
+				charged = 1, charges = '["ready"]', rate = 3600000, currency = 'EUR', cpus = 4 WHERE subject = 'n1'`)
+			if err != nil {
+				return err
+			}
+			_, err = tx.Exec(t.Context(), `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 33000)
+				INSERT INTO usage (subject, kind, project, cluster_id, cluster, node, queue, class, machine, state, quantity, rate,
+					currency, charges, charged, cores, gpus, began)
+				SELECT 'gone' || CAST(n.i AS TEXT), kind, project, cluster_id, cluster, 'gone', queue, class, machine, state,
+					quantity, rate, currency, charges, charged, cores, gpus, began FROM n JOIN usage ON subject = 'n1'`)
+			return err
+		})
+		s.tell("c1", time.Minute, s.ago(1, 10*time.Minute))
+		s.update(func(tx *core.Tx) error {
+			jobs, err := job.List(t.Context(), tx, job.Of{Limit: 9})
+			if err == nil && (len(jobs) != 1 || jobs[0].Cost.Micros > 0) {
+				t.Errorf("%+v", jobs)
+			}
+			return err
+		})
+	})
+}

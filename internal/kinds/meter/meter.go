@@ -169,6 +169,7 @@ type Of struct {
 	Projects []string  // nil: any
 	From, To time.Time // what overlaps the time between; zero: without limit
 	Open     bool      // only what goes on
+	Limit    int       // of rows; 0: all
 }
 
 // where is the condition on usage u.
@@ -194,13 +195,26 @@ func (o Of) where() core.Where {
 
 // Rows lists rows, each subject's in order.
 func Rows(ctx context.Context, tx *core.Tx, of Of) ([]usage.Row, error) {
+	var rows []usage.Row
+	err := Each(ctx, tx, of, func(r usage.Row) error {
+		rows = append(rows, r)
+		return nil
+	})
+	return rows, err
+}
+
+// Each takes the rows that Rows lists one by one, until one is an error.
+func Each(ctx context.Context, tx *core.Tx, of Of, take func(usage.Row) error) error {
 	which := of.where()
-	rows, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM usage u`+which.Text+
-		` ORDER BY u.cluster_id, u.subject, u.began`, which.Args...)
-	if err != nil {
-		return nil, fmt.Errorf("list usage: %w", err)
+	which.Rest(` ORDER BY u.cluster_id, u.subject, u.began`)
+	if of.Limit > 0 {
+		which.Rest(` LIMIT $?`, of.Limit)
 	}
-	return rows, nil
+	err := core.Each(ctx, tx, scan, take, `SELECT `+columns+` FROM usage u`+which.Text, which.Args...)
+	if err != nil {
+		return fmt.Errorf("list usage: %w", err)
+	}
+	return nil
 }
 
 // Spending adds up what was charged from of.From until now.

@@ -1,6 +1,7 @@
 package person
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -76,6 +77,11 @@ type EntriesOf struct {
 
 // Entries lists the audit log, newest first.
 func Entries(ctx context.Context, tx *core.Tx, of EntriesOf) ([]Entry, error) {
+	return newest(of.Projects, of.Own, of.Limit, func(only scope) ([]Entry, error) { return entries(ctx, tx, of, only) },
+		func(a, b Entry) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.ID, a.ID)) })
+}
+
+func entries(ctx context.Context, tx *core.Tx, of EntriesOf, only scope) ([]Entry, error) {
 	scan := func(r core.Scanner) (e Entry, err error) {
 		var at int64
 		err = r.Scan(&e.ID, &at, &e.Person, &e.Token, &e.Door, &e.Action, &e.Project, &e.Object, &e.Outcome, &e.Remote,
@@ -87,9 +93,7 @@ func Entries(ctx context.Context, tx *core.Tx, of EntriesOf) ([]Entry, error) {
 	if of.Person != "" {
 		which.And(`person = $?`, of.Person)
 	}
-	if of.Projects != nil {
-		which.Among("project", of.Projects, "person", of.Own)
-	}
+	only.narrow(&which)
 	if !of.Before.IsZero() {
 		which.And(`(at < $? OR at = $? AND id < $?)`, of.Before.UnixMilli(), of.Before.UnixMilli(), of.BeforeID)
 	}
@@ -97,13 +101,13 @@ func Entries(ctx context.Context, tx *core.Tx, of EntriesOf) ([]Entry, error) {
 		which.And(`at >= $?`, of.Since.UnixMilli())
 	}
 	which.Rest(` ORDER BY at DESC, id DESC LIMIT $?`, of.Limit)
-	entries, err := core.List(ctx, tx, scan,
+	all, err := core.List(ctx, tx, scan,
 		`SELECT id, at, person, token, door, action, project, object, outcome, remote, request FROM audit`+which.Text,
 		which.Args...)
 	if err != nil {
 		return nil, fmt.Errorf("list the audit log: %w", err)
 	}
-	return entries, nil
+	return all, nil
 }
 
 // ForgetEntries drops the entries older than age.

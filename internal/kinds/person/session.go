@@ -1,6 +1,7 @@
 package person
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -142,10 +143,13 @@ type SessionsOf struct {
 
 // Sessions lists sessions, newest first.
 func Sessions(ctx context.Context, tx *core.Tx, of SessionsOf) ([]Session, error) {
+	return newest(of.Projects, of.Person, of.Limit, func(only scope) ([]Session, error) { return sessions(ctx, tx, of, only) },
+		func(a, b Session) int { return cmp.Or(b.BeganAt.Compare(a.BeganAt), cmp.Compare(b.ID, a.ID)) })
+}
+
+func sessions(ctx context.Context, tx *core.Tx, of SessionsOf, only scope) ([]Session, error) {
 	var which core.Where
-	if of.Projects != nil {
-		which.Among("project", of.Projects, "person", of.Person)
-	}
+	only.narrow(&which)
 	if of.Within != "" {
 		which.And(`project = $?`, of.Within)
 	}
@@ -156,9 +160,9 @@ func Sessions(ctx context.Context, tx *core.Tx, of SessionsOf) ([]Session, error
 		which.And(`(began_at < $? OR began_at = $? AND id < $?)`, of.Before.UnixMilli(), of.Before.UnixMilli(), of.BeforeID)
 	}
 	which.Rest(` ORDER BY began_at DESC, id DESC LIMIT $?`, of.Limit)
-	sessions, err := core.List(ctx, tx, scanSession, `SELECT `+sessionColumns+` FROM session`+which.Text, which.Args...)
+	all, err := core.List(ctx, tx, scanSession, `SELECT `+sessionColumns+` FROM session`+which.Text, which.Args...)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
-	return sessions, nil
+	return all, nil
 }

@@ -90,7 +90,7 @@ func TestTokensAndTheAuditLogGoByTheDatabasesClock(t *testing.T) {
 		}
 		for want, of := range map[string]person.EntriesOf{
 			"a4 a3 a2 a1": {}, "a4 a1": {Person: "bob"}, "a1": {Projects: []string{"aero"}}, "": {Projects: []string{}},
-			"a3 a2 a1": {Projects: []string{"aero"}, Own: "alice"},
+			"a3 a2 a1": {Projects: []string{"aero", "bio"}, Own: "alice"}, // a3 is of both
 			"a3 a2":    {Projects: []string{}, Own: "alice"},
 		} {
 			of.Limit = 10

@@ -256,6 +256,11 @@ func TestWhatNeverEndsIsEnded(t *testing.T) {
 		case "/flood":
 			_, err := w.Write(make([]byte, 64<<20))
 			read <- err
+		case "/hints":
+			for w.Header().Set("Link", strings.Repeat("x", 1<<14)); r.Context().Err() == nil; {
+				w.WriteHeader(http.StatusEarlyHints)
+			}
+			read <- r.Context().Err()
 		case "/unread": // a refusal before the body
 			w.WriteHeader(401)
 		}
@@ -285,15 +290,17 @@ func TestWhatNeverEndsIsEnded(t *testing.T) {
 	if ask(kept, "/") == 0 || !closed(kept, within) {
 		t.Error("a connection that was answered, and asks nothing more, stays open")
 	}
-	c := s.dial(3)
-	_, _ = io.WriteString(c, "GET /flood HTTP/1.1\r\nHost: x\r\n\r\n")
-	select {
-	case err := <-read:
-		if err == nil {
-			t.Error("an answer of 64 MiB that nobody reads was sent")
+	for _, path := range []string{"/flood", "/hints"} {
+		c := s.dial(3)
+		_, _ = io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		select {
+		case err := <-read:
+			if err == nil {
+				t.Errorf("%s: an answer of 64 MiB that nobody reads was sent", path)
+			}
+		case <-time.After(within):
+			t.Errorf("%s: an answer that nobody reads is still being sent after %s", path, within)
 		}
-	case <-time.After(within):
-		t.Errorf("an answer that nobody reads is still being sent after %s", within)
 	}
 }
 

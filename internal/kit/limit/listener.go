@@ -290,6 +290,9 @@ func Reserved(ctx context.Context) context.Context {
 // IsReserved says whether a request is such a one.
 func IsReserved(ctx context.Context) bool { return ctx.Value(reservedKey{}) != nil }
 
+// Waits tells that the connection may go first where there is no room, whoever it is of.
+func (c *conn) Waits() { c.turn(waits) }
+
 // Known tells that the request of ctx is of somebody known: its connection stays until it has its answer.
 func Known(ctx context.Context) {
 	if c, ok := ctx.Value(connKey{}).(*conn); ok {

@@ -134,6 +134,15 @@ type answer struct {
 // Unwrap is for http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
+// WriteHeader sends informational answers at once; there may be any number of them.
+func (a *answer) WriteHeader(status int) {
+	if status < http.StatusOK {
+		_ = a.control.SetWriteDeadline(time.Now().Add(a.stall))
+		defer func() { _ = a.control.SetWriteDeadline(time.Time{}) }()
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
 // Flush sends what has been written.
 func (a *answer) Flush() {
 	_ = a.control.SetWriteDeadline(time.Now().Add(a.stall))

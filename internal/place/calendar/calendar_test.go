@@ -450,3 +450,24 @@ func TestTheTableAddsUp(t *testing.T) {
 		}
 	})
 }
+
+// TestATableOfManyReservationsIsBounded: tenants say how many there are.
+func TestATableOfManyReservationsIsBounded(t *testing.T) {
+	c := calendar.Calendar{Now: start}
+	for i := range 2000 {
+		c.Machines = append(c.Machines, machine(i, 1, fmt.Sprintf("c%d", i), i+1))
+	}
+	slots := c.Table([]inventory.Class{class(t, 1)}, start, at(2000))[0]
+	if n := len(slots); n != 500 || !slots[n-1].Until.Equal(at(500)) {
+		t.Errorf("%d slots, until %s", n, slots[n-1].Until)
+	}
+	for _, s := range slots {
+		sum := 0
+		for _, share := range s.By {
+			sum += share.Machines
+		}
+		if last := s.By[len(s.By)-1]; len(s.By) != 21 || last.By != calendar.Others || sum != s.Held {
+			t.Fatalf("%d machines are held, and shown as %+v", s.Held, s.By)
+		}
+	}
+}

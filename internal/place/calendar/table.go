@@ -24,8 +24,18 @@ type Share struct {
 	Reserved bool // booked, not held
 }
 
-// Table says for each class what is free, held and reserved between two times. Every booking is shown on machines that would
-// do, so that the numbers of classes that overlap belong to one picture.
+// What tenants reserve says how much there is to show: so many times of change at most, and of each so many shares, the largest.
+const (
+	mostCuts   = 500
+	mostShares = 20
+)
+
+// Others has what no share of a slot's own is of.
+const Others = "(others)"
+
+// Table says for each class what is free, held and reserved between two times, or until an earlier one where very much changes:
+// the slots of all classes end at the same time. Every booking is shown on machines that would do, so that the numbers of
+// classes that overlap belong to one picture.
 func (c Calendar) Table(classes []inventory.Class, from, until time.Time) [][]Slot {
 	b := c.board(classes)
 	var parts []part
@@ -41,11 +51,25 @@ func (c Calendar) Table(classes []inventory.Class, from, until time.Time) [][]Sl
 			}
 		}
 	}
+	begin, end := from.UnixMilli(), until.UnixMilli()
+	if cuts := cutsOf(parts, begin, end); len(cuts) > mostCuts {
+		end = cuts[mostCuts]
+	}
 	table := make([][]Slot, len(classes))
 	for i, class := range classes {
-		table[i] = b.slots(b.fits[name(class)], parts, from.UnixMilli(), until.UnixMilli())
+		table[i] = b.slots(b.fits[name(class)], parts, begin, end)
 	}
 	return table
+}
+
+// cutsOf is when anything changes between two times, and the first of them.
+func cutsOf(parts []part, from, until int64) []int64 {
+	cuts := []int64{from}
+	for _, p := range parts {
+		cuts = append(cuts, p.from, p.until)
+	}
+	slices.Sort(cuts)
+	return slices.DeleteFunc(slices.Compact(cuts), func(at int64) bool { return at < from || at >= until })
 }
 
 // part is some machines of a group for a time.
@@ -62,16 +86,13 @@ func (b *board) slots(groups []int, parts []part, from, until int64) []Slot {
 	for _, g := range groups {
 		size += b.groups[g].size
 	}
-	cuts := []int64{from}
 	var own []part
 	for _, p := range parts {
 		if slices.Contains(groups, p.group) {
 			own = append(own, p)
-			cuts = append(cuts, p.from, p.until)
 		}
 	}
-	slices.Sort(cuts)
-	cuts = slices.DeleteFunc(slices.Compact(cuts), func(at int64) bool { return at < from || at >= until })
+	cuts := cutsOf(own, from, until)
 	var slots []Slot
 	for i, cut := range cuts {
 		end := until
@@ -99,6 +120,7 @@ func (b *board) slots(groups []int, parts []part, from, until int64) []Slot {
 		slices.SortFunc(s.By, func(x, y Share) int {
 			return cmp.Or(cmp.Compare(y.Machines, x.Machines), cmp.Compare(x.By, y.By))
 		})
+		s.By = largest(s.By)
 		if last := len(slots) - 1; last >= 0 && s.Free == slots[last].Free && slices.Equal(s.By, slots[last].By) {
 			slots[last].Until = s.Until
 			continue
@@ -106,4 +128,26 @@ func (b *board) slots(groups []int, parts []part, from, until int64) []Slot {
 		slots = append(slots, s)
 	}
 	return slots
+}
+
+// largest are the first of many shares, and what the others have together.
+func largest(shares []Share) []Share {
+	if len(shares) <= mostShares {
+		return shares
+	}
+	held, reserved := Share{By: Others}, Share{By: Others, Reserved: true}
+	for _, s := range shares[mostShares:] {
+		if s.Reserved {
+			reserved.Machines += s.Machines
+		} else {
+			held.Machines += s.Machines
+		}
+	}
+	shares = slices.Clip(shares[:mostShares])
+	for _, rest := range []Share{held, reserved} {
+		if rest.Machines > 0 {
+			shares = append(shares, rest)
+		}
+	}
+	return shares
 }

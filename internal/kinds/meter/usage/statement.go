@@ -2,6 +2,7 @@ package usage
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -60,32 +61,55 @@ func keyOf(r Row, by By) key {
 	return k
 }
 
-// Lines makes the lines of the rows that fall into a window, by cluster, the head first, /home last. A row that goes on
-// counts up to the window's end, which must not be in the future.
-func Lines(rows []Row, from, to time.Time, by By) []Line {
-	at := map[key]*Line{}
-	var lines []*Line
-	for _, r := range rows {
-		k := keyOf(r, by)
-		r, inside := r.Within(from, to)
-		if !inside {
-			continue
-		}
-		line := at[k]
-		if line == nil {
-			line = &Line{
-				Kind: r.Kind, Project: r.Project, ClusterID: r.ClusterID, Cluster: r.Cluster, Queue: r.Queue, Class: r.Class,
-				Rate: r.Rate,
-				Time: map[State]time.Duration{}, From: r.From, To: r.To, lives: map[string]bool{},
-			}
-			if by != ByQueue {
-				line.Node, line.Machine = r.Node, r.Machine
-			}
-			at[k] = line
-			lines = append(lines, line)
-		}
-		line.add(r)
+// MostLines are those of one statement.
+const MostLines = 10_000
+
+// ErrManyLines says that there are more lines than MostLines.
+var ErrManyLines = errors.New("too many lines")
+
+// Sheet makes the lines of rows that fall into a window, by cluster, the head first, /home last. A row that goes on counts up to
+// the window's end, which must not be in the future.
+type Sheet struct {
+	From, To time.Time
+	By       By
+
+	at    map[key]*Line
+	lines []*Line
+}
+
+// Add adds a row; those of a line in any order. It is an ErrManyLines if that would begin a line too many.
+func (s *Sheet) Add(r Row) error {
+	k := keyOf(r, s.By)
+	r, inside := r.Within(s.From, s.To)
+	if !inside {
+		return nil
 	}
+	line := s.at[k]
+	if line == nil {
+		if len(s.lines) == MostLines {
+			return ErrManyLines
+		}
+		line = &Line{
+			Kind: r.Kind, Project: r.Project, ClusterID: r.ClusterID, Cluster: r.Cluster, Queue: r.Queue, Class: r.Class,
+			Rate: r.Rate,
+			Time: map[State]time.Duration{}, From: r.From, To: r.To, lives: map[string]bool{},
+		}
+		if s.By != ByQueue {
+			line.Node, line.Machine = r.Node, r.Machine
+		}
+		if s.at == nil {
+			s.at = map[key]*Line{}
+		}
+		s.at[k] = line
+		s.lines = append(s.lines, line)
+	}
+	line.add(r)
+	return nil
+}
+
+// Lines are the lines of the rows so far.
+func (s *Sheet) Lines() []Line {
+	lines := s.lines
 	slices.SortStableFunc(lines, func(a, b *Line) int {
 		return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.ClusterID, b.ClusterID),
 			cmp.Compare(b.Kind, a.Kind),

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"errors"
 	"math/big"
 	"math/rand/v2"
 	"slices"
@@ -61,7 +62,7 @@ func TestALineHoldsANodesLifeAtOnePrice(t *testing.T) {
 		row(Preparing, 0, 1000, 3_600_000), row(Ready, 1000, 5000, 3_600_000), row(Ready, 5000, 7000, 7_200_000),
 		row(Failed, 7000, 0, 7_200_000),
 	}
-	lines := Lines(rows, at(0), at(9000), ByNode)
+	lines := linesOf(rows, at(0), at(9000), ByNode)
 	if len(lines) != 2 || lines[0].Cost != euros(4000) || lines[1].Cost != euros(4000) ||
 		lines[0].Time[Preparing] != time.Second || lines[1].Time[Failed] != 2*time.Second {
 		t.Errorf("%+v", lines)
@@ -69,7 +70,7 @@ func TestALineHoldsANodesLifeAtOnePrice(t *testing.T) {
 	if total := Total(lines).String(); total != "0.008 EUR" {
 		t.Error(total)
 	}
-	if lines := Lines(rows, at(0), at(9000), ByRow); len(lines) != 4 {
+	if lines := linesOf(rows, at(0), at(9000), ByRow); len(lines) != 4 {
 		t.Errorf("%+v", lines)
 	}
 }
@@ -77,11 +78,11 @@ func TestALineHoldsANodesLifeAtOnePrice(t *testing.T) {
 func TestAWindowCutsRowsAndWindowsSideBySideAddUp(t *testing.T) {
 	rows := []Row{row(Ready, 0, 4000, 1_000_000), row(Draining, 4000, 6000, 1_000_000), row(Ready, 6000, 0, 1_000_000)}
 	var sum, whole time.Duration
-	for _, l := range Lines(rows, at(0), at(10_000), ByQueue) {
+	for _, l := range linesOf(rows, at(0), at(10_000), ByQueue) {
 		whole += l.Charged
 	}
 	for _, w := range [][2]int{{0, 1234}, {1234, 5000}, {5000, 10_000}} {
-		for _, l := range Lines(rows, at(w[0]), at(w[1]), ByQueue) {
+		for _, l := range linesOf(rows, at(w[0]), at(w[1]), ByQueue) {
 			sum += l.Charged
 			if l.From.Before(at(w[0])) || l.To.After(at(w[1])) {
 				t.Errorf("%v-%v is not in %v", l.From, l.To, w)
@@ -102,7 +103,7 @@ func TestLinesAreInTheOrderPeopleRead(t *testing.T) {
 	home := Row{Subject: "c1", Kind: Home, Project: "p", ClusterID: "c1", Cluster: "cfd", State: Stored, Quantity: 1024,
 		From: at(0), Terms: Terms{Rate: euros(1e6), Charged: []State{Stored}}}
 	var names []string
-	for _, l := range Lines([]Row{home, node("b", "n10", "main"), node("c", "n2", "main"), node("d", "gpu1", "gpu"),
+	for _, l := range linesOf([]Row{home, node("b", "n10", "main"), node("c", "n2", "main"), node("d", "gpu1", "gpu"),
 		node("a", "head", "")}, at(0), at(1000), ByNode) {
 		names = append(names, l.Node)
 	}
@@ -124,5 +125,26 @@ func TestAMonthEndsWhereTheNextBegins(t *testing.T) {
 	from, to := Month(time.Date(2026, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600)))
 	if from.Format(time.RFC3339) != "2027-01-01T00:00:00Z" || to.Format(time.RFC3339) != "2027-02-01T00:00:00Z" {
 		t.Error(from, to)
+	}
+}
+
+func linesOf(rows []Row, from, to time.Time, by By) []Line {
+	sheet := Sheet{From: from, To: to, By: by}
+	for _, r := range rows {
+		if err := sheet.Add(r); err != nil {
+			panic(err)
+		}
+	}
+	return sheet.Lines()
+}
+
+func TestAStatementHasABoundedNumberOfLines(t *testing.T) {
+	sheet := Sheet{From: at(0), To: at(9_000_000), By: ByRow}
+	var err error
+	for i := 0; err == nil && i < 2*MostLines; i++ {
+		err = sheet.Add(row(Ready, i, 8_000_000, 1))
+	}
+	if n := len(sheet.Lines()); !errors.Is(err, ErrManyLines) || n != MostLines {
+		t.Errorf("%d lines, %v", n, err)
 	}
 }

@@ -1,0 +1,2 @@
+-- It has no new columns.
+SELECT 1;
