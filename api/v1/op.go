@@ -23,7 +23,7 @@ type Endpoint struct {
 
 	Status    int    // of a good answer; 0: 200, or 204 where there is nothing to say
 	Errors    []int  // statuses that are its own; every operation may also answer with those of CommonErrors
-	MaxBody   int64  // bytes; 0: 1 MiB
+	MaxBody   int64  // bytes; 0: 1 MiB of a file and of what operators ask for, else 128 KiB
 	File      bool   // the body is a cluster file, in YAML or JSON
 	Example   string // of a body: JSON, or YAML of a cluster file
 	Once      bool   // asking twice does it twice: it is not asked again when an answer was lost

@@ -135,7 +135,7 @@ var (
 		Description: "The program is started once, or not at all; if it is not known which, the task ends as lost. Tasks end " +
 			"with their cluster.",
 		Tag: "tasks", Action: "enter", Status: http.StatusAccepted, Errors: []int{403, 404, 409, 422}, Once: true,
-		Example:  `{"command": ["./solver", "wing.in"], "ranks": 64}`,
+		MaxBody: 256 << 10, Example: `{"command": ["./solver", "wing.in"], "ranks": 64}`,
 		Commands: []string{"run"}}}
 	ListTasks = Op[ListTasksInput, List[Task]]{Endpoint{ID: "list-tasks", Method: http.MethodGet,
 		Path:    "/v1/clusters/{cluster}/tasks",

@@ -426,27 +426,27 @@ func (a *Admission) Refill(ctx context.Context, tx *core.Tx, c cluster.Cluster) 
 	if err != nil {
 		return nil, nil, err
 	}
-	for len(missing) > 0 {
-		placed, err := a.chooseElsewhere(missing, machines, avoided, c.Spec.Isolation)
-		if err == nil {
-			fit, over, err := a.room(ctx, tx, c.ID, c.Spec, placed)
-			if err != nil {
-				return nil, nil, err
-			}
-			if refused == nil {
-				refused = over
-			}
-			return placed[:fit], refused, a.seat(ctx, tx, c.ID, placed[:fit])
-		}
-		if refused == nil {
-			if !errors.As(err, &refused) {
-				return nil, nil, err
-			}
-			disconnected(refused, unfit)
-		}
-		missing = missing[:len(missing)-1] // the head comes first, and goes last
+	if len(missing) == 0 {
+		return nil, refused, nil
 	}
-	return nil, refused, nil
+	placed, why, err := fitting(missing, func(some []member) ([]Placed, error) {
+		return a.chooseElsewhere(some, machines, avoided, c.Spec.Isolation)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if why != nil && refused == nil {
+		refused = why
+		disconnected(refused, unfit)
+	}
+	fit, over, err := a.room(ctx, tx, c.ID, c.Spec, placed)
+	if err != nil {
+		return nil, nil, err
+	}
+	if refused == nil {
+		refused = over
+	}
+	return placed[:fit], refused, a.seat(ctx, tx, c.ID, placed[:fit])
 }
 
 // CarryOut writes a plan as intent: a new cluster with its nodes, or a changed one. Call it in the transaction that

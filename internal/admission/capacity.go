@@ -60,6 +60,29 @@ func (a *Admission) choose(members []member, machines []machine.Machine, isolati
 	}
 }
 
+// fitting chooses for as many members as it can, from the first on; refused says why not for all.
+func fitting(members []member, choose func([]member) ([]Placed, error)) (placed []Placed, refused *Refusal, err error) {
+	if placed, err = choose(members); err == nil {
+		return placed, nil, nil
+	}
+	if refused, err = asRefusal(err); err != nil {
+		return nil, nil, err
+	}
+	for low, high := 0, len(members)-1; low < high; {
+		middle := (low + high + 1) / 2
+		some, err := choose(members[:middle])
+		if err == nil {
+			low, placed = middle, some
+			continue
+		}
+		if _, err := asRefusal(err); err != nil {
+			return nil, nil, err
+		}
+		high = middle - 1
+	}
+	return placed, refused, nil
+}
+
 // match finds for every member a machine of its class, or a part of one. The error is a *place.Shortage, a
 // *place.Apart, a *guestShortage, or a *Refusal.
 func (a *Admission) match(members []member, machines []machine.Machine, free []inventory.Machine, isolation,

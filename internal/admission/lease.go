@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"muster/internal/core"
@@ -333,24 +334,26 @@ func (a *Admission) prefer(ctx context.Context, tx *core.Tx, c cluster.Cluster, 
 	if placed, err := a.choose(kept, machines, c.Spec.Isolation, "", true); err == nil {
 		cal = chosenFirst(cal, kept, placed)
 	}
-	for {
-		given, conflict := cal.Check(calendar.Booking{By: c.ID, From: now, Until: c.Returned(),
-			Wants: a.wants(kept, c.Spec.Isolation, "")})
-		if conflict == nil && slices.ContainsFunc(kept, a.partly) {
-			return kept, machines, refused, nil // for whose guests any machine may become a hypervisor
-		}
-		if conflict == nil {
-			return kept, only(machines, given), refused, nil
-		}
-		if refused == nil && conflict.Own == 0 {
+	check := func(members []member) ([]inventory.Machine, *calendar.Conflict) {
+		return cal.Check(calendar.Booking{By: c.ID, From: now, Until: c.Returned(),
+			Wants: a.wants(members, c.Spec.Isolation, "")})
+	}
+	given, conflict := check(kept)
+	if conflict != nil {
+		if conflict.Own == 0 {
 			text, err := hurt(ctx, tx, c.Project, conflict)
 			if err != nil {
 				return nil, nil, nil, err
 			}
 			refused = refuse(NoCapacity, "reserved", kept[len(kept)-1].path, text, "")
 		}
-		last := lastIndex(kept, func(m member) bool { return m.above })
-		if last < 0 {
+		all, above := kept, 0
+		for _, m := range all {
+			if m.above {
+				above++
+			}
+		}
+		if above == 0 {
 			return kept, machines, refused, nil
 		}
 		if refused == nil { // too few machines, whoever has reserved some
@@ -359,19 +362,34 @@ func (a *Admission) prefer(ctx context.Context, tx *core.Tx, c cluster.Cluster, 
 				return nil, nil, nil, err
 			}
 		}
-		if kept = slices.Delete(kept, last, last+1); len(kept) == 0 {
+		fit := sort.Search(above-1, func(i int) bool {
+			_, conflict := check(firstAbove(all, i+1))
+			return conflict != nil
+		})
+		if kept = firstAbove(all, fit); len(kept) == 0 {
 			return nil, machines, refused, nil
 		}
-	}
-}
-
-func lastIndex(members []member, is func(member) bool) int {
-	for i, m := range slices.Backward(members) {
-		if is(m) {
-			return i
+		if given, conflict = check(kept); conflict != nil {
+			return kept, machines, refused, nil
 		}
 	}
-	return -1
+	if slices.ContainsFunc(kept, a.partly) {
+		return kept, machines, refused, nil // for whose guests any machine may become a hypervisor
+	}
+	return kept, only(machines, given), refused, nil
+}
+
+// firstAbove are members without those above the min of their queues, but for the first so many of these.
+func firstAbove(members []member, most int) (kept []member) {
+	for _, m := range members {
+		if m.above {
+			if most--; most < 0 {
+				continue
+			}
+		}
+		kept = append(kept, m)
+	}
+	return kept
 }
 
 // only leaves those free machines that were given; the others are told of in a shortage.

@@ -413,3 +413,14 @@ func TestATunnelCarriesBytesBothWays(t *testing.T) {
 		t.Fatal(line, err)
 	}
 }
+
+// TestABodyFullOfMistakesIsToldTheFirstHundred: each that is told takes memory until whoever asks has read it.
+func TestABodyFullOfMistakesIsToldTheFirstHundred(t *testing.T) {
+	s, _ := server(t, 1)
+	for mistakes, status := range map[int]int{60_000: http.StatusUnprocessableEntity, 400_000: http.StatusRequestEntityTooLarge} {
+		got := call(t, s, "POST", "/v1/clusters/cfd/tasks", `{"command":[`+strings.Repeat("0,", mistakes)+`0]}`)
+		if got.status != status || len(got.text) > 64<<10 {
+			t.Errorf("%d mistakes: %d, %d bytes: %.200s", mistakes, got.status, len(got.text), got.text)
+		}
+	}
+}

@@ -96,6 +96,10 @@ func (a *API) bind(api huma.API, handlers []handler) error {
 	return errors.Join(wrong...)
 }
 
+// usualBody is how many bytes a body may have that is no file and not an operator's. Each of its values may be a mistake, which
+// takes a hundred bytes.
+const usualBody = 128 << 10
+
 // describe is an operation in the words of the OpenAPI document.
 func describe(op apiv1.Endpoint) huma.Operation {
 	d := huma.Operation{
@@ -108,6 +112,9 @@ func describe(op apiv1.Endpoint) huma.Operation {
 		DefaultStatus: op.Status,
 		Errors:        op.Errors,
 		MaxBodyBytes:  op.MaxBody,
+	}
+	if op.MaxBody == 0 && !op.File && op.Action != "run" {
+		d.MaxBodyBytes = usualBody
 	}
 	if op.Open {
 		d.Security = []map[string][]string{}

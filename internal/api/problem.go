@@ -35,6 +35,9 @@ func writeProblem(w http.ResponseWriter, p *apiv1.Problem) {
 	_ = json.NewEncoder(w).Encode(p)
 }
 
+// mostMistakes is how many of a body are told.
+const mostMistakes = 100
+
 // init makes huma tell its own errors (a wrong type, a missing parameter) as Problems too. huma knows only this way.
 func init() {
 	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
@@ -49,7 +52,9 @@ func init() {
 			if errors.As(err, &detail) {
 				d.Path, d.Text = detail.Location, inWords(detail)
 			}
-			p.Errors = append(p.Errors, d)
+			if p.Errors = append(p.Errors, d); len(p.Errors) == mostMistakes {
+				break
+			}
 		}
 		return p
 	}

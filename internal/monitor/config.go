@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"muster/internal/access"
@@ -28,6 +29,12 @@ func (m *Monitor) config(w http.ResponseWriter, r *http.Request, who identity.Ag
 		return
 	}
 	ctx := r.Context()
+	if after < m.told.revision(who) {
+		if over := m.again.More(who.Node, time.Now()); over != nil {
+			tooMuch(w, over)
+			return
+		}
+	}
 	config, self, err := m.configOf(ctx, who, after)
 	if err == nil && config == nil {
 		waiting, cancel := context.WithTimeout(ctx, longPoll)
@@ -40,7 +47,32 @@ func (m *Monitor) config(w http.ResponseWriter, r *http.Request, who identity.Ag
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
+	if err == nil {
+		m.told.set(who, config.Revision)
+	}
 	m.answer(w, r, config, err)
+}
+
+// told remembers which revision each agent was told last: to ask for an older one again reads a cluster for nothing, which an
+// agent that is lost, or has restarted, does a few times.
+type told struct {
+	mu sync.Mutex
+	of map[identity.Agent]int64
+}
+
+func (t *told) revision(who identity.Agent) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.of[who]
+}
+
+func (t *told) set(who identity.Agent, revision int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of == nil || len(t.of) >= mostOrigins {
+		t.of = map[identity.Agent]int64{}
+	}
+	t.of[who] = revision
 }
 
 // configOf composes what one node has to be, from one snapshot; nil if its revision is not above after. A cluster's nodes all

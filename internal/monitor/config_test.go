@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -115,5 +117,16 @@ func TestWhatAConfigurationCostsDoesNotGrowWithTheSite(t *testing.T) {
 	}
 	if least := since().Rows; least >= few {
 		t.Errorf("%d rows are read for who knows it, %d for who does not", least, few)
+	}
+
+	statuses := map[int]int{}
+	for range 50 { // it has been told, and asks again as if it had not
+		answer := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet, "/agent/v1/config?after=0", nil)
+		m.config(answer, r, identity.Agent{Node: "n1", Boot: 1})
+		statuses[answer.Code]++
+	}
+	if told := statuses[http.StatusOK]; told < 20 || told > 25 || told+statuses[http.StatusTooManyRequests] != 50 {
+		t.Errorf("fifty times the same is answered %v", statuses)
 	}
 }

@@ -151,8 +151,7 @@ func moveOf(ctx context.Context, tx *core.Tx, a host.Migration, hostID string) (
 // hosted writes down what a hypervisor says that there is.
 func (m *Monitor) hosted(w http.ResponseWriter, r *http.Request, who identity.Agent) {
 	var report protocol.HostReport
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit)).Decode(&report); err != nil {
-		http.Error(w, "unreadable report: "+err.Error(), http.StatusBadRequest)
+	if !read(w, r, bodyLimit, &report) {
 		return
 	}
 	printable.Bound(&report, mostSaid)

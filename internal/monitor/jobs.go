@@ -1,7 +1,6 @@
 package monitor
 
 import (
-	"encoding/json"
 	"net/http"
 	"sync"
 
@@ -20,8 +19,7 @@ const jobsLimit = 8 << 20
 // twice, as an answer was lost, does no harm.
 func (m *Monitor) toldJobs(w http.ResponseWriter, r *http.Request, who identity.Agent) {
 	var told protocol.JobsTold
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, jobsLimit)).Decode(&told); err != nil {
-		http.Error(w, "unreadable jobs: "+err.Error(), http.StatusBadRequest)
+	if !read(w, r, jobsLimit, &told) {
 		return
 	}
 	printable.Bound(&told, mostSaid)

@@ -174,8 +174,7 @@ func boundFindings(f *protocol.Findings) error {
 // findings writes down what an inspection says.
 func (m *Monitor) findings(w http.ResponseWriter, r *http.Request, who identity.Agent) {
 	var findings protocol.Findings
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit)).Decode(&findings); err != nil {
-		http.Error(w, "unreadable findings: "+err.Error(), http.StatusBadRequest)
+	if !read(w, r, bodyLimit, &findings) {
 		return
 	}
 	if err := boundFindings(&findings); err != nil {

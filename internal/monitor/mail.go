@@ -3,7 +3,6 @@ package monitor
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -27,8 +26,7 @@ const (
 // post hands a head's letters to the site's relay. What it answers nobody needs to send again.
 func (m *Monitor) post(w http.ResponseWriter, r *http.Request, who identity.Agent) {
 	var told protocol.Letters
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit)).Decode(&told); err != nil {
-		http.Error(w, "unreadable letters: "+err.Error(), http.StatusBadRequest)
+	if !read(w, r, bodyLimit, &told) {
 		return
 	}
 	printable.Bound(&told, mostSaid)

@@ -2,11 +2,11 @@ package monitor
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
+	"time"
 
 	"muster/internal/core"
 	"muster/internal/identity"
@@ -25,8 +25,7 @@ const mostSaid = 1 << 10
 // report writes down what a node says of itself and, from a head, of its scheduler.
 func (m *Monitor) report(w http.ResponseWriter, r *http.Request, who identity.Agent) {
 	var report protocol.Report
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit)).Decode(&report); err != nil {
-		http.Error(w, "unreadable report: "+err.Error(), http.StatusBadRequest)
+	if !read(w, r, bodyLimit, &report) {
 		return
 	}
 	printable.Bound(&report, mostSaid)
@@ -79,7 +78,7 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 			tx.Wake(cluster.Kind, c.ID) // which waits for the head's steps
 		}
 		if n.Role == protocol.Head {
-			tellUndone(tx, c, n, report.Undone)
+			m.tellUndone(tx, c, n, report.Undone)
 			if err := recordTasks(ctx, tx, n.Cluster, report.Tasks); err != nil {
 				return err
 			}
@@ -97,7 +96,7 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 			}
 			changed = true
 		}
-		if changed && slices.ContainsFunc(c.Spec.Queues, spec.Queue.Elastic) {
+		if changed && slices.ContainsFunc(c.Spec.Queues, spec.Queue.Elastic) && m.grows.More(c.ID, time.Now()) == nil {
 			tx.Wake(cluster.Kind, c.ID)
 		}
 		return nil
@@ -134,9 +133,19 @@ func same(a, b *protocol.NodeState) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }
 
+// mostUndone is of how many users one report tells, and of how many that it was done after all.
+const mostUndone = 8
+
 // tellUndone has an event for what a head could not do for a user, and for what it could do after all.
-func tellUndone(tx *core.Tx, c cluster.Cluster, n node.Node, now []protocol.Undone) {
+func (m *Monitor) tellUndone(tx *core.Tx, c cluster.Cluster, n node.Node, now []protocol.Undone) {
+	if slices.Equal(n.Seen.Undone, now) || m.undone.More(c.ID, time.Now()) != nil {
+		return
+	}
+	told := 0
 	event := func(format string, args ...any) {
+		if told++; told > mostUndone {
+			return
+		}
 		tx.Log(core.Event{Type: "node.undone", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: n.Name,
 			Text: fmt.Sprintf(format, args...)})
 	}
@@ -145,6 +154,7 @@ func tellUndone(tx *core.Tx, c cluster.Cluster, n node.Node, now []protocol.Undo
 			event("for %s not done, and tried again: %s", u.Whom(), u.Text)
 		}
 	}
+	told = 0
 	for _, u := range n.Seen.Undone {
 		if !slices.ContainsFunc(now, func(left protocol.Undone) bool { return left.User == u.User }) {
 			event("for %s done after all", u.Whom())

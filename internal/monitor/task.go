@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 
@@ -15,6 +14,9 @@ import (
 
 // mostTold is how many tasks a head is told of, and says something of: those of users, and a pause's.
 const mostTold = protocol.MostTasks + 1
+
+// pieceLimit is how long a piece of output may be as it is sent, in bytes.
+const pieceLimit = 2*protocol.MostTaskPiece + 4<<10
 
 // mostTaskNodes is how many nodes of a task are kept by name.
 const mostTaskNodes = 4096
@@ -64,8 +66,7 @@ func recordTasks(ctx context.Context, tx *core.Tx, cluster string, said []protoc
 // or that comes twice, does no harm.
 func (m *Monitor) taskOutput(w http.ResponseWriter, r *http.Request, who identity.Agent) {
 	var piece protocol.TaskOutput
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit)).Decode(&piece); err != nil {
-		http.Error(w, "unreadable output: "+err.Error(), http.StatusBadRequest)
+	if !read(w, r, pieceLimit, &piece) {
 		return
 	}
 	if len(piece.Bytes) > protocol.MostTaskPiece {

@@ -10,6 +10,9 @@ import (
 	"strings"
 )
 
+// mostPairs is how many pairs of brackets a name has: each that stands for one number makes all names anew.
+const mostPairs = 4
+
 // Most is enough for any cluster.
 const Most = 1 << 16
 
@@ -20,6 +23,9 @@ func Expand(list string, most int) ([]string, error) {
 		item, rest, err := cutItem(list)
 		if err != nil {
 			return nil, fmt.Errorf("host list %q: %w", list, err)
+		}
+		if strings.Count(item, "[") > mostPairs {
+			return nil, fmt.Errorf("host list %q: more than %d pairs of brackets", item, mostPairs)
 		}
 		names, err := expandItem(item, most)
 		if err != nil {

@@ -43,7 +43,7 @@ func TestNamesWithoutBracketsExpandToThemselves(t *testing.T) {
 
 func TestNoMoreNamesThanAreWanted(t *testing.T) {
 	for list, fits := range map[string]bool{"n[1-3]": true, "n[1-4]": false, "a,b,c": true, "a,b,c,d": false,
-		"a[1-2]b[1-2]": false} {
+		"a[1-2]b[1-2]": false, "[1][1][1][1]": true, "[1][1][1][1][1]": false} {
 		if got, err := Expand(list, 3); (err == nil) != fits {
 			t.Errorf("%q: %q %v", list, got, err)
 		}

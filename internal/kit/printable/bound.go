@@ -4,6 +4,7 @@ import (
 	"math"
 	"reflect"
 	"strconv"
+	"strings"
 )
 
 // Bound cuts every text below value, which is a pointer, to at most so many bytes, however deep it is: in fields, lists and
@@ -19,10 +20,17 @@ func Bound(value any, most int) {
 func bound(v reflect.Value, most int, left *int) {
 	switch v.Kind() {
 	case reflect.String:
-		if room := min(most, *left); v.CanSet() && v.Len() > room {
-			v.SetString(Cut(v.String(), room))
+		text := strings.Map(plain, v.String())
+		if room := min(most, *left); len(text) > room {
+			text = Cut(text, room)
 		}
-		*left -= min(v.Len(), *left)
+		if long := inJSON(text); long > *left {
+			text = Cut(text, *left/longest)
+		}
+		if v.CanSet() && text != v.String() {
+			v.SetString(text)
+		}
+		*left -= min(inJSON(text), *left)
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
 			bound(v.Elem(), most, left)
@@ -62,6 +70,32 @@ func bound(v reflect.Value, most int, left *int) {
 			v.SetMapIndex(short, value)
 		}
 	}
+}
+
+// plain is a character that a database takes and JSON does not make longer: control characters are blanks.
+func plain(r rune) rune {
+	if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
+		return ' '
+	}
+	return r
+}
+
+// longest is how many bytes one of a text has in JSON at most, as in \u003c.
+const longest = 6
+
+// inJSON is how many bytes a text has in JSON, at most.
+func inJSON(text string) (n int) {
+	for i := range len(text) {
+		switch text[i] {
+		case '<', '>', '&':
+			n += longest
+		case '"', '\\', '\n', '\t':
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
 }
 
 // shorten takes away what a list or map has above so many entries.

@@ -1,6 +1,7 @@
 package printable
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +97,23 @@ func TestEveryTextIsBound(t *testing.T) {
 		t.Errorf("%+v", value)
 	}
 	Bound(nil, 4)
+}
+
+// TestWhatJSONMakesLongIsBoundByThat: texts are kept in JSON, in which some characters take six bytes, and PostgreSQL takes no 0.
+func TestWhatJSONMakesLongIsBoundByThat(t *testing.T) {
+	for _, text := range []string{"\x00\x01\x1f\x7f", "<>&", "\"\\\n\t", "é", "plain"} {
+		value := struct {
+			Texts []string `bytes:"1000"`
+		}{}
+		for range 100 {
+			value.Texts = append(value.Texts, strings.Repeat(text, 20))
+		}
+		Bound(&value, 1<<10)
+		kept, err := json.Marshal(value.Texts)
+		if err != nil || len(kept) > 1000+3*100+10 || strings.ContainsAny(strings.Join(value.Texts, ""), "\x00\x01\x1f") {
+			t.Errorf("%q: %d bytes, %v", text, len(kept), err)
+		}
+	}
 }
 
 func TestListsThatSaySoAreShortened(t *testing.T) {

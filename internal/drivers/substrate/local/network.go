@@ -129,7 +129,7 @@ func (d *Driver) plug(cluster string, b boot, n substrate.Node) error {
 	if err := create(b.path("netns"), cable); err != nil {
 		return err
 	}
-	return fence(cluster, n, nil)
+	return fence(cluster, n, map[int]bool{nl.IFLA_BRPORT_LOCKED: true}) // no frame comes from another's address
 }
 
 // fence makes the node's port one of the cluster's bridge, with these flags (IFLA_BRPORT_…) beside the usual ones. It goes

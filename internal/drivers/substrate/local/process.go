@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -75,26 +74,17 @@ func (d *Driver) endFrozen(b boot) error {
 // endStarters kills every runc that was told to start the container. Its own children then end by themselves, having
 // lost their parent, or are found by runc's state or in the control group.
 func endStarters(ctx context.Context, dir, container string) error {
-	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		return err
-	}
-	for _, path := range commands {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			continue // gone meanwhile
-		}
-		arguments := strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+	return onhost.CommandLines(func(pid int, text string) error {
+		arguments := strings.Split(strings.TrimSuffix(text, "\x00"), "\x00")
 		if filepath.Base(arguments[0]) != "runc" || arguments[len(arguments)-1] != container ||
 			!slices.Contains(arguments, filepath.Join(dir, "runc")) {
-			continue
+			return nil
 		}
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		if err := onhost.KillPid(ctx, pid); err != nil {
 			return fmt.Errorf("end a start that nobody waits for: %w", err)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // endInCgroup kills what is in the boot's control group beside the first process and its descendants: what an

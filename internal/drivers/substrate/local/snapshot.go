@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -85,7 +86,7 @@ func (d *Driver) save(ctx context.Context, c shared, s snapshot, progress func(i
 	if err != nil {
 		return err
 	}
-	claimed, err := d.claim(s.dir, need)
+	claimed, err := d.claim(need)
 	if err != nil {
 		return err
 	}
@@ -111,9 +112,6 @@ func (d *Driver) save(ctx context.Context, c shared, s snapshot, progress func(i
 // within ends a copy that has come to take much more than there was when it began, or more than the disk has: whoever writes
 // faster than it is copied must not fill the controller's disk.
 func (c *claim) within(progress func(int64) error) func(int64) error {
-	if c == nil {
-		return progress
-	}
 	most := 2*c.need + spare
 	return func(copied int64) error {
 		if copied > most {
@@ -122,6 +120,9 @@ func (c *claim) within(progress func(int64) error) func(int64) error {
 		}
 		if err := c.copied(copied); err != nil {
 			return err
+		}
+		if copied == 0 { // folders and links alone
+			return nil
 		}
 		return progress(copied)
 	}
@@ -170,7 +171,7 @@ func (d *Driver) restore(ctx context.Context, s snapshot, c shared, home int64, 
 	if err := clear(ctx, part.dir); err != nil {
 		return err
 	}
-	claimed, err := d.claim(s.dir, need)
+	claimed, err := d.claim(need)
 	if err != nil {
 		return err
 	}
@@ -254,42 +255,43 @@ func onDisk(path string) error {
 const spare = 512 << 20
 
 // claim is room on the disk for a copy under way: copies that begin at the same moment would each find the disk as empty as the
-// others do. nil is the claim of one that takes no room.
+// others do.
 type claim struct {
-	d    *Driver
-	need int64 // bytes
-	left int64 // of need, what is not copied yet
+	d      *Driver
+	need   int64 // bytes
+	left   int64 // of need, what is not copied yet
+	looked time.Time
 }
 
-// claim takes room for a copy beside path, or says with numbers why there is none. A file system that shares blocks between
-// copies takes any.
-func (d *Driver) claim(path string, need int64) (*claim, error) {
-	if shares(filepath.Dir(path)) {
-		return nil, nil
-	}
+// claim takes room for a copy, or says with numbers why there is none.
+func (d *Driver) claim(need int64) (*claim, error) {
 	d.claiming.Lock()
 	defer d.claiming.Unlock()
 	disk, err := d.Disk()
 	if err != nil {
 		return nil, err
 	}
-	if left := disk.Left(); left < need {
+	if left := disk.Left(); left < need || disk.FewFiles() {
 		return nil, fmt.Errorf("%w: the copy takes %d MiB, and %d MiB are free on the controller's disk, of which %d stay free",
 			substrate.ErrNoRoom, need>>20, disk.Free>>20, (disk.Free-left)>>20)
 	}
 	d.claimed.Add(need)
-	return &claim{d, need, need}, nil
+	return &claim{d: d, need: need, left: need}, nil
 }
+
+// looksEvery is how often a copy looks at the disk: files, folders and attributes take room beside the bytes that are copied.
+const looksEvery = 100 * time.Millisecond
 
 // copied tells how much is on the disk by now. An error says that there is no room for what has grown since the claim.
 func (c *claim) copied(bytes int64) error {
 	left := max(0, c.need-bytes)
 	c.d.claimed.Add(left - c.left)
-	if c.left = left; bytes <= c.need {
+	if c.left = left; bytes <= c.need && time.Since(c.looked) < looksEvery {
 		return nil
 	}
+	c.looked = time.Now()
 	disk, err := c.d.Disk()
-	if err == nil && disk.Left() < 0 {
+	if err == nil && (disk.Left() < 0 || disk.FewFiles()) {
 		err = fmt.Errorf("%w: %d MiB were there, %d MiB are copied, and the controller's disk takes no more", substrate.ErrNoRoom,
 			c.need>>20, bytes>>20)
 	}
@@ -298,30 +300,8 @@ func (c *claim) copied(bytes int64) error {
 
 // release gives back what was not used.
 func (c *claim) release() {
-	if c != nil {
-		c.d.claimed.Add(-c.left)
-		c.left = 0
-	}
-}
-
-// shares tries whether files below dir can be copied without copying their blocks.
-func shares(dir string) bool {
-	a, err := os.CreateTemp(dir, "probe-*.part")
-	if err != nil {
-		return false
-	}
-	defer os.Remove(a.Name())
-	defer a.Close()
-	b, err := os.CreateTemp(dir, "probe-*.part")
-	if err != nil {
-		return false
-	}
-	defer os.Remove(b.Name())
-	defer b.Close()
-	if _, err := a.Write(make([]byte, 4096)); err != nil {
-		return false
-	}
-	return unix.IoctlFileClone(int(b.Fd()), int(a.Fd())) == nil
+	c.d.claimed.Add(-c.left)
+	c.left = 0
 }
 
 // Drop takes the snapshot's name away before its content, so that no half of it can be restored.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,8 +32,8 @@ func takeForfeited(path string) error {
 	if err := unix.Stat(path, &file); err != nil {
 		return nil // given back
 	}
-	table, err := os.ReadFile("/proc/locks")
-	if err != nil {
+	table, err := lockTable()
+	if err != nil || len(table) == mostLocks {
 		return err
 	}
 	holders := flockHolders(table, file.Dev, file.Ino)
@@ -48,6 +49,19 @@ func takeForfeited(path string) error {
 		return err
 	}
 	return nil
+}
+
+// mostLocks is how many bytes of the kernel's table of locks are read: nodes may hold millions, and while it is read nobody on
+// the host takes or gives back any.
+const mostLocks = 1 << 20
+
+func lockTable() ([]byte, error) {
+	file, err := os.Open("/proc/locks")
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, mostLocks))
 }
 
 // flockHolders lists the processes that hold a flock on a file, from lines such as

@@ -19,23 +19,17 @@ import (
 
 // emulators are the processes of QEMU that run a domain, as its command line says: one, or none, unless a start was
 // interrupted.
-func (d *Driver) emulators(name string) ([]onhost.Process, error) {
-	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		return nil, err
-	}
-	var found []onhost.Process
-	for _, path := range commands {
-		text, err := os.ReadFile(path)
-		if err != nil || !strings.Contains(string(text), "\x00guest="+name+",debug-threads=on\x00") {
-			continue // another's, or gone meanwhile
+func (d *Driver) emulators(name string) (found []onhost.Process, err error) {
+	err = onhost.CommandLines(func(pid int, text string) error {
+		if !strings.Contains(text, "\x00guest="+name+",debug-threads=on\x00") {
+			return nil // another's
 		}
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		if p, ok := onhost.Find(pid); ok && d.owns(pid) {
 			found = append(found, p)
 		}
-	}
-	return found, nil
+		return nil
+	})
+	return found, err
 }
 
 // collect takes dead QEMUs off our hands, if they are our children: libvirt lets go of those that it starts, which makes

@@ -90,6 +90,9 @@ func (c *Copy) directory(parent, l *level) (err error) {
 }
 
 func (c *Copy) entry(ctx context.Context, top int, l *level, name string, kind uint8) (verdict, error) {
+	if err := c.count(ctx, 0); err != nil { // whatever it is, it takes room
+		return past, err
+	}
 	if kind == unix.DT_UNKNOWN {
 		var stat unix.Stat_t
 		if err := unix.Fstatat(l.fd, name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {

@@ -368,8 +368,8 @@ func TestADirectoryThatIsMovedAwayIsNotFollowed(t *testing.T) {
 	chain(t, from, 3000, name)
 	check(t, os.Mkdir(filepath.Join(from, "z"), 0o755))
 	moved := false
-	copying := tree.Copy{Progress: func(int64) error { // at the bottom, of which the only file is
-		if !moved {
+	copying := tree.Copy{Progress: func(copied int64) error { // at the bottom, of which the only file is
+		if copied > 0 && !moved {
 			moved = true
 			return os.Rename(filepath.Join(from, strings.Repeat("d/", 100)), filepath.Join(elsewhere, "d"))
 		}
