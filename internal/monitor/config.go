@@ -29,8 +29,12 @@ func (m *Monitor) config(w http.ResponseWriter, r *http.Request, who identity.Ag
 		return
 	}
 	ctx := r.Context()
-	if after < m.told.revision(who) {
-		if over := m.again.More(who.Node, time.Now()); over != nil {
+	key := who.Node
+	if after == 0 { // as a head asks before it has nodes removed
+		key += " anew"
+	}
+	if after == 0 || after < m.told.revision(who) {
+		if over := m.again.More(key, time.Now()); over != nil {
 			tooMuch(w, over)
 			return
 		}
@@ -47,14 +51,14 @@ func (m *Monitor) config(w http.ResponseWriter, r *http.Request, who identity.Ag
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	if err == nil {
+	if err == nil && after > 0 {
 		m.told.set(who, config.Revision)
 	}
 	m.answer(w, r, config, err)
 }
 
-// told remembers which revision each agent was told last: to ask for an older one again reads a cluster for nothing, which an
-// agent that is lost, or has restarted, does a few times.
+// told remembers which revision each agent was told last as it followed them: to ask for an older one again reads a cluster for
+// nothing, which an agent whose answer was lost does a few times.
 type told struct {
 	mu sync.Mutex
 	of map[identity.Agent]int64

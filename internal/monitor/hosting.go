@@ -17,7 +17,6 @@ import (
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/kit/printable"
 	"muster/internal/protocol"
 )
 
@@ -151,10 +150,9 @@ func moveOf(ctx context.Context, tx *core.Tx, a host.Migration, hostID string) (
 // hosted writes down what a hypervisor says that there is.
 func (m *Monitor) hosted(w http.ResponseWriter, r *http.Request, who identity.Agent) {
 	var report protocol.HostReport
-	if !read(w, r, bodyLimit, &report) {
+	if !m.read(w, r, bodyLimit, &report) {
 		return
 	}
-	printable.Bound(&report, mostSaid)
 	report.Boot = who.Boot // the certificate knows better
 	reply, err := m.recordHosted(r.Context(), who, report, m.authority.LivesBy(r.TLS))
 	m.answer(w, r, reply, err)

@@ -8,7 +8,6 @@ import (
 	"muster/internal/identity"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/job"
-	"muster/internal/kit/printable"
 	"muster/internal/protocol"
 )
 
@@ -19,10 +18,9 @@ const jobsLimit = 8 << 20
 // twice, as an answer was lost, does no harm.
 func (m *Monitor) toldJobs(w http.ResponseWriter, r *http.Request, who identity.Agent) {
 	var told protocol.JobsTold
-	if !read(w, r, jobsLimit, &told) {
+	if !m.read(w, r, jobsLimit, &told) {
 		return
 	}
-	printable.Bound(&told, mostSaid)
 	ctx := r.Context()
 	var kept job.Kept
 	err := m.db.Update(ctx, func(tx *core.Tx) error {

@@ -17,7 +17,6 @@ import (
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/network"
 	"muster/internal/kinds/node"
-	"muster/internal/kit/printable"
 	"muster/internal/netboot/control"
 	"muster/internal/netboot/onlink"
 	"muster/internal/protocol"
@@ -157,7 +156,6 @@ func ownBoot(ctx context.Context, tx *core.Tx, who identity.Agent) (machine.Boot
 
 // boundFindings cuts the texts that a machine says, those of its facts too.
 func boundFindings(f *protocol.Findings) error {
-	printable.Bound(f, mostSaid)
 	if len(f.Facts) == 0 {
 		return nil
 	}
@@ -174,7 +172,7 @@ func boundFindings(f *protocol.Findings) error {
 // findings writes down what an inspection says.
 func (m *Monitor) findings(w http.ResponseWriter, r *http.Request, who identity.Agent) {
 	var findings protocol.Findings
-	if !read(w, r, bodyLimit, &findings) {
+	if !m.read(w, r, bodyLimit, &findings) {
 		return
 	}
 	if err := boundFindings(&findings); err != nil {

@@ -12,7 +12,6 @@ import (
 	"muster/internal/identity"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kit/mail"
-	"muster/internal/kit/printable"
 	"muster/internal/protocol"
 )
 
@@ -26,10 +25,9 @@ const (
 // post hands a head's letters to the site's relay. What it answers nobody needs to send again.
 func (m *Monitor) post(w http.ResponseWriter, r *http.Request, who identity.Agent) {
 	var told protocol.Letters
-	if !read(w, r, bodyLimit, &told) {
+	if !m.read(w, r, bodyLimit, &told) {
 		return
 	}
-	printable.Bound(&told, mostSaid)
 	var from cluster.Cluster
 	err := m.db.View(r.Context(), func(tx *core.Tx) error {
 		head, err := headOf(r.Context(), tx, who)

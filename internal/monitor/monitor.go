@@ -56,15 +56,14 @@ type Monitor struct {
 	owner     string // of this controller among its replicas
 	log       *slog.Logger
 	notifier  *notifier
-	calls     limit.Share // of agents
-	long      limit.Share // those of them that say much
-	lines     limit.Lines // of callers who are not authenticated
-	reports   limit.Pace  // of agents, and what else is a transaction each
-	configs   limit.Pace  // read by agents: while many nodes of a cluster start there is news many times a second
-	again     limit.Pace  // those that an agent was told before
+	calls     limit.Share   // of agents
+	long      chan struct{} // has one for each of those that say much and are read
+	lines     limit.Lines   // of callers who are not authenticated
+	reports   limit.Pace    // of agents, and what else is a transaction each
+	configs   limit.Pace    // read by agents: while many nodes of a cluster start there is news many times a second
+	again     limit.Pace    // those that an agent was told before
 	told      told
 	undone    limit.Pace // events about what heads could not do, and looks at queues that grow
-	grows     limit.Pace
 	outputs   limit.Pace // of tasks, in pieces
 	jobs      limit.Pace // of heads, many at a time
 	mails     limit.Pace // calls of heads with letters
@@ -93,13 +92,11 @@ func New(db *core.Store, a *identity.Authority, owner string, log *slog.Logger) 
 	return &Monitor{db: db, authority: a, owner: owner, log: log, notifier: newNotifier(db),
 		calls: limit.Share{Kind: "calls", Each: eachCalls, Total: math.MaxInt, Door: "agents",
 			Hint: "an agent makes four at a time"},
-		long: limit.Share{Kind: "long calls", Each: longEach, Total: longAll, Door: "agents",
-			Hint: "make one after the other"},
+		long:    make(chan struct{}, longCalls),
 		reports: limit.Pace{Kind: "reports", Burst: reportsAtOnce, Every: reportsEvery},
 		configs: limit.Pace{Kind: "requests for a configuration", Burst: 1000, Every: 50 * time.Millisecond},
-		again:   limit.Pace{Kind: "requests for a configuration that was told", Burst: 20, Every: 10 * time.Second},
+		again:   limit.Pace{Kind: "requests for a configuration that was told", Burst: 60, Every: 2 * time.Second},
 		undone:  limit.Pace{Kind: "reports of what was not done", Burst: 20, Every: time.Minute},
-		grows:   limit.Pace{Kind: "changes of queues", Burst: 60, Every: 5 * time.Second},
 		outputs: limit.Pace{Kind: "pieces of output", Burst: 2000, Every: 20 * time.Millisecond},
 		jobs:    limit.Pace{Kind: "lists of jobs", Burst: 20, Every: 2 * time.Second},
 		mails:   limit.Pace{Kind: "calls with letters", Burst: 20, Every: 2 * time.Second},
@@ -305,14 +302,6 @@ func (m *Monitor) paced(p *limit.Pace, f func(http.ResponseWriter, *http.Request
 		if over := p.More(who.Node+r.URL.Path, time.Now()); over != nil {
 			tooMuch(w, over)
 			return
-		}
-		if r.ContentLength < 0 || r.ContentLength > longCall {
-			leave, over := m.long.Enter(who.Node, false)
-			if over != nil {
-				tooMuch(w, over)
-				return
-			}
-			defer leave()
 		}
 		f(w, r, who)
 	})

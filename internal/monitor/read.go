@@ -1,33 +1,62 @@
 package monitor
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+
+	"muster/internal/kit/printable"
 )
 
-// Each value that a call says takes hundreds of bytes here, however short it is there: so many values a call, and so many calls
-// at once that are longer than most.
+// Each value that a call says takes hundreds of bytes until it is bound, however short it is there: so many values a call, and so
+// many calls at once that are longer than most.
 const (
-	mostValues = 1 << 17 // a head that tells of 5,000 jobs says 110,000
+	mostValues = 1 << 18 // twice what a head says that tells of 5,000 jobs, or of 10,000 nodes
 	longCall   = 64 << 10
-	longEach   = 2
-	longAll    = 16
+	longCalls  = 16
 )
 
-// read takes a call's body of so many bytes at most, or answers why it is not understood.
-func read(w http.ResponseWriter, r *http.Request, most int64, into any) bool {
+// read takes a call's body of so many bytes at most, and bounds what it says, or answers why it is not understood. It waits while
+// many long ones are read.
+func (m *Monitor) read(w http.ResponseWriter, r *http.Request, most int64, into any) bool {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
-	if err == nil && bytes.Count(body, []byte{','}) > mostValues {
-		err = fmt.Errorf("more than %d values", mostValues)
+	if err == nil && len(body) > longCall {
+		select {
+		case m.long <- struct{}{}:
+			defer func() { <-m.long }()
+		case <-r.Context().Done():
+			return false
+		}
+		if valuesIn(body) > mostValues {
+			err = fmt.Errorf("more than %d values", mostValues)
+		}
 	}
 	if err == nil {
 		err = json.Unmarshal(body, into)
 	}
 	if err != nil {
 		http.Error(w, "unreadable: "+err.Error(), http.StatusBadRequest)
+		return false
 	}
-	return err == nil
+	printable.Bound(into, mostSaid)
+	return true
+}
+
+// valuesIn is about how many values JSON has: the commas outside of its texts.
+func valuesIn(body []byte) (n int) {
+	text := false
+	for i := 0; i < len(body); i++ {
+		switch body[i] {
+		case '\\':
+			i++
+		case '"':
+			text = !text
+		case ',':
+			if !text {
+				n++
+			}
+		}
+	}
+	return n
 }

@@ -14,7 +14,6 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/kit/printable"
 	"muster/internal/protocol"
 	"muster/internal/spec"
 )
@@ -25,10 +24,9 @@ const mostSaid = 1 << 10
 // report writes down what a node says of itself and, from a head, of its scheduler.
 func (m *Monitor) report(w http.ResponseWriter, r *http.Request, who identity.Agent) {
 	var report protocol.Report
-	if !read(w, r, bodyLimit, &report) {
+	if !m.read(w, r, bodyLimit, &report) {
 		return
 	}
-	printable.Bound(&report, mostSaid)
 	report.Boot = who.Boot // the certificate knows better
 	reply, err := m.record(r.Context(), who, report, m.authority.LivesBy(r.TLS))
 	m.answer(w, r, reply, err)
@@ -96,7 +94,7 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 			}
 			changed = true
 		}
-		if changed && slices.ContainsFunc(c.Spec.Queues, spec.Queue.Elastic) && m.grows.More(c.ID, time.Now()) == nil {
+		if changed && slices.ContainsFunc(c.Spec.Queues, spec.Queue.Elastic) {
 			tx.Wake(cluster.Kind, c.ID)
 		}
 		return nil

@@ -66,7 +66,7 @@ func recordTasks(ctx context.Context, tx *core.Tx, cluster string, said []protoc
 // or that comes twice, does no harm.
 func (m *Monitor) taskOutput(w http.ResponseWriter, r *http.Request, who identity.Agent) {
 	var piece protocol.TaskOutput
-	if !read(w, r, pieceLimit, &piece) {
+	if !m.read(w, r, pieceLimit, &piece) {
 		return
 	}
 	if len(piece.Bytes) > protocol.MostTaskPiece {

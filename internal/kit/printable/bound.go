@@ -24,9 +24,7 @@ func bound(v reflect.Value, most int, left *int) {
 		if room := min(most, *left); len(text) > room {
 			text = Cut(text, room)
 		}
-		if long := inJSON(text); long > *left {
-			text = Cut(text, *left/longest)
-		}
+		text = Cut(text, within(text, *left))
 		if v.CanSet() && text != v.String() {
 			v.SetString(text)
 		}
@@ -74,7 +72,7 @@ func bound(v reflect.Value, most int, left *int) {
 
 // plain is a character that a database takes and JSON does not make longer: control characters are blanks.
 func plain(r rune) rune {
-	if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
+	if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r == 0x2028 || r == 0x2029 {
 		return ' '
 	}
 	return r
@@ -98,13 +96,26 @@ func inJSON(text string) (n int) {
 	return n
 }
 
+// within is how many bytes of a text are so many in JSON.
+func within(text string, room int) int {
+	if longest*len(text) <= room {
+		return len(text)
+	}
+	for i := range len(text) {
+		if room -= inJSON(text[i : i+1]); room < 0 {
+			return i
+		}
+	}
+	return len(text)
+}
+
 // shorten takes away what a list or map has above so many entries.
 func shorten(v reflect.Value, entries int) {
 	if v.Len() <= entries {
 		return
 	}
 	if v.Kind() == reflect.Slice {
-		v.SetLen(entries)
+		v.Set(reflect.AppendSlice(reflect.MakeSlice(v.Type(), 0, entries), v.Slice(0, entries))) // the rest takes room no more
 		return
 	}
 	for _, key := range v.MapKeys()[entries:] {

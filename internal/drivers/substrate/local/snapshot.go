@@ -112,7 +112,7 @@ func (d *Driver) save(ctx context.Context, c shared, s snapshot, progress func(i
 // within ends a copy that has come to take much more than there was when it began, or more than the disk has: whoever writes
 // faster than it is copied must not fill the controller's disk.
 func (c *claim) within(progress func(int64) error) func(int64) error {
-	most := 2*c.need + spare
+	most, began := 2*c.need+spare, time.Now()
 	return func(copied int64) error {
 		if copied > most {
 			return fmt.Errorf("%w: %d MiB were there, %d MiB are copied, and there is ever more: pause the cluster first",
@@ -121,7 +121,7 @@ func (c *claim) within(progress func(int64) error) func(int64) error {
 		if err := c.copied(copied); err != nil {
 			return err
 		}
-		if copied == 0 { // folders and links alone
+		if copied == 0 && time.Since(began) < time.Second { // folders and links alone
 			return nil
 		}
 		return progress(copied)
@@ -271,7 +271,11 @@ func (d *Driver) claim(need int64) (*claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	if left := disk.Left(); left < need || disk.FewFiles() {
+	if disk.FewFiles() {
+		return nil, fmt.Errorf("%w: of the %d files that the controller's disk can have, %d are left, and a twentieth stays free",
+			substrate.ErrNoRoom, disk.Files, disk.FreeFiles)
+	}
+	if left := disk.Left(); left < need {
 		return nil, fmt.Errorf("%w: the copy takes %d MiB, and %d MiB are free on the controller's disk, of which %d stay free",
 			substrate.ErrNoRoom, need>>20, disk.Free>>20, (disk.Free-left)>>20)
 	}
