@@ -13,8 +13,8 @@ import (
 	"muster/internal/protocol"
 )
 
-// mostTried is how many members and machines are looked at for one request, in all tries: half a second's work, while nobody else
-// can write.
+// mostTried is how many members and machines one choice looks at, in all tries: half a second's work, while nobody else can
+// write.
 const mostTried = 1 << 20
 
 // choose finds a machine for every member of a cluster; more says that they come on top of others. Where a class is exhausted,

@@ -88,8 +88,8 @@ func eventView(e core.Event) apiv1.Event {
 		Phase: apiv1.Phase(e.Phase), Text: e.Text, Request: e.Request}
 }
 
-// newest is the number of the newest event. All who watch ask for it after each commit, of which few are news to them: where
-// nobody else writes, one of them looks.
+// newest is the number of the newest event. All who watch ask for it after each commit, of which few are news to them: one of
+// them looks.
 type newest struct {
 	mu    sync.Mutex
 	since <-chan struct{} // what was looked at was committed before this was made

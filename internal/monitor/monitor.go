@@ -63,7 +63,7 @@ type Monitor struct {
 	configs   limit.Pace    // read by agents: while many nodes of a cluster start there is news many times a second
 	again     limit.Pace    // those that an agent was told before
 	told      told
-	undone    limit.Pace // events about what heads could not do, and looks at queues that grow
+	undone    limit.Pace // events about what heads could not do
 	outputs   limit.Pace // of tasks, in pieces
 	jobs      limit.Pace // of heads, many at a time
 	mails     limit.Pace // calls of heads with letters

@@ -204,15 +204,22 @@ func TestAnAppKeepsToItsOwnHost(t *testing.T) {
 	}
 }
 
-// talk opens what stays open: a connection that is upgraded, as a WebSocket is.
-func (s *site) talk(person string) *bufio.Reader {
+// upgrade asks for what stays open: a connection that is upgraded, as a WebSocket is.
+func (s *site) upgrade(person, to string) net.Conn {
 	s.Helper()
 	c := s.raw(aero)
 	_, err := fmt.Fprintf(c, "GET /ws HTTP/1.1\r\nHost: %s\r\nCookie: %s\r\nOrigin: https://%s\r\nConnection: "+
-		"Upgrade\r\nUpgrade: echo\r\n\r\n", aero, s.signIn(person, "caero", aero), aero)
+		"Upgrade\r\nUpgrade: %s\r\n\r\n", aero, s.signIn(person, "caero", aero), aero, to)
 	if err != nil {
 		s.Fatal(err)
 	}
+	return c
+}
+
+// talk opens one, on which the app echoes what it is told.
+func (s *site) talk(person string) *bufio.Reader {
+	s.Helper()
+	c := s.upgrade(person, "echo")
 	reader := bufio.NewReader(c)
 	response, err := http.ReadResponse(reader, nil)
 	if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
@@ -295,12 +302,7 @@ func TestABrowserThatTakesNothingMoreLosesWhatIsOpenToo(t *testing.T) {
 		close(full)
 		_, _ = io.Copy(io.Discard, c)
 	})
-	c := s.raw(aero)
-	_, err := fmt.Fprintf(c, "GET /ws HTTP/1.1\r\nHost: %s\r\nCookie: %s\r\nOrigin: https://%s\r\nConnection: "+
-		"Upgrade\r\nUpgrade: flood\r\n\r\n", aero, s.signIn("alice", "caero", aero), aero)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.upgrade("alice", "flood") // and takes nothing of what comes
 	select {
 	case <-full:
 	case <-time.After(time.Minute):

@@ -44,6 +44,20 @@ func (s site) update(do func(*core.Tx) error) {
 	}
 }
 
+// paidNode gives c1 the node n1 of four CPUs, which has been paid for since an hour.
+func (s site) paidNode() {
+	s.Helper()
+	kindstest.AddMachines(s.T, s.db, 1)
+	s.update(func(tx *core.Tx) error {
+		if err := kindstest.AddNode(s.Context(), tx, "n1", "c1", "n1", 1, "m1"); err != nil {
+			return err
+		}
+		_, err := tx.Exec(s.Context(), `UPDATE usage SET began = began - 3600000, follows = NULL, state = 'ready',
+			charged = 1, charges = '["ready"]', rate = 3600000, currency = 'EUR', cpus = 4 WHERE subject = 'n1'`)
+		return err
+	})
+}
+
 // ago is a job that ended so long ago.
 func (s site) ago(number int64, ago time.Duration) protocol.EndedJob {
 	ended := s.now.Add(-ago)
@@ -335,15 +349,7 @@ func TestJobsOfAClusterThatGoesEndWithIt(t *testing.T) {
 func TestAJobCostsItsPart(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		s := open(t, url)
-		kindstest.AddMachines(t, s.db, 1)
-		s.update(func(tx *core.Tx) error {
-			if err := kindstest.AddNode(t.Context(), tx, "n1", "c1", "n1", 1, "m1"); err != nil {
-				return err
-			}
-			_, err := tx.Exec(t.Context(), `UPDATE usage SET began = began - 3600000, follows = NULL, state = 'ready',
-				charged = 1, charges = '["ready"]', rate = 3600000, currency = 'EUR', cpus = 4 WHERE subject = 'n1'`)
-			return err
-		})
+		s.paidNode()
 		elsewhere, everywhere := s.ago(2, 10*time.Minute), s.ago(3, 10*time.Minute)
 		elsewhere.Nodes, everywhere.Nodes = "x1", "n[1-9]"
 		s.tell("c1", time.Minute, s.ago(1, 10*time.Minute), elsewhere, everywhere)
@@ -371,17 +377,9 @@ func TestAJobCostsItsPart(t *testing.T) {
 func TestWhatJobsSinceEverCostIsNotLookedFor(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		s := open(t, url)
-		kindstest.AddMachines(t, s.db, 1)
+		s.paidNode()
 		s.update(func(tx *core.Tx) error {
-			if err := kindstest.AddNode(t.Context(), tx, "n1", "c1", "n1", 1, "m1"); err != nil {
-				return err
-			}
-			_, err := tx.Exec(t.Context(), `UPDATE usage SET began = began - 3600000, follows = NULL, state = 'ready',
-				charged = 1, charges = '["ready"]', rate = 3600000, currency = 'EUR', cpus = 4 WHERE subject = 'n1'`)
-			if err != nil {
-				return err
-			}
-			_, err = tx.Exec(t.Context(), `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 33000)
+			_, err := tx.Exec(t.Context(), `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 33000)
 				INSERT INTO usage (subject, kind, project, cluster_id, cluster, node, queue, class, machine, state, quantity, rate,
 					currency, charges, charged, cores, gpus, began)
 				SELECT 'gone' || CAST(n.i AS TEXT), kind, project, cluster_id, cluster, 'gone', queue, class, machine, state,
