@@ -26,6 +26,7 @@ import (
 	"muster/internal/kinds/person"
 	"muster/internal/kinds/snapshot"
 	"muster/internal/kit/words"
+	"muster/internal/place"
 	"muster/internal/protocol"
 	"muster/internal/spec"
 )
@@ -430,7 +431,7 @@ func (a *Admission) Refill(ctx context.Context, tx *core.Tx, c cluster.Cluster) 
 		return nil, refused, nil
 	}
 	placed, why, err := fitting(missing, func(some []member) ([]Placed, error) {
-		return a.chooseElsewhere(some, machines, avoided, c.Spec.Isolation)
+		return a.chooseElsewhere(some, machines, avoided, c.Spec.Isolation, place.NewLooks(mostLooked/8))
 	})
 	if err != nil {
 		return nil, nil, err

@@ -2,6 +2,7 @@ package admission_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -68,6 +69,34 @@ func TestAlternativesOfManyNodesAreTriedForAMoment(t *testing.T) {
 	within(t, func() {
 		_, err := d.plan(file)
 		refusal(t, err, admission.NoCapacity, "class big: 1 asked, 0 free")
+	})
+}
+
+// Classes that are exhausted one after the other, and many machines to look at each time.
+func TestQueuesThatAreExhaustedOneByOneAreTriedForAMoment(t *testing.T) {
+	site := "site: home\ndefaults: {project: default, image: debian13-hpc, class: c0x, head_class: service}\nclasses:\n" +
+		"  - {name: service, select: [\"cpus = 1\"]}\n"
+	var or []string
+	for i := range 40 {
+		site += fmt.Sprintf("  - {name: c%dx, select: [\"cpus = %d\"]}\n", i, 100+i)
+		or = append(or, fmt.Sprintf("c%dx", i))
+	}
+	machines := []offer{{"h1", 1, "amd64", machine.Available, ""}}
+	for i := range 500 {
+		machines = append(machines, offer{fmt.Sprintf("m%d", i), 2, "amd64", machine.Available, ""})
+	}
+	d := newFixtureAt(t, t.TempDir()+"/db", site, machines...)
+	file := "name: cfd\nqueues:\n"
+	for i := range 50 {
+		turned := slices.Concat(or[i%len(or):], or[:i%len(or)])
+		file += fmt.Sprintf("- {name: q%dx, nodes: 1, class: %s, or: [%s]}\n", i, turned[0], strings.Join(turned[1:11], ", "))
+	}
+	within(t, func() {
+		_, err := d.plan(file)
+		r := refusal(t, err, admission.NoCapacity, "asked, 0 free")
+		if strings.Contains(r.Error(), "instead") {
+			t.Error("it was tried to the end:", r)
+		}
 	})
 }
 

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,18 +10,23 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
+	"muster/internal/kit/words"
 	"muster/internal/place"
 	"muster/internal/protocol"
 )
 
-// mostTried is how many members and machines one choice looks at, in all tries: half a second's work, while nobody else can
-// write.
-const mostTried = 1 << 20
+// mostLooked is how much is looked at for one request, in the steps that place counts: half a second's work, while nobody else
+// can write.
+const mostLooked = 1 << 24
+
+// perMember is what it costs to ask for a member once, in those steps.
+const perMember = 16
 
 // choose finds a machine for every member of a cluster; more says that they come on top of others. Where a class is exhausted,
 // members that may be of another one are, node by node, in the order of their classes. The error is a *Refusal that counts what
 // the class has, and why it is not free.
-func (a *Admission) choose(members []member, machines []machine.Machine, isolation, arch string, more bool) ([]Placed, error) {
+func (a *Admission) choose(members []member, machines []machine.Machine, isolation, arch string, more bool,
+	looks *place.Looks) ([]Placed, error) {
 	var free []inventory.Machine
 	for _, m := range machines {
 		if m.Free() && (arch == "" || m.Facts.Arch == arch) {
@@ -29,8 +35,11 @@ func (a *Admission) choose(members []member, machines []machine.Machine, isolati
 	}
 	members = slices.Clone(members)
 	var first *Refusal
-	for tries := 1; ; tries++ {
-		placed, err := a.match(members, machines, free, isolation, arch)
+	for {
+		placed, err := a.match(members, machines, free, isolation, arch, looks)
+		if errors.Is(err, place.ErrLooks) {
+			return nil, cmp.Or(first, tooMuch(members))
+		}
 		var refusal *Refusal
 		var class string
 		var lacks int
@@ -49,8 +58,7 @@ func (a *Admission) choose(members []member, machines []machine.Machine, isolati
 		if first == nil {
 			first = refusal
 		}
-		another := tries*(len(members)+len(machines)) < mostTried
-		if another && (lacks > 0 && fallBack(members, class, lacks) || lacks == 0 && fallBackWhole(members, class)) {
+		if lacks > 0 && fallBack(members, class, lacks) || lacks == 0 && fallBackWhole(members, class) {
 			continue
 		}
 		if refusal != first {
@@ -58,6 +66,13 @@ func (a *Admission) choose(members []member, machines []machine.Machine, isolati
 		}
 		return nil, first
 	}
+}
+
+// tooMuch refuses what costs too much to find out.
+func tooMuch(members []member) *Refusal {
+	return refuse(Invalid, "too-much", members[len(members)-1].path,
+		fmt.Sprintf("machines for %s: %s", words.Count(len(members), "node"), place.ErrLooks),
+		"fewer queues, or queues with fewer classes each, would work")
 }
 
 // fitting chooses for as many members as it can, from the first on; refused says why not for all.
@@ -84,9 +99,12 @@ func fitting(members []member, choose func([]member) ([]Placed, error)) (placed 
 }
 
 // match finds for every member a machine of its class, or a part of one. The error is a *place.Shortage, a
-// *place.Apart, a *guestShortage, or a *Refusal.
-func (a *Admission) match(members []member, machines []machine.Machine, free []inventory.Machine, isolation,
-	arch string) ([]Placed, error) {
+// *place.Apart, a *guestShortage, a *Refusal, or place.ErrLooks.
+func (a *Admission) match(members []member, machines []machine.Machine, free []inventory.Machine, isolation, arch string,
+	looks *place.Looks) ([]Placed, error) {
+	if !looks.Take(perMember*len(members) + place.PerMachine*len(machines)) {
+		return nil, place.ErrLooks
+	}
 	var wants []place.Want
 	var wholes, parts []int // places in members
 	for i, m := range members {
@@ -105,7 +123,7 @@ func (a *Admission) match(members []member, machines []machine.Machine, free []i
 		wants[len(wants)-1].Nodes++
 		wholes = append(wholes, i)
 	}
-	chosen, err := place.Choose(wants, free)
+	chosen, err := place.Choose(wants, free, looks)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +132,7 @@ func (a *Admission) match(members []member, machines []machine.Machine, free []i
 		m := members[wholes[i]]
 		placed[wholes[i]] = Placed{Name: m.Name, Role: m.Role, Queue: m.Queue, Class: m.Class, Machine: machine}
 	}
-	if err := a.placeGuests(members, parts, machines, isolation, arch, placed); err != nil {
+	if err := a.placeGuests(members, parts, machines, isolation, arch, placed, looks); err != nil {
 		return nil, err
 	}
 	for i := range placed {

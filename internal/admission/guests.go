@@ -79,9 +79,9 @@ type guestShortage struct {
 }
 
 // placeGuests finds a host for every member whose class is of hypervisors, and what it has of it: which are the places in
-// placed of those. The error is a *guestShortage.
+// placed of those. The error is a *guestShortage, a *Refusal, or place.ErrLooks.
 func (a *Admission) placeGuests(members []member, which []int, machines []machine.Machine, isolation, arch string,
-	placed []Placed) error {
+	placed []Placed, looks *place.Looks) error {
 	names, whole := map[string]bool{}, map[string]bool{} // machines chosen whole for others of the same plan
 	for _, m := range machines {
 		names[m.Name] = true
@@ -98,10 +98,13 @@ func (a *Admission) placeGuests(members []member, which []int, machines []machin
 			n++
 		}
 		class, _ := a.classOf(first, isolation)
+		if first.wakes == nil && !looks.Take(place.PerMachine*len(all)) {
+			return place.ErrLooks
+		}
 		var hosts []place.Host
 		var of []int // its place in all
 		for i, r := range all {
-			if class.Has(r.machine.Machine) && (first.wakes == nil || r.machine.ID == first.wakes.HostID) {
+			if (first.wakes == nil || r.machine.ID == first.wakes.HostID) && class.Has(r.machine.Machine) {
 				hosts, of = append(hosts, place.Host{Name: r.machine.Name, Room: r.Room}), append(of, i)
 			}
 		}
@@ -110,7 +113,11 @@ func (a *Admission) placeGuests(members []member, which []int, machines []machin
 		var err error
 		onOne := false
 		if first.fabric != nil && first.wakes == nil && (first.policy == place.Compact || first.policy == place.SameSwitch) {
-			found, onOne = onOneSwitch(first, g, n, hosts, func(i int) string { return all[of[i]].machine.ID })
+			found, onOne = onOneSwitch(first, g, n, hosts, func(i int) string { return all[of[i]].machine.ID },
+				looks)
+		}
+		if looks.Spent() {
+			return place.ErrLooks
 		}
 		if !onOne && first.policy == place.SameSwitch && first.wakes == nil {
 			return refuse(NoCapacity, "no-switch", first.path,
@@ -118,7 +125,7 @@ func (a *Admission) placeGuests(members []member, which []int, machines []machin
 				"placement: compact takes as few switches as it can")
 		}
 		if !onOne {
-			found, err = spread(g, n, hosts)
+			found, err = spread(g, n, hosts, looks)
 		}
 		var short *place.GuestShortage
 		if errors.As(err, &short) && first.wakes != nil {
@@ -147,10 +154,10 @@ func (a *Admission) placeGuests(members []member, which []int, machines []machin
 }
 
 // spread gives guests their hosts. Those that may share cores do so only where no core is free any more.
-func spread(g place.Guest, n int, hosts []place.Host) ([]place.Placed, error) {
+func spread(g place.Guest, n int, hosts []place.Host, looks *place.Looks) ([]place.Placed, error) {
 	alone := g
 	alone.Share = 1
-	placed, err := place.PlaceGuests(alone, n, hosts)
+	placed, err := place.PlaceGuests(alone, n, hosts, looks)
 	if err == nil || g.Share == 1 {
 		return share(placed, g.Share), err
 	}
@@ -158,7 +165,7 @@ func spread(g place.Guest, n int, hosts []place.Host) ([]place.Placed, error) {
 		held := &hosts[p.Host].Room.Held
 		*held = append(slices.Clone(*held), p.Allocation)
 	}
-	rest, err := place.PlaceGuests(g, n-len(placed), hosts)
+	rest, err := place.PlaceGuests(g, n-len(placed), hosts, looks)
 	var short *place.GuestShortage
 	if errors.As(err, &short) { // says how it is with all of them
 		short.Asked, short.Fit = n, len(placed)+short.Fit
@@ -229,15 +236,15 @@ func (p Placed) partWords() string {
 
 // chooseElsewhere is choose for nodes that replace others: on other hosts than those that have failed some, if that is possible.
 func (a *Admission) chooseElsewhere(missing []member, machines []machine.Machine, avoided map[string]bool,
-	isolation string) ([]Placed, error) {
+	isolation string, looks *place.Looks) ([]Placed, error) {
 	if len(avoided) > 0 {
 		others := slices.DeleteFunc(slices.Clone(machines), func(m machine.Machine) bool { return avoided[m.ID] })
-		placed, err := a.choose(missing, others, isolation, "", true)
-		if refusal, err := asRefusal(err); refusal == nil {
+		placed, err := a.choose(missing, others, isolation, "", true, looks)
+		if refusal, _ := asRefusal(err); refusal == nil || looks.Spent() {
 			return placed, err
 		}
 	}
-	return a.choose(missing, machines, isolation, "", true)
+	return a.choose(missing, machines, isolation, "", true, looks)
 }
 
 // Defaults are what a site whose machines are of these substrates fills into cluster files.
@@ -310,7 +317,7 @@ func (a *Admission) refuseGuests(short *guestShortage, members []member, machine
 // free stay whole as long as somebody has reserved machines for a time to come, since nothing tells when the guests would be
 // gone.
 func wouldBecomeHypervisor(err error, placed []Placed, members []member, machines []machine.Machine) error {
-	if refusal, _ := asRefusal(err); refusal == nil {
+	if refusal, _ := asRefusal(err); refusal == nil || refusal.Kind != NoCapacity {
 		return err
 	}
 	for i, p := range placed {

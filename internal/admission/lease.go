@@ -14,6 +14,7 @@ import (
 	"muster/internal/kinds/machine"
 	"muster/internal/kit/duration"
 	"muster/internal/kit/words"
+	"muster/internal/place"
 	"muster/internal/place/calendar"
 	"muster/internal/protocol"
 	"muster/internal/spec"
@@ -153,9 +154,13 @@ func (a *Admission) find(ctx context.Context, tx *core.Tx, plan *Plan, now time.
 	if later {
 		b.From = plan.Term.Begins()
 	}
+	looks := place.NewLooks(mostLooked)
+	choose := func(members []member, machines []machine.Machine) ([]Placed, error) {
+		return a.choose(members, machines, plan.Spec.Isolation, plan.image.Arch, plan.current != nil, looks)
+	}
 	var refusal *Refusal
 	if !later {
-		placed, err := a.choose(missing, machines, plan.Spec.Isolation, plan.image.Arch, plan.current != nil)
+		placed, err := choose(missing, machines)
 		if err == nil && len(c.Bookings) == 0 {
 			return placed, nil
 		}
@@ -167,8 +172,7 @@ func (a *Admission) find(ctx context.Context, tx *core.Tx, plan *Plan, now time.
 			exact := b
 			exact.Wants = a.wants(as(missing, placed), plan.Spec.Isolation, plan.image.Arch)
 			if given, conflict := c.Check(exact); conflict == nil {
-				spared, err := a.choose(as(missing, placed), only(machines, given), plan.Spec.Isolation, plan.image.Arch,
-					plan.current != nil)
+				spared, err := choose(as(missing, placed), only(machines, given))
 				return spared, wouldBecomeHypervisor(err, placed, missing, machines)
 			}
 		}
@@ -179,7 +183,7 @@ func (a *Admission) find(ctx context.Context, tx *core.Tx, plan *Plan, now time.
 		case conflict == nil && later:
 			return nil, nil
 		case conflict == nil:
-			return a.choose(missing, only(machines, given), plan.Spec.Isolation, plan.image.Arch, plan.current != nil)
+			return choose(missing, only(machines, given))
 		}
 		text, err := hurt(ctx, tx, plan.Spec.Project, conflict)
 		if err != nil {
@@ -331,7 +335,10 @@ func (a *Admission) prefer(ctx context.Context, tx *core.Tx, c cluster.Cluster, 
 		return missing, machines, nil, err
 	}
 	kept = slices.Clone(missing)
-	if placed, err := a.choose(kept, machines, c.Spec.Isolation, "", true); err == nil {
+	choose := func() ([]Placed, error) {
+		return a.choose(kept, machines, c.Spec.Isolation, "", true, place.NewLooks(mostLooked/8))
+	}
+	if placed, err := choose(); err == nil {
 		cal = chosenFirst(cal, kept, placed)
 	}
 	check := func(members []member) ([]inventory.Machine, *calendar.Conflict) {
@@ -357,7 +364,7 @@ func (a *Admission) prefer(ctx context.Context, tx *core.Tx, c cluster.Cluster, 
 			return kept, machines, refused, nil
 		}
 		if refused == nil { // too few machines, whoever has reserved some
-			_, short := a.choose(kept, machines, c.Spec.Isolation, "", true)
+			_, short := choose()
 			if refused, err = asRefusal(short); err != nil {
 				return nil, nil, nil, err
 			}

@@ -46,7 +46,7 @@ func (a *Admission) Elsewhere(ctx context.Context, tx *core.Tx, n node.Node,
 		}
 		others++
 		at := []place.Host{{Name: r.machine.Name, Room: r.Room}}
-		placed, err := spread(asked, 1, at)
+		placed, err := spread(asked, 1, at, nil)
 		if reaches != nil && err == nil && placed[0].Allocation.View(r.Facts) != guest.Allocation.View(h.Facts) {
 			continue // whatever is best for it there
 		}
@@ -55,7 +55,7 @@ func (a *Admission) Elsewhere(ctx context.Context, tx *core.Tx, n node.Node,
 	if others > 0 && len(hosts) == 0 {
 		return g, fmt.Sprintf("no other host of class %s has the same CPUs and memory layout", class.Name), nil
 	}
-	placed, err := spread(asked, 1, hosts)
+	placed, err := spread(asked, 1, hosts, nil)
 	var short *place.GuestShortage
 	if errors.As(err, &short) {
 		return g, fmt.Sprintf("no other host of class %s has room for it: %s", class.Name, short), nil

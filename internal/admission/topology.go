@@ -160,14 +160,18 @@ func (l knownTopology) at(machine string) string {
 	return machine
 }
 
-// best is the map that knows most of the machines that fit; of equal ones the first by name. nil: none knows any.
-func (l knownTopology) best(machines []machine.Machine, fits func(inventory.Machine) bool) *topology.Map {
+// best is the map that knows most of the machines that are of one of some classes; of equal ones the first by name. nil: none
+// knows any.
+func (l knownTopology) best(machines []machine.Machine, of [][]bool) *topology.Map {
 	var best *topology.Map
 	most := 0
 	for _, m := range l.maps {
 		known := 0
-		for _, one := range machines {
-			if _, on := m.At(one.ID); on && fits(one.Machine) {
+		for i, one := range machines {
+			if !slices.ContainsFunc(of, func(has []bool) bool { return has[i] }) {
+				continue
+			}
+			if _, on := m.At(one.ID); on {
 				known++
 			}
 		}
@@ -191,6 +195,7 @@ func (a *Admission) locate(l knownTopology, members []member, nodes []node.Node,
 		beside []string
 	}
 	queues := map[string]about{}
+	has := map[string][]bool{} // class → which machines are of it
 	for i := range members {
 		m := &members[i]
 		if m.Role != protocol.Compute {
@@ -198,16 +203,20 @@ func (a *Admission) locate(l knownTopology, members []member, nodes []node.Node,
 		}
 		known, done := queues[m.Queue]
 		if !done {
-			var classes []inventory.Class
+			var of [][]bool
 			for _, name := range m.classes() {
-				other := *m
-				other.Class = name
-				class, _ := a.classOf(other, isolation)
-				classes = append(classes, class)
+				if has[name] == nil {
+					other := *m
+					other.Class = name
+					class, _ := a.classOf(other, isolation)
+					has[name] = make([]bool, len(machines))
+					for i, one := range machines {
+						has[name][i] = class.Has(one.Machine)
+					}
+				}
+				of = append(of, has[name])
 			}
-			known.fabric = l.best(machines, func(one inventory.Machine) bool {
-				return slices.ContainsFunc(classes, func(c inventory.Class) bool { return c.Has(one) })
-			})
+			known.fabric = l.best(machines, of)
 			known.beside = l.mates(m, nodes)
 			queues[m.Queue] = known
 		}
@@ -236,9 +245,11 @@ func (l knownTopology) mates(m *member, nodes []node.Node) []string {
 
 // staying are the nodes that are not released.
 func staying(nodes, released []node.Node) []node.Node {
-	return slices.DeleteFunc(slices.Clone(nodes), func(n node.Node) bool {
-		return slices.ContainsFunc(released, func(r node.Node) bool { return r.ID == n.ID })
-	})
+	going := map[string]bool{}
+	for _, r := range released {
+		going[r.ID] = true
+	}
+	return slices.DeleteFunc(slices.Clone(nodes), func(n node.Node) bool { return going[n.ID] })
 }
 
 // leafOf is where a member's machine is, and the place's number from 1.
@@ -253,10 +264,12 @@ func leafOf(m member, p Placed) (string, int) {
 // layouts says how the queues lie that get nodes, with those of their nodes that stay.
 func layouts(l knownTopology, members []member, placed []Placed, nodes []node.Node) []Layout {
 	var all []Layout
+	told := map[string]bool{}
 	for _, m := range members {
-		if m.fabric == nil || slices.ContainsFunc(all, func(l Layout) bool { return l.Queue == m.Queue }) {
+		if m.fabric == nil || told[m.Queue] {
 			continue
 		}
+		told[m.Queue] = true
 		var machines []string
 		for _, n := range nodes {
 			if n.Queue == m.Queue && n.MachineID != "" && n.Desired == core.Present && n.Phase != core.Failed && !n.Asleep() {
@@ -351,8 +364,8 @@ func chosenFirst(c calendar.Calendar, members []member, placed []Placed) calenda
 }
 
 // onOneSwitch places guests on hosts of one switch, the fullest first; ok is false where no switch has room for all of them.
-func onOneSwitch(m member, g place.Guest, n int, hosts []place.Host, machine func(i int) string) (placed []place.Placed,
-	ok bool) {
+func onOneSwitch(m member, g place.Guest, n int, hosts []place.Host, machine func(i int) string,
+	looks *place.Looks) (placed []place.Placed, ok bool) {
 	on := map[int][]int{}
 	for i := range hosts {
 		if p, known := m.fabric.At(machine(i)); known {
@@ -379,14 +392,14 @@ func onOneSwitch(m member, g place.Guest, n int, hosts []place.Host, machine fun
 		return a - b
 	})
 	for k, p := range order {
-		if k > 0 && m.policy == place.SameSwitch && there[order[0]] > 0 {
+		if looks.Spent() || k > 0 && m.policy == place.SameSwitch && there[order[0]] > 0 {
 			break // where the others are, or nowhere
 		}
 		var some []place.Host
 		for _, i := range on[p] {
 			some = append(some, hosts[i])
 		}
-		found, err := spread(g, n, some)
+		found, err := spread(g, n, some, looks)
 		if err != nil {
 			continue
 		}

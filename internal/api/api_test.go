@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -209,6 +210,43 @@ func TestADryRunPlansAndChangesNothing(t *testing.T) {
 	if first := add[0].(map[string]any); first["node"] != "head" || first["machine"] != "m1" {
 		t.Error(first)
 	}
+}
+
+// What a request has the database do is its person's, and plans that are only looked at keep no other reader waiting.
+func TestPlansThatTakeLongKeepNobodyWaiting(t *testing.T) {
+	payers, goOn := make(chan string, 100), make(chan struct{})
+	s, _ := server(t, 4, func(a *api.API) {
+		a.Admission.Short = func(ctx context.Context) string {
+			payers <- core.Payer(ctx)
+			<-goOn
+			return ""
+		}
+	})
+	var runs sync.WaitGroup
+	for range 8 {
+		runs.Go(func() {
+			if got := call(t, s, "POST", "/v1/clusters?dry_run=true", "name: hello\nnodes: 3\n"); got.status != 200 {
+				t.Error(got.status, got.text)
+			}
+		})
+	}
+	for range 2 {
+		if payer := <-payers; payer != "person "+kindstest.Admin {
+			t.Errorf("it is counted for %q", payer)
+		}
+	}
+	listed := make(chan int, 1)
+	go func() { listed <- call(t, s, "GET", "/v1/clusters", "").status }()
+	select {
+	case status := <-listed:
+		if status != 200 {
+			t.Error(status)
+		}
+	case <-time.After(time.Minute):
+		t.Error("a list waits for plans")
+	}
+	close(goOn)
+	runs.Wait()
 }
 
 func TestARepeatedRequestIsDoneOnce(t *testing.T) {

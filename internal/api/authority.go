@@ -56,6 +56,9 @@ func (a *API) authorise(api huma.API, handlers []handler) func(huma.Context, fun
 			return
 		}
 		limit.Known(ctx.Context())
+		if !limit.IsReserved(ctx.Context()) {
+			ctx = huma.WithContext(ctx, core.For(ctx.Context(), "person "+caller.Name))
+		}
 		share := a.Shares.of(ctx)
 		leave, over := share.Enter(caller.Name, limit.IsReserved(ctx.Context()))
 		if over != nil {
@@ -115,7 +118,7 @@ func (a *API) audit(ctx huma.Context, caller access.Caller) {
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx.Context()), 5*time.Second) // also of clients that have gone
 	defer cancel()
-	if err := a.trail.write(limited, a.DB, caller.Token, entries...); err != nil {
+	if err := a.trail.write(core.For(limited, ""), a.DB, caller.Token, entries...); err != nil {
 		a.Log.ErrorContext(limited, "cannot write to the audit log", "identity", caller.Name, "operation", e.Action, "error", err)
 	}
 }

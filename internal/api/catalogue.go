@@ -26,7 +26,7 @@ func (a *API) getSite(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Site
 
 func (a *API) listClasses(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Class]], error) {
 	out := &output[apiv1.List[apiv1.Class]]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	err := a.DB.View(core.Apart(ctx), func(tx *core.Tx) error {
 		machines, err := machine.List(ctx, tx)
 		if err != nil {
 			return err

@@ -251,7 +251,7 @@ func (a *API) carryOut(ctx context.Context, in apiv1.Request, doc *spec.Document
 	out := &output[apiv1.Answer]{}
 	if in.DryRun {
 		out.Status = http.StatusOK
-		err := a.DB.View(ctx, func(tx *core.Tx) error {
+		err := a.DB.View(core.Apart(ctx), func(tx *core.Tx) error {
 			p, err := plan(ctx, tx)
 			if err == nil {
 				out.Body.Plan = planView(p)

@@ -150,7 +150,7 @@ func (a *API) turn(ctx context.Context, in apiv1.Request, asked, ref, kind strin
 		return err
 	}
 	if in.DryRun {
-		return out, a.DB.View(ctx, run)
+		return out, a.DB.View(core.Apart(ctx), run)
 	}
 	return out, a.once(ctx, in.IdempotencyKey, asked, out, run)
 }

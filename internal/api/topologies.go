@@ -16,7 +16,7 @@ import (
 
 func (a *API) listTopologies(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Topology]], error) {
 	out := &output[apiv1.List[apiv1.Topology]]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	err := a.DB.View(core.Apart(ctx), func(tx *core.Tx) error {
 		all, err := topologies(ctx, tx)
 		out.Body = pageOf(*in, all, func(t apiv1.Topology) string { return t.Fabric })
 		return err

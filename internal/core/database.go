@@ -28,6 +28,7 @@ import (
 
 	"muster/internal/core/sealing"
 	"muster/internal/core/telemetry"
+	"muster/internal/kit/limit"
 	"muster/internal/kit/locks"
 )
 
@@ -62,6 +63,8 @@ type Store struct {
 	write   *sql.DB
 	read    *sql.DB
 	apart   *sql.DB // for reads that take long
+	writing limit.Turns
+	looking limit.Turns // reads that take long
 	kinds   []Definition
 	keys    *sealing.Ring // nil: secrets can be neither read nor written
 	file    *os.File      // SQLite: held under an exclusive lock for as long as the database is open
@@ -145,6 +148,7 @@ func (s *Store) openPostgres(url string) error {
 	db.SetMaxOpenConns(16)
 	db.SetMaxIdleConns(16)
 	s.write, s.read, s.apart = db, db, db
+	s.writing.Places, s.looking.Places = 12, 2 // which leaves some for other reads
 	return nil
 }
 
@@ -158,6 +162,7 @@ func (s *Store) openSQLite(ctx context.Context, path string) error {
 		return fmt.Errorf("open the database: %w", err)
 	}
 	s.file = file
+	s.writing.Places, s.looking.Places = 1, 2
 	created, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("open the database: %w", err)
@@ -265,6 +270,20 @@ type Tx struct {
 	frozen bool // a View
 }
 
+type payerKey struct{}
+
+// For is ctx for transactions that somebody causes: of those who wait to write, or for a View that takes long, the next one is
+// who has had least of the database's time of late. Those of nobody are the controller's own.
+func For(ctx context.Context, who string) context.Context {
+	return context.WithValue(ctx, payerKey{}, who)
+}
+
+// Payer is who causes what is done with ctx; "" for nobody.
+func Payer(ctx context.Context) string {
+	who, _ := ctx.Value(payerKey{}).(string)
+	return who
+}
+
 type apartKey struct{}
 
 // Apart is ctx for a View that takes long: such wait for each other, and others do not wait for them.
@@ -285,6 +304,11 @@ func (s *Store) view(ctx context.Context, rows *int, f func(*Tx) error) error {
 	}
 	reads := s.read
 	if ctx.Value(apartKey{}) != nil {
+		leave, err := s.looking.Take(ctx, Payer(ctx))
+		if err != nil {
+			return fmt.Errorf("begin: %w", err)
+		}
+		defer leave()
 		reads = s.apart
 	}
 	tx, err := reads.BeginTx(ctx, options)
@@ -331,6 +355,11 @@ func (s *Store) Quietly(ctx context.Context, f func(*Tx) error) error {
 }
 
 func (s *Store) once(ctx context.Context, rows *int, f func(*Tx) error) error {
+	leave, err := s.writing.Take(ctx, Payer(ctx))
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer leave()
 	raw, err := s.write.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)

@@ -40,6 +40,14 @@ type Subject struct {
 	now     time.Time // when it was loaded
 }
 
+// paid is ctx for what is done for the row: of a project's it is the project that causes it.
+func (s Subject) paid(ctx context.Context) context.Context {
+	if s.Event.Project == "" {
+		return ctx
+	}
+	return For(ctx, "project "+s.Event.Project)
+}
+
 // Handler is one row of a table.
 type Handler[E any] struct {
 	Do       func(context.Context, E) Outcome
@@ -79,6 +87,7 @@ func (c StateTable[E]) step(ctx context.Context, claim Claim, traces bool) (Subj
 	if !known {
 		return s, Rest(), nil
 	}
+	ctx = s.paid(ctx)
 	if p.Deadline != nil && now.After(p.Deadline(entity)) {
 		o := p.Late(entity)
 		o.late = true
@@ -231,7 +240,7 @@ func settle(s Subject, o Outcome) Settlement {
 }
 
 func (e *Engine) commit(ctx context.Context, claim Claim, s Subject, o Outcome, settlement Settlement) error {
-	return e.db.Update(ctx, func(tx *Tx) error {
+	return e.db.Update(s.paid(ctx), func(tx *Tx) error {
 		if err := tx.Hold(ctx, claim); err != nil {
 			return err
 		}
@@ -261,7 +270,7 @@ func (e *Engine) keepLeases(ctx context.Context) {
 			if len(e.busy) == 0 {
 				continue
 			}
-			if _, err := e.db.Renew(ctx, e.owner, lease); err != nil && ctx.Err() == nil {
+			if _, err := e.db.Renew(For(ctx, "leases"), e.owner, lease); err != nil && ctx.Err() == nil {
 				e.log.Error("cannot renew leases", "error", err)
 			}
 		}

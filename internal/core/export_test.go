@@ -29,3 +29,6 @@ func Migrations() []string {
 
 // NextWake is Due's query for one kind.
 func NextWake(kind Kind) string { return nextWake(kind) }
+
+// Waiting is how many wait to write.
+func (s *Store) Waiting() int { return s.writing.Waiting() }

@@ -153,6 +153,19 @@ func TestAGuestJoinsOnlyFromItsOwnPlaceInItsOwnCluster(t *testing.T) {
 			t.Errorf("%s: status %d: %s", c.what, answer.Code, answer.Body)
 		}
 	}
+
+	// What it has the database do is its project's.
+	for range 2 {
+		payer := ""
+		request := httptest.NewRequest(http.MethodPost, "/agent/v1/report", nil)
+		request.RemoteAddr, request.TLS = socket, certificates["local"]
+		m.Known(func(_ http.ResponseWriter, r *http.Request, _ identity.Agent) {
+			payer = core.Payer(r.Context())
+		})(httptest.NewRecorder(), request)
+		if payer != "project default" {
+			t.Errorf("its calls are counted for %q", payer)
+		}
+	}
 }
 
 func TestAnAgentReportsNoFasterThanAgentsDo(t *testing.T) {

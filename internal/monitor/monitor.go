@@ -167,7 +167,7 @@ func (m *Monitor) join(w http.ResponseWriter, r *http.Request) {
 		tooMuch(w, over)
 		return
 	}
-	reply, err := m.admit(r, request, who, renewal)
+	reply, err := m.admit(r.WithContext(core.For(r.Context(), who.Node)), request, who, renewal)
 	m.answer(w, r, reply, err)
 }
 
@@ -277,11 +277,13 @@ func (m *Monitor) known(f func(http.ResponseWriter, *http.Request, identity.Agen
 			http.Error(w, err.Error(), http.StatusUnauthorized)
 			return
 		}
-		if err := m.there(r, who); errors.Is(err, errRefused) {
+		payer, err := m.there(r, who)
+		if errors.Is(err, errRefused) {
 			m.refused(r, who.Node, who.Boot, err.Error())
 			http.Error(w, err.Error(), http.StatusUnauthorized) // not to end whom it was stolen from
 			return
-		} else if err != nil {
+		}
+		if err != nil {
 			m.answer(w, r, nil, err)
 			return
 		}
@@ -292,7 +294,7 @@ func (m *Monitor) known(f func(http.ResponseWriter, *http.Request, identity.Agen
 			return
 		}
 		defer leave()
-		f(w, r, who)
+		f(w, r.WithContext(core.For(r.Context(), payer)), who)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/identity"
+	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
 )
 
@@ -18,61 +19,78 @@ type origin struct {
 	address          netip.Addr
 }
 
-// origins remembers from where agents called whose machine was there, so that the database is asked once for each.
+// origins remembers from where agents called whose machine was there, and whose nodes they are, so that the database is asked
+// once for each.
 type origins struct {
 	mu sync.Mutex
-	of map[identity.Agent]origin
+	of map[identity.Agent]whereabouts
+}
+
+// whereabouts are where an agent was, and whose node its machine is.
+type whereabouts struct {
+	origin
+	payer string
 }
 
 // mostOrigins bounds what is remembered; beyond it all is asked for again.
 const mostOrigins = 1 << 17
 
-func (o *origins) has(who identity.Agent, at origin) bool {
+func (o *origins) payer(who identity.Agent, at origin) (payer string, known bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	known, is := o.of[who]
-	return is && known == at
+	p, is := o.of[who]
+	return p.payer, is && p.origin == at
 }
 
-func (o *origins) add(who identity.Agent, at origin) {
+func (o *origins) add(who identity.Agent, at whereabouts) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.of == nil || len(o.of) >= mostOrigins {
-		o.of = map[identity.Agent]origin{}
+		o.of = map[identity.Agent]whereabouts{}
 	}
 	o.of[who] = at
 }
 
 // there refuses a call that does not come from where its agent's machine is: whoever has copied a certificate and its key can do
-// nothing with them elsewhere. What is no more is left to the handler of the call.
-func (m *Monitor) there(r *http.Request, who identity.Agent) error {
+// nothing with them elsewhere. What is no more is left to the handler of the call. The payer is whom the database's time is
+// counted for.
+func (m *Monitor) there(r *http.Request, who identity.Agent) (payer string, err error) {
 	address, _ := callerAddress(r)
 	here := origin{on(r), within(r), address}
-	if m.origins.has(who, here) {
-		return nil
+	if payer, known := m.origins.payer(who, here); known {
+		return payer, nil
 	}
-	err := m.db.View(r.Context(), func(tx *core.Tx) error { return atAgent(r.Context(), tx, who, r) })
+	err = m.db.View(r.Context(), func(tx *core.Tx) (err error) {
+		payer, err = atAgent(r.Context(), tx, who, r)
+		return err
+	})
 	switch {
 	case errors.Is(err, core.ErrNotFound):
-		return nil
+		return who.Node, nil
 	case err == nil:
-		m.origins.add(who, here)
+		m.origins.add(who, whereabouts{here, payer})
 	}
-	return err
+	return payer, err
 }
 
-// atAgent checks where the agent of a node, or of a machine that has none, calls from.
-func atAgent(ctx context.Context, tx *core.Tx, who identity.Agent, r *http.Request) error {
+// atAgent checks where the agent of a node, or of a machine that has none, calls from. The payer is the node's project, or the
+// machine.
+func atAgent(ctx context.Context, tx *core.Tx, who identity.Agent, r *http.Request) (payer string, err error) {
 	n, err := node.Get(ctx, tx, who.Node)
-	machineID := who.Node
-	switch {
-	case err == nil && n.IsGuest():
-		return atGuest(n, r)
-	case err == nil:
-		machineID = n.MachineID
-	case !errors.Is(err, core.ErrNotFound):
-		return err
+	if errors.Is(err, core.ErrNotFound) {
+		_, _, err = at(ctx, tx, who.Node, r)
+		return who.Node, err
 	}
-	_, _, err = at(ctx, tx, machineID, r)
-	return err
+	if err != nil {
+		return "", err
+	}
+	c, err := cluster.Get(ctx, tx, n.Cluster)
+	switch {
+	case err != nil:
+	case n.IsGuest():
+		err = atGuest(n, r)
+	default:
+		_, _, err = at(ctx, tx, n.MachineID, r)
+	}
+	return "project " + c.Project, err
 }

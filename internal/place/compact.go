@@ -11,6 +11,7 @@ import (
 type landscape struct {
 	free   []int
 	there  []int // nodes that are there to be near to
+	near   []int // hops from a machine in each place to all of those
 	apart  [][]int
 	within []int // between machines of one place: 0, but for the place of machines that are on no map
 }
@@ -28,14 +29,7 @@ func (g *landscape) here(p, n int) int64 {
 	if n == 0 {
 		return 0
 	}
-	hops := g.within[p] * n * (n - 1) / 2
-	for q, nodes := range g.there {
-		if q == p {
-			hops += g.within[p] * nodes * n
-		} else {
-			hops += g.apart[p][q] * nodes * n
-		}
-	}
+	hops := g.within[p]*n*(n-1)/2 + g.near[p]*n
 	return int64(hops)*perHop + perPlace + int64(g.free[p]-n)
 }
 
@@ -183,40 +177,58 @@ func (b *branch) answer(n int, to []int) {
 	}
 }
 
-// tries is how many of the beginnings of a search are gone on with.
-const tries = 8
+// How long a search looks: from how many places it begins, with how many of these beginnings it goes on, and how often it tries
+// all moves between two places.
+const (
+	beginnings = 128
+	tries      = 8
+	rounds     = 16
+)
 
-// search is for places that no tree describes. From every place it takes in whatever place is nearest to what it has; the best
-// of these answers it makes better by moving nodes from place to place for as long as that helps.
+// search is for places that no tree describes. From every place (of many, from those with the most free machines) it takes in
+// whatever place is nearest to what it has; the best of these answers it makes better by moving nodes from place to place for as
+// long as that helps.
 func (g *landscape) search(places []int, n int) []int {
-	var answers [][]int
-	for _, first := range places {
-		answers = append(answers, g.grow(places, first, n))
+	first := slices.Clone(places)
+	if len(first) > beginnings {
+		slices.SortStableFunc(first, func(a, b int) int { return cmp.Compare(g.free[b], g.free[a]) })
+		first = first[:beginnings]
 	}
-	slices.SortStableFunc(answers, func(a, b []int) int { return cmp.Compare(g.cost(a), g.cost(b)) })
+	type priced struct {
+		answer []int
+		cost   int64
+	}
+	var answers []priced
+	for _, p := range first {
+		answer := g.grow(places, p, n)
+		answers = append(answers, priced{answer, g.cost(answer)})
+	}
+	cheaper := func(a, b priced) int { return cmp.Compare(a.cost, b.cost) }
+	slices.SortStableFunc(answers, cheaper)
 	answers = answers[:min(tries, len(answers))]
-	for _, answer := range answers {
-		g.improve(places, answer)
+	for i, a := range answers {
+		answers[i].cost += g.improve(places, a.answer)
 	}
-	return slices.MinFunc(answers, func(a, b []int) int { return cmp.Compare(g.cost(a), g.cost(b)) })
+	return slices.MinFunc(answers, cheaper).answer
 }
 
 // grow is the answer that begins with a place.
 func (g *landscape) grow(places []int, first, n int) []int {
 	answer := make([]int, len(g.free))
+	far := make([]int, len(g.free)) // hops from a machine in each place to all of the answer
 	for next := first; n > 0; {
 		answer[next] = min(n, g.free[next])
 		n -= answer[next]
+		for _, p := range places {
+			far[p] += answer[next] * g.apart[p][next]
+		}
 		best, at := int64(never), -1
 		for _, p := range places {
 			if answer[p] > 0 {
 				continue
 			}
 			take := min(n, g.free[p])
-			hops := g.here(p, take)
-			for _, q := range places {
-				hops += int64(take*answer[q]*g.apart[p][q]) * perHop
-			}
+			hops := g.here(p, take) + int64(take*far[p])*perHop
 			if take > 0 && hops/int64(take) < best { // for each node
 				best, at = hops/int64(take), p
 			}
@@ -229,10 +241,16 @@ func (g *landscape) grow(places []int, first, n int) []int {
 	return answer
 }
 
-// improve moves nodes. Between two places it is best to move as many as can be, or none: the cost bends down in between.
-func (g *landscape) improve(places, answer []int) {
-	cost := g.cost(answer)
-	for round, better := 0, true; better && round < 2*len(places); round++ {
+// improve moves nodes, and says what that adds to the cost. Between two places it is best to move as many as can be, or none:
+// the cost bends down in between.
+func (g *landscape) improve(places, answer []int) (added int64) {
+	far := make([]int, len(g.free)) // hops from a machine in each place to all of the answer
+	for _, p := range places {
+		for _, q := range places {
+			far[p] += answer[q] * g.apart[p][q]
+		}
+	}
+	for round, better := 0, true; better && round < rounds; round++ {
 		better = false
 		for _, from := range places {
 			for _, to := range places {
@@ -240,17 +258,21 @@ func (g *landscape) improve(places, answer []int) {
 				if from == to || n <= 0 {
 					continue
 				}
-				answer[from] -= n
-				answer[to] += n
-				if c := g.cost(answer); c < cost {
-					cost, better = c, true
+				a, b, between := answer[from], answer[to], g.apart[from][to]
+				hops := n*(far[to]-far[from]+(b-a)*between) + ((a-n)*(b+n)-a*b)*between
+				change := int64(hops)*perHop + g.here(from, a-n) + g.here(to, b+n) - g.here(from, a) - g.here(to, b)
+				if change >= 0 {
 					continue
 				}
-				answer[from] += n
-				answer[to] -= n
+				added, better = added+change, true
+				answer[from], answer[to] = a-n, b+n
+				for _, p := range places {
+					far[p] += n * (g.apart[p][to] - g.apart[p][from])
+				}
 			}
 		}
 	}
+	return added
 }
 
 // spread says how many of n nodes go to each place, so that they and those that are there are on as many places as can be,

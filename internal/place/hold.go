@@ -16,18 +16,21 @@ import (
 //
 // The holding has no name of a guest: that is the caller's to write.
 func Hold(r Room, g Guest) (Allocation, error) {
-	h, _, misfit := hold(r, g)
+	h, _, misfit := hold(r, g, nil)
 	if misfit != nil {
 		return Allocation{}, misfit
 	}
 	return h, nil
 }
 
-func hold(r Room, g Guest) (Allocation, score, *Misfit) {
+// hold is Hold. Once looks are spent its answer is not to be used.
+func hold(r Room, g Guest, looks *Looks) (Allocation, score, *Misfit) {
 	if misfit := ask(r.Facts, g); misfit != nil {
 		return Allocation{}, score{}, misfit
 	}
+	looks.Take(r.cost())
 	s := newStock(r, max(g.Share, 1))
+	s.looks = looks
 	w := s.want(g)
 	if misfit := s.short(w); misfit != nil {
 		return Allocation{}, score{}, misfit
@@ -36,6 +39,11 @@ func hold(r Room, g Guest) (Allocation, score, *Misfit) {
 	if !found {
 		return Allocation{}, score{}, s.refuse(w)
 	}
+	asked := 0
+	for _, n := range w.devices {
+		asked += n
+	}
+	looks.Take(perPrice * asked * len(s.devices))
 	devices := s.choose(w, set)
 	return Allocation{Cells: s.cells(w, set), Devices: devices, Withheld: s.withheld(devices), Share: max(g.Share, 1)}, best, nil
 }
@@ -94,6 +102,9 @@ func (s *stock) search(w want) (set []int, best score, found bool) {
 			}
 		}
 		for candidate := range s.sets(able, k) {
+			if !s.looks.Take(k * (k + len(s.devices))) {
+				return nil, score{}, false
+			}
 			if is, ok := s.weigh(w, candidate); ok && (!found || is.less(best)) {
 				set, best, found = slices.Clone(candidate), is, true
 			}
@@ -162,6 +173,9 @@ func (s *stock) weighDevices(w want, set []int, is *score) bool {
 	}
 	if w.direct {
 		ports, _ := s.ports(w, set)
+		if !s.looks.Take(len(ports) * (w.devices["gpu"] + 1) * (w.devices["hca"] + 1)) {
+			return false
+		}
 		_, p, ok := pair(ports, w.devices["gpu"], w.devices["hca"])
 		is[scoreFar] += p[0]
 		is[scoreLone] = p[1]

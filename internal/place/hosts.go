@@ -25,31 +25,42 @@ type Placed struct {
 // guests still fit later, then by name.
 //
 // The hosts are left as they are: who places other guests after these adds the holdings to the hosts' Room.Held. Where not
-// all fit the error is a *GuestShortage, and what is placed are those that do.
+// all fit the error is a *GuestShortage, and what is placed are those that do; it is ErrLooks, and nothing is placed, where there
+// is too much to look at.
 //
 // Cost: one Hold per host and per guest.
-func PlaceGuests(g Guest, n int, hosts []Host) ([]Placed, error) {
+func PlaceGuests(g Guest, n int, hosts []Host, looks *Looks) ([]Placed, error) {
 	chances := make([]chance, len(hosts))
+	var order []int // places of hosts that can take the next guest, the best first
+	compare := func(a, b int) int { return cmp.Or(chances[a].compare(&chances[b]), cmp.Compare(a, b)) }
 	for i, h := range hosts {
+		if looks.Spent() {
+			return nil, ErrLooks
+		}
 		h.Room.Held = slices.Clone(h.Room.Held)
 		chances[i] = chance{name: h.Name, room: h.Room}
-		chances[i].look(g)
+		if chances[i].look(g, looks); chances[i].misfit == nil {
+			order = append(order, i)
+		}
 	}
+	slices.SortFunc(order, compare)
 	var placed []Placed
-	for len(placed) < n {
-		best := -1
-		for i := range chances {
-			if c := &chances[i]; c.misfit == nil && (best < 0 || c.better(&chances[best])) {
-				best = i
-			}
-		}
-		if best < 0 {
-			return placed, shortage(n, len(placed), chances)
-		}
+	for len(placed) < n && len(order) > 0 && !looks.Spent() {
+		best := order[0]
+		order = order[1:]
 		c := &chances[best]
 		placed = append(placed, Placed{best, c.allocation})
 		c.room.Held = append(c.room.Held, c.allocation)
-		c.look(g)
+		if c.look(g, looks); c.misfit == nil {
+			at, _ := slices.BinarySearchFunc(order, best, compare)
+			order = slices.Insert(order, at, best)
+		}
+	}
+	switch {
+	case looks.Spent():
+		return nil, ErrLooks
+	case len(placed) < n:
+		return placed, shortage(n, len(placed), chances)
 	}
 	return placed, nil
 }
@@ -65,8 +76,8 @@ type chance struct {
 	misfit     *Misfit
 }
 
-func (c *chance) look(g Guest) {
-	if c.allocation, c.score, c.misfit = hold(c.room, g); c.misfit != nil {
+func (c *chance) look(g Guest, looks *Looks) {
+	if c.allocation, c.score, c.misfit = hold(c.room, g, looks); c.misfit != nil {
 		return
 	}
 	s := newStock(c.room, 1)
@@ -76,10 +87,10 @@ func (c *chance) look(g Guest) {
 	}
 }
 
-// better compares the places first as Hold does, as far as it is for the guest's good.
-func (c *chance) better(d *chance) bool {
+// compare puts the better place first: it compares first as Hold does, as far as it is for the guest's good.
+func (c *chance) compare(d *chance) int {
 	return cmp.Or(slices.Compare(c.score[:scoreStranded], d.score[:scoreStranded]),
-		cmp.Compare(c.spare, d.spare), cmp.Compare(c.cores, d.cores), naturally(c.name, d.name)) < 0
+		cmp.Compare(c.spare, d.spare), cmp.Compare(c.cores, d.cores), naturally(c.name, d.name))
 }
 
 // GuestShortage says that not all guests have a place, and what the hosts are short of.

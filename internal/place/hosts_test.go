@@ -31,7 +31,7 @@ func TestHostsAreFilledOneAfterTheOther(t *testing.T) {
 	four := small(1, []int{gib(16), 4})
 	all := hosts(four, four, four)
 	all[1].Room.Held = []Allocation{{Guest: "g", Cells: []Cell{{Cores: []int{0, 1}, MemoryMiB: 1024}}, Share: 1}}
-	placed, err := PlaceGuests(Guest{CPUs: 2, MemoryMiB: 1024, Share: 1}, 4, all)
+	placed, err := PlaceGuests(Guest{CPUs: 2, MemoryMiB: 1024, Share: 1}, 4, all, nil)
 	if err != nil || where(all, placed) != "hv2 hv1 hv1 hv3" {
 		t.Error(where(all, placed), err)
 	}
@@ -44,7 +44,7 @@ func TestHostsAreFilledOneAfterTheOther(t *testing.T) {
 
 func TestAGuestGoesWhereItNeedsFewerMemoryNodes(t *testing.T) {
 	all := hosts(small(1, []int{gib(16), 2}, []int{gib(16), 2}), small(1, []int{gib(16), 8}))
-	placed, err := PlaceGuests(Guest{CPUs: 4, MemoryMiB: 1024, Share: 1}, 3, all)
+	placed, err := PlaceGuests(Guest{CPUs: 4, MemoryMiB: 1024, Share: 1}, 3, all, nil)
 	if err != nil || where(all, placed) != "hv2 hv2 hv1" {
 		t.Error(where(all, placed), err)
 	}
@@ -54,7 +54,7 @@ func TestAGuestWithoutDevicesLeavesHostsWithDevices(t *testing.T) {
 	with, without := small(1, []int{gib(16), 4}), small(1, []int{gib(16), 8})
 	with.Devices = []inventory.Device{device(1, "gpu", 0, "a")}
 	all := hosts(with, without)
-	placed, err := PlaceGuests(Guest{CPUs: 4, MemoryMiB: 1024, Share: 1}, 3, all)
+	placed, err := PlaceGuests(Guest{CPUs: 4, MemoryMiB: 1024, Share: 1}, 3, all, nil)
 	if err != nil || where(all, placed) != "hv2 hv2 hv1" {
 		t.Error(where(all, placed), err)
 	}
@@ -68,7 +68,7 @@ func TestAShortageCountsHostsByReason(t *testing.T) {
 	good := small(1, []int{gib(16), 4})
 	good.Devices = []inventory.Device{device(1, "gpu", 0, "a")}
 	all := hosts(good, full, bare, full)
-	placed, err := PlaceGuests(Guest{CPUs: 4, MemoryMiB: 1024, Devices: map[string]int{"gpu": 1}, Share: 1}, 4, all)
+	placed, err := PlaceGuests(Guest{CPUs: 4, MemoryMiB: 1024, Devices: map[string]int{"gpu": 1}, Share: 1}, 4, all, nil)
 	var short *GuestShortage
 	if !errors.As(err, &short) || where(all, placed) != "hv1" {
 		t.Fatal(where(all, placed), err)
@@ -79,7 +79,7 @@ func TestAShortageCountsHostsByReason(t *testing.T) {
 	if err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}
-	if _, err := PlaceGuests(Guest{CPUs: 4, MemoryMiB: 1024}, 1, nil); err == nil ||
+	if _, err := PlaceGuests(Guest{CPUs: 4, MemoryMiB: 1024}, 1, nil, nil); err == nil ||
 		err.Error() != "1 asked, 0 fit: there is no hypervisor" {
 		t.Error(err)
 	}
@@ -93,10 +93,10 @@ func TestGuestsPlacedInTurnsAreAddedToTheirHosts(t *testing.T) {
 		all = append(all, Host{Name: s.Name, Room: hypervisor(s.Facts)})
 	}
 	g := Guest{CPUs: 8, MemoryMiB: gib(12), Share: 1}
-	at := where(all, must(PlaceGuests(g, 40, all)))
+	at := where(all, must(PlaceGuests(g, 40, all, nil)))
 	var inTurns []Placed
 	for range 20 {
-		for _, p := range must(PlaceGuests(g, 2, all)) {
+		for _, p := range must(PlaceGuests(g, 2, all, nil)) {
 			p.Allocation.Guest = fmt.Sprint("g", len(inTurns))
 			inTurns = append(inTurns, p)
 			all[p.Host].Room.Held = append(all[p.Host].Room.Held, p.Allocation)
@@ -127,8 +127,26 @@ func BenchmarkPlace1000GuestsOn1000Hosts(b *testing.B) {
 	g := Guest{CPUs: 32, MemoryMiB: gib(64), Devices: map[string]int{"gpu": 1, "hca": 1}, Locality: Required, GPUDirect: true,
 		Share: 1}
 	for b.Loop() {
-		if _, err := PlaceGuests(g, 1000, all); err != nil {
+		if _, err := PlaceGuests(g, 1000, all, nil); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+func TestPlacesOfGuestsAreLookedForSoLongOnly(t *testing.T) {
+	four := small(1, []int{gib(16), 4})
+	all, g := hosts(four, four, four), Guest{CPUs: 2, MemoryMiB: 1024, Share: 1}
+	want := where(all, must(PlaceGuests(g, 6, all, nil)))
+	for steps := 0; ; steps++ {
+		placed, err := PlaceGuests(g, 6, all, NewLooks(steps))
+		if err == nil {
+			if got := where(all, placed); got != want || steps < 6*8 {
+				t.Errorf("with %d steps they are on %s, want %s", steps, got, want)
+			}
+			return
+		}
+		if !errors.Is(err, ErrLooks) || placed != nil {
+			t.Fatalf("with %d steps: %v, %v", steps, placed, err)
 		}
 	}
 }

@@ -42,20 +42,29 @@ func (s *Shortage) Error() string {
 // chooses among what is left to a want by that: nobody goes without for it, but who wants one switch goes without where there
 // is none.
 //
-// The error is a *Shortage, or an *Apart. Cost: wants × free machines, plus, only when classes overlap and run short, one
-// search over the wants per node, plus, of wants with a policy, about nodes × free machines.
-func Choose(wants []Want, free []inventory.Machine) ([][]inventory.Machine, error) {
+// The error is a *Shortage, an *Apart, or ErrLooks. Cost: classes × free machines, plus, only when classes overlap and run
+// short, one search over the wants per node, plus, of wants with a policy, about nodes × free machines.
+func Choose(wants []Want, free []inventory.Machine, looks *Looks) ([][]inventory.Machine, error) {
+	if !looks.Take(perSorted * len(free)) {
+		return nil, ErrLooks
+	}
 	m := matching{wants: slices.Clone(wants), free: slices.Clone(free), owner: make([]int, len(free)),
-		held: make([]int, len(wants)), laid: make([][]int, len(wants))}
+		held: make([]int, len(wants)), laid: make([][]int, len(wants)), looks: looks}
 	slices.SortFunc(m.free, func(a, b inventory.Machine) int { return naturally(a.Name, b.Name) })
 	m.candidates()
-	if err := m.fill(); err != nil {
+	err := m.fill()
+	if err == nil {
+		err = m.narrow()
+	}
+	switch {
+	case looks.Spent():
+		return nil, ErrLooks
+	case err != nil:
 		return nil, err
 	}
-	if err := m.narrow(); err != nil {
-		return nil, err
+	if m.arrange(); looks.Spent() {
+		return nil, ErrLooks
 	}
-	m.arrange()
 	return m.result(), nil
 }
 
@@ -92,13 +101,30 @@ type matching struct {
 	held  []int   // want → how many machines it has
 	next  []int   // want → where to look for the next free machine in fits
 	laid  [][]int // want → its machines place by place, where its policy chose them
+	looks *Looks
+	lands map[*topology.Map]*landscape // maps with nothing on them
 }
 
+// candidates finds the machines of every want's class, once for wants that select alike.
 func (m *matching) candidates() {
 	m.fits = make([][]int, len(m.wants))
+	summaries := make([]inventory.Summary, len(m.free))
+	for i, machine := range m.free {
+		summaries[i] = machine.Facts.Summary()
+	}
 	for w, want := range m.wants {
+		alike := slices.IndexFunc(m.wants[:w], func(other Want) bool {
+			return slices.Equal(other.Class.Select, want.Class.Select)
+		})
+		if alike >= 0 {
+			m.fits[w] = m.fits[alike]
+			continue
+		}
+		if !m.looks.Take(w + PerMachine*len(m.free)) {
+			return
+		}
 		for i, machine := range m.free {
-			if want.Class.Has(machine) {
+			if want.Class.Selects(machine, summaries[i]) {
 				m.fits[w] = append(m.fits[w], i)
 			}
 		}
@@ -107,7 +133,7 @@ func (m *matching) candidates() {
 
 // take gives want w the next machine that nobody owns.
 func (m *matching) take(w int) bool {
-	for ; m.next[w] < len(m.fits[w]); m.next[w]++ {
+	for ; m.next[w] < len(m.fits[w]) && m.looks.Take(1); m.next[w]++ {
 		if i := m.fits[w][m.next[w]]; m.owner[i] == nobody {
 			m.owner[i] = w
 			m.held[w]++
@@ -126,6 +152,9 @@ func (m *matching) handOn(w int) bool {
 	for len(queue) > 0 {
 		at := queue[0]
 		queue = queue[1:]
+		if !m.looks.Take(len(m.fits[at])) {
+			return false
+		}
 		for _, i := range m.fits[at] {
 			other := m.owner[i]
 			if _, seen := came[other]; seen {

@@ -41,7 +41,7 @@ func TestMachinesAreTakenInTheOrderOfTheirNumbers(t *testing.T) {
 	any := class(t, "any", "cpus >= 1")
 	all := machines(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
 	all[0], all[10] = all[10], all[0]
-	chosen, err := Choose([]Want{{Class: any, Nodes: 1}, {Class: any, Nodes: 2}}, all)
+	chosen, err := Choose([]Want{{Class: any, Nodes: 1}, {Class: any, Nodes: 2}}, all, nil)
 	if err != nil || names(chosen) != "m1 | m2 m3 | " {
 		t.Fatal(names(chosen), err)
 	}
@@ -49,7 +49,7 @@ func TestMachinesAreTakenInTheOrderOfTheirNumbers(t *testing.T) {
 
 func TestTheScarcerClassIsServedFirst(t *testing.T) {
 	big, any := class(t, "big", "cpus >= 8"), class(t, "any", "cpus >= 1")
-	chosen, err := Choose([]Want{{Class: any, Nodes: 2}, {Class: big, Nodes: 2}}, machines(8, 8, 1, 1))
+	chosen, err := Choose([]Want{{Class: any, Nodes: 2}, {Class: big, Nodes: 2}}, machines(8, 8, 1, 1), nil)
 	if err != nil || names(chosen) != "m3 m4 | m1 m2 | " {
 		t.Fatal(names(chosen), err)
 	}
@@ -58,7 +58,7 @@ func TestTheScarcerClassIsServedFirst(t *testing.T) {
 func TestAMachineIsHandedOnWhenNothingElseFits(t *testing.T) {
 	low, middle, high := class(t, "low", "cpus <= 5"), class(t, "middle", "cpus >= 3"), class(t, "high", "cpus >= 6")
 	chosen, err := Choose([]Want{{Class: middle, Nodes: 1}, {Class: low, Nodes: 2}, {Class: high, Nodes: 1}},
-		machines(1, 4, 4, 8))
+		machines(1, 4, 4, 8), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestAMachineIsHandedOnWhenNothingElseFits(t *testing.T) {
 
 func TestAShortageNamesTheClassAndTheNumbers(t *testing.T) {
 	big := class(t, "big", "cpus >= 8")
-	_, err := Choose([]Want{{Class: big, Nodes: 1}, {Class: big, Nodes: 3}}, machines(8, 8, 1))
+	_, err := Choose([]Want{{Class: big, Nodes: 1}, {Class: big, Nodes: 3}}, machines(8, 8, 1), nil)
 	var short *Shortage
 	if !errors.As(err, &short) || *short != (Shortage{"big", 4, 2, 2}) {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestChooseFindsAnAnswerExactlyWhenThereIsOne(t *testing.T) {
 			wants = append(wants, Want{Class: c, Nodes: rapid.IntRange(0, 3).Draw(t, "nodes")})
 		}
 		free := machines(cpus...)
-		chosen, err := Choose(wants, free)
+		chosen, err := Choose(wants, free, nil)
 		if (err == nil) != possible(wants, free) {
 			t.Fatalf("wants %v of %v: %v", wants, cpus, err)
 		}
@@ -139,8 +139,38 @@ func BenchmarkChoose1000Of10000(b *testing.B) {
 	}
 	wants := []Want{{Class: class(b, "any", "cpus >= 1"), Nodes: 1}, {Class: class(b, "epyc", "cpus >= 64"), Nodes: 1000}}
 	for b.Loop() {
-		if _, err := Choose(wants, free); err != nil {
+		if _, err := Choose(wants, free, nil); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// A choice for which there is too much to look at ends, wherever it has come to, and says so; with as much as it needs it is
+// made.
+func TestAChoiceLooksAtSoMuchOnly(t *testing.T) {
+	any, big := class(t, "any", "cpus >= 1"), class(t, "big", "cpus >= 8")
+	all := machines(8, 8, 1, 1)
+	wants := []Want{{Class: any, Nodes: 2}, {Class: big, Nodes: 2}}
+	enough := 0
+	for ; ; enough++ {
+		chosen, err := Choose(wants, all, NewLooks(enough))
+		if err == nil {
+			if names(chosen) != "m3 m4 | m1 m2 | " {
+				t.Error(names(chosen))
+			}
+			break
+		}
+		if !errors.Is(err, ErrLooks) {
+			t.Fatalf("with %d steps: %v", enough, err)
+		}
+	}
+	if least := (perSorted + 2*PerMachine) * len(all); enough < least || enough > 2*least {
+		t.Errorf("%d steps for two classes and four machines", enough)
+	}
+	for range 100 { // which select alike, and cost no look at the machines
+		wants = append(wants, Want{Class: big})
+	}
+	if _, err := Choose(wants, all, NewLooks(2*enough)); err != nil {
+		t.Error(err)
 	}
 }

@@ -92,7 +92,7 @@ func (m *matching) narrowOne(w int) error {
 	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(len(on[a]), len(on[b])), cmp.Compare(a, b)) })
 	all := m.fits[w]
 	for _, p := range order {
-		if len(on[p]) < want.Nodes {
+		if len(on[p]) < want.Nodes || m.looks.Spent() {
 			continue
 		}
 		m.fits[w] = on[p]
@@ -197,6 +197,7 @@ func flag(b bool) int {
 // than any other.
 func (m *matching) layout(want Want, pool []int) []int {
 	places := len(want.Map.Places)
+	m.looks.Take(places*places + want.Nodes*len(pool)/perPlaces)
 	at := make([][]int, places+1)
 	for _, i := range pool {
 		p, known := want.Map.At(m.free[i].ID)
@@ -205,12 +206,15 @@ func (m *matching) layout(want Want, pool []int) []int {
 		}
 		at[p] = append(at[p], i)
 	}
-	g := newLandscape(want.Map)
+	if m.lands == nil {
+		m.lands = map[*topology.Map]*landscape{}
+	}
+	if m.lands[want.Map] == nil {
+		m.lands[want.Map] = newLandscape(want.Map)
+	}
+	g := m.lands[want.Map].with(beside(want))
 	for p := range at {
 		g.free[p] = len(at[p])
-	}
-	for p, n := range beside(want) {
-		g.there[p] = n
 	}
 	answer := []int(nil)
 	if want.Policy == Spread {
@@ -228,7 +232,7 @@ func (m *matching) layout(want Want, pool []int) []int {
 // newLandscape is a map's places, and one more for machines that are not on it.
 func newLandscape(m *topology.Map) *landscape {
 	n := len(m.Places)
-	g := &landscape{free: make([]int, n+1), there: make([]int, n+1), within: make([]int, n+1), apart: make([][]int, n+1)}
+	g := &landscape{within: make([]int, n+1), apart: make([][]int, n+1)}
 	far := 0
 	for p := range n {
 		for q := range n {
@@ -250,6 +254,27 @@ func newLandscape(m *topology.Map) *landscape {
 	}
 	g.within[n] = far
 	return g
+}
+
+// with is the landscape with so many nodes in places, and nothing free.
+func (g *landscape) with(there map[int]int) *landscape {
+	all := landscape{free: make([]int, len(g.apart)), there: make([]int, len(g.apart)), near: make([]int, len(g.apart)),
+		apart: g.apart, within: g.within}
+	for q, nodes := range there {
+		all.there[q] = nodes
+		for p := range all.near {
+			all.near[p] += nodes * all.hops(p, q)
+		}
+	}
+	return &all
+}
+
+// hops are those between two machines in places.
+func (g *landscape) hops(p, q int) int {
+	if p == q {
+		return g.within[p]
+	}
+	return g.apart[p][q]
 }
 
 // Layout tells how chosen machines lie, with those that are there.

@@ -78,7 +78,7 @@ func TestAPolicyDecidesWhichMachinesAreTaken(t *testing.T) {
 		"one switch, that of the others":        {without(all, 15, 16), 2, SameSwitch, []string{"15", "16"}, "leaf3 2"},
 		"anywhere by name":                      {without(all, 0, 2), 5, Anywhere, nil, "leaf0 3, leaf1 2"},
 	} {
-		chosen, err := Choose([]Want{{Class: any, Nodes: c.nodes, Policy: c.policy, Map: m, Beside: c.beside}}, c.free)
+		chosen, err := Choose([]Want{{Class: any, Nodes: c.nodes, Policy: c.policy, Map: m, Beside: c.beside}}, c.free, nil)
 		if err != nil || onLeaves(m, chosen[0]) != c.want || len(chosen[0]) != c.nodes {
 			t.Errorf("%s: %v %v; it should be %s", name, chosen, err, c.want)
 		}
@@ -103,7 +103,7 @@ func TestOneSwitchIsRefusedPrecisely(t *testing.T) {
 			"class epyc-ib: 5 on one switch asked, but where so many are free (leaf0) other queues need some of them"},
 		"too few at all": {[]Want{{Class: any, Nodes: 30, Policy: SameSwitch, Map: m}}, all, "class epyc-ib: 30 asked, 20 free"},
 	} {
-		_, err := Choose(c.wants, c.free)
+		_, err := Choose(c.wants, c.free, nil)
 		if err == nil || err.Error() != c.text {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -117,7 +117,7 @@ func TestQueuesShareOutAClassByTheirPolicies(t *testing.T) {
 		{Class: any, Nodes: 1}, {Class: any, Nodes: 4, Policy: Compact, Map: m}, {Class: any, Nodes: 5, Policy: Compact, Map: m},
 		{Class: any, Nodes: 3, Policy: SameSwitch, Map: m}, {Class: first, Nodes: 1},
 		{Class: any, Nodes: 2, Policy: Spread, Map: m},
-	}, all)
+	}, all, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestClassesOfOneQueueLieTogether(t *testing.T) {
 	}
 	small, big := class(t, "small", "cpus = 8"), class(t, "big", "cpus = 64")
 	chosen, err := Choose([]Want{{Class: big, Nodes: 4, Policy: Compact, Map: m, Group: "cpu"},
-		{Class: small, Nodes: 1, Policy: Compact, Map: m, Group: "cpu"}}, without(all, 1))
+		{Class: small, Nodes: 1, Policy: Compact, Map: m, Group: "cpu"}}, without(all, 1), nil)
 	if err != nil || onLeaves(m, slices.Concat(chosen...)) != "leaf1 5" {
 		t.Error(chosen, err)
 	}
@@ -153,7 +153,7 @@ func TestMachinesOnNoMapAreTheLastResort(t *testing.T) {
 	strangers := machines(64, 64)
 	any := class(t, "any", "cpus >= 1")
 	for nodes, want := range map[int]string{6: "leaf0 5, leaf1 1", 11: "leaf0 5, leaf1 5"} {
-		chosen, err := Choose([]Want{{Class: any, Nodes: nodes, Policy: Compact, Map: m}}, append(strangers, all...))
+		chosen, err := Choose([]Want{{Class: any, Nodes: nodes, Policy: Compact, Map: m}}, append(strangers, all...), nil)
 		if err != nil || onLeaves(m, chosen[0]) != want {
 			t.Errorf("%d: %s %v", nodes, onLeaves(m, chosen[0]), err)
 		}
@@ -163,13 +163,12 @@ func TestMachinesOnNoMapAreTheLastResort(t *testing.T) {
 // tree draws places in a tree of two or three levels, as unequal as it likes.
 func tree(t *rapid.T) *landscape {
 	places := rapid.IntRange(1, 6).Draw(t, "places")
-	g := &landscape{free: make([]int, places), there: make([]int, places), within: make([]int, places),
-		apart: make([][]int, places)}
-	pod := make([]int, places)
+	g := &landscape{within: make([]int, places), apart: make([][]int, places)}
+	free, there, pod := make([]int, places), map[int]int{}, make([]int, places)
 	levels := rapid.IntRange(2, 3).Draw(t, "levels")
 	for p := range places {
-		g.free[p] = rapid.IntRange(0, 4).Draw(t, "free")
-		g.there[p] = rapid.SampledFrom([]int{0, 0, 0, 1, 3}).Draw(t, "there")
+		free[p] = rapid.IntRange(0, 4).Draw(t, "free")
+		there[p] = rapid.SampledFrom([]int{0, 0, 0, 1, 3}).Draw(t, "there")
 		if levels == 3 {
 			pod[p] = rapid.IntRange(0, 2).Draw(t, "pod")
 		}
@@ -186,7 +185,20 @@ func tree(t *rapid.T) *landscape {
 			}
 		}
 	}
+	g = g.with(there)
+	g.free = free
 	return g
+}
+
+// again is a landscape whose distances were changed.
+func again(g *landscape) *landscape {
+	there := map[int]int{}
+	for p, n := range g.there {
+		there[p] = n
+	}
+	other := g.with(there)
+	other.free = g.free
+	return other
 }
 
 // optimum tries every answer.
@@ -251,6 +263,7 @@ func TestCompactIsGoodWhereNothingIsATree(t *testing.T) {
 				g.apart[q][p] = g.apart[p][q]
 			}
 		}
+		g = again(g)
 		n := rapid.IntRange(0, g.total()).Draw(t, "nodes")
 		if n == 0 {
 			return
@@ -267,10 +280,38 @@ func TestCompactIsGoodWhereNothingIsATree(t *testing.T) {
 	t.Logf("at worst %.1f %% above the optimum", 100*(worst-1))
 }
 
+// A search counts what its moves change instead of all of an answer's cost.
+func TestWhatMovesChangeIsWhatTheyCost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := tree(t)
+		var used []int
+		for p := range g.free {
+			for q := range p {
+				g.apart[p][q] = rapid.IntRange(1, 5).Draw(t, "apart")
+				g.apart[q][p] = g.apart[p][q]
+			}
+			if g.free[p] > 0 {
+				used = append(used, p)
+			}
+		}
+		g = again(g)
+		n := rapid.IntRange(0, g.total()).Draw(t, "nodes")
+		if n == 0 {
+			return
+		}
+		answer := g.grow(used, rapid.SampledFrom(used).Draw(t, "first"), n)
+		before := g.cost(answer)
+		if added := g.improve(used, answer); sum(answer) != n || g.cost(answer) != before+added || added > 0 {
+			t.Fatalf("%v: from %d to %d by %d", answer, before, g.cost(answer), added)
+		}
+	})
+}
+
 func TestSpreadIsOnAsManyPlacesAsCanBe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := tree(t)
 		clear(g.there)
+		clear(g.near)
 		n := rapid.IntRange(0, g.total()).Draw(t, "nodes")
 		used, could := 0, 0
 		for p, k := range g.spread(n) {
@@ -306,8 +347,8 @@ func TestAPolicyTakesNothingFromOthers(t *testing.T) {
 				Policy: rapid.SampledFrom([]Policy{Anywhere, Compact, Spread, SameSwitch}).Draw(t, "policy")}
 			wants, plain = append(wants, w), append(plain, Want{Class: w.Class, Nodes: w.Nodes})
 		}
-		chosen, err := Choose(wants, free)
-		_, plainly := Choose(plain, free)
+		chosen, err := Choose(wants, free, nil)
+		_, plainly := Choose(plain, free, nil)
 		if apart := (*Apart)(nil); errors.As(err, &apart) {
 			return
 		}
@@ -364,7 +405,7 @@ func TestCompactOnAThousandHostsIsTheOptimum(t *testing.T) {
 	}
 	slices.SortFunc(sizes, func(a, b int) int { return b - a })
 	for _, n := range []int{2, 16, 22, 64, 100, 250, 500} {
-		chosen, err := Choose([]Want{{Class: any, Nodes: n, Policy: Compact, Map: m}}, free)
+		chosen, err := Choose([]Want{{Class: any, Nodes: n, Policy: Compact, Map: m}}, free, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -396,7 +437,7 @@ func BenchmarkCompactOf1000(b *testing.B) {
 	for _, n := range []int{16, 128, 500} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := Choose([]Want{{Class: any, Nodes: n, Policy: Compact, Map: m}}, free); err != nil {
+				if _, err := Choose([]Want{{Class: any, Nodes: n, Policy: Compact, Map: m}}, free, nil); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -408,7 +449,7 @@ func BenchmarkCompact1000Of10000(b *testing.B) {
 	m, all := fatTree(b, 10000, 40)
 	any := class(b, "any", "cpus >= 1")
 	for b.Loop() {
-		if _, err := Choose([]Want{{Class: any, Nodes: 1000, Policy: Compact, Map: m}}, all); err != nil {
+		if _, err := Choose([]Want{{Class: any, Nodes: 1000, Policy: Compact, Map: m}}, all, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

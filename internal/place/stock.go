@@ -13,6 +13,7 @@ type stock struct {
 	nodes   []node             // by ID
 	devices []offer            // that can be given, by address
 	all     []inventory.Device // whether or not they can be given
+	looks   *Looks
 }
 
 // node is what is free on one NUMA node.
@@ -37,6 +38,18 @@ type tally struct{ guests, share int }
 
 // open says that one more guest may have the core.
 func (t tally) open(share int) bool { return t.guests == 0 || t.guests < min(t.share, share) }
+
+// cost is what taking stock of a room costs, in steps.
+func (r Room) cost() int {
+	n := 2 * (len(r.Facts.Layout) + len(r.Facts.Devices))
+	for _, h := range r.Held {
+		n += len(h.Devices)
+		for _, c := range h.Cells {
+			n += len(c.Cores)
+		}
+	}
+	return n
+}
 
 // newStock takes stock of a room. A core with a thread offline is nobody's: the guest would be told of a thread that it has
 // not. Cores that have gone offline are not in the layout.

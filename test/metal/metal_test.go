@@ -104,7 +104,7 @@ func (y *testbed) consoles() {
 		out := y.Muster("rack", "console", m.Name).Out
 		y.Logf("console of %s:\n%s", m.Name, out[max(0, len(out)-3000):])
 	}
-	nodes, _ := filepath.Glob(filepath.Join(y.Data, "local/nodes/*/*/console.log"))
+	nodes, _ := filepath.Glob(filepath.Join(y.Data, "local/nodes/*/*/console/log"))
 	for _, path := range nodes {
 		if out, err := os.ReadFile(path); err == nil {
 			y.Logf("%s:\n%s", path, out[max(0, len(out)-3000):])

@@ -125,6 +125,7 @@ func (d *Driver) make(ctx context.Context, held *onhost.Hold, b boot, c shared, 
 			mounts, err = d.writeBundle(ctx, b, n, c)
 			return err
 		}},
+		{"console", func() error { return mountConsole(b) }},
 		{"start", func() error { return d.start(ctx, held, b, n, mounts) }},
 	} {
 		if err := held.Lost(); err != nil {
@@ -142,7 +143,8 @@ func (d *Driver) makeDirs(b boot, c shared, n substrate.Node) error {
 		return err
 	}
 	layer := c.layer(b)
-	for _, dir := range []string{b.path("root"), b.path("run"), filepath.Join(layer, "upper"), filepath.Join(layer, "work")} {
+	for _, dir := range []string{b.path("root"), b.path("run"), filepath.Dir(b.console()), filepath.Join(layer, "upper"),
+		filepath.Join(layer, "work")} {
 		if err := makeDir(dir, 0o755); err != nil {
 			return err
 		}
@@ -177,6 +179,16 @@ func (d *Driver) mountRun(b boot, n substrate.Node) error {
 	return nil
 }
 
+// mountConsole gives what the node says a place of its own, which is the node's memory: whoever is root in it can take the file
+// from its first process, and make it as large as its file system lets it.
+func mountConsole(b boot) error {
+	if err := unix.Mount("tmpfs", filepath.Dir(b.console()), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC,
+		"mode=700,size=32m,nr_inodes=16"); err != nil {
+		return fmt.Errorf("mount: %w", err)
+	}
+	return nil
+}
+
 // underRun translates a path that the node sees below /run.
 func underRun(at, path string) string {
 	below, err := filepath.Rel("/run", path)
@@ -198,7 +210,7 @@ func (d *Driver) start(ctx context.Context, held *onhost.Hold, b boot, n substra
 	if err := held.Lost(); err != nil { // it may have been a long wait
 		return err
 	}
-	console, err := os.OpenFile(b.path("console.log"), os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY, 0o600)
+	console, err := os.OpenFile(b.console(), os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -220,7 +232,7 @@ func (d *Driver) start(ctx context.Context, held *onhost.Hold, b boot, n substra
 		if ctx.Err() != nil {
 			err = errors.Join(ctx.Err(), err)
 		}
-		return fmt.Errorf("runc: %w: %s", err, onhost.LastLine(b.path("console.log")))
+		return fmt.Errorf("runc: %w: %s", err, onhost.LastLine(b.console()))
 	}
 	return nil
 }

@@ -17,7 +17,7 @@
 //	clusters/<id>/*.img       the file systems of these three
 //	snapshots/<id>/           copies of the two; <id>.part and <id>.gone are on their way
 //	nodes/<cluster>.<node>/boot       the highest boot ever asked for
-//	nodes/<cluster>.<node>/<boot>/    root, run, netns, config.json, console.log, pid, exit
+//	nodes/<cluster>.<node>/<boot>/    root, run, netns, config.json, console, pid, exit
 //	runc/                     runc's own state
 //
 // Outside of Dir the kernel forces one name on us, that of control groups: /muster-<hash of Dir>.<cluster>.<node>.<boot>.
@@ -222,6 +222,9 @@ type boot struct {
 }
 
 func (b boot) path(name string) string { return filepath.Join(b.dir, name) }
+
+// console is what the boot says.
+func (b boot) console() string { return b.path("console/log") }
 
 func (d *Driver) runcState(b boot) string { return filepath.Join(d.config.Dir, "runc", b.name) }
 

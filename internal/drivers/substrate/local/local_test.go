@@ -204,8 +204,8 @@ func TestANodeSeesWhatItWasGiven(t *testing.T) {
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Error(diff)
 	}
-	for _, file := range []string{"config.json", "console.log"} {
-		if text, err := os.ReadFile(b.path(file)); err != nil || strings.Contains(string(text), "secret-token") {
+	for _, file := range []string{b.path("config.json"), b.console()} {
+		if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), "secret-token") {
 			t.Errorf("%s: %v, or the secret is in it", file, err)
 		}
 	}

@@ -26,8 +26,8 @@ func TestANodeLeavesToOthersWhatAHostHasFewOf(t *testing.T) {
 		text, err = os.ReadFile(filepath.Join(c.home(), "has"))
 		return err == nil
 	})
-	if got := strings.TrimSpace(string(text)); got != fmt.Sprint(mostTerminals, " ", 64, " ", 1000) {
-		t.Errorf("a node has %q terminals, contexts of 2000 requests and instances of inotify", got)
+	if got := strings.TrimSpace(string(text)); got != fmt.Sprint(mostTerminals, " ", 64, " ", 1000, " ", false) {
+		t.Errorf("a node has %q terminals, contexts of 2000 requests, instances of inotify, and a large console", got)
 	}
 	f, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -70,5 +70,23 @@ func TestCoresOfNodesAreForNoProgramOfTheHost(t *testing.T) {
 	}
 	if got := coreLimit([]byte("core\n")); got != nil {
 		t.Errorf("%v", got)
+	}
+}
+
+// Who has a node's console open, such as another node that was handed the file, does not keep the node from being removed.
+func TestANodeIsRemovedWhoeverHasItsConsoleOpen(t *testing.T) {
+	w := open(t, site(t))
+	n := node("c1", 1, 1, "echo said; sleep 1000")
+	b := w.up(t, n)
+	console, err := os.OpenFile(b.console(), os.O_RDWR, 0)
+	check(t, err)
+	defer console.Close()
+	eventually(t, "it has said something", func() bool {
+		info, err := console.Stat()
+		return err == nil && info.Size() > 0
+	})
+	check(t, w.Remove(t.Context(), n.Ref))
+	if info, err := console.Stat(); err != nil || info.Size() > 0 {
+		t.Errorf("what it has said takes memory: %v, %v", info, err)
 	}
 }

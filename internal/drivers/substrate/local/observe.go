@@ -49,7 +49,7 @@ func (d *Driver) whyNot(b boot) string {
 	if killed := d.cgroups.OutOfMemory(b.name); killed > 0 {
 		words = append(words, fmt.Sprintf("processes killed at the memory limit: %d", killed))
 	}
-	if line := onhost.LastLine(b.path("console.log")); line != "" {
+	if line := onhost.LastLine(b.console()); line != "" {
 		words = append(words, "last words: "+line)
 	}
 	return strings.Join(words, "; ")

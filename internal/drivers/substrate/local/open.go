@@ -53,7 +53,10 @@ func (h host) Work(ctx context.Context) {
 	}
 	var all sync.WaitGroup
 	all.Go(func() { h.GuardShares(ctx) })
-	all.Go(func() { onhost.KeepEnds(ctx, filepath.Join(h.config.Dir, "nodes/*/*/console.log")) })
+	all.Go(func() {
+		boot := filepath.Join(h.config.Dir, "nodes/*/*")
+		onhost.KeepEnds(ctx, filepath.Join(boot, "console/log"), filepath.Join(boot, "console.log")) // from before an upgrade
+	})
 	all.Go(func() { h.GuardDisk(ctx) })
 	all.Wait()
 }

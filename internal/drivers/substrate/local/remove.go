@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/local/tree"
@@ -72,6 +76,9 @@ func (d *Driver) removeBoot(ctx context.Context, b boot, c shared, node string) 
 	if err := d.cgroups.Remove(ctx, b.name); err != nil {
 		return err
 	}
+	if err := dropConsole(b); err != nil {
+		return err
+	}
 	if err := unmountBelow(ctx, b.dir); err != nil {
 		return err
 	}
@@ -85,6 +92,19 @@ func (d *Driver) removeBoot(ctx context.Context, b boot, c shared, node string) 
 		return err
 	}
 	return tree.Remove(ctx, b.dir) // nothing is mounted there any more: it is ours alone
+}
+
+// dropConsole takes the place of a boot's console away, also from under who holds its file open: that may be a process of another
+// node which was handed it. What was in it is nobody's memory any more.
+func dropConsole(b boot) error {
+	if err := os.Truncate(b.console(), 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	err := unix.Unmount(filepath.Dir(b.console()), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EINVAL) { // it was not made, or not mounted
+		return fmt.Errorf("unmount %s: %w", filepath.Dir(b.console()), err)
+	}
+	return nil
 }
 
 // left looks once more for what would be lost from sight with the directory.

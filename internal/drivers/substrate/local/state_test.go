@@ -16,7 +16,7 @@ func TestOnlyTheHeadSeesItsStateWhichOutlivesIt(t *testing.T) {
 		b := w.up(t, n)
 		var text []byte
 		eventually(t, "the node has looked twice", func() bool {
-			text, _ = os.ReadFile(b.path("console.log"))
+			text, _ = os.ReadFile(b.console())
 			return strings.Count(string(text), "saw ") >= 2
 		})
 		check(t, w.Remove(t.Context(), n.Ref))

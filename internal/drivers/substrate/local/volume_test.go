@@ -127,7 +127,7 @@ func TestATenantWhoFillsADiskFillsHisOwn(t *testing.T) {
 	w.up(t, modest)
 	b := w.up(t, greedy)
 	read := func(b boot) string {
-		text, _ := os.ReadFile(b.path("console.log"))
+		text, _ := os.ReadFile(b.console())
 		return string(text)
 	}
 	for range 60 {
@@ -190,7 +190,7 @@ func TestTenantsWhoWerePromisedMoreThanThereIsLeaveTheReserve(t *testing.T) {
 	a, b := w.up(t, node("c1", 1, 1, fill)), w.up(t, node("c2", 1, 1, fill))
 	least := int64(1 << 40)
 	full := func(b boot) bool {
-		text, _ := os.ReadFile(b.path("console.log"))
+		text, _ := os.ReadFile(b.console())
 		return strings.Contains(string(text), "filled")
 	}
 	for range 600 {
@@ -204,8 +204,8 @@ func TestTenantsWhoWerePromisedMoreThanThereIsLeaveTheReserve(t *testing.T) {
 	}
 	if !full(a) || !full(b) {
 		now, _ := w.Disk()
-		one, _ := os.ReadFile(a.path("console.log"))
-		two, _ := os.ReadFile(b.path("console.log"))
+		one, _ := os.ReadFile(a.console())
+		two, _ := os.ReadFile(b.console())
 		_ = file.Close()
 		t.Fatalf("they did not come to that: %+v; %s; %s", now, one, two)
 	}
@@ -280,7 +280,7 @@ func TestHomeGrowsWhileItIsUsed(t *testing.T) {
 	}
 	check(t, os.WriteFile(filepath.Join(c.home(), "say"), []byte("more\n"), 0o644))
 	eventually(t, "the node sees it", func() bool {
-		text, _ := os.ReadFile(b.path("console.log"))
+		text, _ := os.ReadFile(b.console())
 		return strings.Contains(string(text), "/home")
 	})
 	text, err := os.ReadFile(filepath.Join(c.home(), "open"))

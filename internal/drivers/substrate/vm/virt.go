@@ -163,12 +163,14 @@ func (v *virt) describe(ctx context.Context, name string) (xml string, err error
 // copyWithin bounds what nobody bounds: who moves a guest, or has it sleep, has a shorter limit of their own.
 const copyWithin = 24 * time.Hour
 
-// migrate copies a domain to the libvirt at uri, while it runs, and ends it here. There its CPUs stand still. A guest that
-// writes faster than it can be copied is slowed down.
-func (v *virt) migrate(ctx context.Context, name, uri, xml string) error {
+// migrate copies a domain to the libvirt at uri, while it runs if it is live, and ends it here. There its CPUs stand still. A
+// guest that writes faster than it can be copied is slowed down.
+func (v *virt) migrate(ctx context.Context, name, uri, xml string, live bool) error {
 	return v.long(ctx, copyWithin, name, func(d libvirt.Domain) error {
-		const how = libvirt.MigrateLive | libvirt.MigratePeer2peer | libvirt.MigrateTunnelled |
-			libvirt.MigratePaused | libvirt.MigrateAutoConverge | libvirt.MigrateAbortOnError
+		how := libvirt.MigratePeer2peer | libvirt.MigrateTunnelled | libvirt.MigratePaused | libvirt.MigrateAbortOnError
+		if live {
+			how |= libvirt.MigrateLive | libvirt.MigrateAutoConverge
+		}
 		params := []libvirt.TypedParam{{Field: libvirt.MigrateParamDestXML, Value: *libvirt.NewTypedParamValueString(xml)}}
 		_, err := v.rpc.DomainMigratePerform3Params(d, libvirt.OptString{uri}, params, nil, how)
 		return err

@@ -263,15 +263,23 @@ func (w Handlers) guess(ctx context.Context, c clusterView) (map[string]protocol
 	if len(without) == 0 {
 		return sizes, nil
 	}
-	return sizes, w.DB.View(ctx, func(tx *core.Tx) error {
+	return sizes, w.DB.View(core.Apart(ctx), func(tx *core.Tx) error {
 		machines, err := machine.List(ctx, tx)
+		smallest := map[string]protocol.Size{} // by class
 		for _, q := range without {
 			for _, name := range q.Classes() {
-				class, _ := w.Admission.Catalogue.Find(name)
-				for _, m := range machines {
-					if class.Has(m.Machine) {
-						note(q.Name, m.Facts.CPUs, m.Facts.MemoryMiB)
+				size, known := smallest[name]
+				if !known {
+					class, _ := w.Admission.Catalogue.Find(name)
+					for _, m := range machines {
+						if f := m.Facts; class.Has(m.Machine) {
+							size = size.Least(protocol.Size{CPUs: f.CPUs, Memory: f.MemoryMiB, GPUs: protocol.MostGPUs})
+						}
 					}
+					smallest[name] = size
+				}
+				if size.CPUs > 0 {
+					note(q.Name, size.CPUs, size.Memory)
 				}
 			}
 		}

@@ -100,7 +100,7 @@ func endWords(end core.Desired) string {
 // awaitStart is for a lease that begins later. Until then the cluster is a row; the calendar keeps its machines free.
 func (w Handlers) awaitStart(ctx context.Context, c clusterView) core.Outcome {
 	short := ""
-	err := w.DB.View(ctx, func(tx *core.Tx) (err error) {
+	err := w.DB.View(core.Apart(ctx), func(tx *core.Tx) (err error) {
 		short, err = w.Admission.Foresee(ctx, tx, c.Cluster)
 		return err
 	})

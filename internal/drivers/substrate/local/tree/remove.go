@@ -2,6 +2,7 @@ package tree
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,17 +26,20 @@ func Remove(ctx context.Context, path string) error {
 		return named("remove", path, err)
 	}
 	var report Report
-	for range passes {
-		var removed bool
-		if report, removed, err = empty(ctx, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for pass := 0; pass < passes; pass++ {
+		var removed, raised bool
+		if report, removed, raised, err = empty(ctx, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return named("remove", path, err)
 		}
 		err = unlink(unix.AT_FDCWD, path, unix.AT_REMOVEDIR)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		if !removed || !errors.Is(err, unix.ENOTEMPTY) {
+		if !removed && !raised || !errors.Is(err, unix.ENOTEMPTY) {
 			break
+		}
+		if raised { // what was too deep is to be removed from the top on
+			pass--
 		}
 	}
 	if report.Count > 0 {
@@ -44,8 +48,9 @@ func Remove(ctx context.Context, path string) error {
 	return named("remove", path, err)
 }
 
-// empty removes what is in a directory; removed says that there was something.
-func empty(ctx context.Context, dir string) (report Report, removed bool, err error) {
+// empty removes what is in a directory; removed says that there was something, raised that some of it was so deep that its upper
+// half is in the directory itself now: then the rest is within reach.
+func empty(ctx context.Context, dir string) (report Report, removed, raised bool, err error) {
 	inside := 0 // how much was removed, for telling whether another pass is worth it
 	w := newWalk(ctx, func(l *level, name string, kind uint8) (verdict, error) {
 		if kind == unix.DT_DIR {
@@ -60,12 +65,26 @@ func empty(ctx context.Context, dir string) (report Report, removed bool, err er
 		}
 		return past, err
 	})
-	before := -1 // inside, when the directory that is looked at once more was last left
+	before := -1  // inside, when the directory that is looked at once more was last left
+	deep := false // there is more below the deepest level
+	w.deeper = func() { deep = true }
 	w.left = func(parent *level, name string, pass int) (bool, error) {
 		err := unlink(parent.fd, name, unix.AT_REMOVEDIR)
+		half := len(w.levels) <= deepest/2
 		switch {
 		case err == nil:
 			inside++
+		case deep && !half && errors.Is(err, unix.ENOTEMPTY):
+			return false, nil // it comes up with what is above it
+		case deep && errors.Is(err, unix.ENOTEMPTY):
+			deep = false
+			err = unlocked(parent.fd, name, func() error {
+				return unix.Renameat(parent.fd, name, w.levels[0].fd, ".deep-"+rand.Text())
+			})
+			if raised = raised || err == nil; err != nil { // on a full disk there is room when more has been removed
+				err = fmt.Errorf("%w: %v", errDeep, err)
+			}
+			return false, err
 		case errors.Is(err, unix.ENOTEMPTY) && pass < passes && inside != before:
 			before = inside
 			return true, nil
@@ -73,16 +92,21 @@ func empty(ctx context.Context, dir string) (report Report, removed bool, err er
 		return false, err
 	}
 	err = w.run(dir)
-	return w.report, inside > 0, err
+	return w.report, inside > 0, raised, err
 }
 
 // unlink removes an entry, and what forbids that if it is a flag.
 func unlink(dir int, name string, flags int) error {
-	err := unix.Unlinkat(dir, name, flags)
+	return unlocked(dir, name, func() error { return unix.Unlinkat(dir, name, flags) })
+}
+
+// unlocked changes an entry, and first what forbids that if it is a flag.
+func unlocked(dir int, name string, change func() error) error {
+	err := change()
 	if errors.Is(err, unix.EPERM) {
 		changed := clearFlags(dir)
 		if writable(dir, name) || changed {
-			err = unix.Unlinkat(dir, name, flags)
+			err = change()
 		}
 	}
 	return err

@@ -1,5 +1,6 @@
-// Package tree measures, copies and removes trees of files that belong to others, as root, while they may be changed: any
-// depth, any name, any number of entries, whatever their owners make of them meanwhile.
+// Package tree measures, copies and removes trees of files that belong to others, as root, while they may be changed: any name,
+// any number of entries, any depth, whatever their owners make of them meanwhile. What is deeper than 32,768 levels is removed,
+// but neither measured nor copied.
 //
 // What enters is the path of a directory that its users cannot move; what leaves is a sum, a copy, or nothing. A pass holds
 // a fixed number of open directories: it goes down by openat2, which follows no link and leaves no mount, and comes back by
@@ -61,7 +62,7 @@ func theirs(err error) bool {
 	switch {
 	case errors.As(err, &ours):
 		return false
-	case errors.Is(err, errLost) || errors.Is(err, errAttribute):
+	case errors.Is(err, errLost) || errors.Is(err, errAttribute) || errors.Is(err, errDeep):
 		return true
 	}
 	if !errors.As(err, &errno) {

@@ -24,6 +24,9 @@ const (
 	atOnce = 32 << 10
 	// wander bounds, in levels gone down, how often a pass looks for its way again because directories were moved under it.
 	wander = 4 << 20
+	// deepest is how many levels a pass goes down. The kernel keeps a kilobyte or so of each directory on the way, which is
+	// nobody's memory but the host's.
+	deepest = 32 << 10
 )
 
 // walk goes through a tree, depth first. The functions are called with the directory they are about open.
@@ -35,6 +38,8 @@ type walk struct {
 	leave func(l *level) error         // all of it has been seen
 	// left is called in the parent for a directory that was gone through; again has it gone through once more.
 	left func(parent *level, name string, pass int) (again bool, err error)
+	// deeper is told of a directory that is below the deepest level; nil: it is reported.
+	deeper func()
 	// twins has a second directory beside each level's own, which is opened by enter.
 	twins bool
 
@@ -69,6 +74,18 @@ func newWalk(ctx context.Context, entry func(l *level, name string, kind uint8) 
 
 // errLost says that the way back is not there any more.
 var errLost = errors.New("it was moved away meanwhile")
+
+// errDeep says that a directory, and all that is in it, is left aside.
+var errDeep = errors.New("it is too deep")
+
+// deepest is how many levels this pass goes down. A copy ends a little before, so that all of it is seen when it is measured or
+// copied from some levels above.
+func (w *walk) deepest() int {
+	if w.twins {
+		return deepest - 16
+	}
+	return deepest
+}
 
 // run goes through dir, which must be there and a directory.
 func (w *walk) run(dir string) (err error) {
@@ -140,6 +157,13 @@ func (w *walk) count(name string, err error) error {
 
 // descend opens a directory and makes it the deepest level.
 func (w *walk) descend(l *level, name string, pass int) error {
+	if len(w.levels) > w.deepest() {
+		if w.deeper == nil {
+			return errDeep
+		}
+		w.deeper()
+		return nil
+	}
 	fd, err := openBelow(l.fd, name)
 	if err != nil {
 		return err

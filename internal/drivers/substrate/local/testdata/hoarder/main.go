@@ -1,5 +1,5 @@
-// Hoarder opens terminals, begins asynchronous I/O and watches with inotify until it may not, says in
-// /home/has how much it has, and keeps it.
+// Hoarder opens terminals, begins asynchronous I/O and watches with inotify until it may not, makes its output's file a gigabyte
+// large, says in /home/has how much it has, and keeps it.
 package main
 
 import (
@@ -38,7 +38,8 @@ func main() {
 			break
 		}
 	}
-	text := fmt.Sprint(len(terminals), " ", contexts, " ", instances)
+	large := unix.Fallocate(1, unix.FALLOC_FL_KEEP_SIZE, 0, 1<<30) == nil
+	text := fmt.Sprint(len(terminals), " ", contexts, " ", instances, " ", large)
 	if os.WriteFile("/home/part", []byte(text), 0o644) == nil {
 		_ = os.Rename("/home/part", "/home/has")
 	}
