@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -86,6 +87,13 @@ type EventsOf struct {
 
 // Events lists events in order.
 func (tx *Tx) Events(ctx context.Context, of EventsOf) ([]Event, error) {
+	if len(of.Projects) > 1 {
+		one := of
+		return First(of.Projects, of.Limit, func(project string) ([]Event, error) {
+			one.Projects = []string{project}
+			return tx.Events(ctx, one)
+		}, func(a, b Event) int { return cmp.Compare(a.Seq, b.Seq) })
+	}
 	scan := func(r Scanner) (Event, error) {
 		var e Event
 		var at int64

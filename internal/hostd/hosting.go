@@ -48,7 +48,7 @@ type Controller interface {
 // Guests is what makes guests: the hypervisor's driver.
 type Guests interface {
 	substrate.Substrate
-	// Emulates says that there is no KVM. The first call may take a while.
+	// Emulates says that there is no KVM, or that this host is emulated itself. The first call may take a while.
 	Emulates() bool
 }
 

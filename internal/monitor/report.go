@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
 
 	"muster/internal/core"
@@ -35,6 +36,7 @@ func (m *Monitor) report(w http.ResponseWriter, r *http.Request, who identity.Ag
 func (m *Monitor) record(ctx context.Context, who identity.Agent, report protocol.Report, lives int64) (protocol.ReportReply,
 	error) {
 	reply := protocol.ReportReply{Every: heartbeat}
+	mayTell := sync.OnceValue(func() bool { return m.undone.More(who.Node, time.Now()) == nil }) // however often it is tried
 	err := m.db.Update(ctx, func(tx *core.Tx) error {
 		n, err := node.Get(ctx, tx, who.Node)
 		if err != nil {
@@ -76,7 +78,7 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 			tx.Wake(cluster.Kind, c.ID) // which waits for the head's steps
 		}
 		if n.Role == protocol.Head {
-			m.tellUndone(tx, c, n, report.Undone)
+			tellUndone(tx, c, n, report.Undone, mayTell)
 			if err := recordTasks(ctx, tx, n.Cluster, report.Tasks); err != nil {
 				return err
 			}
@@ -131,31 +133,34 @@ func same(a, b *protocol.NodeState) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }
 
-// mostUndone is of how many users one report tells, and of how many that it was done after all.
+// mostUndone is how many events one report has of what was not done, and as many of what was done after all.
 const mostUndone = 8
 
-// tellUndone has an event for what a head could not do for a user, and for what it could do after all.
-func (m *Monitor) tellUndone(tx *core.Tx, c cluster.Cluster, n node.Node, now []protocol.Undone) {
-	if slices.Equal(n.Seen.Undone, now) || m.undone.More(c.ID, time.Now()) != nil {
+// tellUndone has an event for what a head could not do for a user, and for what it could do after all, if it may tell more.
+func tellUndone(tx *core.Tx, c cluster.Cluster, n node.Node, now []protocol.Undone, may func() bool) {
+	if slices.Equal(n.Seen.Undone, now) || !may() {
 		return
 	}
-	told := 0
-	event := func(format string, args ...any) {
-		if told++; told > mostUndone {
-			return
+	var failed, done []string
+	tell := func(told []string, more string) {
+		if most := mostUndone - 1; len(told) > mostUndone {
+			told = append(told[:most], fmt.Sprintf("%d more %s", len(told)-most, more))
 		}
-		tx.Log(core.Event{Type: "node.undone", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: n.Name,
-			Text: fmt.Sprintf(format, args...)})
+		for _, text := range told {
+			tx.Log(core.Event{Type: "node.undone", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: n.Name,
+				Text: text})
+		}
 	}
 	for _, u := range now {
 		if !slices.Contains(n.Seen.Undone, u) {
-			event("for %s not done, and tried again: %s", u.Whom(), u.Text)
+			failed = append(failed, fmt.Sprintf("for %s not done, and tried again: %s", u.Whom(), u.Text))
 		}
 	}
-	told = 0
 	for _, u := range n.Seen.Undone {
 		if !slices.ContainsFunc(now, func(left protocol.Undone) bool { return left.User == u.User }) {
-			event("for %s done after all", u.Whom())
+			done = append(done, fmt.Sprintf("for %s done after all", u.Whom()))
 		}
 	}
+	tell(failed, "were not done, and are tried again")
+	tell(done, "were done after all")
 }

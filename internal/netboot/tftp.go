@@ -7,8 +7,10 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"muster/internal/kit/limit"
 	"muster/internal/kit/netns"
 )
 
@@ -30,6 +32,7 @@ const (
 
 const (
 	tftpTransfers = 256         // at once; requests above are dropped, and come again
+	tftpEach      = 8           // of one address: a machine has one or two
 	tftpTries     = 5           // sendings of one window
 	tftpWait      = time.Second // for an acknowledgement, unless the client asks for another time
 	tftpLongest   = 10          // seconds that it may ask for
@@ -110,15 +113,14 @@ func (r *readRequest) grant(name string, value int) {
 func (s *server) serveTFTP(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	running := make(chan struct{}, tftpTransfers)
+	running := limit.Share{Each: tftpEach, Total: tftpTransfers}
+	var all sync.WaitGroup
 	buffer := make([]byte, tftpRequest)
 	for {
 		n, peer, err := s.tftp.ReadFromUDPAddrPort(buffer)
 		if err != nil {
 			cancel()
-			for range cap(running) {
-				running <- struct{}{} // once every transfer has ended
-			}
+			all.Wait()
 			return err
 		}
 		r, err := parseReadRequest(buffer[:n], s.mtu)
@@ -128,13 +130,11 @@ func (s *server) serveTFTP(ctx context.Context) error {
 		if err != nil {
 			continue
 		}
-		select {
-		case running <- struct{}{}:
-			go func() {
-				defer func() { <-running }()
+		if leave, over := running.Enter(peer.Addr().String(), false); over == nil {
+			all.Go(func() {
+				defer leave()
 				s.transfer(ctx, r, peer)
-			}()
-		default:
+			})
 		}
 	}
 }

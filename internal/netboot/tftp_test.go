@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"muster/internal/inventory"
+	"muster/internal/kit/netns"
 )
 
 // rrq is a read request for a file in mode octet.
@@ -191,5 +194,42 @@ func TestATransferEndsWithTheServices(t *testing.T) {
 		}
 	case <-time.After(5 * time.Minute):
 		t.Fatal("it goes on waiting")
+	}
+}
+
+// One address that asks for many files, and acknowledges nothing, keeps no other from its own.
+func TestTransfersAreSharesOfMachines(t *testing.T) {
+	s := newSegment(t)
+	s.serve(inventory.ModeOff, newController(), newFolder(t), nil)
+	dial := func(ns string) (conn *net.UDPConn) {
+		t.Helper()
+		if err := netns.Do(ns, func() (err error) {
+			conn, err = net.ListenUDP("udp4", nil)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	ask := func(conn *net.UDPConn) {
+		t.Helper()
+		to := netip.MustParseAddrPort("10.78.0.1:69")
+		if _, err := conn.WriteToUDPAddrPort(rrq("snponly.efi", "timeout", "10"), to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	greedy, modest := s.host("52:54:00:00:00:01"), s.host("52:54:00:00:00:02")
+	output(t, in(greedy, "ip", "addr", "add", "10.78.1.1/16", "dev", "eth0"))
+	output(t, in(modest, "ip", "addr", "add", "10.78.1.2/16", "dev", "eth0"))
+	for range tftpTransfers + 50 {
+		ask(dial(greedy))
+	}
+	conn := dial(modest)
+	ask(conn)
+	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	answer := make([]byte, 600)
+	if n, err := conn.Read(answer); err != nil || answer[1] != tftpOptAck {
+		t.Errorf("%q, %v", answer[:n], err)
 	}
 }

@@ -134,7 +134,7 @@ type HostReport struct {
 	Boot int64 `json:"boot"` // of the hypervisor; its certificate knows better
 	// Revision is that of the newest Hosting taken up. From then on the host begins nothing that this Hosting does not want.
 	Revision int64 `json:"revision"`
-	Emulates bool  `json:"emulates,omitempty"` // it has no KVM
+	Emulates bool  `json:"emulates,omitempty"` // it has no KVM, or is emulated itself
 	// Guests are all that are present, in whatever state and whoever made them, and those of the Hosting that are not
 	// present and were tried, or are being made.
 	Guests []HostedState `json:"guests" most:"4096"`

@@ -46,8 +46,11 @@ func TestProgramsAreRunFromOutside(t *testing.T) {
 		t.Errorf("%d bytes came", len(out))
 	}
 	var told task
+	// Open MPI 5 says so where a program has ended before its standard input is passed on (openpmix/prrte, issue 2431).
+	early := regexp.MustCompile(`\[.*\] PRTE ERROR: A message is attempting to be sent to a process whose .* iof_hnp\.c.*\n`)
 	for _, starts := range []string{"srun hostname", "mpirun hostname"} {
-		if out := r.Run("run", "hello", "--on", "n2", "--script", r.File("starts.sh", starts+"\n")); out != "n2\n" {
+		out := r.Run("run", "hello", "--on", "n2", "--script", r.File("starts.sh", starts+"\n"))
+		if early.ReplaceAllString(out, "") != "n2\n" {
 			t.Errorf("a script that says %s: %q", starts, out)
 		}
 	}

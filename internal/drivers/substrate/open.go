@@ -82,8 +82,8 @@ type Caller interface {
 
 // Emulator is a substrate of guests whose host may be able to do no more than emulate them.
 type Emulator interface {
-	// Emulates says that this host can do no more: then the deadlines for emulated guests hold on it. The first call may take a
-	// while.
+	// Emulates says that this host can do no more, or is emulated itself: then the deadlines for emulated guests hold on it. The
+	// first call may take a while.
 	Emulates() bool
 }
 

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,6 +64,15 @@ func (o Of) where() core.Where {
 
 // List lists jobs, the last ended first.
 func List(ctx context.Context, tx *core.Tx, of Of) ([]Job, error) {
+	if len(of.Projects) > 1 {
+		one := of
+		return core.First(of.Projects, of.Limit, func(project string) ([]Job, error) {
+			one.Projects = []string{project}
+			return List(ctx, tx, one)
+		}, func(a, b Job) int {
+			return cmp.Or(b.Ended.Compare(a.Ended), cmp.Compare(b.ClusterID, a.ClusterID), cmp.Compare(b.Number, a.Number))
+		})
+	}
 	which := of.where()
 	which.Rest(` ORDER BY ended DESC, cluster_id DESC, number DESC LIMIT $?`, of.Limit)
 	jobs, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM job`+which.Text, which.Args...)

@@ -192,19 +192,22 @@ func TestJobsAreFoundByWhatTheyAre(t *testing.T) {
 			jobs = append(jobs, j)
 		}
 		s.tell("c1", time.Minute, jobs...)
-		s.tell("c2", time.Minute, s.ago(9, 10*time.Minute))
+		s.tell("c2", time.Minute, s.ago(9, 10*time.Minute), s.ago(8, 28*time.Minute)) // which ended with two of c1
 		for want, of := range map[string]job.Of{
-			"9 6 5 4 3 2 1": {},
-			"6 5 4 3 2 1":   {Projects: []string{"aero"}},
-			"9":             {Projects: []string{"life"}},
-			"":              {Projects: []string{}},
-			"6 5 4 3":       {Cluster: "cfd", User: "ada", From: s.now.Add(-29 * time.Minute)},
-			"3 2":           {ID: "12"},
-			"3":             {ID: "12_7"},
-			"5":             {Outcome: protocol.JobFailed, Cluster: "c1"},
-			"4 3":           {From: s.now.Add(-29 * time.Minute), To: s.now.Add(-28 * time.Minute)},
-			"9 6":           {Limit: 2},
-			"5 4 3":         {Limit: 3, After: job.Place{Ended: s.now.Add(-28 * time.Minute), Cluster: "c1", Number: 6}},
+			"9 8 6 5 4 3 2 1": {},
+			"6 5 4 3 2 1":     {Projects: []string{"aero"}},
+			"9 8":             {Projects: []string{"life"}},
+			"9 8 6 5":         {Projects: []string{"aero", "life"}, Limit: 4},
+			"6 5 4": {Projects: []string{"aero", "life"}, Limit: 3,
+				After: job.Place{Ended: s.now.Add(-28 * time.Minute), Cluster: "c2", Number: 8}},
+			"":        {Projects: []string{}},
+			"6 5 4 3": {Cluster: "cfd", User: "ada", From: s.now.Add(-29 * time.Minute)},
+			"3 2":     {ID: "12"},
+			"3":       {ID: "12_7"},
+			"5":       {Outcome: protocol.JobFailed, Cluster: "c1"},
+			"4 3":     {From: s.now.Add(-29 * time.Minute), To: s.now.Add(-28 * time.Minute)},
+			"9 8 6":   {Limit: 3},
+			"5 4 3":   {Limit: 3, After: job.Place{Ended: s.now.Add(-28 * time.Minute), Cluster: "c1", Number: 6}},
 		} {
 			if got := s.list(of); got != want {
 				t.Errorf("%+v: %q, want %q", of, got, want)

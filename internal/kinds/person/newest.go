@@ -1,10 +1,6 @@
 package person
 
-import (
-	"slices"
-
-	"muster/internal/core"
-)
+import "muster/internal/core"
 
 // scope is a column and its value; the zero one is everything.
 type scope struct{ column, value string }
@@ -16,7 +12,7 @@ func (s scope) narrow(which *core.Where) {
 }
 
 // newest are the first of what read finds of some projects, and of a person elsewhere ("": nobody), in order; of everything where
-// projects are nil. Each is looked for by itself, as there is an index of it: all at once would be looked for among everybody's.
+// projects are nil.
 func newest[T any](projects []string, person string, limit int, read func(scope) ([]T, error),
 	order func(a, b T) int) ([]T, error) {
 	if projects == nil {
@@ -29,16 +25,5 @@ func newest[T any](projects []string, person string, limit int, read func(scope)
 	if person != "" {
 		scopes = append(scopes, scope{"person", person})
 	}
-	var all []T
-	for _, s := range scopes {
-		some, err := read(s)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, some...)
-		slices.SortFunc(all, order)
-		all = slices.CompactFunc(all, func(a, b T) bool { return order(a, b) == 0 }) // in a project of the person's
-		all = all[:min(len(all), limit)]
-	}
-	return all, nil
+	return core.First(scopes, limit, read, order) // what is in a project of the person's is there once
 }

@@ -265,6 +265,9 @@ func Save(ctx context.Context, tx *core.Tx, cluster, id string, said Said) error
 	return nil
 }
 
+// smallPiece is how many bytes two pieces may have together that share a row.
+const smallPiece = 4 << 10
+
 // KeepOutput adds a piece to what is kept of a task's output, if it is the next one and the task has not ended, up to
 // protocol.MostTaskOutput. It returns how many bytes are kept now.
 func KeepOutput(ctx context.Context, tx *core.Tx, cluster, id string, start int64, piece []byte) (kept int64, err error) {
@@ -283,8 +286,17 @@ func KeepOutput(ctx context.Context, tx *core.Tx, cluster, id string, start int6
 	if start != t.Kept || len(piece) == 0 || !slices.Contains([]core.Phase{Queued, Running}, t.Phase) {
 		return t.Kept, nil
 	}
-	text := base64.StdEncoding.EncodeToString(piece)
-	_, err = tx.Exec(ctx, `INSERT INTO task_output (task_id, start, bytes) VALUES ($1, $2, $3)`, id, start, text)
+	before, at, err := pieceAt(ctx, tx, id, start)
+	if err != nil {
+		return 0, err
+	}
+	if len(before) > 0 && len(before)+len(piece) <= smallPiece {
+		_, err = tx.Exec(ctx, `UPDATE task_output SET bytes = $3 WHERE task_id = $1 AND start = $2`, id, at,
+			base64.StdEncoding.EncodeToString(append(before, piece...)))
+	} else {
+		_, err = tx.Exec(ctx, `INSERT INTO task_output (task_id, start, bytes) VALUES ($1, $2, $3)`, id, start,
+			base64.StdEncoding.EncodeToString(piece))
+	}
 	if err == nil {
 		_, err = tx.Exec(ctx, `UPDATE task SET kept = kept + $2 WHERE id = $1`, id, int64(len(piece)))
 	}
@@ -307,6 +319,12 @@ func AllOutput(ctx context.Context, tx *core.Tx, id string, from int64) (all []b
 
 // Output is what is kept of a task's output from a byte on: the rest of the piece that has it. Nothing: there is no more yet.
 func Output(ctx context.Context, tx *core.Tx, id string, from int64) ([]byte, error) {
+	bytes, start, err := pieceAt(ctx, tx, id, from)
+	return bytes[min(from-start, int64(len(bytes))):], err
+}
+
+// pieceAt is the last piece that begins at a byte or before, and where it does. Nothing: there is none.
+func pieceAt(ctx context.Context, tx *core.Tx, id string, from int64) (bytes []byte, start int64, err error) {
 	type piece struct {
 		start int64
 		text  string
@@ -315,14 +333,13 @@ func Output(ctx context.Context, tx *core.Tx, id string, from int64) ([]byte, er
 	pieces, err := core.List(ctx, tx, scan, `SELECT start, bytes FROM task_output
 		WHERE task_id = $1 AND start <= $2 ORDER BY start DESC LIMIT 1`, id, from)
 	if err != nil {
-		return nil, fmt.Errorf("output of task %s: %w", id, err)
+		return nil, from, fmt.Errorf("output of task %s: %w", id, err)
 	}
 	if len(pieces) == 0 {
-		return nil, nil
+		return nil, from, nil
 	}
-	bytes, err := base64.StdEncoding.DecodeString(pieces[0].text)
-	if err != nil {
-		return nil, fmt.Errorf("output of task %s: %w", id, err)
+	if bytes, err = base64.StdEncoding.DecodeString(pieces[0].text); err != nil {
+		return nil, from, fmt.Errorf("output of task %s: %w", id, err)
 	}
-	return bytes[min(from-pieces[0].start, int64(len(bytes))):], nil
+	return bytes, pieces[0].start, nil
 }

@@ -63,7 +63,17 @@ func TestATasksOutputIsKeptOnceWhateverComesTwice(t *testing.T) {
 		}); err == nil {
 			t.Error("another cluster's head added to it")
 		}
-		keep("c1", 8, make([]byte, protocol.MostTaskOutput), protocol.MostTaskOutput)
+		for start := int64(8); start < 5008; start += 100 { // a call does not take a row
+			keep("c1", start, make([]byte, 100), start+100)
+		}
+		var rows int
+		kindstest.View(t, db, func(ctx context.Context, tx *core.Tx) error {
+			return tx.Row(ctx, `SELECT COUNT(*) FROM task_output`).Scan(&rows)
+		})
+		if rows != 2 {
+			t.Errorf("%d rows for 5008 bytes", rows)
+		}
+		keep("c1", 5008, make([]byte, protocol.MostTaskOutput), protocol.MostTaskOutput)
 		keep("c1", protocol.MostTaskOutput, []byte("beyond"), protocol.MostTaskOutput)
 
 		var got []byte

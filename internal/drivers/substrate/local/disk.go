@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -44,7 +45,8 @@ const (
 	looksFull = 200 * time.Millisecond // when nothing is left to be taken
 	looksFar  = time.Second
 	fastest   = 4 << 30 // bytes that one writes in a second, at most
-	trims     = 10 * time.Minute
+	trimEvery = 10 * time.Minute
+	crumb     = 64 << 10 // bytes: less than so much in one piece is not given back
 
 	lastPart = 10 // one in so many bytes of the disk is left to owners who have no more than an equal part of it
 )
@@ -66,14 +68,25 @@ func (d *Driver) GuardDisk(ctx context.Context) {
 	guard(true)
 	defer guard(false)
 	told, trimmed := false, time.Now()
+	var trims sync.WaitGroup
+	defer trims.Wait()
+	idle := make(chan struct{}, 1) // a token while no volume is trimmed, which may take long where its free room is in crumbs
+	idle <- struct{}{}
 	for ctx.Err() == nil {
 		volumes, again, err := d.tell()
 		if err != nil && !told {
 			d.config.Log.Error("cannot keep the reserve of the disk free", "error", err)
 		}
 		told = err != nil
-		if since := time.Since(trimmed); since > trims || slices.ContainsFunc(volumes, roomOf.full) && since > trims/20 {
-			trim(volumes)
+		if since := time.Since(trimmed); since > trimEvery || slices.ContainsFunc(volumes, roomOf.full) && since > trimEvery/20 {
+			select {
+			case <-idle:
+				trims.Go(func() {
+					trim(ctx, volumes)
+					idle <- struct{}{}
+				})
+			default:
+			}
 			trimmed = time.Now()
 		}
 		select {
@@ -281,13 +294,19 @@ func hold(volumes []roomOf) error {
 }
 
 // trim gives what the users of volumes have deleted back to the disk. A disk that cannot take it keeps it for them.
-func trim(volumes []roomOf) {
+func trim(ctx context.Context, volumes []roomOf) {
 	for _, r := range volumes {
+		if ctx.Err() != nil {
+			return
+		}
+		if _, err := r.look(); err != nil {
+			continue // by now there may be the folder alone, of the host's own file system
+		}
 		root, err := os.Open(r.at)
 		if err != nil {
 			continue
 		}
-		all := struct{ start, length, least uint64 }{length: ^uint64(0)}
+		all := struct{ start, length, least uint64 }{length: ^uint64(0), least: crumb}
 		_ = xfsRequest(root, trimFree, unsafe.Pointer(&all))
 		root.Close()
 	}

@@ -93,6 +93,11 @@ type Driver struct {
 
 	claiming sync.Mutex   // held while a copy looks for room
 	claimed  atomic.Int64 // bytes that copies under way have still to write
+	recent   struct {     // the last look of copies at the disk
+		sync.Mutex
+		disk Disk
+		at   time.Time
+	}
 }
 
 var (

@@ -294,12 +294,26 @@ func (c *claim) copied(bytes int64) error {
 		return nil
 	}
 	c.looked = time.Now()
-	disk, err := c.d.Disk()
+	disk, err := c.d.recently()
 	if err == nil && (disk.Left() < 0 || disk.FewFiles()) {
 		err = fmt.Errorf("%w: %d MiB were there, %d MiB are copied, and the controller's disk takes no more", substrate.ErrNoRoom,
 			c.need>>20, bytes>>20)
 	}
 	return err
+}
+
+// recently is Disk as it was a moment ago: however many copies are under way, they have all volumes looked at ten times a second.
+func (d *Driver) recently() (Disk, error) {
+	d.recent.Lock()
+	defer d.recent.Unlock()
+	if time.Since(d.recent.at) < looksEvery {
+		return d.recent.disk, nil
+	}
+	disk, err := d.Disk()
+	if err == nil {
+		d.recent.disk, d.recent.at = disk, time.Now()
+	}
+	return disk, err
 }
 
 // release gives back what was not used.

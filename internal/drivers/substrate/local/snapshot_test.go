@@ -49,6 +49,7 @@ func TestCopiesAtTheSameTimeLeaveTheReserve(t *testing.T) {
 		t.Errorf("what is over has no room any more: %v", err)
 	}
 	w.config.Reserve = before.Free
+	time.Sleep(looksEvery) // for which a look is good
 	if err := claims[1].copied(need + 1); !errors.Is(err, substrate.ErrNoRoom) ||
 		!strings.Contains(err.Error(), "takes no more") {
 		t.Errorf("a copy that grows goes into the reserve: %v", err)

@@ -237,7 +237,7 @@ func TestTenantsWhoWerePromisedMoreThanThereIsLeaveTheReserve(t *testing.T) {
 	check(t, os.Remove(filepath.Join(one.home(), "fill")))
 	_, volumes, err := w.measure()
 	check(t, err)
-	trim(volumes)
+	trim(t.Context(), volumes)
 	eventually(t, "there is room again", func() bool {
 		return os.WriteFile(filepath.Join(other.home(), "more"), make([]byte, 4<<20), 0o600) == nil
 	})

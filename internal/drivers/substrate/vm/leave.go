@@ -91,7 +91,7 @@ func (d *Driver) Send(ctx context.Context, r substrate.Ref, description string, 
 		return err
 	}
 	// Of a guest that is emulated QEMU does not see all that it writes while it is copied (until version 9.0).
-	if err := v.migrate(ctx, b.name, "qemu+unix:///system?socket="+socket, description, !d.Emulates()); err != nil {
+	if err := v.migrate(ctx, b.name, "qemu+unix:///system?socket="+socket, description, d.kvm()); err != nil {
 		return err
 	}
 	return onhost.Until(ctx, endWithin, func() (bool, error) {

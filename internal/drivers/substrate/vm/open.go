@@ -15,6 +15,7 @@ import (
 	"muster/internal/drivers/substrate/vm/devices"
 	"muster/internal/inventory"
 	"muster/internal/inventory/hardware"
+	"muster/internal/kit/space"
 )
 
 // host is the driver as a site opens it, with what it says of this host.
@@ -53,8 +54,13 @@ func openDriver(ctx context.Context, e substrate.Env) (substrate.Substrate, erro
 	if err != nil {
 		return nil, err
 	}
+	disk, err := space.On(e.Dir, e.Site.Reserve)
+	if err != nil {
+		return nil, err
+	}
 	driver, err := New(Config{
-		Dir: e.Dir, Binary: e.Binary, Devices: moved, Ports: e.Networks, Log: e.Log, Images: imagesOf(e.Images),
+		Dir: e.Dir, Reserve: disk.Reserve, Binary: e.Binary, Devices: moved, Ports: e.Networks, Log: e.Log,
+		Images:     imagesOf(e.Images),
 		FirstStage: sync.OnceValues(initramfs.Archive),
 		Facts:      func(context.Context) (inventory.Facts, error) { return hardware.Host() },
 	})

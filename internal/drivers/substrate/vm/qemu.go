@@ -70,8 +70,16 @@ func collectUntil(ended <-chan struct{}) {
 	}
 }
 
-// Emulates says that guests are emulated here, which is many times slower. The first call tries it out.
-func (d *Driver) Emulates() bool { return !d.kvm() }
+// Emulates says that guests are emulated here, or this host itself is, which is many times slower. The first call tries it out.
+func (d *Driver) Emulates() bool { return !d.kvm() || d.emulated() }
+
+// looksEmulated says that QEMU emulates this host's CPUs, as far as their model's name tells. KVM may go by the second of these
+// names too, and guests then have more time than they need.
+func (d *Driver) looksEmulated() bool {
+	facts, err := d.config.Facts(context.Background())
+	return err == nil &&
+		(strings.HasPrefix(facts.CPUModel, "QEMU TCG CPU") || strings.HasPrefix(facts.CPUModel, "QEMU Virtual CPU"))
+}
 
 // probe says whether KVM runs guests here, for QEMU's user. On hosts that are virtual themselves it may be slower than
 // emulation by far, so it must not be much slower to show life.

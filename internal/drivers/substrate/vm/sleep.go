@@ -139,7 +139,7 @@ func (d *Driver) save(ctx context.Context, held *onhost.Hold, v *virt, b boot) e
 	if err := unix.Statfs(filepath.Dir(b.memoryPath(memoryFile)), &disk); err != nil {
 		return err
 	}
-	if err := roomFor(p, int64(disk.Bavail)*disk.Bsize>>20); err != nil {
+	if err := roomFor(p, int64(disk.Bavail)*disk.Bsize, d.config.Reserve); err != nil {
 		return err
 	}
 	// libvirt writes into a file that is there, and leaves it whose it is.
@@ -155,11 +155,11 @@ func (d *Driver) save(ctx context.Context, held *onhost.Hold, v *virt, b boot) e
 	return nil
 }
 
-// roomFor says whether a guest's memory fits on a disk with so many MiB free.
-func roomFor(p part, freeMiB int64) error {
-	if need := needMiB(p); need > freeMiB {
-		return fmt.Errorf("%w for its memory: %d MiB are needed and %d MiB are free on its host's disk", substrate.ErrNoRoom,
-			need, freeMiB)
+// roomFor says whether a guest's memory fits on a disk with so many bytes free, of which some are to stay so.
+func roomFor(p part, free, reserve int64) error {
+	if need, left := needMiB(p), max(0, free-reserve)>>20; need > left {
+		return fmt.Errorf("%w for its memory: %d MiB are needed and %d MiB may be taken on its host's disk", substrate.ErrNoRoom,
+			need, left)
 	}
 	return nil
 }

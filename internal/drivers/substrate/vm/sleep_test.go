@@ -2,6 +2,7 @@ package vm
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"muster/internal/drivers/substrate"
+	"muster/internal/inventory"
 	"muster/internal/kit/testall"
 	"muster/internal/place"
 )
@@ -99,11 +101,27 @@ func TestAGuestThatIsNotHereStartsNoLibvirt(t *testing.T) {
 
 func TestMemoryHasToFitOnTheDisk(t *testing.T) {
 	p := on(0, 2048, 0, 1)
-	if err := roomFor(p, 2048+spareMiB); err != nil {
+	const need, reserve = (2048 + spareMiB) << 20, 512 << 20
+	if err := roomFor(p, need+reserve, reserve); err != nil {
 		t.Error(err)
 	}
-	if err := roomFor(p, 2048+spareMiB-1); !errors.Is(err, substrate.ErrNoRoom) ||
-		!strings.Contains(err.Error(), "3072 MiB are needed and 3071 MiB are free") {
-		t.Error(err)
+	for free, left := range map[int64]string{need + reserve - 1: "3071", need: "2560", 0: "0"} {
+		if err := roomFor(p, free, reserve); !errors.Is(err, substrate.ErrNoRoom) ||
+			!strings.Contains(err.Error(), "3072 MiB are needed and "+left+" MiB may be taken") {
+			t.Error(err)
+		}
+	}
+}
+
+// On a host that is emulated itself, guests with KVM are as slow as others without it.
+func TestGuestsOfAnEmulatedHostHaveTheTimeOfEmulatedOnes(t *testing.T) {
+	for model, emulated := range map[string]bool{"QEMU TCG CPU version 2.5+": true, "QEMU Virtual CPU version 2.5+": true,
+		"AMD EPYC 7763 64-Core Processor": false, "": false} {
+		d := &Driver{config: Config{Facts: func(context.Context) (inventory.Facts, error) {
+			return inventory.Facts{CPUModel: model}, nil
+		}}}
+		if d.looksEmulated() != emulated {
+			t.Errorf("%q", model)
+		}
 	}
 }

@@ -50,6 +50,9 @@ type Config struct {
 	Memory string
 	// Diskless is why no guest can sleep here, where Dir is in memory itself and there is no other place; "": guests can sleep.
 	Diskless string
+	// Reserve is what sleeping guests leave free on the disk of their memory, in bytes, beside the little that they leave in any
+	// case.
+	Reserve int64
 	// Images finds an image by its digest. It may be called often and at the same time.
 	Images func(digest string) (Image, error)
 	// FirstStage is the archive that every machine's kernel starts from.
@@ -83,6 +86,7 @@ type Driver struct {
 	groups   []uint32
 	cgroups  onhost.Cgroups // of no version where this host lets none be made
 	kvm      func() bool
+	emulated func() bool // this host is
 }
 
 var _ substrate.Substrate = (*Driver)(nil)
@@ -120,7 +124,7 @@ func New(config Config) (*Driver, error) {
 	if err := onhost.Sweep(d.lockPath("")); err != nil {
 		return nil, err
 	}
-	d.kvm = sync.OnceValue(d.probe)
+	d.kvm, d.emulated = sync.OnceValue(d.probe), sync.OnceValue(d.looksEmulated)
 	return d, nil
 }
 

@@ -1,0 +1,50 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"muster/internal/core"
+)
+
+// Of says which runs are meant. Empty fields mean any.
+type Of struct {
+	Projects []string // nil: any
+	Cluster  string   // its ID, or a name that it has or had
+	Suite    string
+	Before   time.Time // those that were asked for before it, or, at the same time, have a smaller ID
+	BeforeID string
+	Limit    int
+}
+
+// List lists runs, the newest first.
+func List(ctx context.Context, tx *core.Tx, of Of) ([]Run, error) {
+	if len(of.Projects) > 1 {
+		one := of
+		return core.First(of.Projects, of.Limit, func(project string) ([]Run, error) {
+			one.Projects = []string{project}
+			return List(ctx, tx, one)
+		}, func(a, b Run) int { return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID)) })
+	}
+	var which core.Where
+	if of.Projects != nil {
+		which.Among("project", of.Projects)
+	}
+	if of.Cluster != "" {
+		which.And(`(cluster_id = $? OR cluster = $?)`, of.Cluster, of.Cluster)
+	}
+	if of.Suite != "" {
+		which.And(`suite = $?`, of.Suite)
+	}
+	if !of.Before.IsZero() {
+		which.And(`(created_at, id) < ($?, $?)`, of.Before.UnixMilli(), of.BeforeID)
+	}
+	which.Rest(` ORDER BY created_at DESC, id DESC LIMIT $?`, of.Limit)
+	runs, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM benchmark`+which.Text, which.Args...)
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	return runs, nil
+}
