@@ -431,7 +431,7 @@ func (a *Admission) Refill(ctx context.Context, tx *core.Tx, c cluster.Cluster) 
 		return nil, refused, nil
 	}
 	placed, why, err := fitting(missing, func(some []member) ([]Placed, error) {
-		return a.chooseElsewhere(some, machines, avoided, c.Spec.Isolation, place.NewLooks(mostLooked/8))
+		return a.chooseElsewhere(some, machines, avoided, c.Spec.Isolation, place.NewLooks(lookedEach))
 	})
 	if err != nil {
 		return nil, nil, err

@@ -19,6 +19,9 @@ import (
 // can write.
 const mostLooked = 1 << 24
 
+// lookedEach is the same for each of several choices that one request makes.
+const lookedEach = mostLooked / 8
+
 // perMember is what it costs to ask for a member once, in those steps.
 const perMember = 16
 

@@ -336,7 +336,7 @@ func (a *Admission) prefer(ctx context.Context, tx *core.Tx, c cluster.Cluster, 
 	}
 	kept = slices.Clone(missing)
 	choose := func() ([]Placed, error) {
-		return a.choose(kept, machines, c.Spec.Isolation, "", true, place.NewLooks(mostLooked/8))
+		return a.choose(kept, machines, c.Spec.Isolation, "", true, place.NewLooks(lookedEach))
 	}
 	if placed, err := choose(); err == nil {
 		cal = chosenFirst(cal, kept, placed)

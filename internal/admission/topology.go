@@ -195,7 +195,17 @@ func (a *Admission) locate(l knownTopology, members []member, nodes []node.Node,
 		beside []string
 	}
 	queues := map[string]about{}
-	has := map[string][]bool{} // class → which machines are of it
+	has := map[string][]bool{}
+	of := func(m member) []bool { // which machines are of a member's class
+		if has[m.Class] == nil {
+			class, _ := a.classOf(m, isolation)
+			has[m.Class] = make([]bool, len(machines))
+			for i, one := range machines {
+				has[m.Class][i] = class.Has(one.Machine)
+			}
+		}
+		return has[m.Class]
+	}
 	for i := range members {
 		m := &members[i]
 		if m.Role != protocol.Compute {
@@ -203,20 +213,13 @@ func (a *Admission) locate(l knownTopology, members []member, nodes []node.Node,
 		}
 		known, done := queues[m.Queue]
 		if !done {
-			var of [][]bool
+			var classes [][]bool
 			for _, name := range m.classes() {
-				if has[name] == nil {
-					other := *m
-					other.Class = name
-					class, _ := a.classOf(other, isolation)
-					has[name] = make([]bool, len(machines))
-					for i, one := range machines {
-						has[name][i] = class.Has(one.Machine)
-					}
-				}
-				of = append(of, has[name])
+				other := *m
+				other.Class = name
+				classes = append(classes, of(other))
 			}
-			known.fabric = l.best(machines, of)
+			known.fabric = l.best(machines, classes)
 			known.beside = l.mates(m, nodes)
 			queues[m.Queue] = known
 		}

@@ -57,7 +57,7 @@ func (a *API) authorise(api huma.API, handlers []handler) func(huma.Context, fun
 		}
 		limit.Known(ctx.Context())
 		if !limit.IsReserved(ctx.Context()) {
-			ctx = huma.WithContext(ctx, core.For(ctx.Context(), "person "+caller.Name))
+			ctx = huma.WithContext(ctx, core.For(ctx.Context(), core.OfPerson(caller.Name)))
 		}
 		share := a.Shares.of(ctx)
 		leave, over := share.Enter(caller.Name, limit.IsReserved(ctx.Context()))

@@ -278,6 +278,11 @@ func For(ctx context.Context, who string) context.Context {
 	return context.WithValue(ctx, payerKey{}, who)
 }
 
+// OfPerson and OfProject are who causes something, for For: what a person asks for by whichever door, and what the nodes and rows
+// of a project need.
+func OfPerson(name string) string  { return "person " + name }
+func OfProject(name string) string { return "project " + name }
+
 // Payer is who causes what is done with ctx; "" for nobody.
 func Payer(ctx context.Context) string {
 	who, _ := ctx.Value(payerKey{}).(string)

@@ -45,7 +45,7 @@ func (s Subject) paid(ctx context.Context) context.Context {
 	if s.Event.Project == "" {
 		return ctx
 	}
-	return For(ctx, "project "+s.Event.Project)
+	return For(ctx, OfProject(s.Event.Project))
 }
 
 // Handler is one row of a table.

@@ -92,5 +92,5 @@ func atAgent(ctx context.Context, tx *core.Tx, who identity.Agent, r *http.Reque
 	default:
 		_, _, err = at(ctx, tx, n.MachineID, r)
 	}
-	return "project " + c.Project, err
+	return core.OfProject(c.Project), err
 }

@@ -220,7 +220,7 @@ func (v *visit) begin(ctx context.Context, p Place, what string, recorded bool) 
 	if what != "" {
 		e.does(what)
 	}
-	err := v.g.DB.Quietly(core.For(ctx, "person "+v.who.caller.Name), func(tx *core.Tx) error {
+	err := v.g.DB.Quietly(core.For(ctx, core.OfPerson(v.who.caller.Name)), func(tx *core.Tx) error {
 		return errors.Join(person.BeginSession(ctx, tx, e.row), person.Audit(ctx, tx, v.entry(e.row, "begin-session", "let in")))
 	})
 	return e, v.tellable(ctx, err)

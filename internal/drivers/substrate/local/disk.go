@@ -8,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 	"unsafe"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"muster/internal/kit/space"
@@ -68,10 +68,9 @@ func (d *Driver) GuardDisk(ctx context.Context) {
 	guard(true)
 	defer guard(false)
 	told, trimmed := false, time.Now()
-	var trims sync.WaitGroup
-	defer trims.Wait()
-	idle := make(chan struct{}, 1) // a token while no volume is trimmed, which may take long where its free room is in crumbs
-	idle <- struct{}{}
+	var trims errgroup.Group // of one at a time, which may take long where free room is in crumbs
+	trims.SetLimit(1)
+	defer func() { _ = trims.Wait() }() // none fails
 	for ctx.Err() == nil {
 		volumes, again, err := d.tell()
 		if err != nil && !told {
@@ -79,14 +78,10 @@ func (d *Driver) GuardDisk(ctx context.Context) {
 		}
 		told = err != nil
 		if since := time.Since(trimmed); since > trimEvery || slices.ContainsFunc(volumes, roomOf.full) && since > trimEvery/20 {
-			select {
-			case <-idle:
-				trims.Go(func() {
-					trim(ctx, volumes)
-					idle <- struct{}{}
-				})
-			default:
-			}
+			trims.TryGo(func() error {
+				trim(ctx, volumes)
+				return nil
+			})
 			trimmed = time.Now()
 		}
 		select {

@@ -268,23 +268,27 @@ func (w Handlers) guess(ctx context.Context, c clusterView) (map[string]protocol
 		smallest := map[string]protocol.Size{} // by class
 		for _, q := range without {
 			for _, name := range q.Classes() {
-				size, known := smallest[name]
-				if !known {
-					class, _ := w.Admission.Catalogue.Find(name)
-					for _, m := range machines {
-						if f := m.Facts; class.Has(m.Machine) {
-							size = size.Least(protocol.Size{CPUs: f.CPUs, Memory: f.MemoryMiB, GPUs: protocol.MostGPUs})
-						}
-					}
-					smallest[name] = size
+				if _, known := smallest[name]; !known {
+					smallest[name] = w.smallestOf(name, machines)
 				}
-				if size.CPUs > 0 {
+				if size := smallest[name]; size.CPUs > 0 {
 					note(q.Name, size.CPUs, size.Memory)
 				}
 			}
 		}
 		return err
 	})
+}
+
+// smallestOf is the least that a node of a class may have.
+func (w Handlers) smallestOf(name string, machines []machine.Machine) (size protocol.Size) {
+	class, _ := w.Admission.Catalogue.Find(name)
+	for _, m := range machines {
+		if f := m.Facts; class.Has(m.Machine) {
+			size = size.Least(protocol.Size{CPUs: f.CPUs, Memory: f.MemoryMiB, GPUs: protocol.MostGPUs})
+		}
+	}
+	return size
 }
 
 // anyFor says whether a job waits for nodes of a queue.

@@ -78,9 +78,9 @@ var errLost = errors.New("it was moved away meanwhile")
 // errDeep says that a directory, and all that is in it, is left aside.
 var errDeep = errors.New("it is too deep")
 
-// deepest is how many levels this pass goes down. A copy ends a little before, so that all of it is seen when it is measured or
+// reach is how many levels this pass goes down. A copy ends a little before, so that all of it is seen when it is measured or
 // copied from some levels above.
-func (w *walk) deepest() int {
+func (w *walk) reach() int {
 	if w.twins {
 		return deepest - 16
 	}
@@ -157,7 +157,7 @@ func (w *walk) count(name string, err error) error {
 
 // descend opens a directory and makes it the deepest level.
 func (w *walk) descend(l *level, name string, pass int) error {
-	if len(w.levels) > w.deepest() {
+	if len(w.levels) > w.reach() {
 		if w.deeper == nil {
 			return errDeep
 		}
