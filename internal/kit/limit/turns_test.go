@@ -35,6 +35,7 @@ func TestWhoHasHadLeastIsNext(t *testing.T) {
 			go have(t, turns, "modest", time.Millisecond, told)
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait() // until all have told
 		close(told)
 		var order []string
 		for who := range told {
