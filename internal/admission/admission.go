@@ -27,6 +27,7 @@ import (
 	"muster/internal/kinds/snapshot"
 	"muster/internal/kit/words"
 	"muster/internal/place"
+	"muster/internal/price"
 	"muster/internal/protocol"
 	"muster/internal/spec"
 )
@@ -110,7 +111,7 @@ type Plan struct {
 	Add      []Placed      // nodes to come, with the machines chosen for them
 	Release  []string      // names of nodes to go
 	Steps    []Step        // what happens to nodes that are there
-	Price    inventory.Price
+	Price    price.Amount
 	Messages []string
 	Layouts  []Layout     // how the queues that get nodes lie in the network, where that is known
 	Term     cluster.Term // when its lease runs

@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"muster/internal/core"
-	"muster/internal/inventory"
 	"muster/internal/kinds/meter"
-	"muster/internal/kinds/meter/usage"
+	"muster/internal/price"
 	"muster/internal/spec"
 )
 
@@ -54,7 +53,7 @@ func (a *Admission) ProjectLimits(ctx context.Context, tx *core.Tx, project stri
 	if err != nil {
 		return nil, err
 	}
-	from, _ := usage.Month(now)
+	from, _ := price.Month(now)
 	spent, err := meter.Spending(ctx, tx, meter.Of{Projects: []string{project}, From: from})
 	if err != nil {
 		return nil, err
@@ -70,9 +69,9 @@ func (a *Admission) ProjectLimits(ctx context.Context, tx *core.Tx, project stri
 	return limits, nil
 }
 
-func money(what string, limit inventory.Price, spent usage.Spending, pauses bool) Limit {
+func money(what string, limit price.Amount, spent price.Spending, pauses bool) Limit {
 	used, rate := spent.Cost()[limit.Currency], spent.PerHour()[limit.Currency]
-	l := Limit{Kind: OverBudget, What: what, Used: inventory.Price{Micros: used, Currency: limit.Currency}.String(),
+	l := Limit{Kind: OverBudget, What: what, Used: price.Amount{Micros: used, Currency: limit.Currency}.String(),
 		Limit: limit.String(), Percent: percent(used, limit.Micros), Pauses: pauses}
 	if l.Runs = rate > 0; l.Runs {
 		l.Left = until(limit.Micros-used, rate)
@@ -80,7 +79,7 @@ func money(what string, limit inventory.Price, spent usage.Spending, pauses bool
 	return l
 }
 
-func nodeHours(what string, hours int, spent usage.Spending) Limit {
+func nodeHours(what string, hours int, spent price.Spending) Limit {
 	used, running := spent.NodeTime()
 	limit := time.Duration(hours) * time.Hour
 	l := Limit{Kind: OverQuota, What: what, Used: fmt.Sprintf("%.2f h", used.Hours()), Limit: fmt.Sprintf("%d h", hours),

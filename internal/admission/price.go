@@ -10,27 +10,27 @@ import (
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/meter"
-	"muster/internal/kinds/meter/usage"
 	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
+	"muster/internal/price"
 	"muster/internal/protocol"
 	"muster/internal/spec"
 )
 
 // Terms are what a node of a class on a machine costs from now on.
-func (a *Admission) Terms(class string, m inventory.Machine) usage.Terms {
-	terms := usage.Terms{Rate: a.Catalogue.Rate(class, m), Cores: m.Facts.UsableCores(), CPUs: m.Facts.CPUs,
+func (a *Admission) Terms(class string, m inventory.Machine) price.Terms {
+	terms := price.Terms{Rate: a.Catalogue.Rate(class, m), Cores: m.Facts.UsableCores(), CPUs: m.Facts.CPUs,
 		GPUs: m.Facts.Count("gpu")}
 	for _, state := range a.Catalogue.Tariff.Charged {
-		terms.Charged = append(terms.Charged, usage.State(state))
+		terms.Charged = append(terms.Charged, price.State(state))
 	}
 	return terms
 }
 
 // HomeTerms are what a cluster's /home costs from now on. It is charged for as long as it is there: while the cluster is
 // paused, nobody else can have its space.
-func (a *Admission) HomeTerms() usage.Terms {
-	return usage.Terms{Rate: a.Catalogue.Tariff.Storage, Charged: []usage.State{usage.Stored}}
+func (a *Admission) HomeTerms() price.Terms {
+	return price.Terms{Rate: a.Catalogue.Tariff.Storage, Charged: []price.State{price.Stored}}
 }
 
 // pay holds a plan against quotas and budgets, and prices it: what the cluster costs an hour once it is ready.
@@ -113,17 +113,17 @@ func (a *Admission) foresee(ctx context.Context, tx *core.Tx, plan *Plan) error 
 }
 
 // over is what a price per hour comes to in some time.
-func over(p inventory.Price, length time.Duration) inventory.Price {
-	group := usage.Group{Kind: usage.Node, Rate: p, Units: length.Milliseconds()}
-	return usage.Spending{group}.Cost().Of(p.Currency)
+func over(p price.Amount, length time.Duration) price.Amount {
+	group := price.Group{Kind: price.Node, Rate: p, Units: length.Milliseconds()}
+	return price.Spending{group}.Cost().Of(p.Currency)
 }
 
 // budgetOf is a cluster's budget; a price of nothing if it has none.
-func budgetOf(c spec.Cluster) inventory.Price {
+func budgetOf(c spec.Cluster) price.Amount {
 	if c.Budget == nil {
-		return inventory.Price{}
+		return price.Amount{}
 	}
-	limit, _ := inventory.ParsePrice(c.Budget.Limit) // the form was checked when it was read
+	limit, _ := price.Parse(c.Budget.Limit) // the form was checked when it was read
 	return limit
 }
 

@@ -6,10 +6,10 @@ import (
 	"strings"
 
 	"muster/internal/core"
-	"muster/internal/inventory"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/meter"
 	"muster/internal/kit/words"
+	"muster/internal/price"
 	"muster/internal/spec"
 )
 
@@ -175,7 +175,7 @@ func (a *Admission) knownMoney(c spec.Cluster) spec.Diagnostics {
 	}
 	d := spec.Diagnostic{Code: "unknown-currency", Path: "budget.limit",
 		Text: fmt.Sprintf("the budget is in %s, but this site's prices are in %s", limit.Currency, site),
-		Hint: fmt.Sprintf("write budget: {limit: %s}", inventory.Price{Micros: limit.Micros, Currency: site})}
+		Hint: fmt.Sprintf("write budget: {limit: %s}", price.Amount{Micros: limit.Micros, Currency: site})}
 	if site == "" {
 		d.Text, d.Hint = "this site has no prices, so a budget has no meaning", "leave the budget out"
 	}

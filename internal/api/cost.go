@@ -12,8 +12,8 @@ import (
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/meter"
-	"muster/internal/kinds/meter/usage"
 	"muster/internal/kinds/person"
+	"muster/internal/price"
 )
 
 // between is the window with both ends; what is still to come is not in it.
@@ -48,7 +48,7 @@ func (a *API) clusterCost(ctx context.Context, in *apiv1.GetClusterCostInput) (*
 		if err != nil {
 			return err
 		}
-		lines, err := linesOf(ctx, tx, meter.Of{Cluster: c.ID, From: from, To: to}, usage.By(in.By))
+		lines, err := linesOf(ctx, tx, meter.Of{Cluster: c.ID, From: from, To: to}, price.By(in.By))
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (a *API) clusterCost(ctx context.Context, in *apiv1.GetClusterCostInput) (*
 		}
 		limits, err := a.Admission.ClusterLimits(ctx, tx, c.ID, c.Spec)
 		out.Body = apiv1.Cost{
-			Cluster: c.Name, ClusterID: c.ID, Project: c.Project, From: from, To: to, Total: usage.Total(lines).
+			Cluster: c.Name, ClusterID: c.ID, Project: c.Project, From: from, To: to, Total: price.Total(lines).
 					String(), PerHour: charged.PerHour().String(),
 			Limits: limitViews(limits), Lines: lineViews(lines),
 		}
@@ -74,7 +74,7 @@ func (a *API) statement(ctx context.Context, in *apiv1.GetUsageInput) (*output[a
 		if err != nil {
 			return err
 		}
-		month, _ := usage.Month(now)
+		month, _ := price.Month(now)
 		from, to, err := between(in.Window, month, now)
 		if err != nil {
 			return err
@@ -86,14 +86,14 @@ func (a *API) statement(ctx context.Context, in *apiv1.GetUsageInput) (*output[a
 			}
 			of.Projects = []string{in.Project}
 		}
-		lines, err := linesOf(ctx, tx, of, usage.By(in.By))
+		lines, err := linesOf(ctx, tx, of, price.By(in.By))
 		if err != nil {
 			return err
 		}
 		out.Body = apiv1.Statement{Site: a.Admission.Catalogue.Site, Project: in.Project, From: from, To: to,
-			Total: usage.Total(lines).String(), Lines: lineViews(lines)}
+			Total: price.Total(lines).String(), Lines: lineViews(lines)}
 		for _, l := range lines {
-			if l.Kind == usage.Node {
+			if l.Kind == price.Node {
 				out.Body.NodeHours += l.Charged.Hours()
 			}
 		}
@@ -132,17 +132,17 @@ func (a *API) quota(ctx context.Context, in *apiv1.GetQuotaInput) (*output[apiv1
 	return out, err
 }
 
-func linesOf(ctx context.Context, tx *core.Tx, of meter.Of, by usage.By) ([]usage.Line, error) {
-	sheet := &usage.Sheet{From: of.From, To: of.To, By: by}
+func linesOf(ctx context.Context, tx *core.Tx, of meter.Of, by price.By) ([]price.Line, error) {
+	sheet := &price.Sheet{From: of.From, To: of.To, By: by}
 	err := meter.Each(ctx, tx, of, sheet.Add)
-	if errors.Is(err, usage.ErrManyLines) {
-		text := fmt.Sprintf("it would have more than %d lines", usage.MostLines)
+	if errors.Is(err, price.ErrManyLines) {
+		text := fmt.Sprintf("it would have more than %d lines", price.MostLines)
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", text, "ask for a shorter time, or by queue")
 	}
 	return sheet.Lines(), err
 }
 
-func lineViews(lines []usage.Line) []apiv1.UsageLine {
+func lineViews(lines []price.Line) []apiv1.UsageLine {
 	views := []apiv1.UsageLine{}
 	for _, l := range lines {
 		view := apiv1.UsageLine{
@@ -181,9 +181,9 @@ func (a *API) money(ctx context.Context, tx *core.Tx, view *apiv1.Cluster) error
 	if err != nil {
 		return err
 	}
-	whole := usage.Sum{}
+	whole := price.Sum{}
 	for _, r := range open {
-		if r.Kind == usage.Node {
+		if r.Kind == price.Node {
 			whole.Add(r.Rate)
 		}
 	}

@@ -16,36 +16,7 @@ import (
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/protocol"
 )
-
-// About is what a controller says of itself; Run fills it in.
-type About struct {
-	Name  string // among its replicas
-	Since time.Time
-	// Checks looks at what must work. What it says is told to everybody, so it holds no secret and no error's own words.
-	Checks func(context.Context) []protocol.Check
-	// Alarms is what of this controller a person should look at, such as a network that it cannot serve.
-	Alarms func(ctx context.Context) []apiv1.Alarm
-	// LocalRoot says who root of a node on this host is for the host.
-	LocalRoot string
-}
-
-// checksWithin bounds the checks of one look.
-const checksWithin = 2 * time.Second
-
-func (a *API) readiness(ctx context.Context) apiv1.Readiness {
-	ctx, cancel := context.WithTimeout(ctx, checksWithin)
-	defer cancel()
-	r := apiv1.Readiness{Ready: true, Checks: []apiv1.Check{}}
-	if a.About.Checks != nil {
-		r.Checks = each(a.About.Checks(ctx), checkView)
-	}
-	for _, c := range r.Checks {
-		r.Ready = r.Ready && c.OK
-	}
-	return r
-}
 
 // probe keeps what everybody may ask for a moment, so that many who ask cost no more than few.
 type probe struct {
@@ -60,7 +31,7 @@ func (a *API) ready(ctx context.Context) apiv1.Readiness {
 	a.probe.mu.Lock()
 	defer a.probe.mu.Unlock()
 	if time.Since(a.probe.at) > probeLife {
-		a.probe.ready = a.readiness(context.WithoutCancel(ctx)) // bounded by itself; others wait for it
+		a.probe.ready = a.About.Ready(context.WithoutCancel(ctx), a.DB) // bounded by itself; others wait for it
 		a.probe.at = time.Now()
 	}
 	return a.probe.ready
@@ -98,7 +69,7 @@ func (a *API) metrics(w http.ResponseWriter, r *http.Request) {
 
 func (a *API) status(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Status], error) {
 	s := apiv1.Status{
-		Readiness: a.readiness(ctx), Site: a.Admission.Catalogue.Site, Version: a.Version, Controller: a.About.Name,
+		Readiness: a.About.Ready(ctx, a.DB), Site: a.Admission.Catalogue.Site, Version: a.Version, Controller: a.About.Name,
 		Since:     a.About.Since,
 		LocalRoot: a.About.LocalRoot,
 		Clusters:  map[string]int{}, Nodes: map[string]int{}, Machines: map[string]int{}, Alarms: []apiv1.Alarm{},

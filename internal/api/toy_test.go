@@ -21,8 +21,8 @@ import (
 	"muster/internal/kinds"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
-	"muster/internal/kinds/meter/usage"
 	"muster/internal/kinds/person"
+	"muster/internal/price"
 	"muster/internal/protocol"
 )
 
@@ -128,7 +128,7 @@ func TestTheAPIsWordsAreThoseOfTheSite(t *testing.T) {
 		"nodes":  {texts([]apiv1.NodeRole{apiv1.RoleHead, apiv1.RoleCompute}), texts(protocol.Roles())},
 		"jobs":   {texts(apiv1.JobEnds()), texts(protocol.JobEnds())},
 		"lines": {texts([]apiv1.By{apiv1.ByQueue, apiv1.ByNode, apiv1.ByRow}),
-			texts([]usage.By{usage.ByQueue, usage.ByNode, usage.ByRow})},
+			texts([]price.By{price.ByQueue, price.ByNode, price.ByRow})},
 		"closed": {texts([]apiv1.SchedulerState{apiv1.NodeDraining, apiv1.NodeDrained}),
 			texts([]protocol.State{protocol.NodeDraining, protocol.NodeDrained})},
 	} {

@@ -10,7 +10,7 @@ import (
 	apiv1 "muster/api/v1"
 	"muster/internal/access"
 	"muster/internal/kinds"
-	"muster/internal/kinds/meter/usage"
+	"muster/internal/price"
 	"muster/internal/protocol"
 )
 
@@ -34,7 +34,7 @@ func wordsOfTypes() map[reflect.Type][]string {
 	return map[reflect.Type][]string{
 		typeOf[apiv1.Role]():           texts(access.Roles()),
 		typeOf[apiv1.Scope]():          texts(access.Scopes()),
-		typeOf[apiv1.UsageKind]():      texts(usage.Kinds()),
+		typeOf[apiv1.UsageKind]():      texts(price.Kinds()),
 		typeOf[apiv1.NodeRole]():       texts(protocol.Roles()),
 		typeOf[apiv1.Quantity]():       texts(protocol.Quantities()),
 		typeOf[apiv1.SchedulerState](): texts(protocol.States()),

@@ -63,14 +63,14 @@ func carryOut[In any](ctx context.Context, a *app, c *client, f *changing, op ap
 	if err != nil {
 		return err
 	}
-	j, err := a.await(ctx, c, f.waiting, underway, *answer.Cluster, start)
+	t, err := a.await(ctx, c, f.waiting, underway, *answer.Cluster, start)
 	if err != nil {
 		return err
 	}
-	a.arrived(j)
-	return f.output.print(a.out, j.raw, func() {
-		if j.cluster.Receipt != nil {
-			a.printReceipt(j.cluster)
+	a.arrived(t)
+	return f.output.print(a.out, t.raw, func() {
+		if t.cluster.Receipt != nil {
+			a.printReceipt(t.cluster)
 		}
 	})
 }
@@ -121,19 +121,19 @@ func (a *app) announce(answer apiv1.Answer) {
 }
 
 // arrived says that an operation is done, and what the next step may be.
-func (a *app) arrived(j *tracking) {
-	took := seconds(time.Since(j.start))
-	if j.op.Kind == "delete" {
-		a.say("cluster %s is %s in %s", j.name, a.paint(a.err, green, "deleted"), took)
+func (a *app) arrived(t *tracking) {
+	took := seconds(time.Since(t.start))
+	if t.op.Kind == "delete" {
+		a.say("cluster %s is %s in %s", t.name, a.paint(a.err, green, "deleted"), took)
 		return
 	}
-	if j.cluster.Phase == apiv1.Paused {
-		a.say("cluster %s is %s in %s; it holds %s", j.name, a.paint(a.err, green, "paused"), took, bytesSize(j.cluster.Held))
-		a.say("`muster resume %s` brings it back", j.name)
+	if t.cluster.Phase == apiv1.Paused {
+		a.say("cluster %s is %s in %s; it holds %s", t.name, a.paint(a.err, green, "paused"), took, bytesSize(t.cluster.Held))
+		a.say("`muster resume %s` brings it back", t.name)
 		return
 	}
-	a.say("cluster %s is %s: %s in %s", j.name, a.paint(a.err, green, "ready"), crew(j.cluster.Nodes), took)
-	a.say("`muster ssh %s` logs in to it", j.name)
+	a.say("cluster %s is %s: %s in %s", t.name, a.paint(a.err, green, "ready"), crew(t.cluster.Nodes), took)
+	a.say("`muster ssh %s` logs in to it", t.name)
 }
 
 // crew is "1 head + 3 nodes".

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	apiv1 "muster/api/v1"
-	"muster/internal/inventory"
 	"muster/internal/kit/printable"
+	"muster/internal/price"
 )
 
 // window is the time and the detail that a cost is asked for.
@@ -213,7 +213,7 @@ func span(seconds float64) string {
 func coins(text string) string {
 	parts := strings.Split(text, " + ")
 	for i, part := range parts {
-		p, err := inventory.ParsePrice(part)
+		p, err := price.Parse(part)
 		if err != nil {
 			continue // no money
 		}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/serve"
+	"muster/internal/datadir"
 )
 
 // defaultData is where a controller keeps its state unless it is told otherwise.
@@ -69,8 +69,8 @@ func (a *app) find() (c *client, admin string, err error) {
 	if address == "" {
 		data := dataDir()
 		source = filepath.Join(data, "controller.json")
-		var announced serve.Announcement
-		announced, admin, err = serve.Find(data)
+		var announced datadir.Announcement
+		announced, admin, err = datadir.Find(data)
 		address, beside = announced.URL, announced.Control
 		switch {
 		case errors.Is(err, fs.ErrNotExist):

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"muster/internal/door/web"
 	"muster/internal/serve"
 )
 
@@ -84,8 +85,8 @@ arguments.`,
 }
 
 // webFlags gives a command the door for web apps.
-func webFlags(c *cobra.Command) *serve.Web {
-	w := &serve.Web{}
+func webFlags(c *cobra.Command) *web.Entrance {
+	w := &web.Entrance{}
 	c.Flags().StringVar(&w.Listen, "web", "",
 		"the `ADDRESS` of an HTTPS door to the web apps of clusters, such as 0.0.0.0:443 (default: none)")
 	c.Flags().StringVar(&w.Domain, "web-domain", "localhost",

@@ -83,35 +83,35 @@ func (a *app) await(ctx context.Context, c *client, w *waiting, op apiv1.Operati
 	start time.Time) (*tracking, error) {
 	ctx, cancel := w.limit(ctx)
 	defer cancel()
-	j := &tracking{app: a, client: c, op: op, name: cluster.Name, start: start, show: a.newProgress(cluster.Name, start),
+	t := &tracking{app: a, client: c, op: op, name: cluster.Name, start: start, show: a.newProgress(cluster.Name, start),
 		cluster: cluster, said: time.Now()}
-	err := j.run(ctx)
-	j.show.end()
+	err := t.run(ctx)
+	t.show.end()
 	if ctx.Err() != nil && err != nil {
-		return j, j.left(ctx, w)
+		return t, t.left(ctx, w)
 	}
-	return j, err
+	return t, err
 }
 
 // left says how things stood when the user stopped waiting.
-func (j *tracking) left(ctx context.Context, w *waiting) error {
-	stands := fmt.Sprintf("cluster %s is %s", j.name, standing(j.cluster))
-	ref := j.name
-	if j.op.Kind == "delete" {
-		ref = j.op.Cluster // the name is soon nobody's
+func (t *tracking) left(ctx context.Context, w *waiting) error {
+	stands := fmt.Sprintf("cluster %s is %s", t.name, standing(t.cluster))
+	ref := t.name
+	if t.op.Kind == "delete" {
+		ref = t.op.Cluster // the name is soon nobody's
 	}
 	look := fmt.Sprintf("the operation goes on; `muster describe %s` and `muster events -w %s` show it", ref, ref)
 	if errors.Is(context.Cause(ctx), errTimeout) {
 		return fmt.Errorf("not done after %s: %s (%s)", w.timeout, stands, look)
 	}
-	j.app.say("%s", look)
+	t.app.say("%s", look)
 	return silent{context.Cause(ctx)}
 }
 
-func (j *tracking) run(ctx context.Context) error {
+func (t *tracking) run(ctx context.Context) error {
 	events := make(chan apiv1.Event, 1000)
 	ended := make(chan error, 1)
-	watch := &stream{client: j.client, cluster: j.op.Cluster, after: j.op.EventsAfter, pause: j.app.timing.back}
+	watch := &stream{client: t.client, cluster: t.op.Cluster, after: t.op.EventsAfter, pause: t.app.timing.back}
 	follow, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
@@ -124,26 +124,26 @@ func (j *tracking) run(ctx context.Context) error {
 			}
 		})
 	}()
-	look, draw := time.NewTicker(j.app.timing.look), time.NewTicker(j.app.timing.draw)
+	look, draw := time.NewTicker(t.app.timing.look), time.NewTicker(t.app.timing.draw)
 	defer look.Stop()
 	defer draw.Stop()
 	for {
-		done, err := j.look(ctx)
+		done, err := t.look(ctx)
 		if err != nil || done {
 			stop()
 			<-ended
-			j.drain(events)
-			j.catchUp(ctx, watch)
+			t.drain(events)
+			t.catchUp(ctx, watch)
 			return err
 		}
-		if err := j.next(ctx, events, ended, look.C, draw.C); err != nil {
+		if err := t.next(ctx, events, ended, look.C, draw.C); err != nil {
 			return err
 		}
 	}
 }
 
 // next returns when it is time to look again.
-func (j *tracking) next(ctx context.Context, events <-chan apiv1.Event, ended <-chan error, look, draw <-chan time.Time) error {
+func (t *tracking) next(ctx context.Context, events <-chan apiv1.Event, ended <-chan error, look, draw <-chan time.Time) error {
 	var soon <-chan time.Time
 	for {
 		select {
@@ -152,30 +152,30 @@ func (j *tracking) next(ctx context.Context, events <-chan apiv1.Event, ended <-
 		case err := <-ended:
 			return err
 		case e := <-events:
-			j.tell(e)
+			t.tell(e)
 			switch {
 			case strings.HasPrefix(e.Type, "cluster."): // which all operations end with
-				j.drain(events)
+				t.drain(events)
 				return nil
-			case j.show.nodes() && soon == nil:
-				soon = time.After(j.app.timing.gap - time.Since(j.looked))
+			case t.show.nodes() && soon == nil:
+				soon = time.After(t.app.timing.gap - time.Since(t.looked))
 			}
 		case <-soon:
-			j.drain(events)
+			t.drain(events)
 			return nil
 		case <-look:
 			return nil
 		case <-draw:
-			j.show.draw()
+			t.show.draw()
 		}
 	}
 }
 
-func (j *tracking) drain(events <-chan apiv1.Event) {
+func (t *tracking) drain(events <-chan apiv1.Event) {
 	for {
 		select {
 		case e := <-events:
-			j.tell(e)
+			t.tell(e)
 		default:
 			return
 		}
@@ -184,26 +184,26 @@ func (j *tracking) drain(events <-chan apiv1.Event) {
 
 // catchUp tells the events that led to where the cluster is and that the stream had no time to bring. It is no matter if
 // they cannot be had: how the operation ended is known.
-func (j *tracking) catchUp(ctx context.Context, watch *stream) {
-	events, _, err := eventsAfter(ctx, j.client, watch.cluster, watch.after)
+func (t *tracking) catchUp(ctx context.Context, watch *stream) {
+	events, _, err := eventsAfter(ctx, t.client, watch.cluster, watch.after)
 	if err != nil {
 		return
 	}
 	for _, e := range events {
-		j.tell(e)
+		t.tell(e)
 	}
 }
 
-func (j *tracking) tell(e apiv1.Event) {
-	j.show.event(e)
-	j.said = time.Now()
+func (t *tracking) tell(e apiv1.Event) {
+	t.show.event(e)
+	t.said = time.Now()
 }
 
 // look reads the cluster and says whether the operation is done. A controller that does not answer is waited for.
-func (j *tracking) look(ctx context.Context) (done bool, err error) {
-	j.looked = time.Now()
+func (t *tracking) look(ctx context.Context) (done bool, err error) {
+	t.looked = time.Now()
 	var now apiv1.Cluster
-	raw, err := j.client.once(ctx, apiv1.GetCluster.Ask(apiv1.ClusterRef{Cluster: j.op.Cluster}))
+	raw, err := t.client.once(ctx, apiv1.GetCluster.Ask(apiv1.ClusterRef{Cluster: t.op.Cluster}))
 	if err == nil {
 		err = decode(raw, &now)
 	}
@@ -212,41 +212,41 @@ func (j *tracking) look(ctx context.Context) (done bool, err error) {
 	case errors.As(err, &told) && told.Status < 500:
 		return false, err
 	case err != nil:
-		if j.quiet() {
-			j.show.note(err.Error() + "; trying again")
+		if t.quiet() {
+			t.show.note(err.Error() + "; trying again")
 		}
 		return false, nil
 	}
-	j.cluster, j.raw = now, raw
-	j.show.cluster(now)
-	if j.quiet() {
-		j.show.note("still " + standing(now))
+	t.cluster, t.raw = now, raw
+	t.show.cluster(now)
+	if t.quiet() {
+		t.show.note("still " + standing(now))
 	}
-	return j.done()
+	return t.done()
 }
 
 // quiet says, at most every so often, that nothing has happened for so long.
-func (j *tracking) quiet() bool {
-	if time.Since(j.said) < j.app.timing.quiet {
+func (t *tracking) quiet() bool {
+	if time.Since(t.said) < t.app.timing.quiet {
 		return false
 	}
-	j.said = time.Now()
+	t.said = time.Now()
 	return true
 }
 
-func (j *tracking) done() (bool, error) {
-	c := j.cluster
+func (t *tracking) done() (bool, error) {
+	c := t.cluster
 	ends := c.Phase == apiv1.Deleting || c.Phase == apiv1.Deleted
 	switch {
-	case j.op.Kind == "delete":
+	case t.op.Kind == "delete":
 		return c.Phase == apiv1.Deleted, nil
 	case ends:
 		return false, fmt.Errorf("cluster %s is %s: it was deleted meanwhile", c.Name, standing(c))
-	case j.op.Kind == "pause" && c.Desired == apiv1.Present:
+	case t.op.Kind == "pause" && c.Desired == apiv1.Present:
 		return false, fmt.Errorf("cluster %s is %s: it was resumed meanwhile", c.Name, standing(c))
-	case j.op.Kind == "pause":
+	case t.op.Kind == "pause":
 		return c.Phase == apiv1.Paused, nil
-	case c.Desired == apiv1.ToPause && j.op.Kind == "resume":
+	case c.Desired == apiv1.ToPause && t.op.Kind == "resume":
 		return false, fmt.Errorf("cluster %s is %s: it was paused meanwhile", c.Name, standing(c))
 	case c.Phase == apiv1.Paused && c.Desired == apiv1.ToPause:
 		return true, nil // a change of a paused cluster counts from its resume on
@@ -255,7 +255,7 @@ func (j *tracking) done() (bool, error) {
 		return false, fmt.Errorf("the rollout of cluster %s has stopped: %s (`muster rollout back %s` goes back, `muster "+
 			"rollout resume %s` goes on)", c.Name, c.Rollout.Stopped, c.Name, c.Name)
 	}
-	return c.Phase == apiv1.Ready && c.Reached >= j.op.Generation, nil
+	return c.Phase == apiv1.Ready && c.Reached >= t.op.Generation, nil
 }
 
 // standing is a cluster's phase with all that is known of why.

@@ -95,3 +95,13 @@ func (a *Agent) Serve(ctx context.Context, controllers net.Listener) error {
 	}
 	return err
 }
+
+// LevelOf is the lowest level that a log writes.
+func LevelOf(ctx context.Context, log *slog.Logger) slog.Level {
+	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn} {
+		if log.Enabled(ctx, level) {
+			return level
+		}
+	}
+	return slog.LevelError
+}

@@ -227,7 +227,7 @@ func wanted(node string) protocol.HostedGuest {
 		MAC: "02:4d:00:07:02:01", Image: "sha256:b0b0",
 		Allocation: json.RawMessage(`{"guest":"` + node + `","cells":[{"numa":0,"cores":[2],"memory_mib":96}],"share":1}`),
 		Asked:      json.RawMessage(`{}`),
-		File:       protocol.Boot{Node: node, Token: "secret"},
+		File:       protocol.BootFile{Node: node, Token: "secret"},
 	}
 }
 

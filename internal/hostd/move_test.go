@@ -330,7 +330,7 @@ func newPair(t *testing.T) *pair {
 // move is a step of its move; to is the number of the other host.
 func (p *pair) move(step int64, do protocol.MoveStep, to int) protocol.HostedMove {
 	g := p.guest
-	g.File = protocol.Boot{}
+	g.File = protocol.BootFile{}
 	return protocol.HostedMove{Guest: g, Number: 9, Step: step, Do: do, Peer: fmt.Sprint("m", to), PeerBoot: 3}
 }
 

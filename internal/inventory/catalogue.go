@@ -16,6 +16,7 @@ import (
 
 	"muster/internal/kit/duration"
 	"muster/internal/kit/mail"
+	"muster/internal/price"
 )
 
 // Catalogue is what a site offers: its classes and what a cluster file need not say.
@@ -232,11 +233,11 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 			class.Select = append(class.Select, condition)
 		}
 		if written.Price != "" {
-			price, err := ParsePrice(written.Price)
+			amount, err := price.Parse(written.Price)
 			if err != nil {
 				return c, fmt.Errorf("classes[%d].price: %w", i, err)
 			}
-			class.Price = price
+			class.Price = amount
 		}
 		if written.Lead != "" {
 			lead, err := duration.Parse(written.Lead)

@@ -6,13 +6,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"muster/internal/price"
 )
 
 // Class is a name for machines alike, with what a node on one costs.
 type Class struct {
 	Name   string
 	Select []Condition    // all must hold
-	Price  Price          // per node and hour; zero if the site does not charge
+	Price  price.Amount   // per node and hour; zero if the site does not charge
 	Lead   *time.Duration // what a machine of it needs to become a node, or to be fit for the next one; nil: see LeadOf
 	// Hypervisor says that its machines hold guests, which its nodes are; without it, its nodes are machines whole.
 	Hypervisor bool

@@ -1,5 +1,5 @@
-// Package inventory has the types of what a site owns: machines and their facts, classes, prices, and which machine fits which
-// class.
+// Package inventory has the types of what a site owns: machines and their facts, classes, what it charges, and which machine fits
+// which class.
 //
 // What enters: facts as inspection found them, and the site's catalogue. What leaves: types and pure judgements. No I/O
 // but the reading of the site file.

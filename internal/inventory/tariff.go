@@ -7,15 +7,16 @@ import (
 	"strings"
 
 	"muster/internal/kit/pattern"
+	"muster/internal/price"
 )
 
 var projectName = pattern.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // Tariff is what a site charges beside the prices of its classes.
 type Tariff struct {
-	Devices map[string]Price // kind of device → per device and hour, on top of the class's price
-	Storage Price            // per GiB and month of a cluster's /home
-	Charged []string         // the states in which a node is charged, of those in ChargeableStates
+	Devices map[string]price.Amount // kind of device → per device and hour, on top of the class's price
+	Storage price.Amount            // per GiB and month of a cluster's /home
+	Charged []string                // the states in which a node is charged, of those in ChargeableStates
 }
 
 // Project is what a site grants a project.
@@ -48,8 +49,8 @@ func (q Quota) MostClusters() int {
 
 // Budget limits what a project may spend in a calendar month.
 type Budget struct {
-	Monthly Price // none: without limit
-	Warn    bool  // at the limit nothing is paused
+	Monthly price.Amount // none: without limit
+	Warn    bool         // at the limit nothing is paused
 }
 
 // ChargeableStates are the states of a node that a site may charge. Nobody pays for a node that is being made, has
@@ -75,17 +76,17 @@ const storagePrice = "storage_gib_month"
 var deviceKinds = [...]string{"gpu", "hca", "nvme", "other"}
 
 func (f pricesFile) read() (t Tariff, err error) {
-	t.Devices = map[string]Price{}
+	t.Devices = map[string]price.Amount{}
 	for _, key := range slices.Sorted(maps.Keys(f)) {
-		price, err := ParsePrice(f[key])
+		amount, err := price.Parse(f[key])
 		if err != nil {
 			return t, fmt.Errorf("prices.%s: %w", key, err)
 		}
 		switch {
 		case key == storagePrice:
-			t.Storage = price
+			t.Storage = amount
 		case slices.Contains(deviceKinds[:], key):
-			t.Devices[key] = price
+			t.Devices[key] = amount
 		default:
 			return t, fmt.Errorf("prices.%s: there is no such price; there are %s (per device and hour) and %s", key,
 				strings.Join(deviceKinds[:], ", "), storagePrice)
@@ -133,7 +134,7 @@ func (f projectFile) read(name string) (Project, error) {
 		return p, nil
 	}
 	var err error
-	if p.Budget.Monthly, err = ParsePrice(f.Budget.Monthly); err != nil {
+	if p.Budget.Monthly, err = price.Parse(f.Budget.Monthly); err != nil {
 		return p, fmt.Errorf("projects.%s.budget.monthly: %w", name, err)
 	}
 	return p, nil
@@ -172,7 +173,7 @@ func (c Catalogue) Currency() string {
 
 type pricedField struct {
 	field string
-	price Price
+	price price.Amount
 }
 
 // prices are all that a site file may hold, in a fixed order.
@@ -202,12 +203,12 @@ func (c Catalogue) oneCurrency() error {
 }
 
 // Rate is what a node of a class on a machine costs an hour: the class's price, and that of each of the machine's devices.
-func (c Catalogue) Rate(class string, m Machine) Price {
+func (c Catalogue) Rate(class string, m Machine) price.Amount {
 	found, _ := c.Find(class)
 	rate := found.Price
 	for _, kind := range deviceKinds {
-		if price, n := c.Tariff.Devices[kind], m.Facts.Count(kind); n > 0 && price.Currency != "" {
-			rate = rate.Plus(price.Times(n))
+		if device, n := c.Tariff.Devices[kind], m.Facts.Count(kind); n > 0 && device.Currency != "" {
+			rate = rate.Plus(device.Times(n))
 		}
 	}
 	return rate

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/inventory"
+	"muster/internal/kinds"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/node"
@@ -44,8 +46,7 @@ func TestWhatHasLongBeenGoneIsForgotten(t *testing.T) {
 		left := func(when string, wanted map[string]bool) {
 			t.Helper()
 			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-				return errors.Join(node.Forget(ctx, tx, time.Hour), snapshot.Forget(ctx, tx, time.Hour),
-					cluster.Forget(ctx, tx, time.Hour))
+				return kinds.Forget(ctx, tx, time.Hour, inventory.Jobs{Keep: time.Hour, PerProject: 1})
 			})
 			kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
 				for id, want := range wanted {

@@ -13,9 +13,9 @@ import (
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/meter"
-	"muster/internal/kinds/meter/usage"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/snapshot"
+	"muster/internal/price"
 )
 
 // look checks what must be true at any instant, on one consistent view of the rows.
@@ -103,24 +103,24 @@ func (w *walk) shapes(clusters []cluster.Cluster, nodes []node.Node) {
 }
 
 // meters: of all that is there, and of nothing else, one runs, in the state that its phase says.
-func (w *walk) meters(clusters []cluster.Cluster, nodes []node.Node, open []usage.Row) {
+func (w *walk) meters(clusters []cluster.Cluster, nodes []node.Node, open []price.Usage) {
 	w.Helper()
-	states := map[string]usage.State{}
+	states := map[string]price.State{}
 	for _, r := range open {
 		states[r.Subject] = r.State
 	}
 	for _, n := range nodes {
-		want := usage.Preparing
+		want := price.Preparing
 		switch n.Phase {
 		case core.Ready, node.Draining, core.Failed, core.Releasing:
-			want = usage.State(n.Phase)
+			want = price.State(n.Phase)
 		}
 		if states[n.ID] != want {
 			w.Errorf("node %s is %s and its meter says %q", n.ID, n.Phase, states[n.ID])
 		}
 	}
 	for _, c := range clusters {
-		if states[c.ID] != usage.Stored {
+		if states[c.ID] != price.Stored {
 			w.Errorf("the /home of cluster %s has no meter", c.Name)
 		}
 	}

@@ -19,8 +19,8 @@ import (
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/meter"
-	"muster/internal/kinds/meter/usage"
 	"muster/internal/kinds/node"
+	"muster/internal/price"
 )
 
 // sleepers put guests to sleep in the fake world.
@@ -109,7 +109,7 @@ func TestAClusterSleepsAndGoesOnWhereItWas(t *testing.T) {
 			}
 			rows, _ := meter.Rows(ctx, tx, meter.Of{Cluster: id, Open: true})
 			for _, r := range rows {
-				if r.Kind == usage.Node && (r.State != usage.Stored || r.Costs()) {
+				if r.Kind == price.Node && (r.State != price.Stored || r.Costs()) {
 					t.Errorf("the meter of %s says %s", r.Node, r.State)
 				}
 			}

@@ -18,15 +18,15 @@ import (
 	"muster/internal/kinds/cluster/clusterlife"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/meter"
-	"muster/internal/kinds/meter/usage"
 	"muster/internal/kinds/node"
+	"muster/internal/price"
 	"muster/internal/spec"
 )
 
 // charge gives every node a price per second; before run.
 func (s *fixture) charge(euros int64) {
 	for i := range s.admission.Catalogue.Classes {
-		s.admission.Catalogue.Classes[i].Price = inventory.Price{Micros: euros * 3600 * 1e6, Currency: "EUR"}
+		s.admission.Catalogue.Classes[i].Price = price.Amount{Micros: euros * 3600 * 1e6, Currency: "EUR"}
 	}
 }
 
@@ -68,7 +68,7 @@ func (s *fixture) apply(id string, change func(*spec.Cluster)) error {
 	})
 }
 
-func (s *fixture) usage(of meter.Of) (rows []usage.Row) {
+func (s *fixture) usage(of meter.Of) (rows []price.Usage) {
 	s.Helper()
 	s.view(func(ctx context.Context, tx *core.Tx) (err error) {
 		rows, err = meter.Rows(ctx, tx, of)
@@ -141,35 +141,35 @@ func (s *fixture) lives(cluster, name string) int {
 func (s *fixture) compareMeter(id string) {
 	s.Helper()
 	metered, logged := map[string]*kindstest.Course{}, map[string]*kindstest.Course{}
-	turn := func(in map[string]*kindstest.Course, node string, state usage.State, at time.Time) {
+	turn := func(in map[string]*kindstest.Course, node string, state price.State, at time.Time) {
 		if in[node] == nil {
 			in[node] = new(kindstest.Course)
 		}
 		in[node].Turn(state, at)
 	}
 	rows := s.usage(meter.Of{Cluster: id})
-	slices.SortStableFunc(rows, func(a, b usage.Row) int { return a.From.Compare(b.From) })
+	slices.SortStableFunc(rows, func(a, b price.Usage) int { return a.From.Compare(b.From) })
 	for i, r := range rows {
-		if r.Kind != usage.Node {
+		if r.Kind != price.Node {
 			continue
 		}
 		turn(metered, r.Node, r.State, r.From)
-		last := !slices.ContainsFunc(rows[i+1:], func(next usage.Row) bool { return next.Subject == r.Subject })
+		last := !slices.ContainsFunc(rows[i+1:], func(next price.Usage) bool { return next.Subject == r.Subject })
 		if last {
 			turn(metered, r.Node, "gone", r.To)
 		}
 	}
 	s.view(func(ctx context.Context, tx *core.Tx) error {
 		events, err := tx.Events(ctx, core.EventsOf{Cluster: id, Limit: 10_000})
-		state := map[string]usage.State{}
+		state := map[string]price.State{}
 		for _, e := range events {
 			if e.Type != "node.phase" {
 				continue
 			}
-			now := usage.Preparing
+			now := price.Preparing
 			switch e.Phase {
 			case core.Ready, node.Draining, core.Failed, core.Releasing, node.Gone:
-				now = usage.State(e.Phase)
+				now = price.State(e.Phase)
 			}
 			if now == state[e.Node] {
 				continue
@@ -177,13 +177,13 @@ func (s *fixture) compareMeter(id string) {
 			// a new life began when it was added, which is before its first phase
 			if state[e.Node] == "" || state[e.Node] == "gone" {
 				for _, r := range rows {
-					if r.Node == e.Node && r.Machine == e.Machine && r.State == usage.Preparing && !r.From.After(e.At) &&
+					if r.Node == e.Node && r.Machine == e.Machine && r.State == price.Preparing && !r.From.After(e.At) &&
 						(r.To.IsZero() || r.To.After(e.At) || r.To.Equal(e.At)) {
-						turn(logged, e.Node, usage.Preparing, r.From)
+						turn(logged, e.Node, price.Preparing, r.From)
 						break
 					}
 				}
-				if state[e.Node] = now; now == usage.Preparing {
+				if state[e.Node] = now; now == price.Preparing {
 					continue
 				}
 			}
@@ -267,7 +267,7 @@ func TestABudgetThatWarnsPausesNothing(t *testing.T) {
 func TestAProjectsLimitsPauseAllItsClusters(t *testing.T) {
 	t.Parallel()
 	for name, project := range map[string]inventory.Project{
-		"budget":     {Budget: inventory.Budget{Monthly: inventory.Price{Micros: 4e6, Currency: "EUR"}}},
+		"budget":     {Budget: inventory.Budget{Monthly: price.Amount{Micros: 4e6, Currency: "EUR"}}},
 		"node-hours": {Quota: inventory.Quota{NodeHours: new(0)}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -315,11 +315,11 @@ func TestNewPricesHoldFromTheMomentTheyAreKnown(t *testing.T) {
 		})
 		ends := map[string]time.Time{}
 		for _, r := range s.usage(meter.Of{Cluster: id}) {
-			if r.State != usage.Ready {
+			if r.State != price.Ready {
 				continue
 			}
-			price := fmt.Sprint(r.Rate.Micros / 3600 / 1e6)
-			if end, follows := ends[r.Subject]; price != "1" && !(follows && end.Equal(r.From) && price == "2" && r.To.IsZero()) {
+			cost := fmt.Sprint(r.Rate.Micros / 3600 / 1e6)
+			if end, follows := ends[r.Subject]; cost != "1" && !(follows && end.Equal(r.From) && cost == "2" && r.To.IsZero()) {
 				t.Errorf("%+v", r)
 			}
 			ends[r.Subject] = r.To
@@ -333,7 +333,7 @@ func TestNewPricesHoldFromTheMomentTheyAreKnown(t *testing.T) {
 func TestWhatAClusterKeepsIsMeteredUntilItsEndAlsoWhilePaused(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 2)
-	s.admission.Catalogue.Tariff.Storage = inventory.Price{Micros: 20_000, Currency: "EUR"}
+	s.admission.Catalogue.Tariff.Storage = price.Amount{Micros: 20_000, Currency: "EUR"}
 	s.run(1)
 	s.watch()
 	s.untilFree(2)
@@ -341,8 +341,8 @@ func TestWhatAClusterKeepsIsMeteredUntilItsEndAlsoWhilePaused(t *testing.T) {
 	s.untilReady(id, 1)
 	s.substrate.Write(id, strings.Repeat("x", 3<<20+1))
 	held := func(mib int64) bool {
-		return slices.ContainsFunc(s.usage(meter.Of{Cluster: id, Open: true}), func(r usage.Row) bool {
-			return r.Kind == usage.Home && r.Quantity == mib
+		return slices.ContainsFunc(s.usage(meter.Of{Cluster: id, Open: true}), func(r price.Usage) bool {
+			return r.Kind == price.Home && r.Quantity == mib
 		})
 	}
 	s.until(id, "measured", func(cluster.Cluster, []node.Node) bool { return held(4) })

@@ -1,7 +1,10 @@
 package monitor
 
 import (
+	"bytes"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strconv"
 	"strings"
@@ -42,8 +45,13 @@ func TestEveryListThatAgentsReportIsBounded(t *testing.T) {
 	for _, report := range []any{protocol.Report{}, protocol.HostReport{}, protocol.Findings{}, protocol.JobsTold{}} {
 		look(reflect.TypeOf(report))
 	}
-	report := protocol.Report{Checks: make([]protocol.Check, 3800)}
-	if printable.Bound(&report, mostSaid); len(report.Checks) != 64 {
+	body, err := json.Marshal(protocol.Report{Checks: make([]protocol.Check, 3800)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, request := &Monitor{long: make(chan struct{}, 1)}, httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
+	var report protocol.Report
+	if !m.read(httptest.NewRecorder(), request, int64(len(body)), &report) || len(report.Checks) != 64 {
 		t.Errorf("%d checks are kept", len(report.Checks))
 	}
 }

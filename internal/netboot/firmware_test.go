@@ -137,7 +137,7 @@ func (s *segment) bootsKernel(m machine, mode inventory.Mode, controller *fakeCo
 	if err != nil {
 		t.Fatal(err)
 	}
-	controller.boot = Boot{Kernel: blobs.add(t, kernel), Drivers: blobs.add(t, []byte("drivers")), Token: "one-time"}
+	controller.boot = BootConfig{Kernel: blobs.add(t, kernel), Drivers: blobs.add(t, []byte("drivers")), Token: "one-time"}
 	s.serve(mode, controller, blobs, []byte("init"))
 	begin, console := time.Now(), s.boot(m)
 	var steps []protocol.BootStep

@@ -128,7 +128,7 @@ func FuzzHTTP(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	controller, blobs := newController(bootMAC), folder(f.TempDir())
-	controller.boot = Boot{Kernel: digestOf(nil), Token: "one-time"}
+	controller.boot = BootConfig{Kernel: digestOf(nil), Token: "one-time"}
 	s := newServer(f, inventory.ModeOwn, controller)
 	s.Blobs, s.Init = blobs, []byte("init")
 	handler := s.handler()

@@ -47,7 +47,8 @@ chain --replace --autofree http://10.78.0.1:8069/boot/v1/script?mac=52:54:00:00:
 func TestTheScriptBootsAsTheProtocolSays(t *testing.T) {
 	controller := newController(bootMAC)
 	controller.leases[bootMAC] = netip.MustParseAddr("10.78.0.11")
-	controller.boot = Boot{Kernel: "sha256:ce", Drivers: "sha256:d1", Token: "one-time", Arguments: "console=ttyS1  nomodeset"}
+	controller.boot = BootConfig{Kernel: "sha256:ce", Drivers: "sha256:d1", Token: "one-time",
+		Arguments: "console=ttyS1  nomodeset"}
 	s := newServer(t, inventory.ModeOwn, controller)
 	w := get(s, scriptPath+"?mac=52-54-00-00-00-01")
 	if w.Code != http.StatusOK || w.Body.String() != wantedScript {
@@ -63,7 +64,7 @@ func TestTheScriptBootsAsTheProtocolSays(t *testing.T) {
 
 func TestTheScriptLeavesOutWhatThereIsNot(t *testing.T) {
 	controller := newController(bootMAC)
-	controller.boot = Boot{Kernel: "sha256:ce"}
+	controller.boot = BootConfig{Kernel: "sha256:ce"}
 	text := get(newServer(t, inventory.ModeProxy, controller), scriptPath+"?mac="+bootMAC).Body.String()
 	for _, absent := range []string{"muster.token", "muster.address"} {
 		if strings.Contains(text, absent) {
@@ -81,7 +82,7 @@ func TestArgumentsCannotSayAnythingToIPXE(t *testing.T) {
 	for _, arguments := range []string{"a || shell", "a\x00b", "${net0/mac}", "a && b", `a "b`, "ünicode",
 		strings.Repeat("a", 2048)} {
 		controller := newController(bootMAC)
-		controller.boot = Boot{Kernel: "sha256:ce", Arguments: arguments}
+		controller.boot = BootConfig{Kernel: "sha256:ce", Arguments: arguments}
 		log := &bytes.Buffer{}
 		s := newServer(t, inventory.ModeOwn, controller)
 		s.Log = slog.New(slog.NewTextHandler(log, nil))
@@ -94,7 +95,7 @@ func TestArgumentsCannotSayAnythingToIPXE(t *testing.T) {
 	}
 	// A new line is only white space, as everywhere between arguments.
 	controller := newController(bootMAC)
-	controller.boot = Boot{Kernel: "sha256:ce", Arguments: "quiet\nshell"}
+	controller.boot = BootConfig{Kernel: "sha256:ce", Arguments: "quiet\nshell"}
 	if text := get(newServer(t, inventory.ModeOwn, controller), scriptPath+"?mac="+bootMAC).
 		Body.String(); !strings.Contains(text, "quiet shell ||") {
 		t.Error(text)
@@ -228,7 +229,7 @@ func TestAnInitramfsIsOurInitAndTheDrivers(t *testing.T) {
 // Nothing of a boot's token reaches a log, whatever goes wrong.
 func TestTokensAreNotLogged(t *testing.T) {
 	controller, log := newController(bootMAC), &bytes.Buffer{}
-	controller.boot = Boot{Kernel: "sha256:ce", Token: "top-secret", Arguments: "bad|| argument"}
+	controller.boot = BootConfig{Kernel: "sha256:ce", Token: "top-secret", Arguments: "bad|| argument"}
 	s := newServer(t, inventory.ModeOwn, controller)
 	s.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	get(s, scriptPath+"?mac="+bootMAC)

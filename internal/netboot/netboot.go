@@ -55,8 +55,8 @@ type Granted struct {
 	Err   error
 }
 
-// Boot is what a machine is to boot now.
-type Boot struct {
+// BootConfig is what a machine is to load now.
+type BootConfig struct {
 	Kernel    string     // digest of the kernel, a blob
 	Drivers   string     // digest of the image's driver archive, the second part of the initramfs after our init, a blob
 	Address   netip.Addr // its lease; zero where another server gives addresses
@@ -77,10 +77,10 @@ type Controller interface {
 	// Admit says whether a caller is the machine of a MAC: an onlink.ErrUnknownMachine, or ErrUnknown. Before it says so of an
 	// enrolled machine, what is sent to the caller's address goes to that machine and nowhere else.
 	Admit(ctx context.Context, network string, mac net.HardwareAddr, who onlink.Caller) error
-	// Boot says what the machine boots: ErrUnknown, ErrNothing, ErrWait. It hands out the token, so it is asked only for the
-	// script that the machine runs; the second time for one boot is told apart by the Controller (a firmware may repeat
+	// BootConfig says what the machine loads: ErrUnknown, ErrNothing, ErrWait. It hands out the token, so it is asked only for
+	// the script that the machine runs; the second time for one boot is told apart by the Controller (a firmware may repeat
 	// itself).
-	Boot(ctx context.Context, network string, mac net.HardwareAddr) (Boot, error)
+	BootConfig(ctx context.Context, network string, mac net.HardwareAddr) (BootConfig, error)
 	// Plan is what the init makes of it: ErrUnknown, ErrNothing.
 	Plan(ctx context.Context, network string, mac net.HardwareAddr) (protocol.Plan, error)
 	// Seen notes that a machine has reached a step: ErrUnknown, ErrProof. From packets that prove nothing, proof is "".

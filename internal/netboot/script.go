@@ -40,7 +40,7 @@ func (s *server) getScript(w http.ResponseWriter, r *http.Request) {
 	if !s.admit(ctx, w, mac) {
 		return
 	}
-	boot, err := s.Controller.Boot(ctx, s.Network.Name, mac)
+	boot, err := s.Controller.BootConfig(ctx, s.Network.Name, mac)
 	if errors.Is(err, ErrNothing) {
 		fmt.Fprint(w, localScript)
 		return
@@ -86,7 +86,7 @@ chain --replace --autofree %s || goto again
 `
 
 // script boots kernel and initramfs. Both get names, since a UEFI kernel looks for its initramfs by name.
-func (s *server) script(mac net.HardwareAddr, b Boot) (string, error) {
+func (s *server) script(mac net.HardwareAddr, b BootConfig) (string, error) {
 	line, err := s.commandLine(mac, b)
 	if err != nil {
 		return "", err
@@ -111,7 +111,7 @@ func (s *server) script(mac net.HardwareAddr, b Boot) (string, error) {
 }
 
 // commandLine is the kernel's command line, as protocol describes it. It must not be able to say anything to iPXE.
-func (s *server) commandLine(mac net.HardwareAddr, b Boot) (string, error) {
+func (s *server) commandLine(mac net.HardwareAddr, b BootConfig) (string, error) {
 	words := []string{"initrd=initrd", "muster.server=" + s.base(), "muster.mac=" + mac.String()}
 	if b.Address.IsValid() {
 		words = append(words, "muster.address="+netip.PrefixFrom(b.Address, s.Network.Address.Bits()).String())

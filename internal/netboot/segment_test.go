@@ -150,7 +150,7 @@ func (l testLog) Write(line []byte) (int, error) {
 type fakeController struct {
 	mu        sync.Mutex
 	known     map[string]bool // by MAC; true: it has something to boot
-	boot      Boot
+	boot      BootConfig
 	leases    map[string]netip.Addr // by MAC
 	declined  map[netip.Addr]bool
 	seen      []protocol.BootProgress
@@ -235,7 +235,7 @@ func (h *fakeController) knows(mac net.HardwareAddr) error {
 	return nil
 }
 
-func (h *fakeController) Boot(_ context.Context, _ string, mac net.HardwareAddr) (Boot, error) {
+func (h *fakeController) BootConfig(_ context.Context, _ string, mac net.HardwareAddr) (BootConfig, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	b := h.boot

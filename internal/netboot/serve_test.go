@@ -131,7 +131,7 @@ func TestAStormOfPacketsStopsNothing(t *testing.T) {
 	const each = 3400
 	s := newSegment(t)
 	controller, blobs := newController(bootMAC, clientMAC), newFolder(t)
-	controller.boot = Boot{Kernel: blobs.add(t, make([]byte, 1<<20)), Token: "one-time"}
+	controller.boot = BootConfig{Kernel: blobs.add(t, make([]byte, 1<<20)), Token: "one-time"}
 	start(t, Config{Network: s.network(inventory.ModeOwn), Controller: controller, Blobs: blobs, Init: make([]byte, 1<<20),
 		Firmware: []string{"/usr/lib/ipxe"}, Log: quiet()})
 	ns := s.host(clientMAC)

@@ -35,7 +35,7 @@ import (
 // Options of Run. The zero value is right in a node, but for Console.
 type Options struct {
 	Schedulers scheduler.Registry
-	BootFile   string    // protocol.BootFile
+	BootFile   string    // protocol.BootFilePath
 	Console    io.Writer // where the node's lines go
 }
 
@@ -59,7 +59,7 @@ func ExitStatus(err error) int {
 // once a process and owns all its children.
 func Run(ctx context.Context, o Options) error {
 	if o.BootFile == "" {
-		o.BootFile = protocol.BootFile
+		o.BootFile = protocol.BootFilePath
 	}
 	jail.DropPrivileges()
 	if os.Getpid() == 1 {
@@ -174,7 +174,7 @@ type node struct {
 	console    *console
 	system     system
 	schedulers scheduler.Registry
-	boot       protocol.Boot
+	boot       protocol.BootFile
 	identity   *identity
 	hostKey    string // public
 	controller controller
@@ -294,7 +294,7 @@ func (n *node) live(ctx context.Context, bootFile string) error {
 	return n.follow(ctx)
 }
 
-func (n *node) prepare(boot protocol.Boot) error {
+func (n *node) prepare(boot protocol.BootFile) error {
 	var err error
 	if n.identity, err = newIdentity(); err != nil {
 		return err

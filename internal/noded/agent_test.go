@@ -64,7 +64,8 @@ func newLab(t *testing.T) *lab {
 		machine: &fakeMachine{}}
 	l.bootFile = filepath.Join(t.TempDir(), "boot.json")
 	l.controller.tokens["n1"] = "secret"
-	boot, err := json.Marshal(protocol.Boot{Node: "n1", Name: "n1", Boot: 7, Token: "secret", Authority: l.controller.authority,
+	boot, err := json.Marshal(protocol.BootFile{Node: "n1", Name: "n1", Boot: 7, Token: "secret",
+		Authority: l.controller.authority,
 		Endpoints: []string{"unix://" + l.sockets}})
 	must(t, err)
 	must(t, os.WriteFile(l.bootFile, boot, 0o600))

@@ -34,7 +34,7 @@ const (
 
 // client is the controller as seen over the network. It speaks to one replica until that fails, then to the next.
 type client struct {
-	endpoints []string // of the Boot
+	endpoints []string // of the boot file
 
 	mu      sync.Mutex
 	tls     *tls.Config

@@ -11,7 +11,7 @@ import (
 
 func TestAGuestThatSleptRenewsItsCertificates(t *testing.T) {
 	l := newLab(t)
-	l.onMetal(t, func(b *protocol.Boot) { b.Attachment.NIC = b.Attachment.MAC })
+	l.onMetal(t, func(b *protocol.BootFile) { b.Attachment.NIC = b.Attachment.MAC })
 	l.controller.listen(t, filepath.Join(l.sockets, "one.sock"))
 	l.run(t)
 	joined := func(times int) func() bool { return func() bool { return l.controller.joins["n1"] >= times } }

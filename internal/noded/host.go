@@ -28,9 +28,9 @@ const trustFile = "/run/muster/host.json"
 
 // trust is the identity of this boot.
 type trust struct {
-	Boot        protocol.Boot `json:"boot"`
-	Key         []byte        `json:"key"`         // PKCS #8
-	Certificate string        `json:"certificate"` // PEM
+	Boot        protocol.BootFile `json:"boot"`
+	Key         []byte            `json:"key"`         // PKCS #8
+	Certificate string            `json:"certificate"` // PEM
 }
 
 // entrust writes the trust file. The boot's token, which is used up, is not in it.

@@ -96,7 +96,7 @@ func (s *site) host(number int) *siteHost {
 
 	h := s.h
 	h.Dir, h.BootFile = dir, filepath.Join(dir, "boot.json")
-	boot, err := json.Marshal(protocol.Boot{
+	boot, err := json.Marshal(protocol.BootFile{
 		Node: host.id, Name: "rack-" + host.id, Boot: host.boot, Token: "secret", Authority: s.f.authority,
 		Endpoints: []string{"unix://" + sockets}, Duty: protocol.Host,
 	})
@@ -236,7 +236,7 @@ type passage struct {
 func (p *passage) at(other *siteHost, do protocol.MoveStep) protocol.HostedMove {
 	p.step++
 	g := p.guest
-	g.File = protocol.Boot{}
+	g.File = protocol.BootFile{}
 	return protocol.HostedMove{Guest: g, Number: 17, Step: p.step, Do: do, Peer: other.id, PeerBoot: other.boot}
 }
 

@@ -43,7 +43,7 @@ func TestAMachineBootsAsAHypervisorAndHoldsAGuest(t *testing.T) {
 	_, agentPort, _ := net.SplitHostPort(agents.Addr().String())
 	plan := protocol.Plan{
 		Root: blob(t, blobs, filepath.Join(image, "root.squashfs")), Agent: blob(t, blobs, program),
-		Boot: protocol.Boot{Node: "m1", Name: "rack-1", Boot: 4, Authority: f.authority,
+		Boot: protocol.BootFile{Node: "m1", Name: "rack-1", Boot: 4, Authority: f.authority,
 			Endpoints: []string{"https://10.0.2.2:" + agentPort}, Duty: protocol.Host},
 	}
 	of := protocol.HostedImage{Digest: "sha256:" + strings.Repeat("1a", 32),
@@ -103,7 +103,7 @@ func TestAMachineBootsAsAHypervisorAndHoldsAGuest(t *testing.T) {
 		MAC: "02:4d:00:07:02:01", Image: of.Digest,
 		Allocation: json.RawMessage(`{"guest":"node-1","cells":[{"numa":0,"cores":[1],"memory_mib":384}],"share":4}`),
 		Asked:      json.RawMessage(`{"CPUs":1,"MemoryMiB":384,"Share":4}`),
-		File: protocol.Boot{Node: "node-1", Name: "n1", Boot: 1, Token: "guest's secret", Authority: f.authority,
+		File: protocol.BootFile{Node: "node-1", Name: "n1", Boot: 1, Token: "guest's secret", Authority: f.authority,
 			Endpoints: []string{"https://10.77.0.1:7421"}},
 	}
 	want := func(h protocol.Hosting) {

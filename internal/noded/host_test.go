@@ -159,7 +159,7 @@ func guestOf(t *testing.T, node string) protocol.HostedGuest {
 			Cluster: "c1", Node: node, Boot: 1, Try: 1, Name: "n1", Machine: "hv-g1", Address: "10.77.2.1/16",
 			MAC:   "02:4d:00:07:02:01",
 			Image: "sha256:" + strings.Repeat("1a", 32), Allocation: allocation, Asked: asked,
-			File: protocol.Boot{Node: node, Name: "n1", Boot: 1, Token: "guest's secret"},
+			File: protocol.BootFile{Node: node, Name: "n1", Boot: 1, Token: "guest's secret"},
 		}
 	}
 	t.Skip("skipped: this host keeps all its cores to itself")
@@ -201,7 +201,7 @@ func TestAHypervisorsGuestsOutliveTheProcessThatHoldsThem(t *testing.T) {
 	f.listen(t, filepath.Join(sockets, "one.sock"))
 	h := hypervisor{Dir: dir, BootFile: filepath.Join(dir, "boot.json"), Blobs: map[string]string{},
 		Agent: filepath.Join(dir, "idle")}
-	boot, err := json.Marshal(protocol.Boot{
+	boot, err := json.Marshal(protocol.BootFile{
 		Node: "m1", Name: "rack-1", Boot: 4, Token: "secret", Authority: f.authority, Endpoints: []string{"unix://" + sockets},
 		Duty: protocol.Host,
 	})

@@ -24,17 +24,17 @@ import (
 )
 
 // takeBoot reads the boot file and deletes it: its token is for this process only.
-func takeBoot(path string) (protocol.Boot, error) {
+func takeBoot(path string) (protocol.BootFile, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return protocol.Boot{}, fmt.Errorf("read boot file: %w", err)
+		return protocol.BootFile{}, fmt.Errorf("read boot file: %w", err)
 	}
 	if err := os.Remove(path); err != nil {
-		return protocol.Boot{}, fmt.Errorf("delete boot file: %w", err)
+		return protocol.BootFile{}, fmt.Errorf("delete boot file: %w", err)
 	}
-	var boot protocol.Boot
+	var boot protocol.BootFile
 	if err := json.Unmarshal(text, &boot); err != nil {
-		return protocol.Boot{}, fmt.Errorf("boot file: %w", err)
+		return protocol.BootFile{}, fmt.Errorf("boot file: %w", err)
 	}
 	return boot, nil
 }

@@ -87,11 +87,11 @@ func (m *fakeMachine) did() []string {
 }
 
 // onMetal makes the lab's node one with a machine of its own.
-func (l *lab) onMetal(t *testing.T, change func(*protocol.Boot)) {
+func (l *lab) onMetal(t *testing.T, change func(*protocol.BootFile)) {
 	t.Helper()
 	text, err := os.ReadFile(l.bootFile)
 	must(t, err)
-	var boot protocol.Boot
+	var boot protocol.BootFile
 	must(t, json.Unmarshal(text, &boot))
 	boot.Attachment = &protocol.Attachment{MAC: "02:4d:00:01:02:00", Address: "10.99.0.2/16", Home: "10.99.0.1:/home"}
 	change(&boot)
@@ -102,7 +102,7 @@ func (l *lab) onMetal(t *testing.T, change func(*protocol.Boot)) {
 
 func TestAMachineWakesJoinsAndIsSwitchedOff(t *testing.T) {
 	l := newLab(t)
-	l.onMetal(t, func(*protocol.Boot) {})
+	l.onMetal(t, func(*protocol.BootFile) {})
 	l.machine.away = true
 	l.controller.listen(t, filepath.Join(l.sockets, "one.sock"))
 	stop := l.run(t)
@@ -139,7 +139,7 @@ func TestAMachineSpeaksToAControllerThatComesLateByTCP(t *testing.T) {
 	must(t, err)
 	address := listener.Addr().String()
 	must(t, listener.Close())
-	l.onMetal(t, func(b *protocol.Boot) {
+	l.onMetal(t, func(b *protocol.BootFile) {
 		b.Endpoints = []string{protocol.Endpoint(netip.MustParseAddr("127.0.0.1")), "https://" + address}
 	})
 	l.run(t)
@@ -152,7 +152,7 @@ func TestAMachineSpeaksToAControllerThatComesLateByTCP(t *testing.T) {
 
 func TestARefusedMachineIsSwitchedOff(t *testing.T) {
 	l := newLab(t)
-	l.onMetal(t, func(*protocol.Boot) {})
+	l.onMetal(t, func(*protocol.BootFile) {})
 	l.controller.stale["n1"] = true
 	l.controller.listen(t, filepath.Join(l.sockets, "one.sock"))
 	if err := run(t.Context(), Options{Schedulers: drivers.Schedulers(), BootFile: l.bootFile, Console: &l.console},
@@ -167,7 +167,7 @@ func TestARefusedMachineIsSwitchedOff(t *testing.T) {
 func TestAMachineThatIsNoLongerWantedIsSwitchedOffAtItsNextReport(t *testing.T) {
 	l := newLab(t)
 	l.controller.every = 20 * time.Millisecond
-	l.onMetal(t, func(*protocol.Boot) {})
+	l.onMetal(t, func(*protocol.BootFile) {})
 	l.controller.listen(t, filepath.Join(l.sockets, "one.sock"))
 	done := make(chan error, 1)
 	go func() {
@@ -189,7 +189,7 @@ func TestAMachineThatIsNoLongerWantedIsSwitchedOffAtItsNextReport(t *testing.T) 
 
 func TestAMachinesHeadHasItsHomeBeforeAnythingIsWrittenThere(t *testing.T) {
 	l := newLab(t)
-	l.onMetal(t, func(b *protocol.Boot) { b.Attachment.Home = "" })
+	l.onMetal(t, func(b *protocol.BootFile) { b.Attachment.Home = "" })
 	l.controller.listen(t, filepath.Join(l.sockets, "one.sock"))
 	l.run(t)
 	l.untilReady(t)

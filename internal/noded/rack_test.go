@@ -121,7 +121,7 @@ func (r *rack) plug(t testing.TB, p protocol.Peer) {
 	r.controller.mu.Lock()
 	r.controller.tokens[p.Name] = "token-" + p.Name
 	r.controller.mu.Unlock()
-	boot, err := json.Marshal(protocol.Boot{Node: p.Name, Name: p.Name, Boot: 1, Token: "token-" + p.Name,
+	boot, err := json.Marshal(protocol.BootFile{Node: p.Name, Name: p.Name, Boot: 1, Token: "token-" + p.Name,
 		Authority: r.controller.authority, Endpoints: []string{"unix://" + protocol.SocketDir}})
 	must(t, err)
 	must(t, os.WriteFile(dir+".boot", boot, 0o600))

@@ -12,6 +12,7 @@ import (
 	"muster/internal/drivers/scheduler"
 	"muster/internal/drivers/scheduler/schedulertest"
 	"muster/internal/drivers/scheduler/slurm"
+	"muster/internal/kit/testall"
 	"muster/internal/protocol"
 )
 
@@ -42,6 +43,7 @@ func TestWhatRunsOnTheHeadKeepsTheContractOfRunners(t *testing.T) {
 }
 
 func TestSlurmKeepsTheContractsOfRunnersAndControls(t *testing.T) {
+	testall.Only(t)
 	r := newRack(t)
 	f := r.controller
 	head, n1 := testPeer("head", 0, protocol.Head), testPeer("n1", 1, protocol.Compute)

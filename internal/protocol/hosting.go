@@ -3,7 +3,7 @@ package protocol
 import "encoding/json"
 
 // What a hypervisor that is a machine of its own and the controller say to each other. Its boot has the duty host, and
-// Boot.Node is the machine's ID; it joins as a node does.
+// BootFile.Node is the machine's ID; it joins as a node does.
 //
 //	GET  /agent/v1/hosting?after=N   → Hosting      long poll: 204 after about 25 s without news
 //	POST /agent/v1/hosted            HostReport → ReportReply   every few seconds; at once when something changed
@@ -68,7 +68,7 @@ type HostedGuest struct {
 	Asked      json.RawMessage `json:"asked"`   // placement.Guest: what that was chosen for
 	// Keys are the partitions that it may speak in, by the GUIDs of its host's InfiniBand ports; "" is all that are not named.
 	Keys map[string]uint16 `json:"keys,omitempty"`
-	File Boot              `json:"file"` // the guest's boot file, token included
+	File BootFile          `json:"file"` // the guest's boot file, token included
 }
 
 // HostedDo is what a host is to do with a guest.

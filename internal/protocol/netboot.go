@@ -39,9 +39,9 @@ const (
 
 // Plan is what the init makes of a machine.
 type Plan struct {
-	Root  Blob `json:"root"`  // squashfs of the image
-	Agent Blob `json:"agent"` // the program that becomes the first process, at AgentPath
-	Boot  Boot `json:"boot"`  // written to BootFile, with the token of the command line
+	Root  Blob     `json:"root"`  // squashfs of the image
+	Agent Blob     `json:"agent"` // the program that becomes the first process, at AgentPath
+	Boot  BootFile `json:"boot"`  // written to BootFilePath, with the token of the command line
 	// Disk says that the image is written to the first suitable disk and runs from there with a root that stays; on
 	// later boots of the same Keep only what is missing is written.
 	Disk bool   `json:"disk,omitempty"`

@@ -22,8 +22,8 @@ import (
 	"time"
 )
 
-// BootFile is where a node finds its Boot at start. The agent reads it once and deletes it.
-const BootFile = "/run/muster/boot.json"
+// BootFilePath is where a node finds its BootFile at start. The agent reads it once and deletes it.
+const BootFilePath = "/run/muster/boot.json"
 
 // RunDir is the agent's own on every node, in memory on a machine.
 const RunDir = "/run/muster"
@@ -38,8 +38,8 @@ const StateDir = "/var/lib/muster"
 // StateOwn is the part of it that belongs to this cluster alone: a copy of the cluster does not get it.
 const StateOwn = StateDir + "/own"
 
-// Boot is all that a node is given from outside at its start.
-type Boot struct {
+// BootFile is all that a node is given from outside at its start.
+type BootFile struct {
 	Node      string   `json:"node"`      // the node's ID for life
 	Name      string   `json:"name"`      // its host name
 	Boot      int64    `json:"boot"`      // number of this boot; a later boot has a higher one
@@ -53,10 +53,10 @@ type Boot struct {
 
 // OwnKernel says that the agent is the first process of a machine, real or virtual, and looks after its kernel, its clock, its
 // devices and its mounts. Elsewhere it is the first process of a namespace, and a host does that.
-func (b Boot) OwnKernel() bool { return b.Attachment != nil || b.Duty != ServeNode }
+func (b BootFile) OwnKernel() bool { return b.Attachment != nil || b.Duty != ServeNode }
 
 // InGuest says that the node's machine is a guest: its NIC is cabled to the cluster's network itself.
-func (b Boot) InGuest() bool {
+func (b BootFile) InGuest() bool {
 	return b.Attachment != nil && b.Attachment.NIC != "" && b.Attachment.NIC == b.Attachment.MAC
 }
 
@@ -66,9 +66,9 @@ type Duty string
 // The duties.
 const (
 	ServeNode Duty = ""        // be a node of a cluster
-	Inspect   Duty = "inspect" // erase disks if asked, look at the machine, report, and end; Boot.Node is the machine's ID
+	Inspect   Duty = "inspect" // erase disks if asked, look at the machine, report, and end; BootFile.Node is the machine's ID
 	Enrol     Duty = "enrol"   // look at an unknown machine, report, and end; without token or certificate
-	Host      Duty = "host"    // be a hypervisor: hold the guests that Hosting names; Boot.Node is the machine's ID
+	Host      Duty = "host"    // be a hypervisor: hold the guests that Hosting names; BootFile.Node is the machine's ID
 )
 
 // Attachment lays the cluster's network over a machine's NIC: a macvlan interface of this MAC and address, without ARP;
@@ -98,8 +98,8 @@ type JoinReply struct {
 	Certificate     string    `json:"certificate"`      // PEM
 	NotAfter        time.Time `json:"not_after"`        // renew well before, by joining again over the old certificate
 	HostCertificate string    `json:"host_certificate"` // SSH host certificate, authorized_keys format
-	Authority       string    `json:"authority"`        // PEM: replaces the Boot's
-	Token           string    `json:"token"`            // replaces the Boot's
+	Authority       string    `json:"authority"`        // PEM: replaces the one of the BootFile
+	Token           string    `json:"token"`            // replaces the one of the BootFile
 	Stamp           string    `json:"stamp"`            // of what this reply was made with; see Config
 }
 

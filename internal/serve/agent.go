@@ -2,15 +2,12 @@ package serve
 
 import (
 	"context"
-	"log/slog"
 	"os"
-	"time"
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/hostd"
 	"muster/internal/hostd/beside"
 	"muster/internal/hostd/calls"
-	"muster/internal/kit/clock"
 )
 
 // startAgent starts the agent of this host, which opens the substrates that are its own, and returns it as one calls it. It ends
@@ -23,7 +20,7 @@ func (k *controller) startAgent(ctx context.Context, env substrate.Env) (*calls.
 	site := env.Site
 	settings := hostd.Settings{
 		Dir:      k.Data,
-		Images:   k.dir.images(),
+		Images:   k.dir.Images(),
 		Binary:   env.Binary,
 		Sockets:  env.Sockets,
 		Host:     env.Host,
@@ -31,7 +28,7 @@ func (k *controller) startAgent(ctx context.Context, env substrate.Env) (*calls.
 		Layers:   site.Layers,
 		Reserve:  site.Reserve,
 		Nodes:    site.Nodes,
-		LogLevel: levelOf(ctx, k.Log),
+		LogLevel: hostd.LevelOf(ctx, k.Log),
 		LogJSON:  k.LogFormat == "json",
 	}
 	for _, f := range k.admission.Substrates {
@@ -56,29 +53,6 @@ func (k *controller) startAgent(ctx context.Context, env substrate.Env) (*calls.
 	if err != nil {
 		return nil, err
 	}
-	k.agents.Go(func() { k.hear(living, agent, env.Notices) })
+	k.agents.Go(func() { agent.Hear(living, env.Notices, k.Log) })
 	return agent, nil
-}
-
-// hearAgain is how long it is until an agent that was not heard is asked again for what it says.
-const hearAgain = time.Second
-
-// hear writes down what the drivers of a host say.
-func (k *controller) hear(ctx context.Context, agent *calls.Agent, notices substrate.Notices) {
-	for ctx.Err() == nil {
-		if err := agent.Hear(ctx, notices); ctx.Err() == nil {
-			k.Log.Debug("the agent of a host is asked again for what it says", "error", err)
-		}
-		_ = clock.Sleep(ctx, hearAgain)
-	}
-}
-
-// levelOf is from where on a log is written.
-func levelOf(ctx context.Context, log *slog.Logger) slog.Level {
-	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn} {
-		if log.Enabled(ctx, level) {
-			return level
-		}
-	}
-	return slog.LevelError
 }

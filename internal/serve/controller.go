@@ -1,6 +1,5 @@
 // Package serve runs the controller: it opens the database, builds the parts from the bottom up, and runs them
-// until it is stopped. What joins parts that must not know each other is here too: the networks that machines boot from,
-// hosts and their guests, and the drivers of fabrics with what root says of them.
+// until it is stopped.
 package serve
 
 import (
@@ -24,25 +23,25 @@ import (
 	"muster/internal/core"
 	"muster/internal/core/sealing"
 	"muster/internal/core/telemetry"
+	"muster/internal/datadir"
 	"muster/internal/door/centre"
 	"muster/internal/door/login"
 	"muster/internal/door/rotation"
+	"muster/internal/door/web"
 	"muster/internal/drivers"
 	"muster/internal/drivers/substrate"
 	"muster/internal/hostd/calls"
 	"muster/internal/identity"
 	"muster/internal/inventory"
 	"muster/internal/kinds"
-	"muster/internal/kinds/authority"
-	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/cluster/clusterlife"
-	"muster/internal/kinds/job"
+	"muster/internal/kinds/fabric/fabriclife"
 	"muster/internal/kinds/life"
-	"muster/internal/kinds/node"
+	"muster/internal/kinds/network/networklife"
 	"muster/internal/kinds/person"
-	"muster/internal/kinds/snapshot"
 	"muster/internal/kit/clock"
 	"muster/internal/kit/limit"
+	"muster/internal/kit/private"
 	"muster/internal/monitor"
 )
 
@@ -62,7 +61,7 @@ type Config struct {
 	Metrics   string           // address where metrics and probes are read without a token; empty: none
 	Traces    string           // where traces go: the URL of an OTLP/HTTP receiver, or a file; empty: nowhere
 	Ready     func(url string) // called once, when requests are answered
-	Web       Web              // the door for web apps
+	Web       web.Entrance     // the door for web apps
 	// Substrates are those of the site; nil: all that there are.
 	Substrates substrate.Registry
 	// LocalHypervisor says that this host holds guests.
@@ -83,10 +82,16 @@ const sweepEvery = 10 * time.Second
 // measureEvery is how often it is measured what clusters keep on disk.
 const measureEvery = 10 * time.Minute
 
+// sealEvery is how often secrets are sealed again that an older key has sealed.
+const sealEvery = 5 * time.Second
+
+// forgetEvery is how often old rows are deleted.
+const forgetEvery = time.Hour
+
 // controller is the parts that Run puts together.
 type controller struct {
 	Config
-	dir       dir
+	dir       datadir.Dir
 	owner     string
 	db        *core.Store
 	authority *identity.Authority
@@ -97,7 +102,7 @@ type controller struct {
 	workers   []substrate.Worker
 	agents    sync.WaitGroup // of this host, and who hears them
 	endAgents []context.CancelFunc
-	ports     *segments
+	ports     *networklife.Ports
 	admission *admission.Admission
 	listener  net.Listener // for users
 	ssh       net.Listener // for users; nil: none
@@ -128,7 +133,7 @@ func assemble(ctx context.Context, c Config) (*controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &controller{Config: c, dir: dir(c.Data), owner: newOwner()}
+	k := &controller{Config: c, dir: datadir.Dir(c.Data), owner: newOwner()}
 	if catalogue.Login.Issuer != "" {
 		if k.login, err = login.Open(catalogue.Login); err != nil {
 			return nil, fmt.Errorf("site file %s: %w", c.Site, err)
@@ -137,7 +142,7 @@ func assemble(ctx context.Context, c Config) (*controller, error) {
 	if k.listener, err = net.Listen("tcp", c.Listen); err != nil {
 		return nil, fmt.Errorf("listen for users: %w", err)
 	}
-	if k.web, err = c.Web.listen(); err != nil {
+	if k.web, err = c.Web.Open(); err != nil {
 		k.close()
 		return nil, err
 	}
@@ -182,12 +187,12 @@ func (k *controller) close() {
 
 // open opens the data directory, the database and the drivers.
 func (k *controller) open(ctx context.Context, catalogue inventory.Catalogue) (err error) {
-	if err := k.dir.make(k.Log); err != nil {
+	if err := k.dir.Make(k.Log); err != nil {
 		return err
 	}
 	database := k.DB
 	if database == "" {
-		database = k.dir.database()
+		database = k.dir.Database()
 	}
 	if k.db, err = kinds.Open(ctx, database, k.siteKeys()); err != nil {
 		return err
@@ -196,12 +201,12 @@ func (k *controller) open(ctx context.Context, catalogue inventory.Catalogue) (e
 	if err := k.openAuthority(ctx, catalogue); err != nil {
 		return err
 	}
-	if k.images, err = images.Open(k.dir.images()); err != nil {
+	if k.images, err = images.Open(k.dir.Images()); err != nil {
 		return err
 	}
-	k.admission = &admission.Admission{Catalogue: catalogue, Images: imageFinder{k.images}, Schedulers: drivers.Schedulers(),
-		Substrates: k.substrates(), Short: k.short}
-	k.ports = &segments{db: k.db, log: k.Log, all: drivers.Switches()}
+	k.admission = &admission.Admission{Catalogue: catalogue, Images: admission.Stored{Store: k.images},
+		Schedulers: drivers.Schedulers(), Substrates: k.substrates(), Short: k.short}
+	k.ports = &networklife.Ports{DB: k.db, Log: k.Log, Switches: drivers.Switches()}
 	return k.openSubstrates(ctx)
 }
 
@@ -213,13 +218,13 @@ func (k *controller) siteKeys() *sealing.Ring {
 	case k.KeyFile != "":
 		return sealing.File(k.KeyFile, false)
 	}
-	return sealing.File(k.dir.key(), true)
+	return sealing.File(k.dir.Key(), true)
 }
 
 // openAuthority gets the site's keys from the database, the first time making them, and sees to it that the data
 // directory belongs to that store: a controller with another database would take its nodes for remains.
 func (k *controller) openAuthority(ctx context.Context, catalogue inventory.Catalogue) error {
-	token, err := k.dir.token()
+	token, err := k.dir.Token()
 	if err != nil {
 		return err
 	}
@@ -239,16 +244,17 @@ func (k *controller) openAuthority(ctx context.Context, catalogue inventory.Cata
 	if err != nil {
 		return err
 	}
-	return k.dir.belongTo(site)
+	return k.dir.BelongTo(site)
 }
 
 func (k *controller) run(ctx context.Context) error {
-	fabrics := newFabrics(drivers.Fabrics(), k.dir, k.admission.Catalogue.Fabrics)
+	fabrics := &fabriclife.Drivers{All: drivers.Fabrics(), Root: k.admission.Catalogue.Fabrics, Scratch: k.dir.Fabrics(),
+		Signals: private.Dir(k.dir.Signals()), Secrets: private.Dir(k.dir.Secrets())}
 	deps := life.Deps{
 		Fabrics:    fabrics,
 		Centres:    centre.Jobs{Authority: k.authority},
 		DB:         k.db,
-		Shared:     segmented{k.shared, k.ports},
+		Shared:     k.ports.Joins(k.shared),
 		Snapshots:  k.shared,
 		Admission:  k.admission,
 		Authority:  k.authority,
@@ -261,16 +267,16 @@ func (k *controller) run(ctx context.Context) error {
 	watch.Telemetry, watch.Refresh = k.telemetry, k.rotator.Load
 	watch.Schedulers, watch.Substrates = k.admission.Schedulers, k.admission.Substrates
 	engine := kinds.NewEngine(k.owner, deps, k.Log)
-	networks := newNetworks(k, watch)
+	doors := k.agentDoors(watch)
 	watch.Mail = k.admission.Catalogue.Mail
-	watch.Images, watch.MostJobs = networks.files, k.admission.Catalogue.Jobs.PerProject
-	about := k.about(engine, networks)
+	watch.Images, watch.MostJobs = doors.Files, k.admission.Catalogue.Jobs.PerProject
+	about := k.about(engine, doors)
 	root, err := k.localRoot(ctx)
 	if err != nil {
 		return err
 	}
 	about.LocalRoot = root
-	k.registerMetrics(engine, networks, about)
+	k.registerMetrics(engine, doors, about)
 	users := &api.API{
 		DB:        k.db,
 		Admission: k.admission,
@@ -289,7 +295,7 @@ func (k *controller) run(ctx context.Context) error {
 		Shares:      api.NewShares(k.budget.API, k.telemetry),
 		About:       about,
 		SSH:         k.sshAddress(),
-		CheckFabric: fabrics.check,
+		CheckFabric: fabrics.Check,
 		HomeUsage:   k.homeUsage,
 		Disk:        k.disk,
 		Recipes:     os.DirFS(filepath.Join(k.Data, "recipes")),
@@ -305,16 +311,16 @@ func (k *controller) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	agents, err := k.listenForAgents()
+	agents, err := datadir.Listen(k.socket(), "agents")
 	if err != nil {
 		return err
 	}
-	control, err := k.listenForControl()
+	control, err := datadir.Listen(k.control(), "the administrator of this host")
 	if err != nil {
 		return errors.Join(err, agents.Close())
 	}
 	url := "http://" + k.listener.Addr().String()
-	if err := k.dir.announce(Announcement{URL: url, SSH: k.sshAddress(), Control: k.control()}); err != nil {
+	if err := k.dir.Announce(datadir.Announcement{URL: url, SSH: k.sshAddress(), Control: k.control()}); err != nil {
 		return errors.Join(err, agents.Close(), control.Close())
 	}
 
@@ -326,7 +332,7 @@ func (k *controller) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return engine.Run(ctx) })
 	group.Go(func() error { return k.rotator.Run(ctx) })
-	group.Go(func() error { return k.keepSealed(ctx) })
+	group.Go(func() error { return k.every(ctx, sealEvery, "cannot seal secrets", k.db.Reseal) })
 	for _, w := range k.workers {
 		group.Go(func() error { w.Work(ctx); return nil })
 	}
@@ -337,14 +343,14 @@ func (k *controller) run(ctx context.Context) error {
 	group.Go(func() error { return watch.Run(ctx) })
 	group.Go(func() error { return watch.Listen(ctx, monitor.ThisHost) })
 	group.Go(func() error { return (&centre.Watcher{DB: k.db, Authority: k.authority, Log: k.Log}).Run(ctx) })
-	group.Go(func() error { return k.housekeep(ctx) })
+	group.Go(func() error { return k.every(ctx, forgetEvery, "cannot delete old rows", k.housekeep) })
 	group.Go(func() error { return k.serveHost(ctx, agents, watch.Handler()) })
 	group.Go(func() error {
 		return k.gate(control, k.budget.ControlLimits()).Serve(limit.Reserved(ctx), nil, handler)
 	})
-	group.Go(func() error { return networks.serve(ctx) })
-	group.Go(func() error { return k.ports.watch(ctx) })
-	group.Go(func() error { return k.serveGuests(ctx, watch) })
+	group.Go(func() error { return doors.Networks(ctx) })
+	group.Go(func() error { return k.ports.Watch(ctx) })
+	group.Go(func() error { return doors.Guests(ctx) })
 	group.Go(func() error { return k.gate(k.listener, k.budget.APILimits()).Serve(ctx, nil, handler) })
 	if door != nil {
 		group.Go(func() error { return door.Run(ctx, k.gate(k.web, k.budget.WebLimits())) })
@@ -364,36 +370,23 @@ func (k *controller) run(ctx context.Context) error {
 	return err
 }
 
-// housekeep forgets what was kept for a while: answers for repeated requests, tokens that have ended, who did what, jobs, and
-// what is gone.
-func (k *controller) housekeep(ctx context.Context) error {
-	jobs, keep := k.admission.Catalogue.Jobs, k.admission.Catalogue.AuditKeep
+// every does something again and again until ctx ends. What fails is logged, and done again.
+func (k *controller) every(ctx context.Context, interval time.Duration, failing string, do func(context.Context) error) error {
 	for {
-		err := k.db.Update(ctx, func(tx *core.Tx) error {
-			return errors.Join(person.ForgetAnswers(ctx, tx, 24*time.Hour), person.ForgetTokens(ctx, tx, 24*time.Hour),
-				authority.ForgetTrust(ctx, tx), person.ForgetEntries(ctx, tx, keep), tx.ForgetEvents(ctx, keep),
-				job.Forget(ctx, tx, jobs.Keep, jobs.PerProject),
-				node.Forget(ctx, tx, keep), snapshot.Forget(ctx, tx, keep), cluster.Forget(ctx, tx, keep))
-		})
-		if err != nil && ctx.Err() == nil {
-			k.Log.Error("cannot delete old rows", "error", err)
+		if err := do(ctx); err != nil && ctx.Err() == nil {
+			k.Log.Error(failing, "error", err)
 		}
-		if clock.Sleep(ctx, time.Hour) != nil {
+		if clock.Sleep(ctx, interval) != nil {
 			return nil
 		}
 	}
 }
 
-// keepSealed seals again what an older key has sealed, until ctx ends.
-func (k *controller) keepSealed(ctx context.Context) error {
-	for {
-		if err := k.db.Reseal(ctx); err != nil && ctx.Err() == nil {
-			k.Log.Error("cannot seal secrets", "error", err)
-		}
-		if clock.Sleep(ctx, 5*time.Second) != nil {
-			return nil
-		}
-	}
+// housekeep forgets what was kept for a while.
+func (k *controller) housekeep(ctx context.Context) error {
+	return k.db.Update(ctx, func(tx *core.Tx) error {
+		return kinds.Forget(ctx, tx, k.admission.Catalogue.AuditKeep, k.admission.Catalogue.Jobs)
+	})
 }
 
 // newOwner names this controller among its replicas.

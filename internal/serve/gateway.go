@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"strings"
 
 	"muster/internal/admission"
 	"muster/internal/core"
@@ -25,14 +24,14 @@ func (k *controller) gateway() *gateway.Gateway {
 		Name: k.owner, Hosts: hosts, DB: k.db, Authority: k.authority,
 		Sources: []gateway.Source{gateway.Clusters{Authority: k.authority, Dialer: k.shared},
 			gateway.Centres{Authority: k.authority}},
-		Resume: k.resume, Recordings: k.dir.recordings(), Room: k.roomLeft,
+		Resume: k.resume, Recordings: k.dir.Recordings(), Room: k.roomLeft,
 		Log: k.Log, Telemetry: k.telemetry, Limits: gateway.UsualLimits(),
 	}
 }
 
 // disk is that of the data directory.
 func (k *controller) disk() (space.Disk, error) {
-	return space.On(k.dir.path(""), k.admission.Catalogue.Reserve)
+	return space.On(k.Data, k.admission.Catalogue.Reserve)
 }
 
 // roomLeft is how many bytes it takes before its reserve.
@@ -46,20 +45,7 @@ func (k *controller) sshAddress() string {
 	if k.ssh == nil {
 		return ""
 	}
-	listens := k.ssh.Addr().String()
-	host, port, err := net.SplitHostPort(listens)
-	switch {
-	case k.SSHName == "" && err == nil && net.ParseIP(host).IsUnspecified():
-		if name, err := os.Hostname(); err == nil {
-			return net.JoinHostPort(name, port)
-		}
-	case k.SSHName == "" || err != nil:
-	case strings.Contains(k.SSHName, ":"):
-		return k.SSHName
-	default:
-		return net.JoinHostPort(k.SSHName, port)
-	}
-	return listens
+	return gateway.Address(k.ssh.Addr().String(), k.SSHName)
 }
 
 // resume brings a paused cluster back for somebody who logs in, as the API does.

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,8 +14,8 @@ import (
 	"muster/internal/api"
 	"muster/internal/core"
 	"muster/internal/core/telemetry"
+	"muster/internal/door/agents"
 	"muster/internal/monitor"
-	"muster/internal/protocol"
 )
 
 // openTelemetry begins before anything else, so that nothing is missed.
@@ -37,8 +35,8 @@ func (k *controller) openTelemetry() (err error) {
 	})
 }
 
-// checkWithin bounds the checks of one scrape.
-const checkWithin = 2 * time.Second
+// scrapeWithin bounds what is looked up for one scrape.
+const scrapeWithin = 2 * time.Second
 
 // flushWithin bounds how long the end of a controller waits for its last traces.
 const flushWithin = 3 * time.Second
@@ -63,14 +61,19 @@ func (k *controller) probes(users *api.API) http.Handler {
 }
 
 // about is what this controller says of itself.
-func (k *controller) about(engine *core.Engine, y *networks) api.About {
+func (k *controller) about(engine *core.Engine, doors *agents.Doors) api.About {
 	return api.About{
-		Name:   k.owner,
-		Since:  time.Now().UTC(),
-		Alarms: func(ctx context.Context) []apiv1.Alarm { return append(y.alarms(), k.diskAlarms(ctx)...) },
-		Checks: func(ctx context.Context) []protocol.Check {
-			return []protocol.Check{k.databaseCheck(ctx), engineCheck(engine), k.agentsCheck(ctx)}
+		Name:  k.owner,
+		Since: time.Now().UTC(),
+		Alarms: func(ctx context.Context) []apiv1.Alarm {
+			var all []apiv1.Alarm
+			for _, text := range doors.Unserved() {
+				all = append(all, apiv1.Alarm{Name: "network-down", Text: text})
+			}
+			return append(all, k.diskAlarms(ctx)...)
 		},
+		Engine: engine,
+		Agents: k.socket(),
 	}
 }
 
@@ -83,42 +86,8 @@ func (k *controller) localRoot(ctx context.Context) (string, error) {
 	return "the host's root: " + why, err
 }
 
-func (k *controller) databaseCheck(ctx context.Context) protocol.Check {
-	began := time.Now()
-	err := k.db.View(ctx, func(tx *core.Tx) error { _, err := tx.Now(ctx); return err })
-	if err != nil {
-		return protocol.Check{Name: "database", Text: "does not answer"}
-	}
-	return protocol.Check{Name: "database", OK: true,
-		Text: fmt.Sprintf("answered in %s", time.Since(began).Round(10*time.Microsecond))}
-}
-
-// engineHangs is how long ago an engine that works may have looked for work last; it looks twice a second at least.
-const engineHangs = 5 * time.Second
-
-func engineCheck(e *core.Engine) protocol.Check {
-	now, most := e.Running()
-	ago := time.Since(e.Looked())
-	if ago > engineHangs {
-		return protocol.Check{Name: "engine", Text: "has not looked for work for more than " + engineHangs.String()}
-	}
-	return protocol.Check{Name: "engine", OK: true, Text: fmt.Sprintf("looked for work %s ago; %d of at most %d handlers run",
-		ago.Round(time.Millisecond), now, most)}
-}
-
-// agentsCheck connects to the socket of the agents on this host.
-func (k *controller) agentsCheck(ctx context.Context) protocol.Check {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", k.socket())
-	if err != nil {
-		return protocol.Check{Name: "agents", Text: "cannot reach the controller on this host"}
-	}
-	_ = conn.Close()
-	return protocol.Check{Name: "agents", OK: true, Text: "their socket is open"}
-}
-
 // registerMetrics adds what is looked up at the moment of a scrape.
-func (k *controller) registerMetrics(engine *core.Engine, y *networks, about api.About) {
+func (k *controller) registerMetrics(engine *core.Engine, doors *agents.Doors, about api.About) {
 	gauge := func(name, help string, value func() float64) {
 		k.telemetry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}
@@ -128,7 +97,7 @@ func (k *controller) registerMetrics(engine *core.Engine, y *networks, about api
 		return float64(now)
 	})
 	gauge("muster_networks_unserved", "Networks whose machines this controller cannot serve.", func() float64 {
-		return float64(len(y.alarms()))
+		return float64(len(doors.Unserved()))
 	})
 	gauge("muster_disk_left_bytes",
 		"Bytes that clusters may still write to the data directory's disk before its reserve; below 0: they may not.",
@@ -136,7 +105,7 @@ func (k *controller) registerMetrics(engine *core.Engine, y *networks, about api
 			if k.shared == nil {
 				return 0
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), checkWithin)
+			ctx, cancel := context.WithTimeout(context.Background(), scrapeWithin)
 			defer cancel()
 			left, _, err := k.shared.Room(ctx)
 			if err != nil {
@@ -145,36 +114,9 @@ func (k *controller) registerMetrics(engine *core.Engine, y *networks, about api
 			return float64(left)
 		})
 	gauge("muster_ready", "1 if this controller is of use, as /readyz says.", func() float64 {
-		ctx, cancel := context.WithTimeout(context.Background(), checkWithin)
-		defer cancel()
-		for _, check := range about.Checks(ctx) {
-			if !check.OK {
-				return 0
-			}
+		if about.Ready(context.Background(), k.db).Ready {
+			return 1
 		}
-		return 1
+		return 0
 	})
-}
-
-// trouble notes why the machines of a network are not served; "" that they are.
-func (y *networks) trouble(network, why string) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	if why == "" {
-		delete(y.troubles, network)
-	} else {
-		y.troubles[network] = why
-	}
-}
-
-// alarms are the networks whose machines this controller cannot serve.
-func (y *networks) alarms() []apiv1.Alarm {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	var all []apiv1.Alarm
-	for _, network := range slices.Sorted(maps.Keys(y.troubles)) {
-		all = append(all, apiv1.Alarm{Name: "network-down", Text: fmt.Sprintf("machines of network %s are not served: %s",
-			network, y.troubles[network])})
-	}
-	return all
 }

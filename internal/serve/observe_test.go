@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"muster/internal/api"
+	"muster/internal/datadir"
 	"muster/internal/kinds"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/life"
@@ -32,7 +33,7 @@ import (
 func observed(t *testing.T) (*controller, api.About) {
 	t.Helper()
 	k := &controller{Config: Config{Version: "v", Log: slog.New(slog.DiscardHandler), Metrics: "127.0.0.1:0"},
-		dir: dir(t.TempDir()), owner: "c1"}
+		dir: datadir.Dir(t.TempDir()), owner: "c1"}
 	if err := k.openTelemetry(); err != nil {
 		t.Fatal(err)
 	}
@@ -43,9 +44,9 @@ func observed(t *testing.T) (*controller, api.About) {
 	}
 	t.Cleanup(func() { _ = k.db.Close() }) // a test may have closed it
 	engine := kinds.NewEngine(k.owner, life.Deps{DB: k.db}, k.Log)
-	y := newNetworks(k, monitor.New(k.db, nil, k.owner, k.Log))
-	about := k.about(engine, y)
-	k.registerMetrics(engine, y, about)
+	doors := k.agentDoors(monitor.New(k.db, nil, k.owner, k.Log))
+	about := k.about(engine, doors)
+	k.registerMetrics(engine, doors, about)
 	return k, about
 }
 

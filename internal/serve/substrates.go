@@ -1,17 +1,23 @@
 package serve
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"os"
 
+	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/drivers"
+	"muster/internal/drivers/power"
 	"muster/internal/drivers/substrate"
 	"muster/internal/hostd"
 	"muster/internal/hostd/calls"
+	"muster/internal/inventory"
+	"muster/internal/kinds/host/hosting"
 	"muster/internal/kinds/life"
-	"muster/internal/kinds/machine"
+	"muster/internal/kinds/machine/machinelife"
+	"muster/internal/kit/private"
 )
 
 // substrates are those of the site.
@@ -31,16 +37,16 @@ func (k *controller) openSubstrates(ctx context.Context) error {
 	all := k.admission.Substrates
 	env := substrate.Env{
 		Binary:  k.Binary,
-		Sockets: k.dir.sockets(),
+		Sockets: k.dir.Sockets(),
 		Log:     k.Log,
 		Site:    k.admission.Catalogue,
 		Images:  hostd.Stored{Store: k.images},
 		Keys:    k.authority,
 		Host:    substrate.Host{Machine: machine, Guests: k.LocalHypervisor, Divide: k.Divide},
-		Boots:   boots{k.db},
-		Power:   newPower(k.dir, drivers.Power()),
-		Place:   k.ports.place,
-		Notices: notices{k},
+		Boots:   machinelife.Boots{DB: k.db},
+		Power:   k.power,
+		Place:   k.ports.Place,
+		Notices: machinelife.Notices{DB: k.db, Log: k.Log},
 	}
 	agent, err := k.startAgent(ctx, env)
 	if err != nil {
@@ -59,7 +65,7 @@ func (k *controller) openSubstrates(ctx context.Context) error {
 		if w, works := opened.(substrate.Worker); works {
 			k.workers = append(k.workers, w)
 		}
-		if k.providers[f.Name], err = life.NewProvider(ctx, f, opened, k.limits); err != nil {
+		if k.providers[f.Name], err = life.NewProvider(ctx, f, opened, k.admission.Catalogue); err != nil {
 			return err
 		}
 	}
@@ -77,46 +83,36 @@ func (k *controller) openSubstrate(ctx context.Context, f substrate.Factory, env
 		return f.Open(ctx, env)
 	case f.Caps.Guest:
 		here, err := agent.Guests(ctx, f.Name)
-		return guestHosts{here, newHosts(k.db, k.limits(f, f.Deadlines)), env.Host.Machine, k.shared}, err
+		return hosting.New(here, env.Host.Machine, k.shared, k.db, life.Deadlines(f, f.Deadlines, k.admission.Catalogue)), err
 	}
 	return agent.Host(f.Name), nil
 }
 
-// limits are deadlines of a substrate as the site file sets them.
-func (k *controller) limits(of substrate.Factory, l substrate.Deadlines) substrate.Deadlines {
-	if boot := k.admission.Catalogue.BootWithin; boot > 0 && of.Caps.WholeMachine {
-		l.Boot, l.Inspection = boot, boot
+// enrolHypervisor sees to it that this host is in the inventory as a machine that holds guests.
+func (k *controller) enrolHypervisor(ctx context.Context) error {
+	name, err := hostMachine()
+	if err != nil {
+		return err
 	}
-	if l.Idle > 0 {
-		l.Idle = cmp.Or(k.admission.Catalogue.HypervisorIdle, l.Idle)
-	}
-	l.Silence = cmp.Or(k.admission.Catalogue.Silence, l.Silence)
-	l.MaxLostShare = cmp.Or(k.admission.Catalogue.MaxLostShare, l.MaxLostShare)
-	return l
-}
-
-// notices are what substrates say, in the log of events and in that of the controller.
-type notices struct{ *controller }
-
-func (n notices) Machine(ctx context.Context, name, text string) {
-	err := n.db.Update(ctx, func(tx *core.Tx) error {
-		tx.Log(core.Event{Type: "machine.warning", Machine: name, Text: text})
-		return nil
+	return k.db.Update(ctx, func(tx *core.Tx) error {
+		return hosting.Enrol(ctx, tx, inventory.Machine{ID: admission.NewID("m"), Name: name,
+			Substrate: k.admission.Substrates.Guests()})
 	})
-	if err != nil && ctx.Err() == nil {
-		n.Log.Error("an alarm could not be written down", "machine", name, "alarm", text, "error", err)
-	}
 }
 
-func (n notices) Inspect(ctx context.Context, name string) error {
-	return n.db.Update(ctx, func(tx *core.Tx) error {
-		m, err := machine.Get(ctx, tx, name)
-		if errors.Is(err, core.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		return machine.AskInspection(ctx, tx, m.ID)
+// hostMachine is the name of this host as a machine that holds guests.
+func hostMachine() (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("name this host as a hypervisor: %w", err)
+	}
+	return hosting.HypervisorName(host), nil
+}
+
+// power is what switches a machine.
+func (k *controller) power(m substrate.Machine) (power.Driver, error) {
+	site := power.Site{Programs: private.Dir(k.dir.Commands()), Secrets: private.Dir(k.dir.Secrets())}
+	return drivers.Power().Open(site, power.Target{
+		Machine: m.Name, Power: m.Power, MACs: m.MACs, Network: m.On, Address: m.Address, UEFI: m.Facts.System.UEFI,
 	})
 }

@@ -166,6 +166,21 @@ func TestAFileFullOfMistakesIsToldTheFirstHundred(t *testing.T) {
 	}
 }
 
+// TestHintsAreMadeForAHundredMistakesOnly: those of thousands took seconds. For a name that is too long none is looked for.
+func TestHintsAreMadeForAHundredMistakesOnly(t *testing.T) {
+	allocations := func(field string) float64 {
+		var src strings.Builder
+		for i := range 3000 {
+			fmt.Fprintf(&src, "%s%d: 1\n", field, i)
+		}
+		return testing.AllocsPerRun(1, func() { _, _ = Parse("cluster.yaml", []byte(src.String())) })
+	}
+	near, far := allocations("node"), allocations(strings.Repeat("x", 40))
+	if t.Logf("%.0f and %.0f allocations", near, far); near > 1.5*far {
+		t.Errorf("a file of fields that are nearly known takes %.0f allocations, one of others %.0f", near, far)
+	}
+}
+
 // spent is this process's own CPU time, which a busy machine does not lengthen.
 func spent(t *testing.T) time.Duration {
 	t.Helper()

@@ -279,7 +279,7 @@ func (s *site) begin(machineID string, duty protocol.Duty) (number int64, token 
 			return err
 		}
 		number = m.Boot
-		file := protocol.Boot{Node: id, Name: machineID, Boot: number, Duty: duty}
+		file := protocol.BootFile{Node: id, Name: machineID, Boot: number, Duty: duty}
 		begun, err := machine.BeginBoot(ctx, tx, machine.Boot{MachineID: id, Subject: id, Number: number, Image: "sha256:1d",
 			File: file, Erase: duty == protocol.Inspect})
 		if err == nil && !begun {

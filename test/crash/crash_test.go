@@ -115,6 +115,7 @@ func (c *chaos) once(all []view) {
 }
 
 func TestCrashKillsAtRandomMomentsLoseNothing(t *testing.T) {
+	testall.Only(t)
 	databases(t, func(t *testing.T, db string) {
 		seed := uint64(time.Now().UnixNano())
 		t.Logf("seed %d", seed)

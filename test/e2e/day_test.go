@@ -171,6 +171,7 @@ func TestAClusterIsComparedWithItself(t *testing.T) {
 // TestAProjectRunsItsScriptsAroundEachJob goes through docs/people-and-projects.md: the project's scripts run as the job's user,
 // once on each of its nodes.
 func TestAProjectRunsItsScriptsAroundEachJob(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	r := rig.New(t, "")
 	r.Start()
@@ -213,6 +214,7 @@ mail: {relay: "%s", from: muster@example.org}
 `
 
 func TestUsersAreWrittenToAboutTheirJobs(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	relay, printed := mailtest.Server(t)
 	r := rig.New(t, "")

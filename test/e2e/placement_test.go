@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
 // TestNodesLieWhereTheirQueueAsksAndSlurmKnowsTheirSwitch goes through docs/placement.md: the nodes are told to hang on two leaf
 // switches, and Slurm's real slurmctld gives a job nodes of one.
 func TestNodesLieWhereTheirQueueAsksAndSlurmKnowsTheirSwitch(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	r := rig.New(t, "")
 	r.Start()

@@ -18,8 +18,8 @@ import (
 	apiv1 "muster/api/v1"
 	"muster/internal/core/sealing"
 	"muster/internal/identity"
-	"muster/internal/inventory"
 	"muster/internal/kit/testall"
+	"muster/internal/price"
 	"muster/test/rig"
 )
 
@@ -86,13 +86,13 @@ func TestTheMeterIsExactAndWhatIsObservedHoldsNoSecret(t *testing.T) {
 			t.Fatalf("%d lines, %v", len(table), err)
 		}
 		column := slices.Index(table[0], "cost")
-		sum := inventory.Price{}
+		sum := price.Amount{}
 		for _, row := range table[1:] {
-			price, err := inventory.ParsePrice(row[column] + " EUR")
+			cost, err := price.Parse(row[column] + " EUR")
 			if err != nil {
 				t.Fatal(err)
 			}
-			sum = sum.Plus(price)
+			sum = sum.Plus(cost)
 		}
 		if sum.String() != statement.Total {
 			t.Errorf("the table's sum is %s, the total is %s", sum, statement.Total)

@@ -29,7 +29,7 @@ func TestAMachineOnASlowCableIsReplaced(t *testing.T) {
 	var c cluster
 	machine := ""
 	// While its agent joins it fetches what it needs, and would be silent for as long as that takes: then it is lost, not slow.
-	y.Eventually(5*time.Minute, "n4 is measured", func() bool {
+	y.Eventually(10*time.Minute, "n4 is measured", func() bool {
 		y.Get(&c, "get", "fast")
 		for _, n := range c.Nodes {
 			if n.Name == "n4" && n.Phase == "testing" {
@@ -39,9 +39,9 @@ func TestAMachineOnASlowCableIsReplaced(t *testing.T) {
 		return machine != ""
 	})
 	y.Run("rack", "slow", machine)
-	y.Eventually(8*time.Minute, machine+" is set apart", func() bool { return y.machine(machine).Phase == "quarantined" })
+	y.Eventually(10*time.Minute, machine+" is set apart", func() bool { return y.machine(machine).Phase == "quarantined" })
 	t.Logf("%s: %s", machine, y.machine(machine).Reason)
-	y.Eventually(5*time.Minute, "another machine has taken the place of n4", func() bool {
+	y.Eventually(10*time.Minute, "another machine has taken the place of n4", func() bool {
 		y.Get(&c, "get", "fast")
 		return c.Phase == "ready" && len(c.Nodes) == 5 && c.Nodes[4].Name == "n4" && c.Nodes[4].Machine != machine
 	})

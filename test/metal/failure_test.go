@@ -43,13 +43,13 @@ func TestAMachineThatFallsSilentIsSwitchedOffAndReplaced(t *testing.T) {
 		id, _, broken := y.node("lost", "n2")
 		struck := time.Now()
 		y.Run("rack", fault, broken)
-		y.Eventually(3*time.Minute, "n2 leaves "+broken, func() bool { now, _, _ := y.node("lost", "n2"); return now != id })
+		y.Eventually(10*time.Minute, "n2 leaves "+broken, func() bool { now, _, _ := y.node("lost", "n2"); return now != id })
 		if got := y.power(broken); got != "off" {
 			t.Errorf("%s: n2 has left %s, which is %s", fault, broken, got)
 		}
 		t.Logf("%s: n2 was given up, and %s seen off, after %.1f s", fault, broken, time.Since(struck).Seconds())
 		y.Run("rack", "heal", broken)
-		y.Eventually(5*time.Minute, "n2 is ready on another machine", func() bool {
+		y.Eventually(10*time.Minute, "n2 is ready on another machine", func() bool {
 			now, phase, machine := y.node("lost", "n2")
 			return now != id && phase == "ready" && machine != broken
 		})
@@ -57,10 +57,10 @@ func TestAMachineThatFallsSilentIsSwitchedOffAndReplaced(t *testing.T) {
 		if log := y.Run("events", "lost"); !strings.Contains(log, "its agent was silent for") {
 			t.Errorf("%s: no event says why:\n%s", fault, log)
 		}
-		y.Eventually(5*time.Minute, "the job of n2 was queued again and finishes", func() bool {
+		y.Eventually(10*time.Minute, "the job of n2 was queued again and finishes", func() bool {
 			return strings.Contains(y.Run("ssh", "lost", "--", "cat "+out), "done on n2")
 		})
-		y.Eventually(8*time.Minute, broken+" is healthy again and back in the pool", func() bool {
+		y.Eventually(10*time.Minute, broken+" is healthy again and back in the pool", func() bool {
 			return y.machine(broken).Phase == "available"
 		})
 	}
@@ -71,7 +71,7 @@ func TestAMachineThatFallsSilentIsSwitchedOffAndReplaced(t *testing.T) {
 	})
 	id, _, machine := y.node("lost", "n1")
 	y.Run("rack", "kill", machine)
-	y.Eventually(5*time.Minute, "n1 is ready again, as the same node", func() bool {
+	y.Eventually(10*time.Minute, "n1 is ready again, as the same node", func() bool {
 		now, phase, on := y.node("lost", "n1")
 		return now == id && on == machine && phase == "ready" &&
 			strings.Contains(y.Run("events", "lost"), "boots again as the same node")

@@ -23,13 +23,13 @@ func TestMachinesThatFailAreReplacedWhileSparesLast(t *testing.T) {
 	}
 	y.Run("create", "-f", y.File("broken.yaml", "name: broken\nisolation: metal\nnodes: 5\n"))
 	hasKernel := regexp.MustCompile(`n5 +has its kernel`)
-	y.Eventually(3*time.Minute, "rack-5 has its kernel, so that it can hang on its way", func() bool {
+	y.Eventually(10*time.Minute, "rack-5 has its kernel, so that it can hang on its way", func() bool {
 		return hasKernel.MatchString(y.Run("events", "broken"))
 	})
 	y.Run("rack", "hang", "rack-5")
 
 	for name, fault := range faults {
-		y.Eventually(8*time.Minute, name+" is given up", func() bool { return y.machine(name).Phase == "quarantined" })
+		y.Eventually(10*time.Minute, name+" is given up", func() bool { return y.machine(name).Phase == "quarantined" })
 		m := y.machine(name)
 		t.Logf("%s (%s): %s", name, fault, m.Reason)
 		if m.Reason == "" {
@@ -37,7 +37,7 @@ func TestMachinesThatFailAreReplacedWhileSparesLast(t *testing.T) {
 		}
 	}
 	var c cluster
-	y.Eventually(3*time.Minute, "three nodes are ready, two of them on the spares", func() bool {
+	y.Eventually(10*time.Minute, "three nodes are ready, two of them on the spares", func() bool {
 		y.Get(&c, "get", "broken")
 		ready := 0
 		for _, n := range c.Nodes {
@@ -75,13 +75,13 @@ func TestAMachineThatLosesItsPowerOnItsWayIsSwitchedOnAgain(t *testing.T) {
 	y.inspected(1)
 	y.Run("create", "-f", y.File("cut.yaml", "name: cut\nisolation: metal\nnodes: 1\n"))
 	hasKernel := regexp.MustCompile(`n1 +has its kernel`)
-	y.Eventually(3*time.Minute, "rack-1 has its kernel", func() bool { return hasKernel.MatchString(y.Run("events", "cut")) })
+	y.Eventually(10*time.Minute, "rack-1 has its kernel", func() bool { return hasKernel.MatchString(y.Run("events", "cut")) })
 	y.Run("rack", "kill", "rack-1")
 	if got := y.power("rack-1"); got != "off" {
 		t.Fatalf("after its power was cut rack-1 is %s", got)
 	}
 	var c cluster
-	y.Eventually(4*time.Minute, "the cluster is ready", func() bool {
+	y.Eventually(10*time.Minute, "the cluster is ready", func() bool {
 		y.Get(&c, "get", "cut")
 		return c.Phase == "ready"
 	})
@@ -97,7 +97,7 @@ func (y *testbed) allOff(machines int) {
 	y.Helper()
 	for i := range machines {
 		name := fmt.Sprintf("rack-%d", i+1)
-		y.Eventually(5*time.Minute, name+" is available", func() bool { return y.machine(name).Phase == "available" })
+		y.Eventually(10*time.Minute, name+" is available", func() bool { return y.machine(name).Phase == "available" })
 		if got := y.power(name); got != "off" {
 			y.Errorf("%s is available and %s", name, got)
 		}
@@ -146,7 +146,7 @@ func TestAControllerKilledInEveryStateStrandsNoMachine(t *testing.T) {
 	killed := map[string]bool{}
 	killIn := func(wanted ...string) {
 		for _, want := range wanted {
-			y.Eventually(5*time.Minute, "rack-1 is "+want, func() bool { return state() == want })
+			y.Eventually(10*time.Minute, "rack-1 is "+want, func() bool { return state() == want })
 			time.Sleep(time.Duration(len(killed)%5) * 300 * time.Millisecond)
 			y.controller.Kill()
 			y.controller = y.Start()
@@ -182,7 +182,7 @@ func TestAnUnknownMachineIsOfferedAndEnrolled(t *testing.T) {
 	t.Parallel()
 	y := newTestbed(t, 2, "--power", "wol")
 	y.Run("machines", "remove", "rack-2")
-	y.Eventually(2*time.Minute, "rack-2 has left", func() bool { return y.Muster("machines", "get", "rack-2").Code != 0 })
+	y.Eventually(10*time.Minute, "rack-2 has left", func() bool { return y.Muster("machines", "get", "rack-2").Code != 0 })
 	y.Until("rack-2 is off", func() bool { return y.power("rack-2") == "off" })
 	y.Run("rack", "on", "rack-2")
 	var unknown struct {
@@ -191,7 +191,7 @@ func TestAnUnknownMachineIsOfferedAndEnrolled(t *testing.T) {
 			Facts struct{ CPUs int }
 		}
 	}
-	y.Eventually(3*time.Minute, "it is offered with its facts", func() bool {
+	y.Eventually(10*time.Minute, "it is offered with its facts", func() bool {
 		y.Get(&unknown, "machines", "unknown")
 		return len(unknown.Items) == 1 && unknown.Items[0].Facts.CPUs > 0
 	})
@@ -214,7 +214,7 @@ func TestARootOnDiskOutlivesAPowerCut(t *testing.T) {
 	y.Run("ssh", "disk", "--", "srun -N1 sh -c 'echo kept > /var/tmp/kept; sync'")
 	y.Run("rack", "off", "rack-1")
 	y.Run("rack", "on", "rack-1")
-	y.Eventually(4*time.Minute, "the node is back", func() bool {
+	y.Eventually(10*time.Minute, "the node is back", func() bool {
 		return strings.Contains(y.Run("events", "disk"), "boots again as the same node") &&
 			strings.Contains(y.Run("describe", "disk"), "head and 1 node")
 	})

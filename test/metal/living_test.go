@@ -27,9 +27,9 @@ func TestAClusterOfMachinesGrowsRollsPausesAndResumes(t *testing.T) {
 	y.Run("create", "-f", file("queues: [{name: cpu, class: metal, max: 2, idle_after: 10s}]\n"), "--wait")
 	start := time.Now()
 	slurm("sbatch -N2 -o two.out --wrap 'srun hostname | sort'")
-	y.Eventually(5*time.Minute, "two machines have come for the job", printed("two.out", "cpu1\ncpu2\n"))
+	y.Eventually(10*time.Minute, "two machines have come for the job", printed("two.out", "cpu1\ncpu2\n"))
 	t.Logf("from sbatch on an empty queue of machines to its output: %.1f s", time.Since(start).Seconds())
-	y.Eventually(5*time.Minute, "the machines are gone, and off", func() bool {
+	y.Eventually(10*time.Minute, "the machines are gone, and off", func() bool {
 		var c cluster
 		y.Get(&c, "get", "live")
 		return len(c.Nodes) == 1 && !strings.Contains(fmt.Sprint(y.rack()), " on}")
@@ -41,7 +41,7 @@ func TestAClusterOfMachinesGrowsRollsPausesAndResumes(t *testing.T) {
 	y.Until("a job runs", func() bool { return strings.Contains(slurm("ls"), "began") })
 	onDisk := file("boot: disk\nqueues: [{name: cpu, class: metal, nodes: 2}]\n")
 	y.Run("apply", "-f", onDisk)
-	y.Eventually(6*time.Minute, "cpu1 has its root on its disk, and cpu2 waits for its job", func() bool {
+	y.Eventually(10*time.Minute, "cpu1 has its root on its disk, and cpu2 waits for its job", func() bool {
 		return strings.Contains(y.Run("describe", "live"), "waits for jobs on cpu2")
 	})
 	slurm("touch enough")
@@ -54,12 +54,12 @@ func TestAClusterOfMachinesGrowsRollsPausesAndResumes(t *testing.T) {
 		"3600; echo done'")
 	y.Until("it runs", printed("long.out", "begun\n"))
 	y.Run("pause", "live", "--wait", "--timeout", "5m")
-	y.Eventually(5*time.Minute, "the machines are back, and off", func() bool {
+	y.Eventually(10*time.Minute, "the machines are back, and off", func() bool {
 		return y.machine("rack-1").Phase+y.machine("rack-2").Phase+y.machine("rack-3").Phase == strings.Repeat("available", 3) &&
 			!strings.Contains(fmt.Sprint(y.rack()), " on}")
 	})
 	y.Run("resume", "live", "--wait", "--timeout", "6m")
-	y.Eventually(6*time.Minute, "the job has run", func() bool {
+	y.Eventually(10*time.Minute, "the job has run", func() bool {
 		return strings.HasSuffix(slurm("cat long.out file"), "done\nprecious\n")
 	})
 	y.Run("delete", "live", "--wait", "--timeout", "5m")

@@ -30,7 +30,7 @@ func TestAGuestOfAMachineOfTheRackSleepsAndItsJobGoesOn(t *testing.T) {
 	y.Run("create", "-f", y.File("sleeping.yaml", "name: sleeping\nqueues: [{name: cpu, class: parts, nodes: 1}]\n"))
 	until("ready")
 	job := strings.TrimSpace(slurm(witness))
-	y.Eventually(5*time.Minute, "the job counts", func() bool { time.Sleep(time.Second); _, n := counted(); return n >= 3 })
+	y.Eventually(10*time.Minute, "the job counts", func() bool { time.Sleep(time.Second); _, n := counted(); return n >= 3 })
 
 	t.Log(y.Run("pause", "sleeping", "--on-jobs", "keep"))
 	until("paused")
@@ -45,7 +45,7 @@ func TestAGuestOfAMachineOfTheRackSleepsAndItsJobGoesOn(t *testing.T) {
 	t.Log(y.Run("resume", "sleeping"))
 	until("ready")
 	boot, before := counted()
-	y.Eventually(5*time.Minute, "the job counts on", func() bool {
+	y.Eventually(10*time.Minute, "the job counts on", func() bool {
 		time.Sleep(time.Second)
 		_, n := counted()
 		return n >= before+5

@@ -80,7 +80,7 @@ var tokenForm = regexp.MustCompile(`muster\.token=(\S+)`)
 func (y *testbed) robbed(t *testing.T, name string) {
 	m := y.machine(name)
 	refused := 0
-	y.Eventually(5*time.Minute, name+" has its script, and an intruder has not", func() bool {
+	y.Eventually(10*time.Minute, name+" has its script, and an intruder has not", func() bool {
 		script := y.script(m.MACs[0])
 		if tokenForm.MatchString(script) {
 			t.Fatalf("an intruder gets the script of %s:\n%s", name, script)

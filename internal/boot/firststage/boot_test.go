@@ -93,7 +93,7 @@ func newMachine(t testing.TB, image string) *machine {
 	build("agent", "./testdata/agent")
 	m.plan = protocol.Plan{
 		Agent: m.blob(filepath.Join(m.dir, "agent")),
-		Boot:  protocol.Boot{Node: "n1", Name: "metal-1", Boot: 7, Endpoints: []string{"https://10.0.2.2:1"}},
+		Boot:  protocol.BootFile{Node: "n1", Name: "metal-1", Boot: 7, Endpoints: []string{"https://10.0.2.2:1"}},
 	}
 	return m
 }
@@ -221,8 +221,8 @@ type view struct {
 	Stay   string   `json:"stay"`
 	Write  string   `json:"write"`
 	Boot   struct {
-		Mode string        `json:"mode"`
-		Text protocol.Boot `json:"text"`
+		Mode string            `json:"mode"`
+		Text protocol.BootFile `json:"text"`
 	} `json:"/run/muster/boot.json"`
 	Network struct {
 		Text protocol.BootNetwork `json:"text"`

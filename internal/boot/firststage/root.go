@@ -165,7 +165,7 @@ func overlay() error {
 
 // furnish leaves the agent its boot file in the new /run.
 func furnish(plan protocol.Plan, network protocol.BootNetwork) error {
-	return errors.Join(writeJSON(protocol.BootFile, plan.Boot), writeJSON(protocol.NetworkFile, network))
+	return errors.Join(writeJSON(protocol.BootFilePath, plan.Boot), writeJSON(protocol.NetworkFile, network))
 }
 
 // fetchAgent puts the agent into the upper layer, before the overlay is there. It keeps what is there if it is the right one,

@@ -231,7 +231,7 @@ func TestPausesGrowAndBeginAnewWithProgress(t *testing.T) {
 
 func goodPlan() protocol.Plan {
 	_, blob := content(1)
-	return protocol.Plan{Root: blob, Agent: blob, Boot: protocol.Boot{Node: "n1"}}
+	return protocol.Plan{Root: blob, Agent: blob, Boot: protocol.BootFile{Node: "n1"}}
 }
 
 func TestThePlanIsAskedForUntilItCanBeGiven(t *testing.T) {

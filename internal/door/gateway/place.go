@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strings"
 
@@ -117,3 +118,21 @@ func names(places []Place, between string) string {
 
 // errInternal is what a person is told of what is not their fault; the log has more.
 var errInternal = errors.New("the gateway cannot do this now: its log says why; try again")
+
+// Address is host:port by which people reach a gateway that listens at an address: the name, with the port of that unless it has
+// one; without a name the address, with this host's own name where it is that of all interfaces.
+func Address(listens, name string) string {
+	host, port, err := net.SplitHostPort(listens)
+	switch {
+	case name == "" && err == nil && net.ParseIP(host).IsUnspecified():
+		if own, err := os.Hostname(); err == nil {
+			return net.JoinHostPort(own, port)
+		}
+	case name == "" || err != nil:
+	case strings.Contains(name, ":"):
+		return name
+	default:
+		return net.JoinHostPort(name, port)
+	}
+	return listens
+}

@@ -21,11 +21,11 @@ type Machine struct {
 
 // Boot is what a machine is to boot.
 type Boot struct {
-	Machine string        // ID
-	Subject string        // ID of the node, or of the machine itself for an inspection
-	Number  int64         // of the subject's boots; they only grow
-	Image   string        // digest
-	File    protocol.Boot // without its token
+	Machine string            // ID
+	Subject string            // ID of the node, or of the machine itself for an inspection
+	Number  int64             // of the subject's boots; they only grow
+	Image   string            // digest
+	File    protocol.BootFile // without its token
 	Disk    bool
 	Erase   bool
 

@@ -76,7 +76,7 @@ type Notices interface {
 // Caller is a substrate whose nodes' agents find the controllers neither at their machine's network nor at their cluster's
 // gateway.
 type Caller interface {
-	// Endpoints are where they find them, as in protocol.Boot.
+	// Endpoints are where they find them, as in protocol.BootFile.
 	Endpoints(ctx context.Context) ([]string, error)
 }
 

@@ -41,11 +41,11 @@ type Node struct {
 	Machine   string       // name of the machine it lives on
 	Address   netip.Prefix // its address on the cluster's network
 	MAC       net.HardwareAddr
-	Seats     int           // of its cluster's network that its file takes, from HeadSlot on
-	Image     string        // digest of the image, "sha256:…"
-	CPUs      int           // 0: all of the machine's
-	MemoryMiB int           // 0: all of the machine's
-	File      protocol.Boot // what its agent is told at its start
+	Seats     int               // of its cluster's network that its file takes, from HeadSlot on
+	Image     string            // digest of the image, "sha256:…"
+	CPUs      int               // 0: all of the machine's
+	MemoryMiB int               // 0: all of the machine's
+	File      protocol.BootFile // what its agent is told at its start
 	// ServesHome says that the node serves /home over the network, to nodes that are not on the head's host.
 	ServesHome bool
 	// KeepsState says that the node sees, at protocol.StateDir, what its cluster keeps of its head.

@@ -88,7 +88,7 @@ func node() substrate.Node {
 	return substrate.Node{
 		Ref: substrate.Ref{Cluster: "c", Node: "n", Boot: 3}, Name: "n1", Machine: "m", Address: substrate.Address(259),
 		MAC: substrate.MAC(7, 259), Image: "sha256:00", CPUs: 2, MemoryMiB: 768, ServesHome: true, KeepsState: true, Disk: true,
-		File: protocol.Boot{Node: "n", Name: "n1", Boot: 3, Token: "t", Authority: "PEM", Endpoints: []string{"unix:///s"},
+		File: protocol.BootFile{Node: "n", Name: "n1", Boot: 3, Token: "t", Authority: "PEM", Endpoints: []string{"unix:///s"},
 			Attachment: &protocol.Attachment{MAC: "m", Address: "a", Home: "h", Gateway: protocol.Neighbour{Address: "g"}}},
 		Allocation: &place.Allocation{Guest: "g", Share: 2,
 			Cells: []place.Cell{{NUMA: 1, Cores: []int{4, 5}, MemoryMiB: 768}}, Devices: []string{"0000:41:00.0"}},

@@ -5,10 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net"
 	"sync"
+	"time"
 
 	"muster/internal/drivers/substrate"
+	"muster/internal/kit/clock"
 )
 
 // Notices keep what the drivers of a host say until a controller has written it down. They implement substrate.Notices.
@@ -122,8 +125,21 @@ func (n *Notices) tell(ctx context.Context, _ none) (then, error) {
 	}, nil
 }
 
-// Hear writes down what the drivers of the host say, until ctx ends or the host goes.
-func (a *Agent) Hear(ctx context.Context, write substrate.Notices) error {
+// hearAgain is how long it is until a host that was not heard is asked again for what it says.
+const hearAgain = time.Second
+
+// Hear writes down what the drivers of the host say, until ctx ends.
+func (a *Agent) Hear(ctx context.Context, write substrate.Notices, log *slog.Logger) {
+	for ctx.Err() == nil {
+		if err := a.hear(ctx, write); ctx.Err() == nil {
+			log.Debug("the agent of a host is asked again for what it says", "error", err)
+		}
+		_ = clock.Sleep(ctx, hearAgain)
+	}
+}
+
+// hear does so until ctx ends or the host goes.
+func (a *Agent) hear(ctx context.Context, write substrate.Notices) error {
 	conn, err := notices.takeOver(ctx, nodes{Agent: a}, none{})
 	if err != nil {
 		return err

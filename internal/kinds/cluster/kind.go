@@ -5,7 +5,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kinds/meter"
-	"muster/internal/kinds/meter/usage"
+	"muster/internal/price"
 )
 
 // Kind is also the table.
@@ -47,7 +47,7 @@ func meterHome(ctx context.Context, tx *core.Tx, id string) error {
 }
 
 // homeState is what a phase of a cluster is to the meter of its /home, which is in a state now; "" when it is gone.
-func homeState(p core.Phase, now usage.State) usage.State {
+func homeState(p core.Phase, now price.State) price.State {
 	if p == core.Deleted {
 		return ""
 	}

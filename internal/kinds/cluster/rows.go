@@ -14,8 +14,8 @@ import (
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/meter"
-	"muster/internal/kinds/meter/usage"
 	"muster/internal/place/elastic"
+	"muster/internal/price"
 	"muster/internal/spec"
 )
 
@@ -50,7 +50,7 @@ type Cluster struct {
 	Warned      time.Duration // how long before its end its users were last warned; 0: not yet
 	CreatedAt   time.Time
 	CreatedBy   string
-	HomeTerms   usage.Terms // only written, by Add; the meter keeps them
+	HomeTerms   price.Terms // only written, by Add; the meter keeps them
 }
 
 // Receipt is the proof of a cluster's end.
@@ -176,8 +176,8 @@ func Add(ctx context.Context, tx *core.Tx, c Cluster) error {
 	if err != nil {
 		return fmt.Errorf("add cluster %s: %w", c.Name, err)
 	}
-	home := usage.Row{Subject: c.ID, Kind: usage.Home, Project: c.Project, ClusterID: c.ID, Cluster: c.Name, State: usage.Stored,
-		Terms: c.HomeTerms}
+	home := price.Usage{Subject: c.ID, Kind: price.Home, Project: c.Project, ClusterID: c.ID, Cluster: c.Name,
+		State: price.Stored, Terms: c.HomeTerms}
 	return meter.Begin(ctx, tx, home, "cluster")
 }
 

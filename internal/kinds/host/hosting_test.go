@@ -150,7 +150,7 @@ func TestWhatAHypervisorIsToHoldIsNumbered(t *testing.T) {
 			t.Helper()
 			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
 				return host.AssignGuest(ctx, tx, "r1", protocol.HostedGuest{Cluster: "c1", Node: node, Boot: boot, Try: try,
-					File: protocol.Boot{Token: "secret"}})
+					File: protocol.BootFile{Token: "secret"}})
 			})
 		}
 		hold(1, 1)

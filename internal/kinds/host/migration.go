@@ -75,7 +75,7 @@ func MigrationsAt(ctx context.Context, tx *core.Tx, host string) ([]Migration, e
 // StartMigration writes the first step of a move: node, both hosts and what they do, the stage and the guest. It keeps a row that
 // is there.
 func StartMigration(ctx context.Context, tx *core.Tx, a Migration) error {
-	a.Guest.File = protocol.Boot{} // its token is used up, and nobody needs the rest
+	a.Guest.File = protocol.BootFile{} // its token is used up, and nobody needs the rest
 	guest, err := json.Marshal(a.Guest)
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ func onItsWay(t *testing.T, url string) (s *core.Store, there host.Guest) {
 			return err
 		}
 		return host.AssignGuest(ctx, tx, "hv", protocol.HostedGuest{Cluster: "c1", Node: "node-hv-g1", Boot: 4, Try: 2,
-			Machine: "hv-g1", Allocation: []byte(`{"share":1}`), File: protocol.Boot{Name: "n1"}})
+			Machine: "hv-g1", Allocation: []byte(`{"share":1}`), File: protocol.BootFile{Name: "n1"}})
 	})
 	there = guest("hv-g1", "other", 1, []int{5})
 	kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return host.StartMove(ctx, tx, there) })
@@ -37,7 +37,7 @@ func depart(t *testing.T, s *core.Store) {
 			Node: "node-hv-g1", Source: host.Endpoint{Host: "hv", Does: protocol.MoveLeave}, Target: host.Endpoint{Host: "other"},
 			Stage: "describing", Kept: true,
 			Guest: protocol.HostedGuest{Cluster: "c1", Node: "node-hv-g1", Boot: 4, Try: 2, Allocation: []byte(`{"share":4}`),
-				File: protocol.Boot{Token: "must not be kept", Name: "n1"}},
+				File: protocol.BootFile{Token: "must not be kept", Name: "n1"}},
 		})
 	})
 }

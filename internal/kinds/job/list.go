@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"muster/internal/core"
-	"muster/internal/inventory"
-	"muster/internal/kinds/meter/usage"
+	"muster/internal/price"
 	"muster/internal/protocol"
 )
 
@@ -88,7 +87,7 @@ type Sum struct {
 	Jobs, Failed  int64  // Failed: of those, ended otherwise than completed, and not by somebody's wish
 	CPUHours      float64
 	GPUHours      float64
-	Cost          usage.Sum
+	Cost          price.Sum
 	// Of jobs whose use is known: CPU-hours that they had and used; MiB times hours that they had, and those of
 	// their peaks.
 	KnownCPUHours, CPUHoursUsed, MemoryHours, MemoryHoursUsed float64
@@ -107,8 +106,8 @@ func Sums(ctx context.Context, tx *core.Tx, of Of, byUser bool) ([]Sum, error) {
 		var currency string
 		err = r.Scan(&s.Project, &s.User, &s.Jobs, &s.Failed, &s.CPUHours, &s.GPUHours, &s.KnownCPUHours, &s.CPUHoursUsed,
 			&s.MemoryHours, &s.MemoryHoursUsed, &cost, &currency)
-		s.Cost = usage.Sum{}
-		s.Cost.Add(inventory.Price{Micros: int64(min(cost, 1<<60)), Currency: currency})
+		s.Cost = price.Sum{}
+		s.Cost.Add(price.Amount{Micros: int64(min(cost, 1<<60)), Currency: currency})
 		return s, err
 	}
 	user := `''`

@@ -4,17 +4,16 @@ import (
 	"context"
 
 	"muster/internal/core"
-	"muster/internal/inventory"
 	"muster/internal/kinds/meter"
-	"muster/internal/kinds/meter/usage"
 	"muster/internal/kit/hostlist"
+	"muster/internal/price"
 	"muster/internal/protocol"
 )
 
 // prices are those of a cluster's nodes, while some jobs ran.
 type prices struct {
-	rows map[string][]usage.Row // by node
-	left int                    // rows that may be looked at yet: a head can say that each job ran everywhere, for ever
+	rows map[string][]price.Usage // by node
+	left int                      // rows that may be looked at yet: a head can say that each job ran everywhere, for ever
 }
 
 // mostLooks is enough for thousands of jobs on hundreds of nodes. A head says when its jobs began, and nobody else can write
@@ -25,7 +24,7 @@ const (
 )
 
 func pricesOf(ctx context.Context, tx *core.Tx, cluster string, jobs []protocol.EndedJob) (*prices, error) {
-	p := &prices{rows: map[string][]usage.Row{}, left: mostLooks}
+	p := &prices{rows: map[string][]price.Usage{}, left: mostLooks}
 	of := meter.Of{Cluster: cluster, Limit: mostRows + 1}
 	for _, j := range jobs {
 		if !j.Began.IsZero() && (of.From.IsZero() || j.Began.Before(of.From)) {
@@ -43,7 +42,7 @@ func pricesOf(ctx context.Context, tx *core.Tx, cluster string, jobs []protocol.
 		p.left, rows = 0, nil
 	}
 	for _, r := range rows {
-		if r.Kind == usage.Node {
+		if r.Kind == price.Node {
 			p.rows[r.Node] = append(p.rows[r.Node], r)
 		}
 	}
@@ -51,16 +50,16 @@ func pricesOf(ctx context.Context, tx *core.Tx, cluster string, jobs []protocol.
 }
 
 // of is what a job cost; of nothing that can be said, nothing.
-func (p *prices) of(j protocol.EndedJob) inventory.Price {
+func (p *prices) of(j protocol.EndedJob) price.Amount {
 	if j.Began.IsZero() {
-		return inventory.Price{}
+		return price.Amount{}
 	}
 	names, err := hostlist.Expand(j.Nodes, len(p.rows))
 	if err != nil { // nodes that the cluster did not have
-		return inventory.Price{}
+		return price.Amount{}
 	}
-	run := usage.Run{Nodes: map[string]bool{}, CPUs: j.CPUs, GPUs: j.GPUs, From: j.Began, To: j.Ended}
-	var rows []usage.Row
+	run := price.Run{Nodes: map[string]bool{}, CPUs: j.CPUs, GPUs: j.GPUs, From: j.Began, To: j.Ended}
+	var rows []price.Usage
 	for _, name := range names {
 		if !run.Nodes[name] && p.left > 0 {
 			p.left -= len(p.rows[name])
@@ -69,7 +68,7 @@ func (p *prices) of(j protocol.EndedJob) inventory.Price {
 		run.Nodes[name] = true
 	}
 	if p.left <= 0 {
-		return inventory.Price{}
+		return price.Amount{}
 	}
-	return usage.Part(rows, run)
+	return price.Part(rows, run)
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"muster/internal/core"
-	"muster/internal/inventory"
+	"muster/internal/price"
 	"muster/internal/protocol"
 )
 
@@ -23,7 +23,7 @@ type Job struct {
 	Cluster   string
 	ClusterID string
 	Project   string
-	Cost      inventory.Price // of its part of its nodes; see usage.Part
+	Cost      price.Amount // of its part of its nodes; see price.Part
 }
 
 // Ran is how long it ran; 0: it never did.

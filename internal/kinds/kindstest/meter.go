@@ -10,8 +10,8 @@ import (
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/meter"
-	"muster/internal/kinds/meter/usage"
 	"muster/internal/kinds/node"
+	"muster/internal/price"
 )
 
 // Metered fails the test unless the meter's rows of each node and of each /home lie side by side, without a gap or an
@@ -48,9 +48,9 @@ func Metered(t testing.TB, db *core.Store) {
 }
 
 // lifeOf is when what a row is about came and went; its end is zero while it is there.
-func lifeOf(tx *core.Tx, r usage.Row) (began, ended time.Time, err error) {
+func lifeOf(tx *core.Tx, r price.Usage) (began, ended time.Time, err error) {
 	var life core.Life
-	if r.Kind == usage.Home {
+	if r.Kind == price.Home {
 		var c cluster.Cluster
 		c, err = cluster.Get(context.Background(), tx, r.Subject)
 		began, life = c.CreatedAt, c.Life
@@ -70,12 +70,12 @@ type Course []Turn
 
 // Turn is the beginning of a state. The zero state is the end.
 type Turn struct {
-	State usage.State
+	State price.State
 	At    time.Time
 }
 
 // Turn adds a state. One that lasted no time is forgotten, since a meter has no row of it; one that goes on is one.
-func (c *Course) Turn(state usage.State, at time.Time) {
+func (c *Course) Turn(state price.State, at time.Time) {
 	if n := len(*c); n > 0 && (*c)[n-1].At.Equal(at) {
 		*c = (*c)[:n-1]
 	}

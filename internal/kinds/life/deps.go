@@ -6,6 +6,7 @@
 package life
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,8 +41,9 @@ type Provider struct {
 
 // NewProvider is a substrate that was opened, with its deadlines as the site has them.
 func NewProvider(ctx context.Context, f substrate.Factory, opened substrate.Substrate,
-	site func(substrate.Factory, substrate.Deadlines) substrate.Deadlines) (Provider, error) {
-	p := Provider{Caps: f.Caps, Substrate: opened, Limits: site(f, f.Deadlines), Emulated: site(f, f.Emulated)}
+	site inventory.Catalogue) (Provider, error) {
+	p := Provider{Caps: f.Caps, Substrate: opened,
+		Limits: Deadlines(f, f.Deadlines, site), Emulated: Deadlines(f, f.Emulated, site)}
 	p.Inspector, _ = opened.(substrate.Inspector)
 	p.Mover, _ = opened.(substrate.Mover)
 	p.Sleeper, _ = opened.(substrate.Sleeper)
@@ -64,6 +66,19 @@ func NewProvider(ctx context.Context, f substrate.Factory, opened substrate.Subs
 		return p, fmt.Errorf("substrate %s declares that it suspends nodes, and has no Sleeper", f.Name)
 	}
 	return p, nil
+}
+
+// Deadlines are those of a substrate as the site file sets them.
+func Deadlines(of substrate.Factory, l substrate.Deadlines, site inventory.Catalogue) substrate.Deadlines {
+	if boot := site.BootWithin; boot > 0 && of.Caps.WholeMachine {
+		l.Boot, l.Inspection = boot, boot
+	}
+	if l.Idle > 0 {
+		l.Idle = cmp.Or(site.HypervisorIdle, l.Idle)
+	}
+	l.Silence = cmp.Or(site.Silence, l.Silence)
+	l.MaxLostShare = cmp.Or(site.MaxLostShare, l.MaxLostShare)
+	return l
 }
 
 // Deps is what handlers act on.

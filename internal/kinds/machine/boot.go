@@ -13,16 +13,16 @@ import (
 // Boot is what a machine boots now, and how far it is. A machine that has none is to be off.
 type Boot struct {
 	MachineID string
-	Subject   string        // ID of the node, or of the machine itself for an inspection
-	Number    int64         // of the subject's boots
-	Image     string        // digest
-	File      protocol.Boot // without its token
-	Disk      bool          // the root is on the machine's disk
-	Erase     bool          // an inspection that erases first
-	PoweredAt time.Time     // when it was switched on; zero: not yet
-	Scripts   int           // times that its boot script was handed out
-	JoinedKey string        // of an inspection's agent
-	Ending    bool          // its agent is told to end
+	Subject   string            // ID of the node, or of the machine itself for an inspection
+	Number    int64             // of the subject's boots
+	Image     string            // digest
+	File      protocol.BootFile // without its token
+	Disk      bool              // the root is on the machine's disk
+	Erase     bool              // an inspection that erases first
+	PoweredAt time.Time         // when it was switched on; zero: not yet
+	Scripts   int               // times that its boot script was handed out
+	JoinedKey string            // of an inspection's agent
+	Ending    bool              // its agent is told to end
 	Step      protocol.BootStep
 	Detail    string
 	HeardAt   time.Time // last sign of life, or when one was asked for

@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"muster/internal/core"
-	"muster/internal/kinds/meter/usage"
+	"muster/internal/price"
 )
 
 const columns = `u.subject, u.kind, u.project, u.cluster_id, u.cluster, u.node, u.queue, u.class, u.machine, u.state, u.quantity,
 	u.rate, u.currency, u.charges, u.cores, u.cpus, u.gpus, u.began, COALESCE(u.ended, 0)`
 
-func scan(r core.Scanner) (usage.Row, error) {
-	var u usage.Row
+func scan(r core.Scanner) (price.Usage, error) {
+	var u price.Usage
 	var charges string
 	var began, ended int64
 	err := r.Scan(&u.Subject, &u.Kind, &u.Project, &u.ClusterID, &u.Cluster, &u.Node, &u.Queue, &u.Class, &u.Machine, &u.State,
@@ -36,8 +36,8 @@ func scan(r core.Scanner) (usage.Row, error) {
 }
 
 // insert adds an open row; follows says that it begins where another ends.
-func insert(ctx context.Context, tx *core.Tx, u usage.Row, follows bool) error {
-	charges, err := json.Marshal(append([]usage.State{}, u.Charged...))
+func insert(ctx context.Context, tx *core.Tx, u price.Usage, follows bool) error {
+	charges, err := json.Marshal(append([]price.State{}, u.Charged...))
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func insert(ctx context.Context, tx *core.Tx, u usage.Row, follows bool) error {
 
 // cut ends the open row at an instant, at which the next begins; without a next (state "") the chain ends. A clock that
 // was set back makes no time negative: then the row ends when it began, and as a row of no length it is not kept.
-func cut(ctx context.Context, tx *core.Tx, open, next usage.Row, at time.Time) error {
+func cut(ctx context.Context, tx *core.Tx, open, next price.Usage, at time.Time) error {
 	if !at.After(open.From) {
 		at = open.From
 	}
@@ -84,10 +84,10 @@ func cut(ctx context.Context, tx *core.Tx, open, next usage.Row, at time.Time) e
 }
 
 // Begin opens the first row of a node that was just added, or of a new cluster's /home.
-func Begin(ctx context.Context, tx *core.Tx, u usage.Row, table string) error {
+func Begin(ctx context.Context, tx *core.Tx, u price.Usage, table string) error {
 	var began int64
 	err := tx.Row(ctx, `SELECT created_at FROM `+table+` WHERE id = $1`, u.Subject).Scan(&began)
-	if err == nil && u.Kind == usage.Node {
+	if err == nil && u.Kind == price.Node {
 		err = tx.Row(ctx, `SELECT project, name FROM cluster WHERE id = $1`, u.ClusterID).Scan(&u.Project, &u.Cluster)
 	}
 	u.From = core.Instant(began)
@@ -103,16 +103,16 @@ func Begin(ctx context.Context, tx *core.Tx, u usage.Row, table string) error {
 // Follow brings the rows of a node, or of a cluster's /home, in line with its phase: kind is its table e, phase the expression of
 // its phase there, and state what that is to the meter, which is in another state now; "" ends the chain. It belongs into every
 // transaction that writes a phase, after it, and takes the instant from the row: so the meter turns when the phase does.
-func Follow(ctx context.Context, tx *core.Tx, kind core.Kind, phase string, state func(p core.Phase, now usage.State) usage.State,
+func Follow(ctx context.Context, tx *core.Tx, kind core.Kind, phase string, state func(p core.Phase, now price.State) price.State,
 	id string) error {
 	type now struct {
-		usage.Row
+		price.Usage
 		phase core.Phase
 		at    time.Time
 	}
 	scan := func(r core.Scanner) (n now, err error) {
 		var at int64
-		n.Row, err = scan(also{r, []any{&n.phase, &at}})
+		n.Usage, err = scan(also{r, []any{&n.phase, &at}})
 		n.at = core.Instant(at)
 		return n, err
 	}
@@ -125,11 +125,11 @@ func Follow(ctx context.Context, tx *core.Tx, kind core.Kind, phase string, stat
 	if err != nil {
 		return fmt.Errorf("meter %s %s: %w", kind, id, err)
 	}
-	next := open.Row
+	next := open.Usage
 	if next.State = state(open.phase, open.State); next.State == open.State {
 		return nil
 	}
-	return cut(ctx, tx, open.Row, next, open.at)
+	return cut(ctx, tx, open.Usage, next, open.at)
 }
 
 // also scans further columns after those that a function knows of.
@@ -141,7 +141,7 @@ type also struct {
 func (a also) Scan(fields ...any) error { return a.Scanner.Scan(append(fields, a.more...)...) }
 
 // Reprice gives a node, or a cluster's /home, other terms or another quantity from now on; what was, stays.
-func Reprice(ctx context.Context, tx *core.Tx, subject string, terms usage.Terms, quantity int64) error {
+func Reprice(ctx context.Context, tx *core.Tx, subject string, terms price.Terms, quantity int64) error {
 	for _, table := range []string{"node", "cluster"} { // the meter's lock is that of the row which it follows
 		if _, err := tx.Exec(ctx, `UPDATE `+table+` SET fence = fence WHERE id = $1`, subject); err != nil {
 			return fmt.Errorf("reprice %s: %w", subject, err)
@@ -194,9 +194,9 @@ func (o Of) where() core.Where {
 }
 
 // Rows lists rows, each subject's in order.
-func Rows(ctx context.Context, tx *core.Tx, of Of) ([]usage.Row, error) {
-	var rows []usage.Row
-	err := Each(ctx, tx, of, func(r usage.Row) error {
+func Rows(ctx context.Context, tx *core.Tx, of Of) ([]price.Usage, error) {
+	var rows []price.Usage
+	err := Each(ctx, tx, of, func(r price.Usage) error {
 		rows = append(rows, r)
 		return nil
 	})
@@ -204,7 +204,7 @@ func Rows(ctx context.Context, tx *core.Tx, of Of) ([]usage.Row, error) {
 }
 
 // Each takes the rows that Rows lists one by one, until one is an error.
-func Each(ctx context.Context, tx *core.Tx, of Of, take func(usage.Row) error) error {
+func Each(ctx context.Context, tx *core.Tx, of Of, take func(price.Usage) error) error {
 	which := of.where()
 	which.Rest(` ORDER BY u.cluster_id, u.subject, u.began`)
 	if of.Limit > 0 {
@@ -218,7 +218,7 @@ func Each(ctx context.Context, tx *core.Tx, of Of, take func(usage.Row) error) e
 }
 
 // Spending adds up what was charged from of.From until now.
-func Spending(ctx context.Context, tx *core.Tx, of Of) (usage.Spending, error) {
+func Spending(ctx context.Context, tx *core.Tx, of Of) (price.Spending, error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return nil, err
@@ -227,7 +227,7 @@ func Spending(ctx context.Context, tx *core.Tx, of Of) (usage.Spending, error) {
 	if !of.From.IsZero() {
 		from = of.From.UnixMilli()
 	}
-	scan := func(r core.Scanner) (g usage.Group, err error) {
+	scan := func(r core.Scanner) (g price.Group, err error) {
 		return g, r.Scan(&g.Kind, &g.Rate.Micros, &g.Rate.Currency, &g.Units, &g.Running)
 	}
 	which := of.where()

@@ -12,12 +12,11 @@ import (
 	"time"
 
 	"muster/internal/core"
-	"muster/internal/inventory"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/meter"
-	"muster/internal/kinds/meter/usage"
 	"muster/internal/kinds/node"
+	"muster/internal/price"
 )
 
 // diary is what really happened to nodes, as the rows of the nodes themselves said in the transactions that changed them.
@@ -110,7 +109,7 @@ func live(ctx context.Context, s *core.Store, dice *rand.Rand, owner string, rea
 		node.Gone}
 	phase := phases[dice.IntN(len(phases))]
 	crash := dice.IntN(4) == 0
-	price := inventory.Price{Micros: dice.Int64N(5) * 1000, Currency: "EUR"}
+	rate := price.Amount{Micros: dice.Int64N(5) * 1000, Currency: "EUR"}
 	var after node.Node
 	err = s.Update(ctx, func(tx *core.Tx) error {
 		if err := tx.Hold(ctx, claims[0]); err != nil {
@@ -126,7 +125,7 @@ func live(ctx context.Context, s *core.Store, dice *rand.Rand, owner string, rea
 			}
 		}
 		if dice.IntN(8) == 0 {
-			if err := meter.Reprice(ctx, tx, n.ID, usage.Terms{Rate: price, Charged: []usage.State{usage.Ready}}, 1); err != nil {
+			if err := meter.Reprice(ctx, tx, n.ID, price.Terms{Rate: rate, Charged: []price.State{price.Ready}}, 1); err != nil {
 				return err
 			}
 		}
@@ -163,9 +162,9 @@ func compare(t *testing.T, s *core.Store, real *diary) {
 		if err != nil {
 			return err
 		}
-		metered := map[string][]usage.Row{}
+		metered := map[string][]price.Usage{}
 		for _, r := range rows {
-			if r.Kind == usage.Node {
+			if r.Kind == price.Node {
 				metered[r.Subject] = append(metered[r.Subject], r)
 			}
 		}
@@ -196,14 +195,14 @@ func compare(t *testing.T, s *core.Store, real *diary) {
 	})
 }
 
-func stateName(p core.Phase) usage.State {
+func stateName(p core.Phase) price.State {
 	switch p {
 	case node.Gone:
 		return ""
 	case core.Ready, node.Draining, core.Failed, core.Releasing:
-		return usage.State(p)
+		return price.State(p)
 	}
-	return usage.Preparing
+	return price.Preparing
 }
 
 // TestTheDatabaseItselfRefusesGapsAndOverlaps goes past the code: a row that does not continue the chain is refused.
@@ -211,7 +210,7 @@ func TestAHomeIsMeteredFromItsClustersBeginningToItsEnd(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		s := kindstest.Open(t, url)
 		kindstest.AddCluster(t, s, "c1", "hello")
-		terms := usage.Terms{Rate: inventory.Price{Micros: 20_000, Currency: "EUR"}, Charged: []usage.State{usage.Stored}}
+		terms := price.Terms{Rate: price.Amount{Micros: 20_000, Currency: "EUR"}, Charged: []price.State{price.Stored}}
 		time.Sleep(2 * time.Millisecond)
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return meter.Reprice(ctx, tx, "c1", terms, 1<<10) })
 		time.Sleep(2 * time.Millisecond)

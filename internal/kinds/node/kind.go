@@ -5,7 +5,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kinds/meter"
-	"muster/internal/kinds/meter/usage"
+	"muster/internal/price"
 )
 
 // Kind is also the table.
@@ -47,20 +47,20 @@ func meterOf(ctx context.Context, tx *core.Tx, id string) error {
 }
 
 // stateOf is what a phase of a node is to the meter; "" when it is gone.
-func stateOf(p core.Phase, _ usage.State) usage.State {
+func stateOf(p core.Phase, _ price.State) price.State {
 	switch p {
 	case core.Ready:
-		return usage.Ready
+		return price.Ready
 	case Draining:
-		return usage.Draining
+		return price.Draining
 	case core.Failed:
-		return usage.Failed
+		return price.Failed
 	case core.Releasing:
-		return usage.Releasing
+		return price.Releasing
 	case Gone:
 		return ""
 	case asleep:
-		return usage.Stored
+		return price.Stored
 	}
-	return usage.Preparing
+	return price.Preparing
 }

@@ -15,7 +15,7 @@ import (
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/meter"
-	"muster/internal/kinds/meter/usage"
+	"muster/internal/price"
 	"muster/internal/protocol"
 	"muster/internal/spec"
 )
@@ -51,7 +51,7 @@ type Node struct {
 	DrainUntil time.Time // zero: without limit
 	CreatedAt  time.Time
 	Seen       Observed
-	Terms      usage.Terms // only written, by Add; the meter keeps them
+	Terms      price.Terms // only written, by Add; the meter keeps them
 }
 
 // IsGuest says that the node lives, or lived, on a part of a hypervisor.
@@ -192,9 +192,9 @@ func Add(ctx context.Context, tx *core.Tx, n Node) error {
 	if err != nil {
 		return fmt.Errorf("add node %s on machine %s: %w", n.Name, n.Machine, err)
 	}
-	row := usage.Row{
-		Subject: n.ID, Kind: usage.Node, ClusterID: n.Cluster, Node: n.Name, Queue: n.Queue, Class: n.Class, Machine: n.Machine,
-		State: usage.Preparing, Quantity: 1, Terms: n.Terms,
+	row := price.Usage{
+		Subject: n.ID, Kind: price.Node, ClusterID: n.Cluster, Node: n.Name, Queue: n.Queue, Class: n.Class, Machine: n.Machine,
+		State: price.Preparing, Quantity: 1, Terms: n.Terms,
 	}
 	if err := meter.Begin(ctx, tx, row, "node"); err != nil {
 		return err

@@ -10,14 +10,15 @@ import (
 
 // Turns lets as many callers at a time as there are places have something whose time is scarce, such as the one writer of a
 // database. Of those who wait the next one is who has had least of it of late. So nobody waits for much longer than for the turns
-// that others have begun, however many and long somebody's turns are. What is done for nobody (who is ""), and so for all, counts
-// a quarter.
+// that others have begun, however many and long somebody's turns are; and of three places or more, nobody has more than half,
+// rounded up. What is done for nobody (who is ""), and so for all, counts a quarter, and may have all places.
 type Turns struct {
 	Places int
 
 	mu      sync.Mutex
 	taken   int
-	waiting []*turn // in the order in which they came
+	has     map[string]int // places that each has now
+	waiting []*turn        // in the order in which they came
 	// had is what each has had, in seconds. Instead of halving all of it every halved, what is added doubles.
 	had   map[string]float64
 	since time.Time // when a second was added as one
@@ -41,8 +42,9 @@ func (t *Turns) Take(ctx context.Context, who string) (leave func(), err error) 
 		return nil, err
 	}
 	t.mu.Lock()
-	if t.taken < t.Places { // then nobody waits
+	if t.taken < t.Places && t.may(who) { // then those who wait may not
 		t.taken++
+		t.seat(who)
 		t.mu.Unlock()
 		return t.begin(who), nil
 	}
@@ -59,7 +61,7 @@ func (t *Turns) Take(ctx context.Context, who string) (leave func(), err error) 
 	if i := slices.Index(t.waiting, mine); i >= 0 {
 		t.waiting = slices.Delete(t.waiting, i, i+1)
 	} else { // it has begun at the same moment
-		t.next()
+		t.end(who)
 	}
 	return nil, ctx.Err()
 }
@@ -71,8 +73,20 @@ func (t *Turns) begin(who string) (leave func()) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.add(who, now.Sub(began), now)
-		t.next()
+		t.end(who)
 	}
+}
+
+// may says whether somebody may have one more place.
+func (t *Turns) may(who string) bool {
+	return who == "" || t.Places < 3 || t.has[who] < (t.Places+1)/2
+}
+
+func (t *Turns) seat(who string) {
+	if t.has == nil {
+		t.has = map[string]int{}
+	}
+	t.has[who]++
 }
 
 // Waiting is how many wait.
@@ -82,18 +96,22 @@ func (t *Turns) Waiting() int {
 	return len(t.waiting)
 }
 
-// next hands a place on, or has it free.
-func (t *Turns) next() {
-	if len(t.waiting) == 0 {
-		t.taken--
-		return
+// end hands somebody's place on, or has it free.
+func (t *Turns) end(who string) {
+	if t.has[who]--; t.has[who] == 0 {
+		delete(t.has, who)
 	}
-	least := 0
+	least := -1
 	for i, w := range t.waiting {
-		if t.had[w.who] < t.had[t.waiting[least].who] {
+		if t.may(w.who) && (least < 0 || t.had[w.who] < t.had[t.waiting[least].who]) {
 			least = i
 		}
 	}
+	if least < 0 {
+		t.taken--
+		return
+	}
+	t.seat(t.waiting[least].who)
 	close(t.waiting[least].begun)
 	t.waiting = slices.Delete(t.waiting, least, least+1)
 }

@@ -104,3 +104,33 @@ func TestATurnThatNobodyWaitsForAnyMoreIsHandedOn(t *testing.T) {
 		}
 	})
 }
+
+// Who had all places at once kept everybody out until the first of them was free.
+func TestNobodyHasMoreThanHalfOfThePlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns, told := &limit.Turns{Places: 4}, make(chan string, 100)
+		for range 20 {
+			go have(t, turns, "greedy", time.Minute, told)
+		}
+		synctest.Wait()
+		if waiting := turns.Waiting(); waiting != 18 {
+			t.Errorf("%d of 20 wait", waiting)
+		}
+		began := time.Now()
+		for range 2 {
+			have(t, turns, "modest", time.Second, told)
+		}
+		for range 2 { // for all
+			go have(t, turns, "", time.Second, told)
+		}
+		synctest.Wait()
+		if took := time.Since(began); took > 2*time.Second || turns.Waiting() != 18 {
+			t.Errorf("others waited for %v, and %d wait now", took, turns.Waiting())
+		}
+		time.Sleep(20 * time.Minute)
+		synctest.Wait()
+		if len(told) != 24 || turns.Waiting() > 0 {
+			t.Errorf("%d turns have ended, and %d wait", len(told), turns.Waiting())
+		}
+	})
+}

@@ -63,23 +63,23 @@ type Controller struct {
 // doing so waits until the boot is begun again.
 const scriptLimit = 10
 
-// Boot says what the machine behind a MAC boots now.
-func (c *Controller) Boot(ctx context.Context, networkName string, mac net.HardwareAddr) (netboot.Boot, error) {
+// BootConfig says what the machine behind a MAC boots now.
+func (c *Controller) BootConfig(ctx context.Context, networkName string, mac net.HardwareAddr) (netboot.BootConfig, error) {
 	boot, on, err := c.find(ctx, networkName, mac)
 	if errors.Is(err, netboot.ErrNothing) && boot.Step == protocol.StepAgent && boot.Detail != machine.AskedAgain {
-		return netboot.Boot{}, errors.Join(err, c.asksAgain(ctx, boot))
+		return netboot.BootConfig{}, errors.Join(err, c.asksAgain(ctx, boot))
 	}
 	if err == nil && boot.Scripts >= scriptLimit {
 		err = netboot.ErrWait
 	}
 	if err != nil {
-		return netboot.Boot{}, err
+		return netboot.BootConfig{}, err
 	}
 	files, err := c.Images.BootFiles(boot.Image)
 	if err != nil {
-		return netboot.Boot{}, err
+		return netboot.BootConfig{}, err
 	}
-	answer := netboot.Boot{Kernel: files.Kernel, Drivers: files.Drivers, Arguments: files.Arguments}
+	answer := netboot.BootConfig{Kernel: files.Kernel, Drivers: files.Drivers, Arguments: files.Arguments}
 	if boot.Subject != "" {
 		answer.Token = c.Authority.Token(boot.Subject, boot.Number)
 	}

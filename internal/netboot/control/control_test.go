@@ -52,8 +52,8 @@ func newTestbed(t *testing.T, url string, unknown inventory.Unknown) *testbed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	y := &testbed{t, &control.Controller{DB: kindstest.Open(t, url), Authority: authority, Images: oneImage{}}, "m1"}
-	y.update(func(ctx context.Context, tx *core.Tx) error {
+	c := &testbed{t, &control.Controller{DB: kindstest.Open(t, url), Authority: authority, Images: oneImage{}}, "m1"}
+	c.update(func(ctx context.Context, tx *core.Tx) error {
 		err := network.Put(ctx, tx, inventory.Network{
 			Name: "boot", Interface: "br0", Address: netip.MustParsePrefix("10.78.0.1/16"), Mode: inventory.ModeOwn,
 			Unknown: unknown,
@@ -62,16 +62,16 @@ func newTestbed(t *testing.T, url string, unknown inventory.Unknown) *testbed {
 		if err != nil {
 			return err
 		}
-		return machine.Add(ctx, tx, inventory.Machine{ID: y.machine, Name: "r1", Substrate: "metal", Network: "boot",
+		return machine.Add(ctx, tx, inventory.Machine{ID: c.machine, Name: "r1", Substrate: "metal", Network: "boot",
 			MACs: []string{known}})
 	})
-	return y
+	return c
 }
 
-func (y *testbed) update(f func(context.Context, *core.Tx) error) {
-	y.Helper()
-	if err := y.DB.Update(context.Background(), func(tx *core.Tx) error { return f(context.Background(), tx) }); err != nil {
-		y.Fatal(err)
+func (c *testbed) update(f func(context.Context, *core.Tx) error) {
+	c.Helper()
+	if err := c.DB.Update(context.Background(), func(tx *core.Tx) error { return f(context.Background(), tx) }); err != nil {
+		c.Fatal(err)
 	}
 }
 
@@ -84,15 +84,15 @@ func mac(text string) net.HardwareAddr {
 }
 
 // ask asks for one address; it gives "" and the error where there is none.
-func (y *testbed) ask(text string, commit bool, want string) (string, error) {
-	y.Helper()
+func (c *testbed) ask(text string, commit bool, want string) (string, error) {
+	c.Helper()
 	ask := netboot.Ask{MAC: mac(text), Commit: commit, For: time.Hour}
 	if want != "" {
 		ask.Want = netip.MustParseAddr(want)
 	}
-	granted, err := y.Leases(context.Background(), "boot", []netboot.Ask{ask})
+	granted, err := c.Leases(context.Background(), "boot", []netboot.Ask{ask})
 	if err != nil {
-		y.Fatal(err)
+		c.Fatal(err)
 	}
 	if granted[0].Err != nil {
 		return "", granted[0].Err
@@ -102,111 +102,111 @@ func (y *testbed) ask(text string, commit bool, want string) (string, error) {
 
 func TestAnAddressIsGivenOnce(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
-		y := newTestbed(t, url, inventory.UnknownEnrol)
-		mine, err := y.ask(known, true, "")
+		c := newTestbed(t, url, inventory.UnknownEnrol)
+		mine, err := c.ask(known, true, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := y.ask(known, false, "10.78.0.12"); again != mine || err != nil {
+		if again, err := c.ask(known, false, "10.78.0.12"); again != mine || err != nil {
 			t.Errorf("an enrolled machine's address changed from %s to %s, %v", mine, again, err)
 		}
-		if _, err := y.ask(strange, true, mine); !errors.Is(err, netboot.ErrTaken) {
+		if _, err := c.ask(strange, true, mine); !errors.Is(err, netboot.ErrTaken) {
 			t.Errorf("another machine's address was given: %v", err)
 		}
 		offers := map[string]bool{mine: true}
 		for i := range 2 {
-			address, err := y.ask(fmt.Sprintf("52:54:00:00:01:%02x", i), false, "")
+			address, err := c.ask(fmt.Sprintf("52:54:00:00:01:%02x", i), false, "")
 			if err != nil || offers[address] {
 				t.Errorf("offer %d is %s, %v; offered before: %v", i, address, err, offers)
 			}
 			offers[address] = true
 		}
-		contended, err := y.ask("52:54:00:00:01:77", false, "") // whoever asks for it first has it
+		contended, err := c.ask("52:54:00:00:01:77", false, "") // whoever asks for it first has it
 		if err != nil || contended == mine || !offers[contended] {
 			t.Errorf("there are three addresses, and a fourth machine is offered %s, %v", contended, err)
 		}
 		for i := range 2 {
-			if _, err := y.ask(fmt.Sprintf("52:54:00:00:01:%02x", i), true, ""); err != nil {
+			if _, err := c.ask(fmt.Sprintf("52:54:00:00:01:%02x", i), true, ""); err != nil {
 				t.Error(err)
 			}
 		}
-		if _, err := y.ask("52:54:00:00:01:77", true, contended); !errors.Is(err, netboot.ErrFull) {
+		if _, err := c.ask("52:54:00:00:01:77", true, contended); !errors.Is(err, netboot.ErrFull) {
 			t.Errorf("an address is given a second time: %v", err)
 		}
 	})
 }
 
 func TestUnknownMachinesGetSilenceWhereTheSiteWantsIt(t *testing.T) {
-	y := newTestbed(t, t.TempDir()+"/db", inventory.UnknownIgnore)
-	if _, err := y.ask(strange, false, ""); !errors.Is(err, netboot.ErrUnknown) {
+	c := newTestbed(t, t.TempDir()+"/db", inventory.UnknownIgnore)
+	if _, err := c.ask(strange, false, ""); !errors.Is(err, netboot.ErrUnknown) {
 		t.Errorf("an address for nobody: %v", err)
 	}
-	if _, err := y.Boot(t.Context(), "boot", mac(strange)); !errors.Is(err, netboot.ErrUnknown) {
+	if _, err := c.BootConfig(t.Context(), "boot", mac(strange)); !errors.Is(err, netboot.ErrUnknown) {
 		t.Errorf("a boot for nobody: %v", err)
 	}
 }
 
 func TestADeclinedAddressIsNotGivenAgain(t *testing.T) {
-	y := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
-	first, err := y.ask(strange, true, "")
+	c := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	first, err := c.ask(strange, true, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	decline := func(who string) {
 		asks := []netboot.Ask{{MAC: mac(who), Want: netip.MustParseAddr(first), Decline: true, For: time.Hour}}
-		if _, err := y.Leases(t.Context(), "boot", asks); err != nil {
+		if _, err := c.Leases(t.Context(), "boot", asks); err != nil {
 			t.Fatal(err)
 		}
 	}
 	decline(known) // not its own: nothing happens
-	if again, err := y.ask(strange, true, ""); again != first || err != nil {
+	if again, err := c.ask(strange, true, ""); again != first || err != nil {
 		t.Errorf("somebody else declined my address %s: now it is %s, %v", first, again, err)
 	}
 	decline(strange)
-	if second, err := y.ask(strange, true, ""); second == first || err != nil {
+	if second, err := c.ask(strange, true, ""); second == first || err != nil {
 		t.Errorf("%s was declined and is given again: %v", second, err)
 	}
 }
 
 // begin makes the machine boot something of its own.
-func (y *testbed) begin() (number int64, token string) {
-	y.update(func(ctx context.Context, tx *core.Tx) error {
-		if err := machine.StartInspection(ctx, tx, y.machine, false); err != nil {
+func (c *testbed) begin() (number int64, token string) {
+	c.update(func(ctx context.Context, tx *core.Tx) error {
+		if err := machine.StartInspection(ctx, tx, c.machine, false); err != nil {
 			return err
 		}
-		m, err := machine.Get(ctx, tx, y.machine)
+		m, err := machine.Get(ctx, tx, c.machine)
 		if err != nil {
 			return err
 		}
 		number = m.Boot
-		begun, err := machine.BeginBoot(ctx, tx, machine.Boot{MachineID: y.machine, Subject: y.machine, Number: number,
+		begun, err := machine.BeginBoot(ctx, tx, machine.Boot{MachineID: c.machine, Subject: c.machine, Number: number,
 			Image: "sha256:1d"})
 		if !begun {
 			return errors.Join(err, errors.New("the boot has not begun"))
 		}
 		return err
 	})
-	return number, y.Authority.Token(y.machine, number)
+	return number, c.Authority.Token(c.machine, number)
 }
 
 func TestATokenIsGivenOnlyToAMachineThatIsToBoot(t *testing.T) {
-	y := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	c := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
 	asks := func() (string, error) {
-		b, err := y.Boot(t.Context(), "boot", mac(known))
+		b, err := c.BootConfig(t.Context(), "boot", mac(known))
 		return b.Token, err
 	}
 	if token, err := asks(); token != "" || !errors.Is(err, netboot.ErrNothing) {
 		t.Errorf("a machine that is to be off got %q, %v", token, err)
 	}
-	number, want := y.begin()
+	number, want := c.begin()
 	if token, err := asks(); token != want || err != nil {
 		t.Errorf("got %q, %v", token, err)
 	}
-	if b, err := y.Boot(t.Context(), "boot", mac(strange)); b.Token != "" || b.Kernel == "" || err != nil {
+	if b, err := c.BootConfig(t.Context(), "boot", mac(strange)); b.Token != "" || b.Kernel == "" || err != nil {
 		t.Errorf("an unknown machine got %+v, %v", b, err)
 	}
-	y.update(func(ctx context.Context, tx *core.Tx) error {
-		used, err := machine.UseInspectionToken(ctx, tx, y.machine, number, "key")
+	c.update(func(ctx context.Context, tx *core.Tx) error {
+		used, err := machine.UseInspectionToken(ctx, tx, c.machine, number, "key")
 		if !used {
 			t.Error("the token cannot be used")
 		}
@@ -215,8 +215,8 @@ func TestATokenIsGivenOnlyToAMachineThatIsToBoot(t *testing.T) {
 	if token, err := asks(); token != "" || !errors.Is(err, netboot.ErrNothing) {
 		t.Errorf("a token that was used is given again: %q, %v", token, err)
 	}
-	y.update(func(ctx context.Context, tx *core.Tx) error {
-		if used, _ := machine.UseInspectionToken(ctx, tx, y.machine, number, "another key"); used {
+	c.update(func(ctx context.Context, tx *core.Tx) error {
+		if used, _ := machine.UseInspectionToken(ctx, tx, c.machine, number, "another key"); used {
 			t.Error("the token was used twice")
 		}
 		return nil
@@ -224,14 +224,14 @@ func TestATokenIsGivenOnlyToAMachineThatIsToBoot(t *testing.T) {
 }
 
 func TestAScriptIsNotHandedOutForEver(t *testing.T) {
-	y := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
-	y.begin()
+	c := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	c.begin()
 	given := 0
 	for range 100 {
-		if _, err := y.Boot(t.Context(), "boot", mac(known)); err == nil {
+		if _, err := c.BootConfig(t.Context(), "boot", mac(known)); err == nil {
 			given++
 		}
-		if err := y.Seen(t.Context(), "boot", protocol.BootProgress{MAC: known, Step: protocol.StepScript}, ""); err != nil {
+		if err := c.Seen(t.Context(), "boot", protocol.BootProgress{MAC: known, Step: protocol.StepScript}, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -241,21 +241,21 @@ func TestAScriptIsNotHandedOutForEver(t *testing.T) {
 }
 
 func TestOnlyTheBootItselfIsBelieved(t *testing.T) {
-	y := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
-	_, token := y.begin()
+	c := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	_, token := c.begin()
 	sum := sha256.Sum256([]byte(token))
 	proof := hex.EncodeToString(sum[:])
 	problem := protocol.BootProgress{MAC: known, Step: protocol.StepProblem, Detail: "root image arrived damaged\x1b[31m\n"}
 	for _, wrong := range []string{"", "00", token} {
-		if err := y.Seen(t.Context(), "boot", problem, wrong); !errors.Is(err, netboot.ErrProof) {
+		if err := c.Seen(t.Context(), "boot", problem, wrong); !errors.Is(err, netboot.ErrProof) {
 			t.Errorf("proof %q: %v", wrong, err)
 		}
 	}
-	if err := y.Seen(t.Context(), "boot", problem, proof); err != nil {
+	if err := c.Seen(t.Context(), "boot", problem, proof); err != nil {
 		t.Fatal(err)
 	}
-	y.update(func(ctx context.Context, tx *core.Tx) error {
-		b, err := machine.BootOn(ctx, tx, y.machine)
+	c.update(func(ctx context.Context, tx *core.Tx) error {
+		b, err := machine.BootOn(ctx, tx, c.machine)
 		if b.Step != protocol.StepProblem || b.Detail != "cannot boot: root image arrived damaged [31m " {
 			t.Errorf("%q %q", b.Step, b.Detail)
 		}
@@ -266,17 +266,17 @@ func TestOnlyTheBootItselfIsBelieved(t *testing.T) {
 // TestABootWhoseFilesTakeLongShowsSignsOfLife hears how far a first stage is with its files: no events, and the step began
 // when it began.
 func TestABootWhoseFilesTakeLongShowsSignsOfLife(t *testing.T) {
-	y := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
-	_, token := y.begin()
+	c := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	_, token := c.begin()
 	sum := sha256.Sum256([]byte(token))
 	var boots []machine.Boot
 	for _, detail := range []string{"", "root image: 10 of 232 MiB", "root image: 86 of 232 MiB"} {
 		said := protocol.BootProgress{MAC: known, Step: protocol.StepInit, Detail: detail, Took: 3 * time.Second}
-		if err := y.Seen(t.Context(), "boot", said, hex.EncodeToString(sum[:])); err != nil {
+		if err := c.Seen(t.Context(), "boot", said, hex.EncodeToString(sum[:])); err != nil {
 			t.Fatal(err)
 		}
-		y.update(func(ctx context.Context, tx *core.Tx) error {
-			b, err := machine.BootOn(ctx, tx, y.machine)
+		c.update(func(ctx context.Context, tx *core.Tx) error {
+			b, err := machine.BootOn(ctx, tx, c.machine)
 			boots = append(boots, b)
 			return err
 		})
@@ -287,7 +287,7 @@ func TestABootWhoseFilesTakeLongShowsSignsOfLife(t *testing.T) {
 		!last.HeardAt.After(first.HeardAt) || !last.StepAt.Equal(first.StepAt) {
 		t.Errorf("%+v, then %+v", first, last)
 	}
-	y.update(func(ctx context.Context, tx *core.Tx) error {
+	c.update(func(ctx context.Context, tx *core.Tx) error {
 		events, err := tx.Events(ctx, core.EventsOf{Limit: 100})
 		told := 0
 		for _, e := range events {
@@ -303,8 +303,8 @@ func TestABootWhoseFilesTakeLongShowsSignsOfLife(t *testing.T) {
 }
 
 func TestAnAddressThatAnotherServerGaveIsLearntFromTheBootItself(t *testing.T) {
-	y := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
-	y.update(func(ctx context.Context, tx *core.Tx) error {
+	c := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	c.update(func(ctx context.Context, tx *core.Tx) error {
 		on, err := network.Get(ctx, tx, "boot")
 		if err != nil {
 			return err
@@ -312,16 +312,16 @@ func TestAnAddressThatAnotherServerGaveIsLearntFromTheBootItself(t *testing.T) {
 		on.Mode = inventory.ModeProxy
 		return network.Put(ctx, tx, on)
 	})
-	_, token := y.begin()
+	_, token := c.begin()
 	sum := sha256.Sum256([]byte(token))
 	said := protocol.BootProgress{MAC: known, Step: protocol.StepInit, From: netip.MustParseAddr("10.78.3.4")}
-	if err := y.Seen(t.Context(), "boot", said, "wrong"); err == nil {
+	if err := c.Seen(t.Context(), "boot", said, "wrong"); err == nil {
 		t.Error("believed without proof")
 	}
-	if err := y.Seen(t.Context(), "boot", said, hex.EncodeToString(sum[:])); err != nil {
+	if err := c.Seen(t.Context(), "boot", said, hex.EncodeToString(sum[:])); err != nil {
 		t.Fatal(err)
 	}
-	y.update(func(ctx context.Context, tx *core.Tx) error {
+	c.update(func(ctx context.Context, tx *core.Tx) error {
 		l, err := network.LeaseOf(ctx, tx, "boot", known)
 		if l.Address != said.From {
 			t.Errorf("learnt %s", l.Address)
@@ -331,19 +331,19 @@ func TestAnAddressThatAnotherServerGaveIsLearntFromTheBootItself(t *testing.T) {
 }
 
 func TestUnknownMachinesAreRememberedUntilTheyAreEnrolled(t *testing.T) {
-	y := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
-	if err := y.Seen(t.Context(), "boot", protocol.BootProgress{MAC: strange, Step: protocol.StepScript}, ""); err != nil {
+	c := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	if err := c.Seen(t.Context(), "boot", protocol.BootProgress{MAC: strange, Step: protocol.StepScript}, ""); err != nil {
 		t.Fatal(err)
 	}
 	e := protocol.Enrolment{MACs: []string{strange}, Facts: []byte(`{"cpus": 4}`)}
-	if err := y.Enrol(t.Context(), "boot", mac(strange), e); err != nil {
+	if err := c.Enrol(t.Context(), "boot", mac(strange), e); err != nil {
 		t.Fatal(err)
 	}
 	mine := protocol.Enrolment{MACs: []string{known}, Facts: []byte(`{"cpus": 4}`)}
-	if err := y.Enrol(t.Context(), "boot", mac(known), mine); err != nil {
+	if err := c.Enrol(t.Context(), "boot", mac(known), mine); err != nil {
 		t.Fatal(err)
 	}
-	y.update(func(ctx context.Context, tx *core.Tx) error {
+	c.update(func(ctx context.Context, tx *core.Tx) error {
 		all, err := network.DiscoveredMachines(ctx, tx)
 		if len(all) != 1 || all[0].MAC != strange || all[0].Facts.CPUs != 4 || !slices.Equal(all[0].MACs, e.MACs) {
 			t.Errorf("%+v", all)
@@ -354,8 +354,8 @@ func TestUnknownMachinesAreRememberedUntilTheyAreEnrolled(t *testing.T) {
 
 // TestWhatMachinesSayIsBounded sends facts of megabytes where words belong.
 func TestWhatMachinesSayIsBounded(t *testing.T) {
-	y := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
-	if err := y.Seen(t.Context(), "boot", protocol.BootProgress{MAC: strange, Step: protocol.StepScript}, ""); err != nil {
+	c := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	if err := c.Seen(t.Context(), "boot", protocol.BootProgress{MAC: strange, Step: protocol.StepScript}, ""); err != nil {
 		t.Fatal(err)
 	}
 	facts, err := json.Marshal(inventory.Facts{CPUs: 4, System: inventory.System{Product: strings.Repeat("ä", 1<<20)},
@@ -363,10 +363,10 @@ func TestWhatMachinesSayIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := y.Enrol(t.Context(), "boot", mac(strange), protocol.Enrolment{MACs: []string{strange}, Facts: facts}); err != nil {
+	if err := c.Enrol(t.Context(), "boot", mac(strange), protocol.Enrolment{MACs: []string{strange}, Facts: facts}); err != nil {
 		t.Fatal(err)
 	}
-	y.update(func(ctx context.Context, tx *core.Tx) error {
+	c.update(func(ctx context.Context, tx *core.Tx) error {
 		all, err := network.DiscoveredMachines(ctx, tx)
 		if len(all) != 1 || len(all[0].Facts.System.Product) > 256 || len(all[0].Facts.Disks[0].Name) > 256 ||
 			!utf8.ValidString(all[0].Facts.System.Product) {

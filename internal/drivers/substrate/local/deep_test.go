@@ -7,11 +7,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/kit/testall"
 )
 
 // TestADeepTreeNeverStopsPauseOrDelete does to a cluster's /home what a member without root can do in a second, and then
 // what pausing, metering, saving and deleting it ask of the driver.
 func TestADeepTreeNeverStopsPauseOrDelete(t *testing.T) {
+	testall.Only(t)
 	state, err := os.MkdirTemp("/dev/shm", "deep-*") // a disk takes minutes
 	if err != nil {
 		state = t.TempDir()

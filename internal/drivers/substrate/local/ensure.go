@@ -161,7 +161,7 @@ func (d *Driver) mountRun(b boot, n substrate.Node) error {
 	if err := unix.Mount("tmpfs", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=256m"); err != nil {
 		return fmt.Errorf("mount: %w", err)
 	}
-	for _, dir := range []string{filepath.Dir(protocol.BootFile), protocol.SocketDir} {
+	for _, dir := range []string{filepath.Dir(protocol.BootFilePath), protocol.SocketDir} {
 		if err := makeDir(underRun(at, dir), 0o755); err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func (d *Driver) mountRun(b boot, n substrate.Node) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(underRun(at, protocol.BootFile), file, 0o600); err != nil {
+	if err := os.WriteFile(underRun(at, protocol.BootFilePath), file, 0o600); err != nil {
 		return err
 	}
 	if d.mapsUsers(n) {

@@ -153,7 +153,7 @@ func node(cluster string, number int, boot int64, script string) substrate.Node 
 		Ref:  substrate.Ref{Cluster: cluster, Node: fmt.Sprintf("node-%d", number), Boot: boot},
 		Name: fmt.Sprintf("n%d", number), Machine: "here",
 		Address: substrate.Address(256 + number), MAC: substrate.MAC(alone.Segment, 256+number), Image: busybox,
-		File: protocol.Boot{Token: base64.StdEncoding.EncodeToString([]byte(script))},
+		File: protocol.BootFile{Token: base64.StdEncoding.EncodeToString([]byte(script))},
 	}
 }
 

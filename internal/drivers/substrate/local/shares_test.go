@@ -1,6 +1,8 @@
 package local
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
 
@@ -45,6 +48,30 @@ func TestANodeThatOnlyForksLeavesProcessNumbersToTheHostAndToOthers(t *testing.T
 		check(t, w.share(all))
 		_, err := os.Stat(filepath.Join(c.home(), "forked"))
 		return err == nil
+	})
+}
+
+// As every controller does, this raises what the host has few of.
+func TestAHostAtWorkGuardsWhatNodesShare(t *testing.T) {
+	w := open(t, site(t))
+	b := w.up(t, node("c1", 1, 1, "sleep 1000"))
+	long := filepath.Join(b.dir, "console.log")
+	check(t, os.WriteFile(long, bytes.Repeat([]byte("said\n"), 4<<20), 0o600))
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		host(w).Work(ctx)
+	}()
+	defer func() { end(); <-ended }()
+	if w.cgroups.Pids {
+		eventually(t, "a node has its share of process numbers", func() bool {
+			return w.cgroups.Read(b.name, "pids.max") != fmt.Sprint(min(allTasks()/4, tasksAtStart))
+		})
+	}
+	eventually(t, "a long console is trimmed", func() bool {
+		var info unix.Stat_t
+		return unix.Stat(long, &info) == nil && info.Blocks*512 < info.Size/2
 	})
 }
 

@@ -56,6 +56,30 @@ func TestCopiesAtTheSameTimeLeaveTheReserve(t *testing.T) {
 	}
 }
 
+func TestASnapshotFindsNoRoomThatOthersClaim(t *testing.T) {
+	w, _ := small(t, site(t), 2000, leastVolume)
+	check(t, w.EnsureShared(t.Context(), "c1", alone))
+	c, err := w.shared("c1")
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(c.home(), "data"), make([]byte, 16<<20), 0o600))
+	command(t, "sync", "-f", c.home())
+	before, err := w.Disk()
+	check(t, err)
+	other, err := w.claim(before.Left() - 8<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	save := func() error {
+		_, err := w.Save(t.Context(), "c1", "s1", func(int64) error { return nil })
+		return err
+	}
+	if err := save(); !errors.Is(err, substrate.ErrNoRoom) || !strings.Contains(err.Error(), "the copy takes") {
+		t.Errorf("it has room that is another's: %v", err)
+	}
+	other.release()
+	check(t, save())
+}
+
 func TestWhatAKilledControllerLeftOfACopyIsMadeAnewOrDropped(t *testing.T) {
 	w := open(t, site(t))
 	t.Cleanup(func() { w.down(t) })

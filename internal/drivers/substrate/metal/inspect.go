@@ -19,7 +19,7 @@ type Inspection struct {
 	Number  int64 // of the machine's boots
 	Image   string
 	Erase   bool
-	File    protocol.Boot
+	File    protocol.BootFile
 }
 
 // Progress is how far an inspection is.

@@ -34,44 +34,44 @@ func newTestbed() *networks {
 		stuck: map[string]bool{}, slow: map[string]int{}, since: map[string]time.Time{}}
 }
 
-func (y *networks) driver() *metal.Driver {
-	return metal.New(metal.Config{Ledger: y, Power: func(m substrate.Machine) (power.Driver, error) {
-		return control{y, m.ID}, nil
+func (l *networks) driver() *metal.Driver {
+	return metal.New(metal.Config{Ledger: l, Power: func(m substrate.Machine) (power.Driver, error) {
+		return control{l, m.ID}, nil
 	}})
 }
 
-func (y *networks) Machine(_ context.Context, ref string) (substrate.Machine, error) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	return substrate.Machine{Machine: inventory.Machine{ID: ref, Name: ref}, OffSince: y.since[ref]}, nil
+func (l *networks) Machine(_ context.Context, ref string) (substrate.Machine, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return substrate.Machine{Machine: inventory.Machine{ID: ref, Name: ref}, OffSince: l.since[ref]}, nil
 }
 
-func (y *networks) WaitForOff(_ context.Context, machine string, waits bool) error {
-	y.mu.Lock()
-	defer y.mu.Unlock()
+func (l *networks) WaitForOff(_ context.Context, machine string, waits bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch {
 	case !waits:
-		delete(y.since, machine)
-	case y.since[machine].IsZero():
-		y.since[machine] = time.Now()
+		delete(l.since, machine)
+	case l.since[machine].IsZero():
+		l.since[machine] = time.Now()
 	}
 	return nil
 }
 
-func (y *networks) BootOn(_ context.Context, machine string) (substrate.Boot, error) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	b, ok := y.boots[machine]
+func (l *networks) BootOn(_ context.Context, machine string) (substrate.Boot, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b, ok := l.boots[machine]
 	if !ok {
 		return b, substrate.ErrNoBoot
 	}
 	return b, nil
 }
 
-func (y *networks) BootOf(_ context.Context, subject string) (substrate.Boot, error) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	for _, b := range y.boots {
+func (l *networks) BootOf(_ context.Context, subject string) (substrate.Boot, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range l.boots {
 		if b.Subject == subject {
 			return b, nil
 		}
@@ -79,21 +79,21 @@ func (y *networks) BootOf(_ context.Context, subject string) (substrate.Boot, er
 	return substrate.Boot{}, substrate.ErrNoBoot
 }
 
-func (y *networks) Begin(_ context.Context, b substrate.Boot) error {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	if b.Number < y.highest[b.Subject] {
+func (l *networks) Begin(_ context.Context, b substrate.Boot) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b.Number < l.highest[b.Subject] {
 		return substrate.ErrStale
 	}
-	y.highest[b.Subject] = b.Number
-	y.boots[b.Machine] = b
+	l.highest[b.Subject] = b.Number
+	l.boots[b.Machine] = b
 	return nil
 }
 
-func (y *networks) change(subject string, number int64, f func(machine string, b substrate.Boot)) error {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	for machine, b := range y.boots {
+func (l *networks) change(subject string, number int64, f func(machine string, b substrate.Boot)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for machine, b := range l.boots {
 		if b.Subject == subject && b.Number <= number {
 			f(machine, b)
 		}
@@ -101,26 +101,26 @@ func (y *networks) change(subject string, number int64, f func(machine string, b
 	return nil
 }
 
-func (y *networks) Powered(_ context.Context, b substrate.Boot) error {
-	return y.change(b.Subject, b.Number, func(machine string, b substrate.Boot) { b.Powered = time.Now(); y.boots[machine] = b })
+func (l *networks) Powered(_ context.Context, b substrate.Boot) error {
+	return l.change(b.Subject, b.Number, func(machine string, b substrate.Boot) { b.Powered = time.Now(); l.boots[machine] = b })
 }
 
-func (y *networks) End(context.Context, string, int64) error { return nil }
+func (l *networks) End(context.Context, string, int64) error { return nil }
 
-func (y *networks) Drop(_ context.Context, subject string, number int64) error {
-	return y.change(subject, number, func(machine string, _ substrate.Boot) {
-		delete(y.boots, machine)
+func (l *networks) Drop(_ context.Context, subject string, number int64) error {
+	return l.change(subject, number, func(machine string, _ substrate.Boot) {
+		delete(l.boots, machine)
 		if number == math.MaxInt64 {
-			delete(y.highest, subject)
+			delete(l.highest, subject)
 		}
 	})
 }
 
-func (y *networks) Nodes(context.Context) ([]substrate.Ref, error) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
+func (l *networks) Nodes(context.Context) ([]substrate.Ref, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var refs []substrate.Ref
-	for machine, b := range y.boots {
+	for machine, b := range l.boots {
 		if b.Subject != machine {
 			cluster, _, _ := cut(b.Subject)
 			refs = append(refs, substrate.Ref{Cluster: cluster, Node: b.Subject, Boot: b.Number})
@@ -169,10 +169,10 @@ func (c control) Off(context.Context) error             { return c.set(false) }
 func (c control) BootFromNetwork(context.Context) error { return power.ErrUnsupported }
 
 // open makes the driver as a site does.
-func (y *networks) open(t *testing.T) substrate.Substrate {
+func (l *networks) open(t *testing.T) substrate.Substrate {
 	t.Helper()
-	opened, err := metal.Factory().Open(t.Context(), substrate.Env{Boots: y, Images: anyImage{}, Keys: noKeys{},
-		Power: func(m substrate.Machine) (power.Driver, error) { return control{y, m.ID}, nil }})
+	opened, err := metal.Factory().Open(t.Context(), substrate.Env{Boots: l, Images: anyImage{}, Keys: noKeys{},
+		Power: func(m substrate.Machine) (power.Driver, error) { return control{l, m.ID}, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,63 +190,63 @@ type noKeys struct{}
 func (noKeys) AgentsPEM() string { return "" }
 
 // find is what the agent of a machine does that has booted the inspector: it comes, and tells what it finds.
-func (y *networks) find(t *testing.T, m inventory.Machine) {
+func (l *networks) find(t *testing.T, m inventory.Machine) {
 	facts, err := json.Marshal(inventory.Facts{Arch: "amd64", CPUs: 2, MemoryMiB: 1024})
 	if err != nil {
 		t.Fatal(err)
 	}
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	if b, boots := y.boots[m.ID]; boots && y.on[m.ID] && b.Subject == m.ID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b, boots := l.boots[m.ID]; boots && l.on[m.ID] && b.Subject == m.ID {
 		b.Joined, b.Key, b.Findings = true, "key", &protocol.Findings{Done: true, Facts: facts}
-		y.boots[m.ID] = b
+		l.boots[m.ID] = b
 	}
 }
 
 func TestContract(t *testing.T) {
 	substratetest.Test(t, func(t *testing.T) substratetest.Harness {
-		y := newTestbed()
-		opened := y.open(t)
+		l := newTestbed()
+		opened := l.open(t)
 		return substratetest.Harness{
 			Caps: metal.Factory().Caps, Substrate: opened, Inspector: opened.(substrate.Inspector),
 			HypervisorBooter: opened.(substrate.HypervisorBooter), Image: "sha256:00",
 			Kernel: func(t *testing.T, r substrate.Ref) string {
-				b, err := y.BootOf(t.Context(), r.Node)
+				b, err := l.BootOf(t.Context(), r.Node)
 				if err != nil {
 					t.Fatal(err)
 				}
 				return b.Image
 			},
 			CPUs: func(t *testing.T, r substrate.Ref) []string {
-				b, err := y.BootOf(t.Context(), r.Node)
+				b, err := l.BootOf(t.Context(), r.Node)
 				if err != nil {
 					t.Fatal(err)
 				}
 				return []string{b.Machine}
 			},
 			Powered: func(t *testing.T, r substrate.Ref) bool {
-				b, err := y.BootOf(t.Context(), r.Node)
+				b, err := l.BootOf(t.Context(), r.Node)
 				if err != nil {
 					t.Fatal(err)
 				}
-				y.mu.Lock()
-				defer y.mu.Unlock()
-				return y.on[b.Machine]
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				return l.on[b.Machine]
 			},
-			Agent: y.find,
+			Agent: l.find,
 			Crash: func(t *testing.T, r substrate.Ref) {
-				b, err := y.BootOf(t.Context(), r.Node)
+				b, err := l.BootOf(t.Context(), r.Node)
 				if err != nil {
 					t.Fatal(err)
 				}
-				_ = control{y, b.Machine}.Off(t.Context())
+				_ = control{l, b.Machine}.Off(t.Context())
 				b.Powered = b.Powered.Add(-time.Hour) // it has run for a while
-				y.mu.Lock()
-				defer y.mu.Unlock()
-				y.boots[b.Machine] = b
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				l.boots[b.Machine] = b
 			},
 			HalfMake: func(t *testing.T, n substrate.Node) {
-				if err := y.Begin(t.Context(), substrate.Boot{Machine: n.Machine, Subject: n.Node, Number: n.Boot}); err != nil {
+				if err := l.Begin(t.Context(), substrate.Boot{Machine: n.Machine, Subject: n.Node, Number: n.Boot}); err != nil {
 					t.Fatal(err)
 				}
 			},
@@ -255,54 +255,54 @@ func TestContract(t *testing.T) {
 }
 
 func TestAMachineThatIsOnIsSwitchedOffBeforeItBoots(t *testing.T) {
-	y := newTestbed()
-	y.on["m1"] = true
+	l := newTestbed()
+	l.on["m1"] = true
 	n := substrate.Node{Ref: substrate.Ref{Cluster: "c1", Node: "c1-node-1", Boot: 1}, Machine: "m1"}
 	for range 3 {
-		if err := y.driver().Ensure(t.Context(), n); err != nil {
+		if err := l.driver().Ensure(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if y.offs != 1 || !y.on["m1"] {
-		t.Errorf("switched off %d times, is on: %v", y.offs, y.on["m1"])
+	if l.offs != 1 || !l.on["m1"] {
+		t.Errorf("switched off %d times, is on: %v", l.offs, l.on["m1"])
 	}
 }
 
 func TestATokenStandsNowhere(t *testing.T) {
-	y := newTestbed()
+	l := newTestbed()
 	n := substrate.Node{Ref: substrate.Ref{Cluster: "c1", Node: "c1-node-1", Boot: 1}, Machine: "m1",
-		File: protocol.Boot{Node: "x", Token: "secret"}}
-	if err := y.driver().Ensure(t.Context(), n); err != nil {
+		File: protocol.BootFile{Node: "x", Token: "secret"}}
+	if err := l.driver().Ensure(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	if b := y.boots["m1"]; b.File.Token != "" || b.File.Node != "x" {
+	if b := l.boots["m1"]; b.File.Token != "" || b.File.Node != "x" {
 		t.Errorf("%+v", b.File)
 	}
 }
 
 func TestAMachineThatCannotBeSwitchedOffIsKeptOnlyIfTheNodeRanThere(t *testing.T) {
 	for _, joined := range []bool{false, true} {
-		y := newTestbed()
-		y.on["m1"], y.stuck["m1"] = true, true
-		y.boots["m1"] = substrate.Boot{Machine: "m1", Subject: "c1-node-1", Number: 1, Joined: joined}
-		err := y.driver().Remove(t.Context(), substrate.Ref{Node: "c1-node-1"})
-		if _, kept := y.boots["m1"]; kept != joined || (err != nil) != joined {
+		l := newTestbed()
+		l.on["m1"], l.stuck["m1"] = true, true
+		l.boots["m1"] = substrate.Boot{Machine: "m1", Subject: "c1-node-1", Number: 1, Joined: joined}
+		err := l.driver().Remove(t.Context(), substrate.Ref{Node: "c1-node-1"})
+		if _, kept := l.boots["m1"]; kept != joined || (err != nil) != joined {
 			t.Errorf("joined %v: kept %v, %v", joined, kept, err)
 		}
 	}
 }
 
 func TestAFreeMachineIsOff(t *testing.T) {
-	y := newTestbed()
-	y.on["m1"] = true
+	l := newTestbed()
+	l.on["m1"] = true
 	for _, want := range []bool{true, false} {
-		found, err := y.driver().EnsureOff(t.Context(), inventory.Machine{Name: "m1"})
-		if err != nil || (found != "") != want || y.on["m1"] {
-			t.Errorf("%q, %v, on: %v", found, err, y.on["m1"])
+		found, err := l.driver().EnsureOff(t.Context(), inventory.Machine{Name: "m1"})
+		if err != nil || (found != "") != want || l.on["m1"] {
+			t.Errorf("%q, %v, on: %v", found, err, l.on["m1"])
 		}
 	}
-	y.on["m1"], y.boots["m1"] = true, substrate.Boot{Machine: "m1", Subject: "c1-node-1", Number: 1}
-	if found, err := y.driver().EnsureOff(t.Context(), inventory.Machine{Name: "m1"}); found != "" || err != nil || !y.on["m1"] {
+	l.on["m1"], l.boots["m1"] = true, substrate.Boot{Machine: "m1", Subject: "c1-node-1", Number: 1}
+	if found, err := l.driver().EnsureOff(t.Context(), inventory.Machine{Name: "m1"}); found != "" || err != nil || !l.on["m1"] {
 		t.Errorf("a node's machine was touched: %q, %v", found, err)
 	}
 }
@@ -319,21 +319,21 @@ func TestToGoOffIsAWaitThatHoldsNobody(t *testing.T) {
 		},
 		"host": func(d *metal.Driver) error { return d.EndHost(t.Context(), inventory.Machine{ID: "m1", Name: "m1"}) },
 	} {
-		y := newTestbed()
-		y.on["m1"], y.slow["m1"] = true, 2
+		l := newTestbed()
+		l.on["m1"], l.slow["m1"] = true, 2
 		switch what {
 		case "remove":
-			y.boots["m1"] = substrate.Boot{Machine: "m1", Subject: n.Node, Number: 1, Joined: true}
+			l.boots["m1"] = substrate.Boot{Machine: "m1", Subject: n.Node, Number: 1, Joined: true}
 		case "host":
-			y.boots["m1"] = substrate.Boot{Machine: "m1", Subject: "m1", Number: 1, Joined: true}
+			l.boots["m1"] = substrate.Boot{Machine: "m1", Subject: "m1", Number: 1, Joined: true}
 		}
-		if err := step(y.driver()); !errors.Is(err, substrate.ErrUnderway) || y.since["m1"].IsZero() {
-			t.Errorf("%s: %v, since %s", what, err, y.since["m1"])
+		if err := step(l.driver()); !errors.Is(err, substrate.ErrUnderway) || l.since["m1"].IsZero() {
+			t.Errorf("%s: %v, since %s", what, err, l.since["m1"])
 		}
-		if err := step(y.driver()); err != nil || !y.since["m1"].IsZero() || y.offs != 1 {
-			t.Errorf("%s: %v, since %s, switched off %d times", what, err, y.since["m1"], y.offs)
+		if err := step(l.driver()); err != nil || !l.since["m1"].IsZero() || l.offs != 1 {
+			t.Errorf("%s: %v, since %s, switched off %d times", what, err, l.since["m1"], l.offs)
 		}
-		if on := y.on["m1"]; on != (what == "boot") {
+		if on := l.on["m1"]; on != (what == "boot") {
 			t.Errorf("%s: it is on: %v", what, on)
 		}
 	}
@@ -341,11 +341,11 @@ func TestToGoOffIsAWaitThatHoldsNobody(t *testing.T) {
 
 func TestAMachineThatStaysOnIsSaidToBe(t *testing.T) {
 	for _, joined := range []bool{false, true} {
-		y := newTestbed()
-		y.on["m1"], y.slow["m1"], y.since["m1"] = true, math.MaxInt, time.Now().Add(-time.Minute)
-		y.boots["m1"] = substrate.Boot{Machine: "m1", Subject: "c1-node-1", Number: 1, Joined: joined}
-		err := y.driver().Remove(t.Context(), substrate.Ref{Node: "c1-node-1"})
-		if _, kept := y.boots["m1"]; kept != joined || (err != nil) != joined || errors.Is(err, substrate.ErrUnderway) {
+		l := newTestbed()
+		l.on["m1"], l.slow["m1"], l.since["m1"] = true, math.MaxInt, time.Now().Add(-time.Minute)
+		l.boots["m1"] = substrate.Boot{Machine: "m1", Subject: "c1-node-1", Number: 1, Joined: joined}
+		err := l.driver().Remove(t.Context(), substrate.Ref{Node: "c1-node-1"})
+		if _, kept := l.boots["m1"]; kept != joined || (err != nil) != joined || errors.Is(err, substrate.ErrUnderway) {
 			t.Errorf("joined %v: kept %v, %v", joined, kept, err)
 		}
 	}

@@ -68,7 +68,7 @@ func (o machines) own(ctx context.Context, in substrate.Inspection, image string
 	}
 	return step(ctx, Inspection{
 		Machine: in.Machine, Number: in.Number, Image: digest, Erase: in.Erase,
-		File: protocol.Boot{
+		File: protocol.BootFile{
 			Node: m.ID, Name: m.Name, Boot: in.Number, Authority: o.keys.AgentsPEM(),
 			Endpoints: []string{protocol.Endpoint(m.On.Address.Addr())},
 		},

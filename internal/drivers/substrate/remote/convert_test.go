@@ -20,7 +20,7 @@ func described() substrate.Node {
 		Ref: substrate.Ref{Cluster: "c", Node: "n", Boot: 3}, Name: "n1", Machine: "r1-g1", Address: substrate.Address(259),
 		MAC:   substrate.MAC(7, 259),
 		Image: "sha256:00", CPUs: 2, MemoryMiB: 768,
-		File: protocol.Boot{Node: "n", Name: "n1", Boot: 3, Token: "t", Endpoints: []string{"https://10.77.0.1:7421"}},
+		File: protocol.BootFile{Node: "n", Name: "n1", Boot: 3, Token: "t", Endpoints: []string{"https://10.77.0.1:7421"}},
 		Allocation: &place.Allocation{Guest: "r1-g1", Share: 2,
 			Cells: []place.Cell{{NUMA: 1, Cores: []int{4, 5}, MemoryMiB: 768}}, Devices: []string{"0000:41:00.0"}},
 		Asked: place.Guest{CPUs: 2, MemoryMiB: 768, Devices: map[string]int{"gpu": 1}, Locality: place.Required, Share: 2},

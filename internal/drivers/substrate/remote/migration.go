@@ -95,8 +95,8 @@ type Migrations interface {
 	Migration(ctx context.Context, node string) (Migration, error)
 	// Start writes the first stage of a move, and keeps a move that is there.
 	Start(ctx context.Context, n substrate.Node, from, to string, s Stage) error
-	// Advance writes a stage, with what belongs to it, unless somebody has gone on from j.Step before.
-	Advance(ctx context.Context, j Migration) error
+	// Advance writes a stage, with what belongs to it, unless somebody has gone on from mig.Step before.
+	Advance(ctx context.Context, mig Migration) error
 	// Cancel forgets a move of a guest that is to end, and has the source hold it no longer.
 	Cancel(ctx context.Context, node string) error
 	// Changed is closed when there may be news.
@@ -135,12 +135,12 @@ func (m *Mover) Move(ctx context.Context, n substrate.Node, from, to string) err
 
 // Forget ends a move, wherever it is, and takes away what there is of the guest at the target.
 func (m *Mover) Forget(ctx context.Context, r substrate.Ref, _ string) error {
-	j, err := m.config.Migrations.Migration(ctx, r.Node)
+	mig, err := m.config.Migrations.Migration(ctx, r.Node)
 	if errors.Is(err, ErrNone) {
 		return nil // it has not begun: nothing can be there
 	}
-	if err == nil && j.Stage != Ending && j.Stage != Dropped {
-		err = m.config.Migrations.Advance(ctx, j.to(Ending, "it is to end"))
+	if err == nil && mig.Stage != Ending && mig.Stage != Dropped {
+		err = m.config.Migrations.Advance(ctx, mig.to(Ending, "it is to end"))
 	}
 	if err == nil {
 		err = m.follow(ctx, r.Node, func(context.Context) error { return ErrNone })
@@ -160,7 +160,7 @@ func (m *Mover) follow(ctx context.Context, node string, depart func(context.Con
 	defer patience.Stop()
 	for {
 		changed := m.config.Migrations.Changed()
-		j, err := m.config.Migrations.Migration(ctx, node)
+		mig, err := m.config.Migrations.Migration(ctx, node)
 		if errors.Is(err, ErrNone) {
 			if err = depart(ctx); err == nil {
 				continue
@@ -169,27 +169,27 @@ func (m *Mover) follow(ctx context.Context, node string, depart func(context.Con
 		if err != nil {
 			return err
 		}
-		next, doing := m.next(j)
-		if next.Stage != j.Stage || doing == "" {
+		next, doing := m.next(mig)
+		if next.Stage != mig.Stage || doing == "" {
 			if err := m.config.Migrations.Advance(ctx, next); err != nil {
 				return err
 			}
 			continue
 		}
-		switch j.Stage {
+		switch mig.Stage {
 		case Moved, Dropped:
 			return nil
 		case Stays:
-			return fmt.Errorf("%w: %s", substrate.ErrStays, j.Why)
+			return fmt.Errorf("%w: %s", substrate.ErrStays, mig.Why)
 		case Ended:
-			return fmt.Errorf("%w: %s", substrate.ErrEnded, j.Why)
+			return fmt.Errorf("%w: %s", substrate.ErrEnded, mig.Why)
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-patience.C:
-			if next.Step != j.Step { // the stage once more, and only now: what has failed is not asked for without a pause
-				next.Step = j.Step
+			if next.Step != mig.Step { // the stage once more, and only now: what has failed is not asked for without a pause
+				next.Step = mig.Step
 				if err := m.config.Migrations.Advance(ctx, next); err != nil {
 					return err
 				}
@@ -202,107 +202,107 @@ func (m *Mover) follow(ctx context.Context, node string, depart func(context.Con
 }
 
 // to is the migration at another stage.
-func (j Migration) to(s Stage, why string) Migration {
-	j.Stage = s
+func (mig Migration) to(s Stage, why string) Migration {
+	mig.Stage = s
 	if why != "" {
-		j.Why = why
+		mig.Why = why
 	}
-	return j
+	return mig
 }
 
 // again is the same stage, to be asked for once more.
-func (j Migration) again() Migration {
-	j.Step++
-	return j
+func (mig Migration) again() Migration {
+	mig.Step++
+	return mig
 }
 
 // next is what a move goes on to: another stage; or the same, with what it waits for; or the same again, with what has failed.
-func (m *Mover) next(j Migration) (next Migration, doing string) {
-	from, to := j.From, j.To
-	late := j.Age > m.config.Limit
-	switch j.Stage {
+func (m *Mover) next(mig Migration) (next Migration, doing string) {
+	from, to := mig.From, mig.To
+	late := mig.Age > m.config.Limit
+	switch mig.Stage {
 	case Describing:
 		switch h := from.Heard; {
 		case from.Off:
-			return j.to(Arriving, ""), ""
+			return mig.to(Arriving, ""), ""
 		case h != nil && h.Gone != "":
-			return j.to(Arriving, h.Gone), ""
+			return mig.to(Arriving, h.Gone), ""
 		case h != nil && h.Failed != "":
-			return j.to(Forgetting, from.says(h.Failed)), ""
+			return mig.to(Forgetting, from.says(h.Failed)), ""
 		case h != nil:
-			j.Description = h.Description
-			return j.to(Receiving, ""), ""
+			mig.Description = h.Description
+			return mig.to(Receiving, ""), ""
 		case late:
-			return j.to(Forgetting, m.waits(from, "to describe it")), ""
+			return mig.to(Forgetting, m.waits(from, "to describe it")), ""
 		}
-		return j, m.waits(from, "to describe it")
+		return mig, m.waits(from, "to describe it")
 	case Receiving, Listening:
 		switch h := to.Heard; {
 		case to.Off:
-			return j.to(Forgetting, "hypervisor "+to.Host+" is off"), ""
+			return mig.to(Forgetting, "hypervisor "+to.Host+" is off"), ""
 		case h != nil && h.Gone+h.Failed != "":
-			return j.to(Forgetting, to.says(h.Gone+h.Failed)), ""
-		case h != nil && j.Stage == Receiving:
-			j.Description = h.Description
-			return j.to(Listening, ""), ""
+			return mig.to(Forgetting, to.says(h.Gone+h.Failed)), ""
+		case h != nil && mig.Stage == Receiving:
+			mig.Description = h.Description
+			return mig.to(Listening, ""), ""
 		case h != nil:
-			j.Address = h.Address
-			return j.to(Sending, ""), ""
+			mig.Address = h.Address
+			return mig.to(Sending, ""), ""
 		case late:
-			return j.to(Forgetting, m.waits(to, "to make a place for it")), ""
+			return mig.to(Forgetting, m.waits(to, "to make a place for it")), ""
 		}
-		return j, m.waits(to, "to make a place for it")
+		return mig, m.waits(to, "to make a place for it")
 	case Sending:
 		switch h := from.Heard; {
 		case from.Off:
-			return j.to(Arriving, "hypervisor "+from.Host+" is off"), ""
+			return mig.to(Arriving, "hypervisor "+from.Host+" is off"), ""
 		case h != nil && h.Gone+h.Failed != "":
-			return j.to(Recalling, from.says(h.Gone+h.Failed)), ""
+			return mig.to(Recalling, from.says(h.Gone+h.Failed)), ""
 		case h != nil:
-			return j.to(Arriving, ""), ""
+			return mig.to(Arriving, ""), ""
 		case to.Off:
-			return j.to(Recalling, "hypervisor "+to.Host+" is off"), ""
+			return mig.to(Recalling, "hypervisor "+to.Host+" is off"), ""
 		case late:
-			return j.to(Recalling, fmt.Sprintf("it was not copied within %s: it may write faster than it can be copied",
+			return mig.to(Recalling, fmt.Sprintf("it was not copied within %s: it may write faster than it can be copied",
 				m.config.Limit)), ""
 		}
-		return j, m.waits(from, "to copy it to "+to.Host)
+		return mig, m.waits(from, "to copy it to "+to.Host)
 	case Recalling:
 		switch h := from.Heard; {
 		case from.Off:
-			return j.to(Arriving, ""), ""
+			return mig.to(Arriving, ""), ""
 		case h != nil && h.Gone != "":
-			return j.to(Arriving, ""), ""
+			return mig.to(Arriving, ""), ""
 		case h != nil && h.Failed != "":
-			return j.again(), from.says(h.Failed)
+			return mig.again(), from.says(h.Failed)
 		case h != nil:
-			return j.to(Forgetting, ""), ""
+			return mig.to(Forgetting, ""), ""
 		}
-		return j, m.waits(from, "to say whether it runs there still: "+j.Why)
+		return mig, m.waits(from, "to say whether it runs there still: "+mig.Why)
 	case Arriving:
 		switch h := to.Heard; {
 		case to.Off:
-			return j.to(Ended, "hypervisor "+to.Host+", where its memory was, is off"), ""
+			return mig.to(Ended, "hypervisor "+to.Host+", where its memory was, is off"), ""
 		case h != nil && h.Gone != "":
-			return j.to(Ended, h.Gone), ""
+			return mig.to(Ended, h.Gone), ""
 		case h != nil && h.Failed != "":
-			return j.again(), to.says(h.Failed)
+			return mig.again(), to.says(h.Failed)
 		case h != nil:
-			return j.to(Clearing, ""), ""
+			return mig.to(Clearing, ""), ""
 		}
-		return j, m.waits(to, "to let it run")
+		return mig, m.waits(to, "to let it run")
 	case Clearing:
 		if from.empty() {
-			return j.to(Moved, ""), ""
+			return mig.to(Moved, ""), ""
 		}
-		return j, m.waits(from, "to take away what is left")
+		return mig, m.waits(from, "to take away what is left")
 	case Forgetting, Ending:
 		if to.empty() {
-			return j.to(ends[j.Stage], ""), ""
+			return mig.to(ends[mig.Stage], ""), ""
 		}
-		return j, m.waits(to, "to take away what has come")
+		return mig, m.waits(to, "to take away what has come")
 	}
-	return j, string(j.Stage)
+	return mig, string(mig.Stage)
 }
 
 // empty says that nothing of the guest is at a host, or can come to be there in this stage.

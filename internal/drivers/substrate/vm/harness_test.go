@@ -295,7 +295,7 @@ func node(cluster string, number int, boot int64) substrate.Node {
 	return substrate.Node{
 		Ref:  substrate.Ref{Cluster: cluster, Node: fmt.Sprintf("node-%d", number), Boot: boot},
 		Name: fmt.Sprintf("n%d", number), Machine: "here", Image: "sha256:" + strings.Repeat("b0", 32),
-		File:    protocol.Boot{Node: "node", Name: "n", Boot: boot, Token: "secret-of-the-boot"},
+		File:    protocol.BootFile{Node: "node", Name: "n", Boot: boot, Token: "secret-of-the-boot"},
 		Address: substrate.Address(256 + number), MAC: substrate.MAC(1, 256+number),
 	}
 }

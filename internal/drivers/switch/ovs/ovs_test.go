@@ -18,6 +18,7 @@ import (
 	"muster/internal/drivers/switch/switchtest"
 	"muster/internal/inventory"
 	"muster/internal/kit/netns"
+	"muster/internal/kit/testall"
 	vswitch "muster/test/ovs"
 )
 
@@ -38,6 +39,7 @@ func opened(t *testing.T, y *switchtest.Testbed) (s switches.Switch, database, d
 }
 
 func TestItKeepsTheContract(t *testing.T) {
+	testall.Only(t)
 	switchtest.Test(t, func(t *testing.T) switchtest.Subject {
 		y := switchtest.NewTestbed(t, switchtest.Names()...)
 		s, database, _ := opened(t, y)

@@ -12,7 +12,7 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/meter"
-	"muster/internal/kinds/meter/usage"
+	"muster/internal/price"
 )
 
 // warnAt is how many percent of a limit are used when its users are warned.
@@ -189,8 +189,8 @@ func (w Handlers) cannotPause(ctx context.Context, tx *core.Tx, l watched, c clu
 
 // reprice gives everything that runs the terms of today's site file.
 func (w Handlers) reprice(ctx context.Context) error {
-	var rows []usage.Row
-	terms := map[string]usage.Terms{} // subject → new ones
+	var rows []price.Usage
+	terms := map[string]price.Terms{} // subject → new ones
 	err := w.DB.View(ctx, func(tx *core.Tx) (err error) {
 		clear(terms)
 		if rows, err = meter.Rows(ctx, tx, meter.Of{Open: true}); err != nil {
@@ -202,7 +202,7 @@ func (w Handlers) reprice(ctx context.Context) error {
 		}
 		for _, r := range rows {
 			now := w.Admission.HomeTerms()
-			if r.Kind == usage.Node {
+			if r.Kind == price.Node {
 				i := slices.IndexFunc(machines, func(m machine.Machine) bool { return m.Holder == r.Subject })
 				if _, known := w.Admission.Catalogue.Find(r.Class); i < 0 || !known {
 					continue // a class that was removed keeps its price for those who are in it
@@ -219,10 +219,10 @@ func (w Handlers) reprice(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	before, after, of := map[string]usage.Sum{}, map[string]usage.Sum{}, map[string]usage.Row{}
+	before, after, of := map[string]price.Sum{}, map[string]price.Sum{}, map[string]price.Usage{}
 	for _, r := range rows {
-		if r.Kind == usage.Node && before[r.ClusterID] == nil {
-			before[r.ClusterID], after[r.ClusterID], of[r.ClusterID] = usage.Sum{}, usage.Sum{}, r
+		if r.Kind == price.Node && before[r.ClusterID] == nil {
+			before[r.ClusterID], after[r.ClusterID], of[r.ClusterID] = price.Sum{}, price.Sum{}, r
 		}
 		now, changed := terms[r.Subject]
 		if !changed {
@@ -232,7 +232,7 @@ func (w Handlers) reprice(ctx context.Context) error {
 		}); err != nil {
 			return err
 		}
-		if r.Kind == usage.Node {
+		if r.Kind == price.Node {
 			before[r.ClusterID].Add(r.Rate)
 			after[r.ClusterID].Add(now.Rate)
 		}
@@ -294,11 +294,11 @@ func (w Handlers) measureHomes(ctx context.Context, log *slog.Logger) error {
 }
 
 func (w Handlers) meterHome(ctx context.Context, cluster string, held int64) error {
-	var home usage.Row
+	var home price.Usage
 	err := w.DB.View(ctx, func(tx *core.Tx) error {
 		rows, err := meter.Rows(ctx, tx, meter.Of{Cluster: cluster, Open: true})
 		for _, r := range rows {
-			if r.Kind == usage.Home {
+			if r.Kind == price.Home {
 				home = r
 			}
 		}

@@ -32,7 +32,7 @@ func (n nodeView) apart() string {
 
 // attachGuest completes the boot file of a guest, whose NIC is on its cluster's network itself. There it finds the
 // controllers at the gateway's address, and /home on the head.
-func (n nodeView) attachGuest(file *protocol.Boot) {
+func (n nodeView) attachGuest(file *protocol.BootFile) {
 	mac := substrate.MAC(n.cluster.Segment, n.Slot).String()
 	file.Endpoints = []string{protocol.Endpoint(substrate.Gateway().Addr())}
 	file.Attachment = &protocol.Attachment{

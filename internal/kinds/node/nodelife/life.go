@@ -318,7 +318,7 @@ func (w Handlers) nodeBoot(ctx context.Context, n nodeView) core.Outcome {
 
 // describe is all that the substrate needs for this boot.
 func (w Handlers) describe(n nodeView) substrate.Node {
-	file := protocol.Boot{
+	file := protocol.BootFile{
 		Node: n.ID, Name: n.Name, Boot: n.Boot, Token: w.Authority.Token(n.ID, n.Boot), Authority: w.Authority.AgentsPEM(),
 		Endpoints: w.provider(n).Endpoints,
 	}

@@ -24,8 +24,8 @@ func main() {
 }
 
 func call() error {
-	var boot protocol.Boot
-	text, err := os.ReadFile(protocol.BootFile)
+	var boot protocol.BootFile
+	text, err := os.ReadFile(protocol.BootFilePath)
 	if err == nil {
 		err = json.Unmarshal(text, &boot)
 	}

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,30 +96,56 @@ func (k HostKernel) Holders(group string) ([]int, error) {
 			wanted = append(wanted, "/vfio/devices/"+n)
 		}
 	}
-	links, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	processes, err := os.ReadDir("/proc")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open files of processes: %w", err)
 	}
 	var pids []int
-	for _, link := range links {
-		target, err := os.Readlink(link)
+	for _, process := range processes {
+		pid, err := strconv.Atoi(process.Name())
 		if err != nil {
-			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
-				continue // closed, or ended, meanwhile
-			}
+			continue // no process
+		}
+		holds, err := holdsAny("/proc/"+process.Name()+"/fd", wanted)
+		if err != nil && !missing(err) && !errors.Is(err, unix.ESRCH) { // else it has ended meanwhile
 			return nil, fmt.Errorf("open files of processes: %w", err)
 		}
-		for _, w := range wanted {
-			if strings.HasSuffix(target, w) && isDevice(link) {
-				pid, err := strconv.Atoi(strings.Split(link, "/")[2])
-				if err == nil && !slices.Contains(pids, pid) {
-					pids = append(pids, pid)
-				}
-			}
+		if holds {
+			pids = append(pids, pid)
 		}
 	}
 	slices.Sort(pids)
 	return pids, nil
+}
+
+// holdsAny says whether an open file of a process, whose folder of open files is fd, is one of the wanted devices. A tenant's
+// processes may have very many open: their names are read in parts.
+func holdsAny(fd string, wanted []string) (bool, error) {
+	folder, err := os.Open(fd)
+	if err != nil {
+		return false, err
+	}
+	defer folder.Close()
+	const part = 256
+	for {
+		names, err := folder.Readdirnames(part)
+		for _, name := range names {
+			link := fd + "/" + name
+			target, err := os.Readlink(link)
+			if err != nil && !missing(err) && !errors.Is(err, unix.ESRCH) { // else it was closed meanwhile
+				return false, err
+			}
+			if slices.ContainsFunc(wanted, func(w string) bool { return strings.HasSuffix(target, w) }) && isDevice(link) {
+				return true, nil
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
 }
 
 // isDevice says whether what a process has open is a character device. A file of the same name is anybody's to make, who could

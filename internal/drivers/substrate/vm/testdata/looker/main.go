@@ -24,7 +24,7 @@ import (
 )
 
 func main() {
-	if _, err := os.Stat(protocol.BootFile); os.IsNotExist(err) {
+	if _, err := os.Stat(protocol.BootFilePath); os.IsNotExist(err) {
 		fmt.Println("LOOKER", tellConsole())
 		select {}
 	}
@@ -46,8 +46,8 @@ func tellConsole() error {
 }
 
 func tell() error {
-	var boot protocol.Boot
-	text, err := os.ReadFile(protocol.BootFile)
+	var boot protocol.BootFile
+	text, err := os.ReadFile(protocol.BootFilePath)
 	if err != nil {
 		return err
 	}

@@ -1,17 +1,15 @@
-package usage
+package price
 
 import (
 	"math"
 	"time"
-
-	"muster/internal/inventory"
 )
 
 // Part is what a job's part of its nodes costs while it runs: the larger of its shares of their CPUs and GPUs. rows are those of
 // its cluster, or more of them. Nodes whose CPUs are not known count as a whole. Of several currencies, that of the last row
 // counts.
-func Part(rows []Row, r Run) inventory.Price {
-	units, size := map[inventory.Price]int64{}, map[string]Terms{} // by rate; by node
+func Part(rows []Usage, r Run) Amount {
+	units, size := map[Amount]int64{}, map[string]Terms{} // by rate; by node
 	currency := ""
 	for _, row := range rows {
 		row, inside := row.Within(r.From, r.To)
@@ -26,7 +24,7 @@ func Part(rows []Row, r Run) inventory.Price {
 	}
 	sum := Sum{}
 	for rate, of := range units {
-		sum.Add(inventory.Price{Micros: cost(Node, rate.Micros, of), Currency: rate.Currency})
+		sum.Add(Amount{Micros: cost(Node, rate.Micros, of), Currency: rate.Currency})
 	}
 	price := sum.Of(currency)
 	price.Micros = int64(math.Round(float64(price.Micros) * r.share(size)))

@@ -1,4 +1,4 @@
-package serve
+package hosting
 
 import "testing"
 
@@ -7,7 +7,7 @@ func TestAHostsNameBecomesThatOfAHypervisor(t *testing.T) {
 		"box": "box-hv", "Node-7.cluster.example": "node-7-hv", "a_b": "a-b-hv", "--x--": "x-hv", "...": "host-hv", "": "host-hv",
 		"0123456789012345678901234567890123456789-tail": "0123456789012345678901234567890123456789-hv",
 	} {
-		if got := hypervisorName(host); got != want {
+		if got := HypervisorName(host); got != want {
 			t.Errorf("%q: %q, want %q", host, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-// Package usage counts what clusters use and what that costs. It is pure.
+// Package price has amounts of money, and counts what clusters use and what that costs. It is pure.
 //
 // What enters: rows of the meter, each a stretch of time that a node (or a cluster's /home) spent in one
 // state, with the price at that time. What leaves: costs, and the lines of statements.
@@ -6,7 +6,7 @@
 // Rounding: time is counted in whole milliseconds, money in whole millionths of the currency's unit. A line is multiplied
 // out exactly and rounded once, half up; totals are sums of lines as they are printed. What a budget is compared with is
 // multiplied out exactly as well and rounded once for each price.
-package usage
+package price
 
 import (
 	"maps"
@@ -15,8 +15,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"muster/internal/inventory"
 )
 
 // Kind is what a row counts.
@@ -46,15 +44,15 @@ const (
 
 // Terms are what something costs and in which states: as they stood when it came, or when the site changed its prices.
 type Terms struct {
-	Rate    inventory.Price // of a node per hour, of a /home per GiB and month
+	Rate    Amount // of a node per hour, of a /home per GiB and month
 	Charged []State
 	Cores   int
 	CPUs    int // 0: not known
 	GPUs    int
 }
 
-// Row is a stretch of time in one state.
-type Row struct {
+// Usage is a row of the meter: a stretch of time in one state.
+type Usage struct {
 	Subject   string // ID of the node, or of the cluster whose /home it is
 	Kind      Kind
 	Project   string
@@ -72,10 +70,10 @@ type Row struct {
 }
 
 // Costs says that the row's time is charged, be it at a price of nothing.
-func (r Row) Costs() bool { return slices.Contains(r.Charged, r.State) }
+func (r Usage) Costs() bool { return slices.Contains(r.Charged, r.State) }
 
 // Within cuts the row to a window; false if nothing of it is inside.
-func (r Row) Within(from, to time.Time) (Row, bool) {
+func (r Usage) Within(from, to time.Time) (Usage, bool) {
 	if r.To.IsZero() || r.To.After(to) {
 		r.To = to
 	}
@@ -86,7 +84,7 @@ func (r Row) Within(from, to time.Time) (Row, bool) {
 }
 
 // ms is how long the row lasted; it must have an end.
-func (r Row) ms() int64 { return r.To.Sub(r.From).Milliseconds() }
+func (r Usage) ms() int64 { return r.To.Sub(r.From).Milliseconds() }
 
 // The units of prices, in quantities times milliseconds. A month is a twelfth of 365 days, so that no month is cheaper
 // than another.
@@ -119,15 +117,15 @@ func cost(kind Kind, micros, units int64) int64 {
 type Sum map[string]int64
 
 // Add adds a price; one of nothing leaves no trace.
-func (s Sum) Add(p inventory.Price) {
+func (s Sum) Add(p Amount) {
 	if p.Currency != "" {
 		s[p.Currency] += p.Micros
 	}
 }
 
 // Of is the part in one currency.
-func (s Sum) Of(currency string) inventory.Price {
-	return inventory.Price{Micros: s[currency], Currency: currency}
+func (s Sum) Of(currency string) Amount {
+	return Amount{Micros: s[currency], Currency: currency}
 }
 
 // String is "12.50 EUR", or with several currencies "12.50 EUR + 3.00 USD"; "" where nothing has a price.
@@ -145,7 +143,7 @@ type Spending []Group
 // Group is the charged time at one price.
 type Group struct {
 	Kind    Kind
-	Rate    inventory.Price
+	Rate    Amount
 	Units   int64 // quantities times milliseconds
 	Running int64 // quantity that is charged now
 }
@@ -154,7 +152,7 @@ type Group struct {
 func (s Spending) Cost() Sum {
 	sum := Sum{}
 	for _, g := range s {
-		sum.Add(inventory.Price{Micros: cost(g.Kind, g.Rate.Micros, g.Units), Currency: g.Rate.Currency})
+		sum.Add(Amount{Micros: cost(g.Kind, g.Rate.Micros, g.Units), Currency: g.Rate.Currency})
 	}
 	return sum
 }
@@ -163,7 +161,7 @@ func (s Spending) Cost() Sum {
 func (s Spending) PerHour() Sum {
 	sum := Sum{}
 	for _, g := range s {
-		sum.Add(inventory.Price{Micros: cost(g.Kind, g.Rate.Micros, g.Running*hour), Currency: g.Rate.Currency})
+		sum.Add(Amount{Micros: cost(g.Kind, g.Rate.Micros, g.Running*hour), Currency: g.Rate.Currency})
 	}
 	return sum
 }

@@ -1,10 +1,9 @@
-package serve
+package agents
 
 import (
 	"io"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 )
 
@@ -20,7 +19,7 @@ func TestMachinesGetTheAgentThatTheyWereToldOf(t *testing.T) {
 		}
 	}
 	replace("this version")
-	files := bootFiles{agent: sync.OnceValues(func() (agentFile, error) { return openAgent(path) })}
+	files := NewFiles(nil, path)
 	told, err := files.agent()
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,5 @@
-package serve
+// Package datadir is the data directory of a controller, and what tells other programs of its host where the controller is.
+package datadir
 
 import (
 	"crypto/rand"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +19,7 @@ import (
 	"muster/internal/kit/pattern"
 )
 
-// dir is the data directory, for root alone.
+// Dir is a data directory, for root alone.
 //
 //	muster.db         the database, unless it is PostgreSQL
 //	admin.token       the local administrator's token
@@ -27,7 +29,7 @@ import (
 //	images/           environment images by name and digest
 //	local/            state of the nodes on this host
 //	guests/           state of the virtual machines of this host
-//	sockets/          where agents on this host reach the controllers
+//	sockets/          where agents on this host reach the controllers, a socket each
 //	control/          where root on this host does
 //	power.d/          a site's own programs that switch machines
 //	signal.d/         a site's own scripts that have a subnet manager read its partitions again
@@ -35,29 +37,30 @@ import (
 //	recordings/       what terminals showed, of projects that keep that
 //	fabrics/          copies of fabrics that drivers make to try what they are about to tell; nobody misses them
 //	ipxe/             a site's own iPXE files, before those of the system
-type dir string
+type Dir string
 
-func (d dir) path(name string) string { return filepath.Join(string(d), name) }
-func (d dir) database() string        { return d.path("muster.db") }
-func (d dir) key() string             { return d.path("site.key") }
-func (d dir) images() string          { return d.path("images") }
-func (d dir) sockets() string         { return d.path("sockets") }
-func (d dir) controls() string        { return d.path("control") }
-func (d dir) commands() string        { return d.path("power.d") }
-func (d dir) signals() string         { return d.path("signal.d") }
-func (d dir) secrets() string         { return d.path("secrets.d") }
-func (d dir) recordings() string      { return d.path("recordings") }
-func (d dir) fabrics() string         { return d.path("fabrics") }
+// Path is where a name of the directory is; the methods below are the paths of what their names say.
+func (d Dir) Path(name string) string { return filepath.Join(string(d), name) }
+func (d Dir) Database() string        { return d.Path("muster.db") }
+func (d Dir) Key() string             { return d.Path("site.key") }
+func (d Dir) Images() string          { return d.Path("images") }
+func (d Dir) Sockets() string         { return d.Path("sockets") }
+func (d Dir) Controls() string        { return d.Path("control") }
+func (d Dir) Commands() string        { return d.Path("power.d") }
+func (d Dir) Signals() string         { return d.Path("signal.d") }
+func (d Dir) Secrets() string         { return d.Path("secrets.d") }
+func (d Dir) Recordings() string      { return d.Path("recordings") }
+func (d Dir) Fabrics() string         { return d.Path("fabrics") }
 
-// make makes the directory and what is in it, for root alone; one that is there already becomes so.
-func (d dir) make(log *slog.Logger) error {
+// Make makes the directory and what is in it, for root alone; one that is there already becomes so.
+func (d Dir) Make(log *slog.Logger) error {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
 	if err := d.close(log); err != nil {
 		return fmt.Errorf("data directory %s: %w", string(d), err)
 	}
-	for _, path := range []string{d.sockets(), d.controls(), d.fabrics(), d.signals(), d.secrets()} {
+	for _, path := range []string{d.Sockets(), d.Controls(), d.Fabrics(), d.Signals(), d.Secrets()} {
 		if err := os.MkdirAll(path, 0o700); err != nil {
 			return fmt.Errorf("data directory: %w", err)
 		}
@@ -69,7 +72,7 @@ func (d dir) make(log *slog.Logger) error {
 var theSystems = pattern.New(`^/(bin|boot|dev|etc|home|lib|mnt|opt|proc|root|run|sbin|srv|sys|tmp|usr|var|var/(lib|log|opt|run|spool|tmp))?$`)
 
 // close sees to it that the directory is the caller's, and takes away what others may do in it.
-func (d dir) close(log *slog.Logger) error {
+func (d Dir) close(log *slog.Logger) error {
 	folder, err := os.Open(string(d))
 	if err != nil {
 		return err
@@ -131,8 +134,8 @@ func ownerOf(about fs.FileInfo) int {
 	return -1
 }
 
-// token reads the administrator's token, the first time making it. Replicas that start together agree on one.
-func (d dir) token() (string, error) {
+// Token reads the administrator's token, the first time making it. Replicas that start together agree on one.
+func (d Dir) Token() (string, error) {
 	return d.keep("admin.token", func() string {
 		var random [32]byte
 		_, _ = rand.Read(random[:])
@@ -141,8 +144,8 @@ func (d dir) token() (string, error) {
 }
 
 // keep reads a small secret file, the first time writing what made returns.
-func (d dir) keep(name string, made func() string) (string, error) {
-	path := d.path(name)
+func (d Dir) keep(name string, made func() string) (string, error) {
+	path := d.Path(name)
 	for {
 		text, err := os.ReadFile(path)
 		if err == nil {
@@ -157,8 +160,8 @@ func (d dir) keep(name string, made func() string) (string, error) {
 	}
 }
 
-// belongTo refuses a directory that was made by a controller with another database.
-func (d dir) belongTo(site string) error {
+// BelongTo refuses a directory that was made by a controller with another database.
+func (d Dir) BelongTo(site string) error {
 	owner, err := d.keep("site", func() string { return site })
 	if err == nil && owner != site {
 		err = fmt.Errorf("data directory %s belongs to another database; give --db that one, or another --data", string(d))
@@ -175,25 +178,47 @@ type Announcement struct {
 	Control string `json:"control,omitempty"`
 }
 
-func (d dir) announce(a Announcement) error {
+// Announce writes controller.json, of this process.
+func (d Dir) Announce(a Announcement) error {
 	a.PID = os.Getpid()
 	text, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
-	return files.Write(d.path("controller.json"), append(text, '\n'), 0o600)
+	return files.Write(d.Path("controller.json"), append(text, '\n'), 0o600)
 }
 
 // Find reads where the controller of a data directory listens, and its administrator's token.
 func Find(data string) (a Announcement, token string, err error) {
-	d := dir(data)
-	text, err := os.ReadFile(d.path("controller.json"))
+	d := Dir(data)
+	text, err := os.ReadFile(d.Path("controller.json"))
 	if err != nil {
 		return a, "", err
 	}
 	if err := json.Unmarshal(text, &a); err != nil {
-		return a, "", fmt.Errorf("%s: %w", d.path("controller.json"), err)
+		return a, "", fmt.Errorf("%s: %w", d.Path("controller.json"), err)
 	}
-	secret, err := os.ReadFile(d.path("admin.token"))
+	secret, err := os.ReadFile(d.Path("admin.token"))
 	return a, strings.TrimSpace(string(secret)), err
+}
+
+// Listen opens a socket. Those beside it, of replicas that are no more, are cleared away.
+func Listen(path, who string) (net.Listener, error) {
+	old, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.sock"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range old {
+		probe, err := net.Dial("unix", path)
+		if err != nil {
+			_ = os.Remove(path)
+			continue
+		}
+		_ = probe.Close()
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen for %s: %w", who, err)
+	}
+	return l, nil
 }

@@ -1,4 +1,8 @@
-package serve
+// Package networklife has the life of networks that machines are on: where their ports are, and where they belong.
+//
+// What enters: rows of machines and of what they boot, and what switches say. What leaves: ports in their segments, and events of
+// those that were not.
+package networklife
 
 import (
 	"context"
@@ -25,11 +29,11 @@ import (
 // portLooks is how often it is looked where the ports of machines are.
 const portLooks = 10 * time.Second
 
-// segments puts machines' ports where they belong, and looks whether they are still there.
-type segments struct {
-	db  *core.Store
-	log *slog.Logger
-	all switches.Registry // the drivers
+// Ports puts machines' ports where they belong, and looks whether they are still there.
+type Ports struct {
+	DB       *core.Store
+	Log      *slog.Logger
+	Switches switches.Registry // the drivers
 
 	lock sync.Mutex        // held while a port is put somewhere
 	said map[string]string // by machine and port: what was told of it last
@@ -37,22 +41,22 @@ type segments struct {
 	strays map[string][]string // by network: the ports that the last look isolated; the watch's alone
 }
 
-// place puts a machine's ports into a segment. On a network whose switch nobody sets it does nothing.
-func (s *segments) place(ctx context.Context, m substrate.Machine, to switches.Segment) error {
+// Place puts a machine's ports into a segment. On a network whose switch nobody sets it does nothing.
+func (s *Ports) Place(ctx context.Context, m substrate.Machine, to switches.Segment) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return s.put(ctx, m.Machine, m.On, to)
 }
 
-func (s *segments) put(ctx context.Context, m inventory.Machine, on inventory.Network, to switches.Segment) error {
-	if !s.all.Isolates(on) {
+func (s *Ports) put(ctx context.Context, m inventory.Machine, on inventory.Network, to switches.Segment) error {
+	if !s.Switches.Isolates(on) {
 		return nil
 	}
 	if len(m.Ports) == 0 || len(m.Ports) != len(m.MACs) {
 		return fmt.Errorf("nobody said on which ports of the switch of network %s it is; remove it with `muster machines "+
 			"remove %s`, and enrol it again with --port", on.Name, m.Name)
 	}
-	driver, err := s.all.Open(on)
+	driver, err := s.Switches.Open(on)
 	if err != nil {
 		return err
 	}
@@ -68,17 +72,19 @@ func (s *segments) put(ctx context.Context, m inventory.Machine, on inventory.Ne
 	return nil
 }
 
-// segmented are shared parts whose uplinks end in the cluster's own segments of the networks they are on.
+// Joins makes the uplinks of shared parts end in the cluster's own segments of the networks they are on.
+func (s *Ports) Joins(shared substrate.Shared) substrate.Shared { return segmented{shared, s} }
+
 type segmented struct {
 	substrate.Shared
-	*segments
+	*Ports
 }
 
 // EnsureShared opens the segments and joins the cluster's network to their bridges.
 func (s segmented) EnsureShared(ctx context.Context, cluster string, n substrate.Network) error {
 	var networks []inventory.Network
 	present := map[string]network.Presence{}
-	err := s.db.View(ctx, func(tx *core.Tx) error {
+	err := s.DB.View(ctx, func(tx *core.Tx) error {
 		all, err := network.PresencesOf(ctx, tx, cluster)
 		if err != nil {
 			return err
@@ -97,7 +103,7 @@ func (s segmented) EnsureShared(ctx context.Context, cluster string, n substrate
 		i := slices.IndexFunc(networks, func(on inventory.Network) bool {
 			return on.Namespace == u.Namespace && on.Interface == u.Interface
 		})
-		if i < 0 || !s.all.Isolates(networks[i]) {
+		if i < 0 || !s.Switches.Isolates(networks[i]) {
 			uplinks = append(uplinks, u)
 			continue
 		}
@@ -114,7 +120,7 @@ func (s segmented) EnsureShared(ctx context.Context, cluster string, n substrate
 // uplinks are to the segments of one network where the cluster has nodes.
 func (s segmented) uplinks(ctx context.Context, on inventory.Network, p network.Presence, segment int) ([]substrate.Uplink,
 	error) {
-	driver, err := s.all.Open(on)
+	driver, err := s.Switches.Open(on)
 	if err != nil {
 		return nil, err
 	}
@@ -135,11 +141,11 @@ func (s segmented) uplinks(ctx context.Context, on inventory.Network, p network.
 	return all, nil
 }
 
-// watch looks, until ctx ends, where the ports of machines are.
-func (s *segments) watch(ctx context.Context) error {
+// Watch looks, until ctx ends, where the ports of machines are.
+func (s *Ports) Watch(ctx context.Context) error {
 	for {
 		if err := s.look(ctx); err != nil && ctx.Err() == nil {
-			s.log.Error("cannot look where the ports of machines are", "error", err)
+			s.Log.Error("cannot look where the ports of machines are", "error", err)
 		}
 		if clock.Sleep(ctx, portLooks) != nil {
 			return nil
@@ -148,14 +154,14 @@ func (s *segments) watch(ctx context.Context) error {
 }
 
 // look is one look at all switches. A network whose switch does not answer keeps none of the others from it.
-func (s *segments) look(ctx context.Context) error {
+func (s *Ports) look(ctx context.Context) error {
 	var networks []inventory.Network
-	err := s.db.View(ctx, func(tx *core.Tx) (err error) {
+	err := s.DB.View(ctx, func(tx *core.Tx) (err error) {
 		networks, err = network.List(ctx, tx)
 		return err
 	})
 	for _, n := range networks {
-		if s.all.Isolates(n) {
+		if s.Switches.Isolates(n) {
 			if failed := s.lookAt(ctx, n); failed != nil {
 				err = errors.Join(err, fmt.Errorf("the switch of network %s: %w", n.Name, failed))
 			}
@@ -164,8 +170,8 @@ func (s *segments) look(ctx context.Context) error {
 	return err
 }
 
-func (s *segments) lookAt(ctx context.Context, n inventory.Network) error {
-	driver, err := s.all.Open(n)
+func (s *Ports) lookAt(ctx context.Context, n inventory.Network) error {
+	driver, err := s.Switches.Open(n)
 	if err != nil {
 		return err
 	}
@@ -179,7 +185,7 @@ func (s *segments) lookAt(ctx context.Context, n inventory.Network) error {
 	}
 	var machines []machine.Machine
 	used := map[switches.Segment]bool{switches.Hosts: true}
-	err = s.db.View(ctx, func(tx *core.Tx) error {
+	err = s.DB.View(ctx, func(tx *core.Tx) error {
 		clusters, err := cluster.List(ctx, tx, "")
 		for _, c := range clusters {
 			used[switches.Segment(c.Segment)] = true
@@ -214,7 +220,7 @@ func (s *segments) lookAt(ctx context.Context, n inventory.Network) error {
 
 // isolate has the ports of a switch that are no machine's reach the controller alone, and tells of each. One that somebody
 // else opens again and again is told of once.
-func (s *segments) isolate(ctx context.Context, n inventory.Network, driver switches.Switch, named []string) error {
+func (s *Ports) isolate(ctx context.Context, n inventory.Network, driver switches.Switch, named []string) error {
 	s.lock.Lock()
 	strays, err := driver.Isolate(ctx, named)
 	s.lock.Unlock()
@@ -229,8 +235,8 @@ func (s *segments) isolate(ctx context.Context, n inventory.Network, driver swit
 		}
 		text := fmt.Sprintf("port %s of network %s is no machine's, and was not isolated; now it reaches the controller alone "+
 			"(the alias %s leaves a port open)", p, n.Name, switches.Trusted)
-		s.log.Warn("a port of no machine was not isolated", "network", n.Name, "what", text)
-		err = errors.Join(err, s.db.Update(ctx, func(tx *core.Tx) error {
+		s.Log.Warn("a port of no machine was not isolated", "network", n.Name, "what", text)
+		err = errors.Join(err, s.DB.Update(ctx, func(tx *core.Tx) error {
 			tx.Log(core.Event{Type: "network.port", Text: text})
 			return nil
 		}))
@@ -239,7 +245,7 @@ func (s *segments) isolate(ctx context.Context, n inventory.Network, driver swit
 }
 
 // remind tells a switch again what it has forgotten of ports that are where they belong, as one does that was restarted.
-func (s *segments) remind(ctx context.Context, n inventory.Network, driver switches.Switch, placed []switches.Placed) error {
+func (s *Ports) remind(ctx context.Context, n inventory.Network, driver switches.Switch, placed []switches.Placed) error {
 	forgetful, can := driver.(switches.Forgetful)
 	if !can || len(placed) == 0 {
 		return nil
@@ -254,7 +260,7 @@ func (s *segments) remind(ctx context.Context, n inventory.Network, driver switc
 	for _, p := range forgotten {
 		if in, there := ports[p.Name]; err == nil && there && in == p.In {
 			if err = forgetful.Remind(ctx, p); err == nil {
-				s.log.Info("a switch is configured again with a machine's port", "network", n.Name, "port", p.Name, "segment",
+				s.Log.Info("a switch is configured again with a machine's port", "network", n.Name, "port", p.Name, "segment",
 					p.In.String())
 			}
 		}
@@ -265,7 +271,7 @@ func (s *segments) remind(ctx context.Context, n inventory.Network, driver switc
 // compare tells of ports that are not where they belong. Those of a machine that boots nothing are put into the common segment;
 // those of others are left alone, since only their own next boot knows for certain that nothing else runs there. It returns
 // those that are where they belong.
-func (s *segments) compare(ctx context.Context, m inventory.Machine, n inventory.Network,
+func (s *Ports) compare(ctx context.Context, m inventory.Machine, n inventory.Network,
 	ports map[string]switches.Segment) (right []switches.Placed, err error) {
 	want, free, err := s.wanted(ctx, m)
 	if err != nil || want == switches.Nowhere {
@@ -301,7 +307,7 @@ func (s *segments) compare(ctx context.Context, m inventory.Machine, n inventory
 }
 
 // tell notes what is wrong with a port, once.
-func (s *segments) tell(ctx context.Context, m inventory.Machine, port, text string) error {
+func (s *Ports) tell(ctx context.Context, m inventory.Machine, port, text string) error {
 	key := m.ID + "/" + port
 	s.lock.Lock()
 	known := s.said[key] == text
@@ -313,16 +319,16 @@ func (s *segments) tell(ctx context.Context, m inventory.Machine, port, text str
 	if known || text == "" {
 		return nil
 	}
-	s.log.Warn("a machine's port is in the wrong segment", "machine", m.Name, "what", text)
-	return s.db.Update(ctx, func(tx *core.Tx) error {
+	s.Log.Warn("a machine's port is in the wrong segment", "machine", m.Name, "what", text)
+	return s.DB.Update(ctx, func(tx *core.Tx) error {
 		tx.Log(core.Event{Type: "machine.port", Machine: m.Name, Text: text})
 		return nil
 	})
 }
 
 // wanted is where a machine's ports belong, and whether it boots nothing. Nowhere: it is between two places.
-func (s *segments) wanted(ctx context.Context, m inventory.Machine) (want switches.Segment, free bool, err error) {
-	err = s.db.View(ctx, func(tx *core.Tx) error {
+func (s *Ports) wanted(ctx context.Context, m inventory.Machine) (want switches.Segment, free bool, err error) {
+	err = s.DB.View(ctx, func(tx *core.Tx) error {
 		boot, err := machine.BootOn(ctx, tx, m.ID)
 		switch {
 		case errors.Is(err, core.ErrNotFound):

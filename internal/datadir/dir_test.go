@@ -1,4 +1,4 @@
-package serve
+package datadir
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ func TestTheDataDirectoryIsForRootAlone(t *testing.T) {
 	try := func(path string) (said string, err error) {
 		t.Helper()
 		var log bytes.Buffer
-		err = dir(path).make(slog.New(slog.NewTextHandler(&log, nil)))
+		err = Dir(path).Make(slog.New(slog.NewTextHandler(&log, nil)))
 		return log.String(), err
 	}
 	mode := func(path string, want os.FileMode) {

@@ -1,4 +1,4 @@
-package serve
+package hosting
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func TestGuestsAreAskedForWhereTheyAre(t *testing.T) {
 	s, here, there := newFixture(t), fake.New(fake.Options{}), fake.New(fake.Options{})
 	s.start(there)
 	var introduced []netip.Addr
-	g := guestHosts{onPaper{here}, hosts{s.driver, nil, s.db}, "box-hv", introductions{of: &introduced}}
+	g := Hosts{onPaper{here}, remoteHosts{s.driver, nil, s.db}, "box-hv", introductions{of: &introduced}}
 	ctx, own, away := t.Context(), s.node(9, 1), s.node(2, 1) // no row has the first: its machine is no other host's
 	if err := here.EnsureShared(ctx, own.Cluster, substrate.Network{Segment: 1}); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package serve
+package hosting
 
 import (
 	"context"
@@ -16,7 +16,7 @@ type migrations struct{ db *core.Store }
 
 func (l migrations) Changed() <-chan struct{} { return l.db.Changed() }
 
-func (l migrations) Migration(ctx context.Context, node string) (j remote.Migration, err error) {
+func (l migrations) Migration(ctx context.Context, node string) (mig remote.Migration, err error) {
 	err = l.db.View(ctx, func(tx *core.Tx) error {
 		a, err := host.MigrationOfNode(ctx, tx, node)
 		if errors.Is(err, core.ErrNotFound) {
@@ -25,7 +25,7 @@ func (l migrations) Migration(ctx context.Context, node string) (j remote.Migrat
 		if err != nil {
 			return err
 		}
-		j = remote.Migration{
+		mig = remote.Migration{
 			Node:        substrate.Ref{Cluster: a.Guest.Cluster, Node: node, Boot: a.Guest.Boot},
 			Number:      a.Number,
 			Step:        a.Step,
@@ -38,13 +38,13 @@ func (l migrations) Migration(ctx context.Context, node string) (j remote.Migrat
 		if err != nil {
 			return err
 		}
-		j.Age = now.Sub(a.Begun)
-		if j.From, err = endpointOf(ctx, tx, a, a.Source); err == nil {
-			j.To, err = endpointOf(ctx, tx, a, a.Target)
+		mig.Age = now.Sub(a.Begun)
+		if mig.From, err = endpointOf(ctx, tx, a, a.Source); err == nil {
+			mig.To, err = endpointOf(ctx, tx, a, a.Target)
 		}
 		return err
 	})
-	return j, err
+	return mig, err
 }
 
 // endpointOf is what one host of a move has said.
@@ -103,15 +103,15 @@ func (l migrations) Start(ctx context.Context, n substrate.Node, from, to string
 	})
 }
 
-func (l migrations) Advance(ctx context.Context, j remote.Migration) error {
-	told := j.Stage.Directive()
+func (l migrations) Advance(ctx context.Context, mig remote.Migration) error {
+	told := mig.Stage.Directive()
 	return l.db.Update(ctx, func(tx *core.Tx) error {
-		a, err := host.MigrationOfNode(ctx, tx, j.Node.Node)
+		a, err := host.MigrationOfNode(ctx, tx, mig.Node.Node)
 		if err != nil {
 			return err
 		}
-		a.Stage, a.Source.Does, a.Target.Does, a.Kept = string(j.Stage), told.Source, told.Target, told.Kept
-		a.Step, a.Description, a.Address, a.Why = j.Step, j.Description, j.Address, j.Why
+		a.Stage, a.Source.Does, a.Target.Does, a.Kept = string(mig.Stage), told.Source, told.Target, told.Kept
+		a.Step, a.Description, a.Address, a.Why = mig.Step, mig.Description, mig.Address, mig.Why
 		return host.StepMigration(ctx, tx, a)
 	})
 }

@@ -1,4 +1,4 @@
-package serve
+package hosting
 
 import (
 	"context"
@@ -45,8 +45,8 @@ func (p *paper) Wake(context.Context, substrate.Node) error {
 const mostKills = 5
 
 // insist asks until it is known what has come of it. Meanwhile agents are killed, and started again.
-func (j *migration) insist(ask func() error) error {
-	j.Helper()
+func (m *migration) insist(ask func() error) error {
+	m.Helper()
 	kills := 0
 	for end := time.Now().Add(time.Minute); ; {
 		err := ask()
@@ -55,26 +55,26 @@ func (j *migration) insist(ask func() error) error {
 			errors.Is(err, substrate.ErrNoRoom):
 			return err
 		case time.Now().After(end):
-			j.Fatalf("it comes to no end: %v", err)
+			m.Fatalf("it comes to no end: %v", err)
 		}
-		j.papers.mu.Lock()
-		restart := !j.papers.calm && kills < mostKills && j.papers.dice.IntN(3) == 0
-		j.papers.mu.Unlock()
+		m.papers.mu.Lock()
+		restart := !m.papers.calm && kills < mostKills && m.papers.dice.IntN(3) == 0
+		m.papers.mu.Unlock()
 		if restart {
 			kills++
-			j.stop[0]()
-			j.start(0)
+			m.stop[0]()
+			m.start(0)
 		}
 	}
 }
 
 // hosted is a migration with a guest that runs at its first host.
-func (j *migration) hosted() substrate.Node {
-	j.Helper()
-	n := j.node(1, 1)
+func (m *migration) hosted() substrate.Node {
+	m.Helper()
+	n := m.node(1, 1)
 	n.Allocation = &place.Allocation{Guest: n.Machine, Share: 1, Cells: []place.Cell{{Cores: []int{0}, MemoryMiB: 64}}}
-	if err := j.driver.Ensure(j.Context(), n); err != nil {
-		j.Fatal(err)
+	if err := m.driver.Ensure(m.Context(), n); err != nil {
+		m.Fatal(err)
 	}
 	return n
 }
@@ -83,13 +83,13 @@ func (j *migration) hosted() substrate.Node {
 // is said to, while calls fail and agents die.
 func TestAGuestSleepsAndWakesWhateverFails(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
-	j := newMigration(t, seed)
-	n, p := j.hosted(), j.papers.hosts[0]
-	hasty := remote.New(remote.Config{Ledger: hostingLedger{j.db}, Silence: time.Hour, Patience: 20 * time.Millisecond})
+	m := newMigration(t, seed)
+	n, p := m.hosted(), m.papers.hosts[0]
+	hasty := remote.New(remote.Config{Ledger: ledger{m.db}, Silence: time.Hour, Patience: 20 * time.Millisecond})
 	slept, stayed := 0, 0
 	for range 15 {
-		j.calm(false)
-		err := j.insist(func() error { _, err := hasty.Sleep(context.Background(), n.Ref, "hv"); return err })
+		m.calm(false)
+		err := m.insist(func() error { _, err := hasty.Sleep(context.Background(), n.Ref, "hv"); return err })
 		switch {
 		case err == nil && p.is() == asleep:
 			slept++
@@ -98,45 +98,45 @@ func TestAGuestSleepsAndWakesWhateverFails(t *testing.T) {
 		default:
 			t.Fatalf("seed %d: put to sleep it %s: %v", seed, p.is(), err)
 		}
-		if err := j.insist(func() error { return hasty.Wake(context.Background(), n, "hv") }); err != nil || p.is() != alive {
+		if err := m.insist(func() error { return hasty.Wake(context.Background(), n, "hv") }); err != nil || p.is() != alive {
 			t.Fatalf("seed %d: woken it %s: %v", seed, p.is(), err)
 		}
 	}
-	j.calm(true)
+	m.calm(true)
 	t.Logf("seed %d: it slept %d times, and could not %d times", seed, slept, stayed)
-	if _, err := j.driver.Sleep(t.Context(), n.Ref, "hv"); err != nil || p.is() != asleep {
+	if _, err := m.driver.Sleep(t.Context(), n.Ref, "hv"); err != nil || p.is() != asleep {
 		t.Fatalf("calm it %s: %v", p.is(), err)
 	}
-	if j.papers.made != 1 {
-		t.Errorf("seed %d: it was made %d times", seed, j.papers.made)
+	if m.papers.made != 1 {
+		t.Errorf("seed %d: it was made %d times", seed, m.papers.made)
 	}
 	r := n.Ref
 	r.Boot = 0
-	if err := j.driver.Remove(t.Context(), r); err != nil || p.is() != nowhere {
+	if err := m.driver.Remove(t.Context(), r); err != nil || p.is() != nowhere {
 		t.Errorf("removed it %s: %v", p.is(), err)
 	}
 }
 
 func TestWhatSleepsIsNeverMadeAnew(t *testing.T) {
-	j := newMigration(t, 1)
-	n, p := j.hosted(), j.papers.hosts[0]
-	if bytes, err := j.driver.Sleep(t.Context(), n.Ref, "hv"); err != nil || bytes != 64<<20 {
+	m := newMigration(t, 1)
+	n, p := m.hosted(), m.papers.hosts[0]
+	if bytes, err := m.driver.Sleep(t.Context(), n.Ref, "hv"); err != nil || bytes != 64<<20 {
 		t.Fatalf("%d bytes, %v", bytes, err)
 	}
-	if err := j.driver.Ensure(t.Context(), n); err == nil || !strings.Contains(err.Error(), "it was suspended") ||
+	if err := m.driver.Ensure(t.Context(), n); err == nil || !strings.Contains(err.Error(), "it was suspended") ||
 		p.is() != asleep {
 		t.Errorf("asked to run it %s: %v", p.is(), err)
 	}
-	j.papers.mu.Lock()
+	m.papers.mu.Lock()
 	p.fixture = dead
-	j.papers.mu.Unlock()
+	m.papers.mu.Unlock()
 	for range 2 {
-		if err := j.driver.Wake(t.Context(), n, "hv"); !errors.Is(err, substrate.ErrEnded) {
+		if err := m.driver.Wake(t.Context(), n, "hv"); !errors.Is(err, substrate.ErrEnded) {
 			t.Errorf("its memory is lost, and it wakes: %v", err)
 		}
 	}
-	if err := j.driver.Ensure(t.Context(), n); err == nil || j.papers.made != 1 {
-		t.Errorf("it was made %d times: %v", j.papers.made, err)
+	if err := m.driver.Ensure(t.Context(), n); err == nil || m.papers.made != 1 {
+		t.Errorf("it was made %d times: %v", m.papers.made, err)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestASilentHostIsWaitedForUntilItIsSeenOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop()
-	deaf := remote.New(remote.Config{Ledger: hostingLedger{s.db}, Patience: 10 * time.Millisecond})
+	deaf := remote.New(remote.Config{Ledger: ledger{s.db}, Patience: 10 * time.Millisecond})
 	var err error
 	s.await("told that nobody knows", func() bool {
 		s.update(func(ctx context.Context, tx *core.Tx) error { return host.Listen(ctx, tx, "rack", "test") })
@@ -174,7 +174,7 @@ func TestASilentHostIsWaitedForUntilItIsSeenOff(t *testing.T) {
 func TestHowATryEndedIsWhatIsSaid(t *testing.T) {
 	s := newFixture(t)
 	n := s.node(1, 1)
-	hasty := remote.New(remote.Config{Ledger: hostingLedger{s.db}, Silence: time.Hour, Patience: 10 * time.Millisecond})
+	hasty := remote.New(remote.Config{Ledger: ledger{s.db}, Silence: time.Hour, Patience: 10 * time.Millisecond})
 	report := func(change func(*protocol.HostedState)) {
 		s.Helper()
 		s.update(func(ctx context.Context, tx *core.Tx) error {

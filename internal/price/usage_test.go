@@ -1,4 +1,4 @@
-package usage
+package price
 
 import (
 	"errors"
@@ -7,15 +7,13 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"muster/internal/inventory"
 )
 
 var start = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
 func at(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 
-func euros(micros int64) inventory.Price { return inventory.Price{Micros: micros, Currency: "EUR"} }
+func euros(micros int64) Amount { return Amount{Micros: micros, Currency: "EUR"} }
 
 func TestCostsAreExactAndRoundedHalfUp(t *testing.T) {
 	for _, c := range []struct {
@@ -47,8 +45,8 @@ func TestCostsAreExactAndRoundedHalfUp(t *testing.T) {
 }
 
 // row is a stretch of node n1, charged when ready.
-func row(state State, from, to int, rate int64) Row {
-	r := Row{Subject: "n1", Kind: Node, Project: "p", ClusterID: "c1", Cluster: "cfd", Node: "n1", Queue: "main", Class: "a",
+func row(state State, from, to int, rate int64) Usage {
+	r := Usage{Subject: "n1", Kind: Node, Project: "p", ClusterID: "c1", Cluster: "cfd", Node: "n1", Queue: "main", Class: "a",
 		Machine: "m1", State: state,
 		Quantity: 1, Terms: Terms{Rate: euros(rate), Charged: []State{Ready}}, From: at(from)}
 	if to > 0 {
@@ -58,7 +56,7 @@ func row(state State, from, to int, rate int64) Row {
 }
 
 func TestALineHoldsANodesLifeAtOnePrice(t *testing.T) {
-	rows := []Row{
+	rows := []Usage{
 		row(Preparing, 0, 1000, 3_600_000), row(Ready, 1000, 5000, 3_600_000), row(Ready, 5000, 7000, 7_200_000),
 		row(Failed, 7000, 0, 7_200_000),
 	}
@@ -76,7 +74,7 @@ func TestALineHoldsANodesLifeAtOnePrice(t *testing.T) {
 }
 
 func TestAWindowCutsRowsAndWindowsSideBySideAddUp(t *testing.T) {
-	rows := []Row{row(Ready, 0, 4000, 1_000_000), row(Draining, 4000, 6000, 1_000_000), row(Ready, 6000, 0, 1_000_000)}
+	rows := []Usage{row(Ready, 0, 4000, 1_000_000), row(Draining, 4000, 6000, 1_000_000), row(Ready, 6000, 0, 1_000_000)}
 	var sum, whole time.Duration
 	for _, l := range linesOf(rows, at(0), at(10_000), ByQueue) {
 		whole += l.Charged
@@ -95,15 +93,15 @@ func TestAWindowCutsRowsAndWindowsSideBySideAddUp(t *testing.T) {
 }
 
 func TestLinesAreInTheOrderPeopleRead(t *testing.T) {
-	node := func(id, name, queue string) Row {
+	node := func(id, name, queue string) Usage {
 		r := row(Ready, 0, 1000, 1)
 		r.Subject, r.Node, r.Queue = id, name, queue
 		return r
 	}
-	home := Row{Subject: "c1", Kind: Home, Project: "p", ClusterID: "c1", Cluster: "cfd", State: Stored, Quantity: 1024,
+	home := Usage{Subject: "c1", Kind: Home, Project: "p", ClusterID: "c1", Cluster: "cfd", State: Stored, Quantity: 1024,
 		From: at(0), Terms: Terms{Rate: euros(1e6), Charged: []State{Stored}}}
 	var names []string
-	for _, l := range linesOf([]Row{home, node("b", "n10", "main"), node("c", "n2", "main"), node("d", "gpu1", "gpu"),
+	for _, l := range linesOf([]Usage{home, node("b", "n10", "main"), node("c", "n2", "main"), node("d", "gpu1", "gpu"),
 		node("a", "head", "")}, at(0), at(1000), ByNode) {
 		names = append(names, l.Node)
 	}
@@ -128,7 +126,7 @@ func TestAMonthEndsWhereTheNextBegins(t *testing.T) {
 	}
 }
 
-func linesOf(rows []Row, from, to time.Time, by By) []Line {
+func linesOf(rows []Usage, from, to time.Time, by By) []Line {
 	sheet := Sheet{From: from, To: to, By: by}
 	for _, r := range rows {
 		if err := sheet.Add(r); err != nil {

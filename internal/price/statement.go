@@ -1,12 +1,10 @@
-package usage
+package price
 
 import (
 	"cmp"
 	"errors"
 	"slices"
 	"time"
-
-	"muster/internal/inventory"
 )
 
 // By says how much of a statement goes into one line.
@@ -33,8 +31,8 @@ type Line struct {
 	Time      map[State]time.Duration
 	Charged   time.Duration
 	GiBMonths float64 // of a /home
-	Rate      inventory.Price
-	Cost      inventory.Price
+	Rate      Amount
+	Cost      Amount
 	From, To  time.Time // first and last instant counted
 
 	units int64 // charged
@@ -47,10 +45,10 @@ type key struct {
 	cluster, queue, class string
 	subject, state        string
 	began                 int64
-	rate                  inventory.Price
+	rate                  Amount
 }
 
-func keyOf(r Row, by By) key {
+func keyOf(r Usage, by By) key {
 	k := key{kind: r.Kind, cluster: r.ClusterID, queue: r.Queue, class: r.Class, rate: r.Rate}
 	if by != ByQueue {
 		k.subject = r.Subject
@@ -78,7 +76,7 @@ type Sheet struct {
 }
 
 // Add adds a row; those of a line in any order. It is an ErrManyLines if that would begin a line too many.
-func (s *Sheet) Add(r Row) error {
+func (s *Sheet) Add(r Usage) error {
 	k := keyOf(r, s.By)
 	r, inside := r.Within(s.From, s.To)
 	if !inside {
@@ -122,7 +120,7 @@ func (s *Sheet) Lines() []Line {
 	return out
 }
 
-func (l *Line) add(r Row) {
+func (l *Line) add(r Usage) {
 	if r.From.Before(l.From) {
 		l.From = r.From
 	}
@@ -138,7 +136,7 @@ func (l *Line) add(r Row) {
 }
 
 func (l *Line) closed() Line {
-	l.Cost = inventory.Price{Micros: cost(l.Kind, l.Rate.Micros, l.units), Currency: l.Rate.Currency}
+	l.Cost = Amount{Micros: cost(l.Kind, l.Rate.Micros, l.units), Currency: l.Rate.Currency}
 	if l.Kind == Node {
 		l.Nodes = len(l.lives)
 	} else {

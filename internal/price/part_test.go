@@ -1,23 +1,21 @@
-package usage
+package price
 
 import (
 	"testing"
 	"time"
-
-	"muster/internal/inventory"
 )
 
 func TestAJobCostsItsPartOfItsNodes(t *testing.T) {
 	hours := func(n float64) time.Time {
 		return time.Unix(1_700_000_000, 0).Add(time.Duration(n * float64(time.Hour)))
 	}
-	row := func(node string, rate int64, cpus, gpus int, state State, from, to float64) Row {
-		return Row{Kind: Node, Node: node, State: state, Quantity: 1, From: hours(from), To: hours(to),
-			Terms: Terms{Rate: inventory.Price{Micros: rate, Currency: "EUR"}, Charged: []State{Ready}, CPUs: cpus, GPUs: gpus}}
+	row := func(node string, rate int64, cpus, gpus int, state State, from, to float64) Usage {
+		return Usage{Kind: Node, Node: node, State: state, Quantity: 1, From: hours(from), To: hours(to),
+			Terms: Terms{Rate: Amount{Micros: rate, Currency: "EUR"}, Charged: []State{Ready}, CPUs: cpus, GPUs: gpus}}
 	}
 	running := row("n3", 5_000_000, 8, 0, Ready, 0, 0)
 	running.To = time.Time{}
-	rows := []Row{row("n1", 1_000_000, 8, 4, Preparing, 0, 1), row("n1", 1_000_000, 8, 4, Ready, 1, 2),
+	rows := []Usage{row("n1", 1_000_000, 8, 4, Preparing, 0, 1), row("n1", 1_000_000, 8, 4, Ready, 1, 2),
 		row("n1", 3_000_000, 8, 4, Ready, 2, 9), row("n2", 1_000_000, 8, 4, Ready, 0, 9), running,
 		row("old", 1_000_000, 0, 0, Ready, 0, 9), {Kind: Home, State: Stored, Quantity: 1, From: hours(0), To: hours(9)}}
 	for _, c := range []struct {

@@ -1,4 +1,4 @@
-package serve
+package networklife
 
 import (
 	"context"
@@ -39,7 +39,7 @@ func TestAPortThatNobodyNamedIsIsolated(t *testing.T) {
 					MACs: []string{"52:54:00:00:00:01"}, Ports: []string{"m1n0"}}))
 		})
 		var named []string
-		s := &segments{db: db, log: slog.New(slog.DiscardHandler), all: switches.Registry{{Name: "fake", Isolates: true,
+		s := &Ports{DB: db, Log: slog.New(slog.DiscardHandler), Switches: switches.Registry{{Name: "fake", Isolates: true,
 			Open: func(inventory.Network) switches.Switch { return reopened{ports, &named} }}}}
 		for range 3 {
 			if err := s.look(ctx); err != nil {

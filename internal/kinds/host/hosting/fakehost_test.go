@@ -1,4 +1,4 @@
-package serve
+package hosting
 
 import (
 	"bytes"
@@ -39,7 +39,7 @@ type fakeHost struct {
 }
 
 // joinHost makes an agent of a machine's boot and lets it join.
-func joinHost(ctx context.Context, url string, boot protocol.Boot, fixture *fake.Substrate) (*fakeHost, error) {
+func joinHost(ctx context.Context, url string, boot protocol.BootFile, fixture *fake.Substrate) (*fakeHost, error) {
 	return newFakeHost(url, boot, fixture, func(h *fakeHost, csr, key string) (string, error) {
 		var reply protocol.JoinReply
 		request := protocol.JoinRequest{Node: boot.Node, Boot: boot.Boot, Token: boot.Token, HostKey: key, CSR: csr}
@@ -49,7 +49,7 @@ func joinHost(ctx context.Context, url string, boot protocol.Boot, fixture *fake
 }
 
 // newFakeHost makes an agent with the certificate that it is given for its request, and its host's key.
-func newFakeHost(url string, boot protocol.Boot, fixture *fake.Substrate,
+func newFakeHost(url string, boot protocol.BootFile, fixture *fake.Substrate,
 	certify func(h *fakeHost, csr, key string) (string, error)) (*fakeHost, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

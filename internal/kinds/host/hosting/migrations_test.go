@@ -1,4 +1,4 @@
-package serve
+package hosting
 
 import (
 	"context"
@@ -236,8 +236,8 @@ var hypervisors = [2]string{"hv", "hv2"}
 
 func newMigration(t *testing.T, seed uint64) *migration {
 	s := newFixture(t)
-	j := &migration{fixture: s, papers: &papers{T: t, dice: rand.New(rand.NewPCG(seed, 1)), calm: true}}
-	j.mover = remote.NewMover(remote.MoverConfig{Migrations: migrations{s.db}, Silence: time.Hour,
+	m := &migration{fixture: s, papers: &papers{T: t, dice: rand.New(rand.NewPCG(seed, 1)), calm: true}}
+	m.mover = remote.NewMover(remote.MoverConfig{Migrations: migrations{s.db}, Silence: time.Hour,
 		Patience: 100 * time.Millisecond, Limit: time.Hour})
 	s.update(func(ctx context.Context, tx *core.Tx) error {
 		err := errors.Join(machine.Add(ctx, tx, inventory.Machine{ID: "hv2", Name: "hv2", Substrate: "metal", Network: "rack",
@@ -252,14 +252,14 @@ func newMigration(t *testing.T, seed uint64) *migration {
 		}
 		if err == nil {
 			_, err = machine.BeginBoot(ctx, tx, machine.Boot{MachineID: "hv2", Subject: "hv2", Number: 1, Image: "sha256:00",
-				File: protocol.Boot{Node: "hv2", Boot: 1, Duty: protocol.Host}})
+				File: protocol.BootFile{Node: "hv2", Boot: 1, Duty: protocol.Host}})
 		}
 		return err
 	})
 	for i, name := range hypervisors {
-		j.papers.hosts[i] = &paper{Substrate: fake.New(fake.Options{}), all: j.papers}
-		j.dirs[i] = t.TempDir()
-		h, err := newFakeHost(s.server.URL, protocol.Boot{Node: name, Boot: 1, Authority: s.authority.AgentsPEM()}, nil,
+		m.papers.hosts[i] = &paper{Substrate: fake.New(fake.Options{}), all: m.papers}
+		m.dirs[i] = t.TempDir()
+		h, err := newFakeHost(s.server.URL, protocol.BootFile{Node: name, Boot: 1, Authority: s.authority.AgentsPEM()}, nil,
 			func(_ *fakeHost, csr, _ string) (string, error) {
 				certificate, key, err := s.authority.CertifyAgent(csr, identity.Agent{Node: name, Boot: 1}, time.Now())
 				s.update(func(ctx context.Context, tx *core.Tx) error {
@@ -278,92 +278,92 @@ func newMigration(t *testing.T, seed uint64) *migration {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j.call[i], j.keys[i] = caller{h}, hostd.Keys{Certificate: func() *tls.Certificate { return own }, Roots: config.RootCAs}
+		m.call[i], m.keys[i] = caller{h}, hostd.Keys{Certificate: func() *tls.Certificate { return own }, Roots: config.RootCAs}
 	}
-	j.papers.hosts[0].other, j.papers.hosts[1].other = j.papers.hosts[1], j.papers.hosts[0]
+	m.papers.hosts[0].other, m.papers.hosts[1].other = m.papers.hosts[1], m.papers.hosts[0]
 	for i := range hypervisors {
-		j.start(i)
+		m.start(i)
 	}
-	t.Cleanup(func() { j.stop[0](); j.stop[1]() })
-	return j
+	t.Cleanup(func() { m.stop[0](); m.stop[1]() })
+	return m
 }
 
 // start has a hypervisor's agent work.
-func (j *migration) start(i int) {
+func (m *migration) start(i int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	p := j.papers.hosts[i]
+	p := m.papers.hosts[i]
 	go func() {
 		defer close(done)
 		if err := hostd.Run(ctx, hostd.Options{
-			Controller: j.call[i], Refused: errors.New("refused"), Boot: 1, Guests: p, Networks: p, Images: p, Movers: p,
-			Sleepers: p, Keys: j.keys[i], Dir: j.dirs[i],
+			Controller: m.call[i], Refused: errors.New("refused"), Boot: 1, Guests: p, Networks: p, Images: p, Movers: p,
+			Sleepers: p, Keys: m.keys[i], Dir: m.dirs[i],
 			Address: func() (netip.AddrPort, error) {
 				return netip.ParseAddrPort("127.0.0.1:0")
 			}, Console: io.Discard, Look: 5 * time.Millisecond,
 		}); err != nil {
-			j.Error(err)
+			m.Error(err)
 		}
 	}()
-	j.stop[i] = func() { cancel(); <-done }
+	m.stop[i] = func() { cancel(); <-done }
 }
 
 // travel takes the guest from one host to the other, and does to the rows what a node's life does. It says what came of it.
-func (j *migration) travel(n substrate.Node, from, to int) error {
-	j.Helper()
+func (m *migration) travel(n substrate.Node, from, to int) error {
+	m.Helper()
 	target := host.Guest{Machine: inventory.Machine{ID: "id-" + n.Node, Name: n.Machine, Substrate: "vm", Host: hypervisors[to]},
 		Allocation: *n.Allocation}
-	j.update(func(ctx context.Context, tx *core.Tx) error { return host.StartMove(ctx, tx, target) })
+	m.update(func(ctx context.Context, tx *core.Tx) error { return host.StartMove(ctx, tx, target) })
 	kills := 0
 	for end := time.Now().Add(time.Minute); ; {
-		err := j.mover.Move(context.Background(), n, hypervisors[from], hypervisors[to])
+		err := m.mover.Move(context.Background(), n, hypervisors[from], hypervisors[to])
 		switch {
 		case err == nil:
-			j.update(func(ctx context.Context, tx *core.Tx) error { return host.EndMove(ctx, tx, target) })
+			m.update(func(ctx context.Context, tx *core.Tx) error { return host.EndMove(ctx, tx, target) })
 			return nil
 		case errors.Is(err, substrate.ErrStays):
-			j.update(func(ctx context.Context, tx *core.Tx) error { return host.CallOffMove(ctx, tx, target.ID) })
+			m.update(func(ctx context.Context, tx *core.Tx) error { return host.CallOffMove(ctx, tx, target.ID) })
 			return err
 		case !errors.Is(err, substrate.ErrUnderway):
 			return err
 		case time.Now().After(end):
-			j.Fatalf("it comes to no end: %v", err)
+			m.Fatalf("it comes to no end: %v", err)
 		}
-		j.papers.mu.Lock()
+		m.papers.mu.Lock()
 		restart := -1
-		if !j.papers.calm && kills < mostKills && j.papers.dice.IntN(3) == 0 {
+		if !m.papers.calm && kills < mostKills && m.papers.dice.IntN(3) == 0 {
 			kills++
-			restart = j.papers.dice.IntN(2)
+			restart = m.papers.dice.IntN(2)
 		}
-		j.papers.mu.Unlock()
+		m.papers.mu.Unlock()
 		if restart >= 0 { // an agent is killed, and started again
-			j.stop[restart]()
-			j.start(restart)
+			m.stop[restart]()
+			m.start(restart)
 		}
 	}
 }
 
-func (j *migration) calm(is bool) {
-	j.papers.mu.Lock()
-	defer j.papers.mu.Unlock()
-	j.papers.calm = is
+func (m *migration) calm(is bool) {
+	m.papers.mu.Lock()
+	defer m.papers.mu.Unlock()
+	m.papers.calm = is
 }
 
 // Agents, calls, rows and ways are the true ones here, and only the guest is on paper: it goes to and fro while calls fail and
 // agents die. The seed of a failure is in its message.
 func TestAGuestGoesToAndFroWhateverFails(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
-	j := newMigration(t, seed)
-	n := j.node(1, 1)
+	m := newMigration(t, seed)
+	n := m.node(1, 1)
 	n.Allocation = &place.Allocation{Guest: n.Machine, Share: 1, Cells: []place.Cell{{Cores: []int{0}, MemoryMiB: 64}}}
-	if err := j.driver.Ensure(t.Context(), n); err != nil {
+	if err := m.driver.Ensure(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
 	at, moved, stayed := 0, 0, 0
 	for range 12 {
-		j.calm(false)
-		err := j.travel(n, at, 1-at)
-		j.calm(true)
+		m.calm(false)
+		err := m.travel(n, at, 1-at)
+		m.calm(true)
 		switch {
 		case err == nil:
 			at, moved = 1-at, moved+1
@@ -372,42 +372,42 @@ func TestAGuestGoesToAndFroWhateverFails(t *testing.T) {
 		default:
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		j.await("it is where it is said to be", func() bool {
-			seen, err := j.driver.Observe(context.Background(), n.Ref)
-			return err == nil && seen.Running && j.papers.hosts[at].is() == alive && j.papers.hosts[1-at].is() == nowhere
+		m.await("it is where it is said to be", func() bool {
+			seen, err := m.driver.Observe(context.Background(), n.Ref)
+			return err == nil && seen.Running && m.papers.hosts[at].is() == alive && m.papers.hosts[1-at].is() == nowhere
 		})
-		j.noMoveIsLeft(n, hypervisors[at])
+		m.noMoveIsLeft(n, hypervisors[at])
 	}
 	for range 2 { // and when nothing fails any more
-		if err := j.travel(n, at, 1-at); err != nil {
+		if err := m.travel(n, at, 1-at); err != nil {
 			t.Fatalf("seed %d: calm, and the move says %v", seed, err)
 		}
 		at, moved = 1-at, moved+1
 	}
 	t.Logf("seed %d: it moved %d times, and stayed %d times", seed, moved, stayed)
-	if j.papers.made != 1 {
-		t.Errorf("seed %d: it was made %d times", seed, j.papers.made)
+	if m.papers.made != 1 {
+		t.Errorf("seed %d: it was made %d times", seed, m.papers.made)
 	}
 	r := n.Ref
 	r.Boot = 0
-	if err := j.driver.Remove(t.Context(), r); err != nil {
+	if err := m.driver.Remove(t.Context(), r); err != nil {
 		t.Error(err)
 	}
-	if j.papers.hosts[at].is() != nowhere {
+	if m.papers.hosts[at].is() != nowhere {
 		t.Error("it is removed, and there still")
 	}
 }
 
 // noMoveIsLeft looks whether the rows say that the guest is one host's, and of no other.
-func (j *migration) noMoveIsLeft(n substrate.Node, hostID string) {
-	j.Helper()
-	j.update(func(ctx context.Context, tx *core.Tx) error {
+func (m *migration) noMoveIsLeft(n substrate.Node, hostID string) {
+	m.Helper()
+	m.update(func(ctx context.Context, tx *core.Tx) error {
 		if _, err := host.MigrationOfNode(ctx, tx, n.Node); !errors.Is(err, core.ErrNotFound) {
-			j.Errorf("a move is left: %v", err)
+			m.Errorf("a move is left: %v", err)
 		}
 		hosted, err := host.HostedNode(ctx, tx, n.Node)
 		if err != nil || hosted.HostName != hostID || !hosted.Wanted {
-			j.Errorf("it is to be held by %s, and the row says %+v (%v)", hostID, hosted, err)
+			m.Errorf("it is to be held by %s, and the row says %+v (%v)", hostID, hosted, err)
 		}
 		for _, other := range hypervisors {
 			guests, err := machine.GuestsOn(ctx, tx, other)
@@ -416,7 +416,7 @@ func (j *migration) noMoveIsLeft(n substrate.Node, hostID string) {
 			}
 			for _, g := range guests {
 				if g.ID == "id-"+n.Node && (other != hostID || g.Moves != nil) {
-					j.Errorf("hypervisor %s is held a part of: %+v", other, g)
+					m.Errorf("hypervisor %s is held a part of: %+v", other, g)
 				}
 			}
 		}
@@ -426,30 +426,30 @@ func (j *migration) noMoveIsLeft(n substrate.Node, hostID string) {
 
 // A node that is to end while its guest is on its way leaves nothing at either host.
 func TestAGuestThatIsToEndOnItsWayIsNowhere(t *testing.T) {
-	j := newMigration(t, 1)
-	n := j.node(1, 1)
+	m := newMigration(t, 1)
+	n := m.node(1, 1)
 	n.Allocation = &place.Allocation{Guest: n.Machine, Share: 1, Cells: []place.Cell{{Cores: []int{0}, MemoryMiB: 64}}}
-	if err := j.driver.Ensure(t.Context(), n); err != nil {
+	if err := m.driver.Ensure(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	impatient := remote.NewMover(remote.MoverConfig{Migrations: migrations{j.db}, Silence: time.Hour, Patience: time.Millisecond,
+	impatient := remote.NewMover(remote.MoverConfig{Migrations: migrations{m.db}, Silence: time.Hour, Patience: time.Millisecond,
 		Limit: time.Hour})
 	if err := impatient.Move(t.Context(), n, "hv", "hv2"); !errors.Is(err, substrate.ErrUnderway) {
 		t.Fatalf("the move says %v", err)
 	}
-	j.await("there is a place for it", func() bool {
+	m.await("there is a place for it", func() bool {
 		_ = impatient.Move(t.Context(), n, "hv", "hv2")
-		return j.papers.hosts[1].is() != nowhere
+		return m.papers.hosts[1].is() != nowhere
 	})
-	j.await("forgotten", func() bool { return j.mover.Forget(t.Context(), n.Ref, "hv2") == nil })
-	if is := j.papers.hosts[1].is(); is != nowhere {
+	m.await("forgotten", func() bool { return m.mover.Forget(t.Context(), n.Ref, "hv2") == nil })
+	if is := m.papers.hosts[1].is(); is != nowhere {
 		t.Errorf("at the host that it was to come to it %s", is)
 	}
 	r := n.Ref
 	r.Boot = 0
-	j.await("removed", func() bool { return j.driver.Remove(t.Context(), r) == nil })
-	if is := j.papers.hosts[0].is(); is != nowhere || j.papers.made != 1 {
-		t.Errorf("where it was it %s, and was made %d times", is, j.papers.made)
+	m.await("removed", func() bool { return m.driver.Remove(t.Context(), r) == nil })
+	if is := m.papers.hosts[0].is(); is != nowhere || m.papers.made != 1 {
+		t.Errorf("where it was it %s, and was made %d times", is, m.papers.made)
 	}
 }
 
@@ -468,7 +468,7 @@ func TestWhatAHostCannotLookAtIsNotGone(t *testing.T) {
 				{Cluster: n.Cluster, Node: n.Node, Boot: 1, Try: 1, Unseen: true, Detail: "its folder cannot be read"},
 			}}))
 	})
-	hasty := remote.New(remote.Config{Ledger: hostingLedger{s.db}, Silence: time.Hour, Patience: 10 * time.Millisecond})
+	hasty := remote.New(remote.Config{Ledger: ledger{s.db}, Silence: time.Hour, Patience: 10 * time.Millisecond})
 	if seen, err := hasty.Observe(t.Context(), n.Ref); err == nil {
 		t.Errorf("it is observed as %+v", seen)
 	}

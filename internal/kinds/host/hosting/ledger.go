@@ -1,4 +1,4 @@
-package serve
+package hosting
 
 import (
 	"context"
@@ -13,41 +13,12 @@ import (
 	"muster/internal/protocol"
 )
 
-// hypervisorPatience is how long a handler waits for a hypervisor elsewhere: handlers are few, and a report wakes the next.
-const hypervisorPatience = 2 * time.Second
+// ledger is the database as the driver of guests elsewhere asks for it.
+type ledger struct{ db *core.Store }
 
-// hosts carry nodes on hosts that are machines of their own. They are asked by rows, which their agents fetch.
-type hosts struct {
-	*remote.Driver
-	*remote.Mover
-	db *core.Store
-}
+func (l ledger) Changed() <-chan struct{} { return l.db.Changed() }
 
-// newHosts asks hosts by rows; of how long they may be silent, and move, the deadlines tell.
-func newHosts(db *core.Store, d substrate.Deadlines) hosts {
-	return hosts{
-		remote.New(remote.Config{Ledger: hostingLedger{db}, Silence: d.Silence, Patience: hypervisorPatience}),
-		remote.NewMover(remote.MoverConfig{Migrations: migrations{db}, Silence: d.Silence, Patience: hypervisorPatience,
-			Limit: d.Move}),
-		db,
-	}
-}
-
-// Carries says whether a node is, or was to be, on such a host.
-func (h hosts) Carries(ctx context.Context, node string) (elsewhere bool, err error) {
-	err = h.db.View(ctx, func(tx *core.Tx) error {
-		elsewhere, err = host.Elsewhere(ctx, tx, node)
-		return err
-	})
-	return elsewhere, err
-}
-
-// hostingLedger is the database as the driver of guests elsewhere asks for it.
-type hostingLedger struct{ db *core.Store }
-
-func (l hostingLedger) Changed() <-chan struct{} { return l.db.Changed() }
-
-func (l hostingLedger) Look(ctx context.Context, node string) (e remote.Entry, err error) {
+func (l ledger) Look(ctx context.Context, node string) (e remote.Entry, err error) {
 	err = l.db.View(ctx, func(tx *core.Tx) error {
 		e, _, err = entryOf(ctx, tx, node)
 		return err
@@ -111,7 +82,7 @@ func silentFor(ctx context.Context, tx *core.Tx, hostID string, seen host.Seen) 
 	return now.Sub(seen.At), err
 }
 
-func (l hostingLedger) Want(ctx context.Context, n substrate.Node, do protocol.HostedDo,
+func (l ledger) Want(ctx context.Context, n substrate.Node, do protocol.HostedDo,
 	keep func(remote.Entry) (bool, error)) error {
 	g, err := remote.Guest(n)
 	if err != nil {
@@ -134,7 +105,7 @@ func (l hostingLedger) Want(ctx context.Context, n substrate.Node, do protocol.H
 	})
 }
 
-func (l hostingLedger) WantSleep(ctx context.Context, r substrate.Ref, keep func(remote.Entry) (bool, error)) error {
+func (l ledger) WantSleep(ctx context.Context, r substrate.Ref, keep func(remote.Entry) (bool, error)) error {
 	return l.db.Update(ctx, func(tx *core.Tx) error {
 		e, hostID, err := entryOf(ctx, tx, r.Node)
 		if err != nil {
@@ -161,7 +132,7 @@ func nextTry(g protocol.HostedGuest, before remote.Entry, do protocol.HostedDo) 
 	return g
 }
 
-func (l hostingLedger) Release(ctx context.Context, node string, upTo int64) error {
+func (l ledger) Release(ctx context.Context, node string, upTo int64) error {
 	return l.db.Update(ctx, func(tx *core.Tx) error {
 		e, hostID, err := entryOf(ctx, tx, node)
 		if err != nil || !e.Wanted || e.Node.Boot > upTo {
@@ -171,12 +142,12 @@ func (l hostingLedger) Release(ctx context.Context, node string, upTo int64) err
 	})
 }
 
-func (l hostingLedger) Forget(ctx context.Context, node string) error {
+func (l ledger) Forget(ctx context.Context, node string) error {
 	return l.db.Update(ctx, func(tx *core.Tx) error { return host.ForgetHosted(ctx, tx, node) })
 }
 
 // Guests are those that are reported by the hosts that are to hold them. What else there is on a host, it removes itself.
-func (l hostingLedger) Guests(ctx context.Context) ([]substrate.Ref, error) {
+func (l ledger) Guests(ctx context.Context) ([]substrate.Ref, error) {
 	there := map[substrate.Ref]bool{}
 	err := l.db.View(ctx, func(tx *core.Tx) error {
 		all, err := host.EveryHosted(ctx, tx)

@@ -1,4 +1,4 @@
-package serve
+package hosting
 
 import (
 	"context"
@@ -86,7 +86,7 @@ func newFixture(t *testing.T) *fixture {
 			}
 		}
 		begun, err := machine.BeginBoot(ctx, tx, machine.Boot{MachineID: "hv", Subject: "hv", Number: 1, Image: "sha256:00",
-			File: protocol.Boot{Node: "hv", Boot: 1, Duty: protocol.Host}})
+			File: protocol.BootFile{Node: "hv", Boot: 1, Duty: protocol.Host}})
 		if err == nil && !begun {
 			err = errors.New("the hypervisor's boot did not begin")
 		}
@@ -111,7 +111,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	s.server.StartTLS()
 	t.Cleanup(func() { s.server.CloseClientConnections(); s.server.Close(); cancel(); <-done })
-	s.driver = remote.New(remote.Config{Ledger: hostingLedger{s.db}, Silence: time.Hour, Patience: time.Minute})
+	s.driver = remote.New(remote.Config{Ledger: ledger{s.db}, Silence: time.Hour, Patience: time.Minute})
 	return s
 }
 
@@ -137,8 +137,8 @@ func (s *fixture) update(f func(context.Context, *core.Tx) error) {
 }
 
 // boot is what the machine is started with.
-func (s *fixture) boot() protocol.Boot {
-	return protocol.Boot{Node: "hv", Boot: 1, Token: s.authority.Token("hv", 1), Authority: s.authority.AgentsPEM()}
+func (s *fixture) boot() protocol.BootFile {
+	return protocol.BootFile{Node: "hv", Boot: 1, Token: s.authority.Token("hv", 1), Authority: s.authority.AgentsPEM()}
 }
 
 // start has the hypervisor's agent join and work until the test, or stop, ends it.
@@ -162,7 +162,7 @@ func (s *fixture) node(number int, boot int64) substrate.Node {
 		Ref: substrate.Ref{Cluster: "c1", Node: fmt.Sprintf("c1-node-%d", number), Boot: boot}, Name: fmt.Sprintf("n%d", number),
 		Machine: fmt.Sprintf("mc1%d", number),
 		Address: substrate.Address(256 + number), MAC: substrate.MAC(1, 256+number), Image: "sha256:00",
-		File: protocol.Boot{Node: fmt.Sprintf("c1-node-%d", number), Boot: boot, Token: "must not be kept"},
+		File: protocol.BootFile{Node: fmt.Sprintf("c1-node-%d", number), Boot: boot, Token: "must not be kept"},
 	}
 }
 
@@ -258,7 +258,7 @@ func TestASilentHostProvesNothingUntilItIsSeenOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop()
-	deaf := remote.New(remote.Config{Ledger: hostingLedger{s.db}, Patience: 10 * time.Millisecond})
+	deaf := remote.New(remote.Config{Ledger: ledger{s.db}, Patience: 10 * time.Millisecond})
 	s.await("told that nobody knows", func() bool {
 		s.update(func(ctx context.Context, tx *core.Tx) error { return host.Listen(ctx, tx, "rack", "test") })
 		_, err := deaf.Observe(t.Context(), n.Ref)
@@ -284,7 +284,7 @@ func TestAHostThatWasToldOfAGuestCountsAsOneThatMayHaveIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hasty := remote.New(remote.Config{Ledger: hostingLedger{s.db}, Silence: time.Hour, Patience: 10 * time.Millisecond})
+	hasty := remote.New(remote.Config{Ledger: ledger{s.db}, Silence: time.Hour, Patience: 10 * time.Millisecond})
 	n := s.node(1, 1)
 	if err := hasty.Ensure(t.Context(), n); err == nil {
 		t.Error("a guest runs on a host that was never heard")
@@ -328,7 +328,7 @@ func TestOnlyAHypervisorsAgentIsToldOfGuests(t *testing.T) {
 			return err
 		}
 		_, err := machine.BeginBoot(ctx, tx, machine.Boot{MachineID: "hv", Subject: "hv", Number: 2, Image: "sha256:00",
-			File: protocol.Boot{Duty: protocol.Inspect}})
+			File: protocol.BootFile{Duty: protocol.Inspect}})
 		return err
 	})
 	boot := s.boot()

@@ -1,4 +1,4 @@
-package serve
+package fabriclife_test
 
 import (
 	"log/slog"
@@ -10,22 +10,25 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"muster/internal/datadir"
 	"muster/internal/drivers"
 	"muster/internal/fabric"
-	fabricrows "muster/internal/kinds/fabric"
+	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/kinds/fabric/fabriclife"
+	"muster/internal/kit/private"
 )
 
 // folders is a data directory with a secret and a script of root's.
-func folders(t *testing.T) dir {
+func folders(t *testing.T) datadir.Dir {
 	t.Helper()
-	d := dir(t.TempDir())
-	if err := d.make(slog.New(slog.DiscardHandler)); err != nil {
+	d := datadir.Dir(t.TempDir())
+	if err := d.Make(slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	for path, text := range map[string]string{
-		filepath.Join(d.secrets(), "ufm"):  "secret\nfor ufm.example.org\n",
-		filepath.Join(d.secrets(), "here"): "secret\nfor 127.0.0.1\n", filepath.Join(d.signals(), "reload"): "true\n",
-		d.path("admin.token"): "muster_admin\n",
+		filepath.Join(d.Secrets(), "ufm"):  "secret\nfor ufm.example.org\n",
+		filepath.Join(d.Secrets(), "here"): "secret\nfor 127.0.0.1\n", filepath.Join(d.Signals(), "reload"): "true\n",
+		d.Path("admin.token"): "muster_admin\n",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -34,8 +37,14 @@ func folders(t *testing.T) dir {
 	return d
 }
 
+// open has drivers with what root says of fabrics.
+func open(d datadir.Dir, root map[string]map[string]string) *fabriclife.Drivers {
+	return &fabriclife.Drivers{All: drivers.Fabrics(), Root: root, Scratch: d.Fabrics(), Signals: private.Dir(d.Signals()),
+		Secrets: private.Dir(d.Secrets())}
+}
+
 func TestDriversOfFabricsAreOpenedFromRows(t *testing.T) {
-	row := fabricrows.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1, 2}}
+	row := fabrics.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1, 2}}
 	for name, c := range map[string]struct {
 		driver string
 		config map[string]string
@@ -58,7 +67,7 @@ func TestDriversOfFabricsAreOpenedFromRows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := row
 			f.Driver, f.Config = c.driver, c.config
-			err := newFabrics(drivers.Fabrics(), folders(t), nil).check(f)
+			err := open(folders(t), nil).Check(f)
 			if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
 				t.Errorf("%v", err)
 			}
@@ -75,17 +84,17 @@ func TestAnOperatorOfAFabricIsNotRoot(t *testing.T) {
 		heard.Store(r.Header.Get("Authorization"))
 	}))
 	defer thief.Close()
-	if err := os.Symlink(d.path("admin.token"), filepath.Join(d.secrets(), "link")); err != nil {
+	if err := os.Symlink(d.Path("admin.token"), filepath.Join(d.Secrets(), "link")); err != nil {
 		t.Fatal(err)
 	}
-	open := filepath.Join(d.signals(), "open")
-	if err := os.WriteFile(open, []byte("true"), 0o600); err != nil {
+	loose := filepath.Join(d.Signals(), "open")
+	if err := os.WriteFile(loose, []byte("true"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(open, 0o666); err != nil {
+	if err := os.Chmod(loose, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	outside := d.path("admin.token")
+	outside := d.Path("admin.token")
 	for name, c := range map[string]struct {
 		driver string
 		config map[string]string
@@ -139,9 +148,9 @@ func TestAnOperatorOfAFabricIsNotRoot(t *testing.T) {
 			"no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			all := newFabrics(drivers.Fabrics(), d, nil)
-			f := fabricrows.Fabric{ID: "f1", Name: "ib0", Driver: c.driver, Managers: []fabric.GUID{1}, Config: c.config}
-			err := all.check(f)
+			all := open(d, nil)
+			f := fabrics.Fabric{ID: "f1", Name: "ib0", Driver: c.driver, Managers: []fabric.GUID{1}, Config: c.config}
+			err := all.Check(f)
 			if err == nil || !strings.Contains(err.Error(), c.wrong) {
 				t.Errorf("%v, %q wanted", err, c.wrong)
 			}
@@ -159,20 +168,20 @@ func TestAnOperatorOfAFabricIsNotRoot(t *testing.T) {
 // TestRootMaySayWhatOperatorsMayNot, in the site file.
 func TestRootMaySayWhatOperatorsMayNot(t *testing.T) {
 	d := folders(t)
-	opensm := fabricrows.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1},
+	opensm := fabrics.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1},
 		Config: map[string]string{"partitions": "/srv/p", "log": "/srv/l", "signal": "kill -HUP 1", "options": "-z /etc/m_key"}}
-	_, err := newFabrics(drivers.Fabrics(), d, nil).Driver(opensm)
+	_, err := open(d, nil).Driver(opensm)
 	if err == nil || !strings.Contains(err.Error(), `root says it in the site file: "fabrics: {ib0: {partitions: "/srv/p"}}"`) {
 		t.Error(err)
 	}
-	if _, err := newFabrics(drivers.Fabrics(), d, map[string]map[string]string{"ib0": opensm.Config}).Driver(opensm); err != nil {
+	if _, err := open(d, map[string]map[string]string{"ib0": opensm.Config}).Driver(opensm); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestADriverStaysUntilItsRowChanges(t *testing.T) {
-	all := newFabrics(drivers.Fabrics(), folders(t), nil)
-	row := fabricrows.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1}}
+	all := open(folders(t), nil)
+	row := fabrics.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1}}
 	first, err := all.Driver(row)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,174 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"muster/internal/core"
+	"muster/internal/inventory"
+	"muster/internal/kinds/network"
+	"muster/internal/netboot"
+	"muster/internal/netboot/onlink"
+	"muster/internal/protocol"
+)
+
+// looks is how often changes are looked for that another replica made, and rests how long at least lies between two looks;
+// serviceRetry is how long the services of a network rest after they failed.
+const (
+	looks        = 2 * time.Second
+	rests        = 100 * time.Millisecond
+	serviceRetry = 2 * time.Second
+)
+
+// service is what runs for one network, as it was.
+type service struct {
+	begun
+	network inventory.Network
+}
+
+// Networks runs the boot services and the agents' door on every network that there is, until ctx ends. A network whose services
+// fail is told of and tried again; the others go on.
+func (d *Doors) Networks(ctx context.Context) error {
+	running := map[string]service{}
+	defer func() {
+		for _, s := range running {
+			s.end()
+		}
+	}()
+	d.DB.Follow(ctx, rests, looks, func() {
+		if err := d.follow(ctx, running); err != nil && ctx.Err() == nil {
+			d.Log.Error("cannot look for networks", "error", err)
+		}
+	})
+	return nil
+}
+
+// follow makes what runs be what the database has.
+func (d *Doors) follow(ctx context.Context, running map[string]service) error {
+	var networks []inventory.Network
+	err := d.DB.View(ctx, func(tx *core.Tx) (err error) {
+		networks, err = network.List(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	wanted := map[string]inventory.Network{}
+	for _, n := range networks {
+		wanted[n.Name] = n
+	}
+	for name, s := range running {
+		if wanted[name] != s.network {
+			s.end()
+			delete(running, name)
+		}
+		if _, still := wanted[name]; !still {
+			d.forgetNeighbours(s.network)
+		}
+	}
+	for name, n := range wanted {
+		if _, runs := running[name]; runs {
+			continue
+		}
+		if text := d.Switches.Warning(n); text != "" {
+			d.Log.Warn(text, "network", n.Name)
+		}
+		running[name] = service{begin(ctx, func(ctx context.Context) { d.keep(ctx, n) }), n}
+	}
+	return nil
+}
+
+// forgetNeighbours takes away what the kernel was told of the machines of a network that was removed.
+func (d *Doors) forgetNeighbours(n inventory.Network) {
+	link, err := onlink.Open(n.Namespace, n.Interface)
+	if err != nil {
+		return // its interface is gone, and they with it
+	}
+	defer link.Close()
+	if err := link.Forget(); err != nil {
+		d.Log.Warn("the kernel still holds addresses of a network that was removed", "network", n.Name, "error", err)
+	}
+}
+
+// keep serves one network until ctx ends.
+func (d *Doors) keep(ctx context.Context, n inventory.Network) {
+	said := ""
+	defer d.trouble(n.Name, "")
+	for ctx.Err() == nil {
+		if err := d.network(ctx, n); err != nil && ctx.Err() == nil && err.Error() != said {
+			said = err.Error()
+			d.trouble(n.Name, said)
+			d.Log.Error("machines of a network are not served", "network", n.Name, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(serviceRetry):
+		}
+	}
+}
+
+// network runs the boot services and the agents' door of one network.
+func (d *Doors) network(ctx context.Context, n inventory.Network) error {
+	init, err := d.first()
+	if err != nil {
+		return err
+	}
+	link, err := onlink.Open(n.Namespace, n.Interface)
+	if err != nil {
+		return err
+	}
+	defer link.Close()
+	plain, err := link.Listen(strings.TrimPrefix(protocol.Endpoint(n.Address.Addr()), "https://"))
+	if err != nil {
+		return fmt.Errorf("listen for agents: %w", err)
+	}
+	config, err := d.Authority.ServerTLS(time.Now())
+	if err != nil {
+		return errors.Join(err, plain.Close())
+	}
+	d.trouble(n.Name, "")
+	d.Log.Info("machines of a network are served", "network", n.Name, "interface", n.Interface, "mode", n.Mode)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		gate := d.Limits.Limiter(plain, d.Budget.AgentsLimits("agents"))
+		gate.Context = onlink.WithCaller
+		return gate.Serve(ctx, config, d.Monitor.HandlerOn(n.Name))
+	})
+	group.Go(func() error { return d.Monitor.Listen(ctx, n.Name) })
+	group.Go(func() error {
+		return netboot.Serve(ctx, netboot.Config{
+			Network: n, Link: link, Controller: d.boots, Blobs: d.Files, Init: init, Log: d.Log, Telemetry: d.Telemetry,
+			Firmware: d.Firmware,
+		})
+	})
+	return group.Wait()
+}
+
+// trouble notes why the machines of a network are not served; "" that they are.
+func (d *Doors) trouble(network, why string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if why == "" {
+		delete(d.troubles, network)
+	} else {
+		d.troubles[network] = why
+	}
+}
+
+// Unserved says of each network whose machines this controller cannot serve why it cannot.
+func (d *Doors) Unserved() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []string
+	for _, network := range slices.Sorted(maps.Keys(d.troubles)) {
+		all = append(all, fmt.Sprintf("machines of network %s are not served: %s", network, d.troubles[network]))
+	}
+	return all
+}
