@@ -1,6 +1,7 @@
 package noded
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -249,7 +250,8 @@ func (r *rack) cost(t testing.TB, p protocol.Peer) string {
 		`p=$(runc state %s%s | sed -n 's/.*"pid": \([0-9]*\).*/\1/p'); grep -hE 'VmRSS|RssAnon' /proc/$p/status; awk '{print ($14+$15)*10 " ms CPU"}' /proc/$p/stat`, r.net, p.Name)), " ")
 }
 
-// ssh runs a command on a node as alice, from the network's gateway; the host key must be signed by the authority.
+// ssh runs a command on a node as alice, from the network's gateway, and returns its standard output: on the other one, Slurm tells
+// now and then that a job waits. The host key must be signed by the authority.
 func (r *rack) ssh(t testing.TB, p protocol.Peer, command string) string {
 	t.Helper()
 	conn, err := netns.Dial(t.Context(), "/run/netns/"+r.net, "tcp", p.Address+":22")
@@ -265,9 +267,11 @@ func (r *rack) ssh(t testing.TB, p protocol.Peer, command string) string {
 	must(t, err)
 	session, err := ssh.NewClient(c, channels, requests).NewSession()
 	must(t, err)
-	out, err := session.CombinedOutput(command)
+	var errors bytes.Buffer
+	session.Stderr = &errors
+	out, err := session.Output(command)
 	if err != nil {
-		t.Fatalf("%s: %v: %s", command, err, out)
+		t.Fatalf("%s: %v: %s%s", command, err, out, &errors)
 	}
 	return string(out)
 }
