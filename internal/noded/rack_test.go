@@ -250,7 +250,7 @@ func (r *rack) cost(t testing.TB, p protocol.Peer) string {
 		`p=$(runc state %s%s | sed -n 's/.*"pid": \([0-9]*\).*/\1/p'); grep -hE 'VmRSS|RssAnon' /proc/$p/status; awk '{print ($14+$15)*10 " ms CPU"}' /proc/$p/stat`, r.net, p.Name)), " ")
 }
 
-// ssh runs a command on a node as alice, from the network's gateway, and returns its standard output: on the other one, Slurm tells
+// ssh runs a command on a node as alice, from the network's gateway, and returns its standard output: on the other one Slurm says
 // now and then that a job waits. The host key must be signed by the authority.
 func (r *rack) ssh(t testing.TB, p protocol.Peer, command string) string {
 	t.Helper()

@@ -311,7 +311,7 @@ func (r *rack) hooksRun(t *testing.T, head protocol.Peer, run func(id string, li
 			(exit < 0) != strings.Contains(s.Text, "has no ") {
 			t.Errorf("%s: %+v, exit status %d, has written %q", name, s, exit, r.controller.wrote(name))
 		}
-		got := r.ssh(t, head, fmt.Sprintf("ls %[1]s; cat %[1]s/*/output; true", protocol.RunDir+"/tasks"))
+		got := r.ssh(t, head, fmt.Sprintf("(ls %[1]s; cat %[1]s/*/output) 2>&1; true", protocol.RunDir+"/tasks"))
 		if c.mode == 0o755 && !strings.Contains(got, "denied") || strings.Contains(got, "begun") {
 			t.Errorf("a user sees %q", got)
 		}
