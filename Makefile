@@ -15,7 +15,7 @@ export MUSTER_TEST_IMAGES := $(CURDIR)/build/images
 export MUSTER_TEST_KERNEL := $(CURDIR)/build/kernel
 export MUSTER_TEST_IMAGE  := $(CURDIR)/build/images/$(IMAGE)/latest/root.squashfs
 
-.PHONY: help setup build image demo demo-stop test test-all attack spark-test lint unit crash walk compare fuzz openapi clean
+.PHONY: help setup build image ui demo demo-stop test test-all attack spark-test lint unit crash walk compare fuzz openapi pictures clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 24
@@ -106,6 +106,13 @@ fuzz: ## every fuzz target for a minute
 
 openapi: ## write api/openapi.yaml again from the types
 	@$(GO) test ./api -run TestOpenAPI -update
+
+ui: ## build the console from ui/src into ui/dist, which the binary carries (Node)
+	@scripts/ui.sh
+
+pictures: export MUSTER_TEST_PICTURES := $(CURDIR)/build/pictures
+pictures: ## pictures of the console's pages in build/pictures, light and dark, wide and small (root)
+	@$(GO) test ./test/console -run Pictures -count 1
 
 clean: ## remove what was built
 	@rm -rf bin build $(FIRST)

@@ -56,7 +56,9 @@ fi
 
 cat <<EOM
 
-It runs. Try next (put $PWD/bin into your PATH):
+It runs. The console: this address signs a browser in, once, within ten minutes (muster console makes another one):
+  $("$muster" console --no-browser)
+Try next (put $PWD/bin into your PATH):
   muster describe hello
   muster ssh hello
   muster scale hello 5 --wait; muster scale hello 2 --wait

@@ -50,6 +50,8 @@ if [[ ${1:-run} == test ]]; then
         [kea-admin]=/usr/sbin/perfdhcp
         [tftpd-hpa]=/usr/sbin/in.tftpd
         [curl]=/usr/bin/curl
+        # uses the console
+        [chromium]=/usr/bin/chromium
         [rsync]=/usr/bin/rsync
         [openipmi]=/usr/bin/ipmi_sim
         [openvswitch-switch]=/usr/sbin/ovs-vswitchd

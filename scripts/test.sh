@@ -9,7 +9,7 @@ lane='^muster/(internal/(kit/netns|rack|noded|inspection|hostd|boot|netboot|driv
 # Without goroutines there is nothing for the race detector to watch, and it makes searches ten times longer.
 pure='^muster/(internal/(access|drivers/scheduler/gpus|inventory|price|kit/printable|place(/.*)?|spec)|test/house)$'
 # The longest, in this order. The others take seconds each, and are one run of each kind, which takes minutes.
-long=(test/e2e internal/{kinds,noded,drivers/substrate/{vm,local}} test/{bootattack,crash,fabric,attack})
+long=(test/e2e internal/{kinds,noded,drivers/substrate/{vm,local}} test/{bootattack,crash,console,fabric,attack})
 long+=(internal/{boot/firststage,api,core,rack,netboot})
 long=("${long[@]/#/muster/}")
 # Emulated guests whose services have limits: one run at a time has any.

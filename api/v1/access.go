@@ -123,6 +123,34 @@ type LogInInput struct {
 	Body ProofGiven
 }
 
+// ConsoleOpened signs a browser in to the console.
+type ConsoleOpened struct {
+	Path      string    `json:"path" doc:"open it in a browser, at the address of the controller; it works once"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// Credential is what signs a browser in to the console: a token, or the code of an address that OpenConsole has made.
+type Credential struct {
+	Token string `json:"token,omitempty" maxLength:"200"`
+	Code  string `json:"code,omitempty" maxLength:"200"`
+}
+
+// SignInInput is what SignIn takes.
+type SignInInput struct {
+	Body Credential
+}
+
+// SignOutInput is what SignOut takes.
+type SignOutInput struct {
+	All bool `query:"all" doc:"sign out all browsers in which you are signed in to the console, instead of this one"`
+}
+
+// SignedIn is who a browser is signed in as, until when. The cookie comes beside it.
+type SignedIn struct {
+	Person    string    `json:"person"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
 // Session is one connection through an SSH gateway to one place.
 type Session struct {
 	ID         string     `json:"id"`

@@ -20,6 +20,7 @@ type Endpoint struct {
 
 	Action string // what it is as an act, such as "own": who may follows from that
 	Open   bool   // everybody may, without a token
+	WayIn  bool   // gives a way in that may outlast the caller's own; refused to a browser that is signed in
 
 	Status    int    // of a good answer; 0: 200, or 204 where there is nothing to say
 	Errors    []int  // statuses that are its own; every operation may also answer with those of CommonErrors

@@ -92,7 +92,7 @@ var (
 	Certify = Op[CertifyInput, Certificate]{Endpoint{ID: "certify", Method: http.MethodPost,
 		Path:    "/v1/clusters/{cluster}/certificate",
 		Summary: "Log in to a cluster: have an SSH key signed for a few minutes",
-		Tag:     "access", Action: "enter", Errors: []int{404, 409, 422},
+		Tag:     "access", Action: "enter", WayIn: true, Errors: []int{404, 409, 422},
 		Example:  `{"public_key": "` + exampleKey + `"}`,
 		Commands: []string{"ssh"}}}
 	Tunnel = Op[TunnelInput, Nothing]{Endpoint{ID: "tunnel", Method: http.MethodGet, Path: "/v1/clusters/{cluster}/tunnel",
@@ -260,13 +260,27 @@ var (
 		Once:     true,
 		Example:  `{"id_token": "eyJhbGciOiJFUzI1NiJ9.e30.c2ln"}`,
 		Commands: []string{"login"}}}
+	OpenConsole = Op[Nothing, ConsoleOpened]{Endpoint{ID: "open-console", Method: http.MethodPost, Path: "/v1/console/open",
+		Summary: "Get an address that signs a browser in to the console, once",
+		Tag:     "access", Action: "be", WayIn: true, Once: true,
+		Commands: []string{"console"}}}
+	SignIn = Op[SignInInput, SignedIn]{Endpoint{ID: "sign-in", Method: http.MethodPost, Path: "/v1/console/session",
+		Summary: "Sign a browser in to the console, by a cookie; needs no other token",
+		Description: "The cookie is good for 12 hours at most, and no longer than the token that it was got with. Requests " +
+			"with it are taken from the console's own pages only.",
+		Tag: "access", Open: true, Errors: []int{429}, MaxBody: 1 << 10, Once: true,
+		Example: `{"token": "muster_TOKEN"}`}}
+	SignOut = Op[SignOutInput, Nothing]{Endpoint{ID: "sign-out", Method: http.MethodDelete, Path: "/v1/console/session",
+		Summary: "Sign a browser out of the console",
+		Tag:     "access", Action: "be",
+		Commands: []string{"console"}}}
 	ListKeys = Op[Page, List[Key]]{Endpoint{ID: "list-keys", Method: http.MethodGet, Path: "/v1/keys",
 		Summary: "List your SSH keys",
 		Tag:     "access", Action: "be",
 		Commands: []string{"keys list"}}}
 	AddKey = Op[AddKeyInput, Key]{Endpoint{ID: "add-key", Method: http.MethodPost, Path: "/v1/keys",
 		Summary: "Register an SSH public key for all your clusters",
-		Tag:     "access", Action: "keep", Status: http.StatusCreated, Errors: []int{409, 422},
+		Tag:     "access", Action: "keep", WayIn: true, Status: http.StatusCreated, Errors: []int{409, 422},
 		Example:  `{"line": "` + exampleKey + ` vera@laptop"}`,
 		Commands: []string{"keys add"}}}
 	DeleteKey = Op[DeleteKeyInput, Nothing]{Endpoint{ID: "delete-key", Method: http.MethodDelete, Path: "/v1/keys/{fingerprint}",
@@ -279,13 +293,13 @@ var (
 		Commands: []string{"tokens list"}}}
 	AddToken = Op[AddTokenInput, Token]{Endpoint{ID: "add-token", Method: http.MethodPost, Path: "/v1/tokens",
 		Summary: "Create a token with your rights, or fewer",
-		Tag:     "access", Action: "keep", Status: http.StatusCreated, Errors: []int{403, 404, 409, 422}, Once: true,
+		Tag:     "access", Action: "keep", WayIn: true, Status: http.StatusCreated, Errors: []int{403, 404, 409, 422}, Once: true,
 		Example:  `{"name": "nightly build", "project": "aero", "for": "30d"}`,
 		Commands: []string{"tokens add"}}}
 	AddPersonToken = Op[AddPersonTokenInput, Token]{Endpoint{ID: "add-person-token", Method: http.MethodPost,
 		Path:    "/v1/people/{person}/tokens",
 		Summary: "Create a token for somebody who cannot log in",
-		Tag:     "people", Action: "run", Status: http.StatusCreated, Errors: []int{403, 404, 409, 422}, Once: true,
+		Tag:     "people", Action: "run", WayIn: true, Status: http.StatusCreated, Errors: []int{403, 404, 409, 422}, Once: true,
 		Example:  `{"name": "nightly build", "for": "30d"}`,
 		Commands: []string{"tokens add"}}}
 	DeleteToken = Op[DeleteTokenInput, Nothing]{Endpoint{ID: "delete-token", Method: http.MethodDelete,
@@ -299,13 +313,13 @@ var (
 		Commands: []string{"users list"}}}
 	AddPerson = Op[AddPersonInput, Person]{Endpoint{ID: "add-person", Method: http.MethodPost, Path: "/v1/people",
 		Summary: "Add a person",
-		Tag:     "people", Action: "run", Status: http.StatusCreated, Errors: []int{403, 409},
+		Tag:     "people", Action: "run", WayIn: true, Status: http.StatusCreated, Errors: []int{403, 409},
 		Example:  `{"name": "vera", "full_name": "Vera Example"}`,
 		Commands: []string{"users add"}}}
 	ChangePerson = Op[ChangePersonInput, Person]{Endpoint{ID: "change-person", Method: http.MethodPut,
 		Path:    "/v1/people/{person}",
 		Summary: "Change a person",
-		Tag:     "people", Action: "run", Errors: []int{403, 404, 409},
+		Tag:     "people", Action: "run", WayIn: true, Errors: []int{403, 404, 409},
 		Example:  `{"full_name": "Vera Example"}`,
 		Commands: []string{"users set", "users enable", "users disable"}}}
 	ListProjects = Op[Page, List[Project]]{Endpoint{ID: "list-projects", Method: http.MethodGet, Path: "/v1/projects",

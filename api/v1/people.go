@@ -17,6 +17,7 @@ type Person struct {
 type Project struct {
 	Name      string    `json:"name"`
 	Role      Role      `json:"role,omitempty" doc:"your role in it; absent: none, you see it as an operator"`
+	May       []Action  `json:"may" enum:"see,own,enter,govern,lead" doc:"what you may do in it by the token that you hold"`
 	Recorded  bool      `json:"recorded,omitempty" doc:"terminals in its clusters are recorded"`
 	Clusters  int       `json:"clusters"`
 	Members   int       `json:"members"`

@@ -8,7 +8,7 @@ type Entry struct {
 	At      time.Time `json:"at"`
 	Person  string    `json:"person"`
 	Token   string    `json:"token,omitempty" doc:"ID of the token or login; absent for an SSH key"`
-	Door    Door      `json:"door" enum:"api,ssh,web"`
+	Door    Door      `json:"door" enum:"api,console,ssh,web"`
 	Action  string    `json:"action" doc:"an operation of the API, or a login at the gateway or web door"`
 	Project string    `json:"project,omitempty"`
 	Object  string    `json:"object,omitempty" doc:"the object of the action, as it was named"`
@@ -63,18 +63,36 @@ type Site struct {
 	Web       *Web            `json:"web,omitempty" doc:"the web door, if there is one"`
 }
 
-// ListEventsInput says which events.
-type ListEventsInput struct {
-	After       int64  `query:"after" minimum:"0" doc:"events with higher numbers"`
+// Sighting says to who watches that something of a cluster's nodes or jobs has changed without an event. Its message is of type
+// "seen", and has no number.
+type Sighting struct {
+	ClusterID string    `json:"cluster_id"`
+	Cluster   string    `json:"cluster"`
+	Project   string    `json:"project"`
+	At        time.Time `json:"at"`
+}
+
+// EventsInput says which events.
+type EventsInput struct {
+	After       int64  `query:"after" minimum:"0" doc:"events with higher numbers; the next of a page goes here"`
+	Newest      bool   `query:"newest" doc:"list the newest first; with watch: send those that happen from now on, whatever after says"`
+	Before      int64  `query:"before" minimum:"0" doc:"events with lower numbers, not with watch; the next of a page of the newest goes here; 0: any"`
 	Limit       int    `query:"limit" default:"100" minimum:"1" maximum:"1000"`
 	Watch       bool   `query:"watch" doc:"keep the connection and send events as they happen, as server-sent events"`
+	Seen        bool   `query:"seen" doc:"with watch: also send a message of type seen when something of a cluster's nodes or jobs has changed without an event"`
 	LastEventID string `header:"Last-Event-ID" doc:"like after; sent by clients that reconnect" pattern:"^[0-9]*$" maxLength:"18"`
+}
+
+// ListEventsInput is what ListEvents takes.
+type ListEventsInput struct {
+	Project string `query:"project" doc:"only events of this project" maxLength:"63"`
+	EventsInput
 }
 
 // ListClusterEventsInput is what ListClusterEvents takes.
 type ListClusterEventsInput struct {
 	ClusterRef
-	ListEventsInput
+	EventsInput
 }
 
 // Calendar says what is free, held and reserved.
@@ -203,7 +221,8 @@ type Door string
 
 // The doors.
 const (
-	APIDoor Door = "api"
-	SSHDoor Door = "ssh"
-	WebDoor Door = "web"
+	APIDoor     Door = "api"
+	ConsoleDoor Door = "console"
+	SSHDoor     Door = "ssh"
+	WebDoor     Door = "web"
 )

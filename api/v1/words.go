@@ -10,6 +10,18 @@ const (
 	RoleViewer Role = "viewer" // looks
 )
 
+// Action is what somebody may do in a project.
+type Action string
+
+// The actions.
+const (
+	ActionSee    Action = "see"    // look at clusters, events, cost
+	ActionOwn    Action = "own"    // create, change and delete clusters
+	ActionEnter  Action = "enter"  // log in to clusters, open their web apps
+	ActionGovern Action = "govern" // say who is in the project
+	ActionLead   Action = "lead"   // say what runs as any of its people
+)
+
 // Scope is how much of what its person may do a token carries.
 type Scope string
 

@@ -106,6 +106,11 @@ func (c Caller) May(action Action, project string) bool {
 	return rule.Everybody || rule.Operators && c.Operator || slices.Contains(rule.Roles, c.Roles[project])
 }
 
+// Rights lists what the caller may do in a project.
+func (c Caller) Rights(project string) []Action {
+	return slices.DeleteFunc([]Action{See, Own, Enter, Govern, Lead}, func(a Action) bool { return !c.May(a, project) })
+}
+
 // Everywhere says whether the caller sees all projects, also those that they have no role in.
 func (c Caller) Everywhere() bool { return c.Operator && c.Project == "" }
 

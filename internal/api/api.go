@@ -22,6 +22,7 @@ import (
 	"muster/internal/boot/images"
 	"muster/internal/core"
 	"muster/internal/core/telemetry"
+	"muster/internal/door/console"
 	"muster/internal/door/web"
 	"muster/internal/identity"
 	fabrics "muster/internal/kinds/fabric"
@@ -51,8 +52,9 @@ type API struct {
 	Log       *slog.Logger
 	Telemetry *telemetry.Telemetry // nil: nobody counts
 	About     About
-	SSH       string     // host:port of this controller's SSH gateway; empty: none
-	Web       *web.Place // where the door for web apps is; nil: there is none
+	SSH       string           // host:port of this controller's SSH gateway; empty: none
+	Web       *web.Place       // where the door for web apps is; nil: there is none
+	Console   *console.Console // nil: there is none
 
 	// HomeUsage is how many bytes a cluster's /home may hold and holds; 0: not known. nil: of none.
 	HomeUsage func(ctx context.Context, cluster string) (size, used int64, err error)
@@ -72,10 +74,12 @@ type API struct {
 	probe    probe
 	trail    *trail
 	newest   newest
+	seen     seen
 	compress func(http.Handler) http.HandlerFunc
 }
 
-// Handler serves the API. Every path but /healthz, /readyz, /openapi.yaml and those of a login needs a token.
+// Handler serves the API and the console's files. Operations need a token or the console's cookie, but for those that log
+// somebody in, and /healthz, /readyz and /openapi.yaml.
 func (a *API) Handler() (http.Handler, error) { return a.serve(a.handlers()) }
 
 // serve answers operations.
@@ -109,14 +113,19 @@ func (a *API) serve(handlers []handler) (http.Handler, error) {
 	if a.Telemetry != nil {
 		mux.HandleFunc("GET /metrics", a.metrics)
 	}
-	return elsewhere(mux), nil
+	return a.elsewhere(mux), nil
 }
 
-// elsewhere answers requests for which there is no path, or no such method, with a Problem.
-func elsewhere(mux *http.ServeMux) http.Handler {
+// elsewhere answers requests for which there is no path, or no such method: by the console, or with a Problem.
+func (a *API) elsewhere(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		harmless(w.Header())
 		if _, pattern := mux.Handler(r); pattern != "" {
 			mux.ServeHTTP(w, r)
+			return
+		}
+		if a.Console != nil && a.Console.Answers(r) && !strings.HasPrefix(r.URL.Path, "/v1/") {
+			a.Console.ServeHTTP(w, r)
 			return
 		}
 		var allowed []string
@@ -136,6 +145,15 @@ func elsewhere(mux *http.ServeMux) http.Handler {
 		writeProblem(w, problem(http.StatusMethodNotAllowed, "invalid", r.Method+" does not fit "+r.URL.Path,
 			"it takes "+strings.Join(allowed, ", ")))
 	})
+}
+
+// harmless tells browsers to believe the type that an answer has, to run nothing of it, to give it to no other site's page, and
+// to keep nothing of it, unless the answer says otherwise.
+func harmless(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
 }
 
 // OpenAPI is the document that /openapi.yaml serves and api/openapi.yaml keeps.

@@ -60,7 +60,7 @@ func (a *API) openApp(ctx context.Context, in *apiv1.OpenAppInput) (*output[apiv
 		}
 		out.Body.ExpiresAt = now.Add(web.CodeLife)
 		return person.AddWebLogin(ctx, tx, person.HashToken(code), person.WebLogin{Token: callerOf(ctx).Token, Cluster: c.ID,
-			App: app.Name}, web.CodeLife)
+			App: app.Name, Browser: askedOf(ctx).cookie}, web.CodeLife)
 	})
 	return out, err
 }

@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	apiv1 "muster/api/v1"
 	"muster/internal/access"
 	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/core/telemetry"
+	"muster/internal/door/console"
 	"muster/internal/kinds/person"
 	"muster/internal/kit/limit"
 	"muster/internal/spec"
@@ -50,7 +52,7 @@ func (a *API) authorise(api huma.API, handlers []handler) func(huma.Context, fun
 			a.openly(ctx, refuse, next)
 			return
 		}
-		caller, p := a.bearer(ctx.Context(), ctx.Header("Authorization"))
+		caller, p := a.caller(ctx)
 		if p != nil {
 			refuse(p)
 			return
@@ -72,23 +74,34 @@ func (a *API) authorise(api huma.API, handlers []handler) func(huma.Context, fun
 		asked := askedOf(ctx.Context())
 		asked.identity, asked.action, asked.summary = caller.Name, access.Action(operation.Action), operation.Summary
 		rule := access.Rules()[asked.action]
-		if rule.Changes && !caller.Operator && !limit.IsReserved(ctx.Context()) {
+		leaves := operation.ID == apiv1.SignOut.ID // that is always possible
+		if (rule.Changes || signs(operation.ID)) && !leaves && !caller.Operator && !limit.IsReserved(ctx.Context()) {
 			if over := a.trail.changes.More(caller.Name, time.Now()); over != nil {
 				refuse(overLimit(ctx, over))
 				return
 			}
 		}
-		if p := a.settled(ctx.Context()); p != nil {
+		if p := a.settled(ctx.Context()); p != nil && !leaves {
 			refuse(p)
 			return
 		}
-		if len(rule.Roles) == 0 && !caller.May(asked.action, "") {
+		switch {
+		case operation.WayIn && asked.cookie != "": // who has stolen a cookie would stay for ever
+			refuse(problem(http.StatusForbidden, "forbidden", "a browser that is signed in makes no other way in",
+				"use the command line, where you have a token"))
+		case len(rule.Roles) == 0 && !caller.May(asked.action, ""):
 			refuse(forbidden(caller, asked))
-		} else {
+		default:
 			next(huma.WithValue(ctx, callerKey{}, caller))
 		}
 		a.audit(ctx, caller)
 	}
+}
+
+// signs says whether an operation signs browsers in or out, which is no change of anything that a person has, and is written down
+// each time.
+func signs(operation string) bool {
+	return operation == apiv1.OpenConsole.ID || operation == apiv1.SignIn.ID || operation == apiv1.SignOut.ID
 }
 
 // audit writes down what was done, or tried, once: after it, or when an answer begins that lasts.
@@ -99,7 +112,7 @@ func (a *API) audit(ctx huma.Context, caller access.Caller) {
 	}
 	asked.audited = true
 	e := person.Entry{
-		ID: admission.NewID("a"), Person: caller.Name, Token: caller.Token, Door: person.APIDoor, Action: operation.OperationID,
+		ID: admission.NewID("a"), Person: caller.Name, Token: caller.Token, Door: asked.door(), Action: operation.OperationID,
 		Project: asked.project,
 		Object:  asked.cluster, Outcome: fmt.Sprint(outcome(ctx)), Remote: ctx.RemoteAddr(),
 		Request: telemetry.RequestOf(ctx.Context()),
@@ -113,7 +126,7 @@ func (a *API) audit(ctx huma.Context, caller access.Caller) {
 		e.Object = "(a token)"
 	}
 	entries := []person.Entry{e}
-	if !access.Rules()[asked.action].Changes {
+	if !access.Rules()[asked.action].Changes && (caller.Name == "" || !signs(operation.OperationID)) {
 		entries = a.trail.ofRead(e, time.Now())
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx.Context()), 5*time.Second) // also of clients that have gone
@@ -137,6 +150,16 @@ func outcome(ctx huma.Context) int {
 // challenge tells a client without a token how to come.
 const challenge = `Bearer realm="muster"`
 
+// caller is who asks: the bearer of a token, or a browser that is signed in to the console.
+func (a *API) caller(ctx huma.Context) (access.Caller, *apiv1.Problem) {
+	header := ctx.Header("Authorization")
+	r, _ := humago.Unwrap(ctx)
+	if cookie := console.CookieOf(r); header == "" && cookie != "" {
+		return a.browser(ctx.Context(), r, cookie)
+	}
+	return a.bearer(ctx.Context(), header)
+}
+
 // bearer is who a token in an Authorization header belongs to.
 func (a *API) bearer(ctx context.Context, header string) (caller access.Caller, p *apiv1.Problem) {
 	scheme, token, _ := strings.Cut(header, " ")
@@ -151,10 +174,15 @@ func (a *API) bearer(ctx context.Context, header string) (caller access.Caller, 
 	case isNotFound(err):
 		return caller, unauthorized()
 	case err != nil:
-		a.Log.ErrorContext(ctx, "cannot check a token", "error", err)
-		return caller, problem(http.StatusInternalServerError, "internal", "the database does not answer", "try again")
+		return caller, a.noDatabase(ctx, err)
 	}
 	return caller, nil
+}
+
+// noDatabase tells that it is not known who asks.
+func (a *API) noDatabase(ctx context.Context, err error) *apiv1.Problem {
+	a.Log.ErrorContext(ctx, "cannot check who asks", "error", err)
+	return problem(http.StatusInternalServerError, "internal", "the database does not answer", "try again")
 }
 
 func unauthorized() *apiv1.Problem {

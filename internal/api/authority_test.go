@@ -81,7 +81,8 @@ type answers struct{ own, other string }
 
 // wanted spells out who may do what. What is not in it fails the test.
 var wanted = map[answers][]string{
-	{"yyyyy", "yyyyy"}: {"list-keys", "add-key", "delete-key", "list-tokens", "add-token", "delete-token", "get-site",
+	{"yyyyy", "yyyyy"}: {"open-console", "sign-in", "sign-out",
+		"list-keys", "add-key", "delete-key", "list-tokens", "add-token", "delete-token", "get-site",
 		"list-classes", "list-images", "get-calendar",
 		"list-projects", "list-audit", "list-sessions", "get-gateway", "list-clusters", "list-snapshots", "list-events",
 		"list-jobs", "list-current-jobs", "get-efficiency", "list-suites", "list-benchmarks", "list-changes",
@@ -213,6 +214,9 @@ func TestWhoMayDoWhat(t *testing.T) {
 						path += "?project=" + project
 					}
 					body := strings.ReplaceAll(op.example, "aero", project)
+					if op.id == "sign-in" {
+						body = `{"token": "` + who + `"}`
+					}
 					headers := []string{"Authorization", "Bearer " + who}
 					if op.id == "tunnel" {
 						headers = append(headers, "Upgrade", apiv1.TunnelProtocol)

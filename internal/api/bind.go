@@ -58,11 +58,12 @@ func onStream[In, Out any](op apiv1.Op[In, Out], answer func(context.Context, *I
 		described.Responses = map[string]*huma.Response{"101": {Description: "the connection is open"}}
 		if typeOf[Out]() != typeOf[apiv1.Nothing]() {
 			page := api.OpenAPI().Components.Schemas.Schema(typeOf[Out](), true, "")
+			api.OpenAPI().Components.Schemas.Schema(typeOf[apiv1.Sighting](), true, "")
 			described.Responses = map[string]*huma.Response{"200": {Description: "a page of events, or a stream of them",
 				Content: map[string]*huma.MediaType{
 					"application/json": {Schema: page},
 					"text/event-stream": {Schema: &huma.Schema{Type: "string",
-						Description: "id: number; event: type; data: the event as JSON"}},
+						Description: "id: number; event: type; data: the event as JSON. Of type seen: data: a Sighting; no id"}},
 				}}}
 		}
 		huma.Register(api, described, func(ctx context.Context, in *In) (*huma.StreamResponse, error) {

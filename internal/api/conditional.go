@@ -29,7 +29,9 @@ func (a *API) conditional(ctx huma.Context, next func(huma.Context)) {
 		sum := sha256.Sum256(answer.body.Bytes())
 		tag := `"` + hex.EncodeToString(sum[:16]) + `"`
 		to.Header().Set("ETag", "W/"+tag)
-		to.Header().Set("Cache-Control", "private, no-cache") // the caller alone may keep it, and asks again each time
+		if askedOf(ctx.Context()).cookie == "" {
+			to.Header().Set("Cache-Control", "private, no-cache") // the caller alone may keep it, and asks again each time
+		}
 		if hasTag(r.Header.Get("If-None-Match"), tag) {
 			ctx.SetStatus(http.StatusNotModified)
 			return

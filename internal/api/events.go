@@ -27,8 +27,15 @@ const (
 )
 
 func (a *API) listEvents(ctx context.Context, in *apiv1.ListEventsInput) (*huma.StreamResponse, error) {
+	if project := in.Project; project != "" {
+		if err := permit(ctx, project, "project "+project); err != nil {
+			return nil, err
+		}
+		return a.events(ctx, core.EventsOf{Projects: []string{project}}, in.EventsInput,
+			func(now access.Caller) bool { return now.May(access.See, project) })
+	}
 	all, projects := callerOf(ctx).Everywhere(), visible(ctx)
-	return a.events(ctx, core.EventsOf{Projects: projects}, *in, func(now access.Caller) bool {
+	return a.events(ctx, core.EventsOf{Projects: projects}, in.EventsInput, func(now access.Caller) bool {
 		return now.Everywhere() == all && (all || slices.Equal(now.Projects(), projects))
 	})
 }
@@ -44,13 +51,16 @@ func (a *API) listClusterEvents(ctx context.Context, in *apiv1.ListClusterEvents
 	if err != nil {
 		return nil, err
 	}
-	return a.events(ctx, of, in.ListEventsInput, func(now access.Caller) bool { return now.May(access.See, project) })
+	return a.events(ctx, of, in.EventsInput, func(now access.Caller) bool { return now.May(access.See, project) })
 }
 
 // events answers with those there are, or goes on with those to come for as long as who asked is one who still may.
-func (a *API) events(ctx context.Context, of core.EventsOf, in apiv1.ListEventsInput,
+func (a *API) events(ctx context.Context, of core.EventsOf, in apiv1.EventsInput,
 	still func(access.Caller) bool) (*huma.StreamResponse, error) {
-	of.After = in.After
+	if in.Watch && in.Before > 0 {
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "a watch goes on from now: before is for lists", "")
+	}
+	of.After, of.Before, of.Newest = in.After, in.Before, in.Newest
 	if in.LastEventID != "" {
 		last, err := strconv.ParseInt(in.LastEventID, 10, 64)
 		if err != nil {
@@ -58,8 +68,18 @@ func (a *API) events(ctx context.Context, of core.EventsOf, in apiv1.ListEventsI
 		}
 		of.After = last
 	}
+	if in.Watch && in.Newest && in.LastEventID == "" {
+		err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
+			of.After, err = tx.LastEvent(ctx)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
 	if in.Watch {
-		return &huma.StreamResponse{Body: func(ctx huma.Context) { a.watch(ctx, of, still) }}, nil
+		of.Newest = false
+		return &huma.StreamResponse{Body: func(ctx huma.Context) { a.watch(ctx, of, in.Seen, still) }}, nil
 	}
 	list := apiv1.List[apiv1.Event]{Items: []apiv1.Event{}}
 	err := a.DB.View(ctx, func(tx *core.Tx) error {
@@ -114,8 +134,9 @@ func (n *newest) look(ctx context.Context, db *core.Store, changed <-chan struct
 	return seq, err
 }
 
-// watch sends events as they are committed until the client goes or the controller stops.
-func (a *API) watch(hctx huma.Context, of core.EventsOf, still func(access.Caller) bool) {
+// watch sends events as they are committed, and what is seen without any if that is asked for, until the client goes or the
+// controller stops.
+func (a *API) watch(hctx huma.Context, of core.EventsOf, seen bool, still func(access.Caller) bool) {
 	ctx, w := hctx.Context(), hctx.BodyWriter()
 	defer a.streams(ctx, hctx.Operation().OperationID)()
 	hctx.SetHeader("Content-Type", "text/event-stream")
@@ -128,6 +149,12 @@ func (a *API) watch(hctx huma.Context, of core.EventsOf, still func(access.Calle
 	flush := func() {
 		if flusher != nil {
 			flusher.Flush()
+		}
+	}
+	told := sightings{of: of}
+	if seen {
+		if now, err := a.seen.look(ctx, a.DB); err != nil || told.tell(w, now) != nil {
+			return // the client comes back
 		}
 	}
 	_, _ = fmt.Fprint(w, ": events follow\n\n")
@@ -144,6 +171,10 @@ func (a *API) watch(hctx huma.Context, of core.EventsOf, still func(access.Calle
 				return err
 			})
 		}
+		var now looked
+		if err == nil && seen {
+			now, err = a.seen.look(ctx, a.DB)
+		}
 		if err != nil {
 			if ctx.Err() == nil {
 				a.Log.ErrorContext(ctx, "a watch of events ends", "error", err)
@@ -159,6 +190,9 @@ func (a *API) watch(hctx huma.Context, of core.EventsOf, still func(access.Calle
 				return
 			}
 			of.After, quiet = e.Seq, time.Now()
+		}
+		if err := told.tell(w, now); err != nil {
+			return
 		}
 		if time.Since(quiet) > keepAlive {
 			if _, err := fmt.Fprint(w, ": still here\n\n"); err != nil {

@@ -68,6 +68,9 @@ func (a *API) handlers() []handler {
 
 		on(apiv1.GetLogin, a.ways),
 		on(apiv1.LogIn, a.logIn),
+		on(apiv1.OpenConsole, a.openConsole),
+		on(apiv1.SignIn, a.signIn),
+		on(apiv1.SignOut, a.signOut),
 		on(apiv1.ListKeys, a.listKeys),
 		on(apiv1.AddKey, a.addKey),
 		on(apiv1.DeleteKey, a.deleteKey),

@@ -16,6 +16,7 @@ import (
 	"muster/internal/access"
 	"muster/internal/admission"
 	"muster/internal/core"
+	"muster/internal/door/console"
 	"muster/internal/door/login"
 	"muster/internal/kinds/person"
 	"muster/internal/kit/limit"
@@ -207,8 +208,12 @@ func cameFrom(ctx huma.Context) string {
 
 // openly answers an operation that needs no token.
 func (a *API) openly(ctx huma.Context, refuse func(*apiv1.Problem), next func(huma.Context)) {
-	logsIn := ctx.Operation().OperationID == apiv1.LogIn.ID
+	logsIn := ctx.Operation().OperationID == apiv1.LogIn.ID || ctx.Operation().OperationID == apiv1.SignIn.ID
 	remote := cameFrom(ctx)
+	if r, _ := humago.Unwrap(ctx); ctx.Operation().OperationID == apiv1.SignIn.ID && console.Foreign(r) {
+		refuse(foreign()) // it would have somebody work as somebody else
+		return
+	}
 	if wait := a.Shares.tries.More(remote, time.Now()); wait > 0 {
 		ctx.SetHeader("Retry-After", fmt.Sprint(int(wait.Seconds())+1))
 		refuse(problem(http.StatusTooManyRequests, "unavailable", "too many logins from your address",
@@ -229,6 +234,6 @@ func (a *API) openly(ctx huma.Context, refuse func(*apiv1.Problem), next func(hu
 	}
 	next(ctx)
 	if logsIn {
-		a.audit(ctx, access.Caller{Name: askedOf(ctx.Context()).identity})
+		a.audit(ctx, access.Caller{Name: askedOf(ctx.Context()).identity, Token: askedOf(ctx.Context()).token})
 	}
 }

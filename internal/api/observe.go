@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	apiv1 "muster/api/v1"
 	"muster/internal/access"
 	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/core/telemetry"
+	"muster/internal/kinds/person"
 )
 
 // RequestIDHeader of an answer is the request's number: events that it caused, log lines and traces carry it.
@@ -30,6 +32,32 @@ type asked struct {
 	stream   bool   // its answer lasts as long as the client likes
 	status   int    // if nobody else will say
 	audited  bool   // it stands in the audit log
+
+	console bool         // it comes from the console
+	cookie  string       // hash of the cookie that it was made with; "": with a token
+	ends    time.Time    // with a cookie: when that ends
+	token   string       // of a browser that has signed in with it: its ID
+	answer  huma.Context // what it is answered through
+}
+
+// request is what was asked.
+func (r *asked) request() *http.Request {
+	request, _ := humago.Unwrap(r.answer)
+	return request
+}
+
+// keeps gives the browser a cookie, and has it forget what others have seen in it.
+func (r *asked) keeps(cookie *http.Cookie) {
+	r.answer.AppendHeader("Set-Cookie", cookie.String())
+	r.answer.SetHeader("Clear-Site-Data", `"cache"`)
+}
+
+// door is where a request came in.
+func (r *asked) door() person.Door {
+	if r.console {
+		return person.ConsoleDoor
+	}
+	return person.APIDoor
 }
 
 type askedKey struct{}
@@ -44,7 +72,7 @@ func askedOf(ctx context.Context) *asked {
 
 // observed gives every request its number, and tells the log and the telemetry how it was answered.
 func (a *API) observed(ctx huma.Context, next func(huma.Context)) {
-	began, id, r := time.Now(), telemetry.NewRequest(), &asked{}
+	began, id, r := time.Now(), telemetry.NewRequest(), &asked{answer: ctx}
 	within := a.Telemetry.Trail(telemetry.WithRequest(context.WithValue(ctx.Context(), askedKey{}, r), id))
 	ctx.SetHeader(RequestIDHeader, id)
 	next(huma.WithContext(ctx, within))

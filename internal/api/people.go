@@ -87,8 +87,11 @@ func change[T any](field *T, to *T) {
 }
 
 func (a *API) projectView(ctx context.Context, tx *core.Tx, p person.Project) (apiv1.Project, error) {
-	view := apiv1.Project{Name: p.Name, Role: apiv1.Role(callerOf(ctx).Roles[p.Name]), Recorded: p.Recorded,
-		CreatedAt: p.CreatedAt}
+	view := apiv1.Project{Name: p.Name, Role: apiv1.Role(callerOf(ctx).Roles[p.Name]), May: []apiv1.Action{},
+		Recorded: p.Recorded, CreatedAt: p.CreatedAt}
+	for _, action := range callerOf(ctx).Rights(p.Name) {
+		view.May = append(view.May, apiv1.Action(action))
+	}
 	clusters, err := cluster.List(ctx, tx, p.Name)
 	if err != nil {
 		return view, err
@@ -121,7 +124,8 @@ func (a *API) listProjects(ctx context.Context, in *apiv1.Page) (*output[apiv1.L
 			return err
 		}
 		for _, m := range offered {
-			view := apiv1.Project{Name: m.Project, Invited: apiv1.Role(m.Role), InvitedBy: m.InvitedBy, CreatedAt: m.Since}
+			view := apiv1.Project{Name: m.Project, May: []apiv1.Action{}, Invited: apiv1.Role(m.Role), InvitedBy: m.InvitedBy,
+				CreatedAt: m.Since}
 			if i := slices.IndexFunc(all, func(p apiv1.Project) bool { return p.Name == m.Project }); i >= 0 { // of an operator
 				all[i].Invited, all[i].InvitedBy = apiv1.Role(m.Role), m.InvitedBy
 			} else if callerOf(ctx).Project == "" {

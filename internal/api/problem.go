@@ -38,8 +38,10 @@ func writeProblem(w http.ResponseWriter, p *apiv1.Problem) {
 // mostMistakes is how many of a body are told.
 const mostMistakes = 100
 
-// init makes huma tell its own errors (a wrong type, a missing parameter) as Problems too. huma knows only this way.
+// init makes huma tell its own errors (a wrong type, a missing parameter) as Problems too, and say that an array is never null.
+// huma knows only this way.
 func init() {
+	huma.DefaultArrayNullable = false
 	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
 		p := problem(status, code(status), message, "")
 		for _, err := range errs {

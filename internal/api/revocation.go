@@ -18,7 +18,7 @@ const lookEvery = time.Second
 func (a *API) lasting(ctx context.Context, cluster string, still func(*core.Tx, access.Caller) (bool, error)) (context.Context,
 	context.CancelFunc) {
 	within, cancel := context.WithCancel(ctx)
-	caller := callerOf(ctx)
+	caller, ends := callerOf(ctx), askedOf(ctx).ends
 	go func() {
 		defer cancel()
 		known := int64(-1) // it may have changed since the request was let in
@@ -27,13 +27,14 @@ func (a *API) lasting(ctx context.Context, cluster string, still func(*core.Tx, 
 			err := a.DB.View(within, func(tx *core.Tx) error {
 				revision, err := person.EntryRevision(within, tx, cluster)
 				// a reason to look; the database's clock decides
-				over := !caller.Until.IsZero() && !time.Now().Before(caller.Until)
+				now := time.Now()
+				over := !caller.Until.IsZero() && !now.Before(caller.Until) || !ends.IsZero() && !now.Before(ends)
 				if err != nil || revision == known && !over {
 					return err
 				}
-				now, err := person.Login(within, tx, caller.Token)
+				who, err := a.still(within, tx, caller)
 				if err == nil {
-					allowed, err = still(tx, now)
+					allowed, err = still(tx, who)
 				}
 				known = revision
 				return err
@@ -56,4 +57,13 @@ func (a *API) lasting(ctx context.Context, cluster string, still func(*core.Tx, 
 		}
 	}()
 	return within, cancel
+}
+
+// still is who asked, with what they may do now; core.ErrNotFound if their token has ended, or their browser was signed out.
+func (a *API) still(ctx context.Context, tx *core.Tx, asked access.Caller) (access.Caller, error) {
+	if cookie := askedOf(ctx).cookie; cookie != "" {
+		who, _, err := ofCookie(ctx, tx, cookie)
+		return who, err
+	}
+	return person.Login(ctx, tx, asked.Token)
 }

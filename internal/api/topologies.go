@@ -30,7 +30,7 @@ func topologies(ctx context.Context, tx *core.Tx) ([]apiv1.Topology, error) {
 	for _, k := range known {
 		t := apiv1.Topology{Fabric: k.Fabric, TakenAt: k.TakenAt, Summary: k.Graph.String(), Leaves: []apiv1.Leaf{}}
 		for i, p := range k.Map.Places {
-			t.Leaves = append(t.Leaves, apiv1.Leaf{Name: p.Name, Cables: p.Up, Machines: k.Machines[i]})
+			t.Leaves = append(t.Leaves, apiv1.Leaf{Name: p.Name, Cables: p.Up, Machines: some(k.Machines[i])})
 		}
 		all = append(all, t)
 	}

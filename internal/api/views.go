@@ -161,7 +161,7 @@ func receiptView(r *cluster.Receipt) *apiv1.Receipt {
 	if r == nil {
 		return nil
 	}
-	view := &apiv1.Receipt{Machines: r.Machines, Seconds: r.Seconds, At: r.At}
+	view := &apiv1.Receipt{Machines: some(r.Machines), Seconds: r.Seconds, At: r.At}
 	for _, m := range r.Released {
 		view.Released = append(view.Released, apiv1.Released{Machine: m.Machine, Release: releaseView(m.Release)})
 	}

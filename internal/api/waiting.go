@@ -23,7 +23,7 @@ func waitingView(title string, c cluster.Cluster, nodes []node.Node) *apiv1.Wait
 	seen := nodes[i].Seen.Waiting
 	view := &apiv1.Waiting{Total: seen.Total, Jobs: []apiv1.WaitingJob{}}
 	for _, job := range seen.Jobs {
-		view.Jobs = append(view.Jobs, apiv1.WaitingJob{ID: job.ID, Tasks: job.Tasks, User: job.User, Queues: job.Queues,
+		view.Jobs = append(view.Jobs, apiv1.WaitingJob{ID: job.ID, Tasks: job.Tasks, User: job.User, Queues: some(job.Queues),
 			Nodes: job.Nodes, CPUs: job.CPUs,
 			Since: job.Since, Reason: job.Reason, WaitsFor: waitsFor(title, c, nodes, job)})
 	}

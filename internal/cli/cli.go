@@ -70,6 +70,7 @@ func verbs() []verb {
 		{"efficiency", forClusters, (*app).efficiency},
 		{"bench", forClusters, (*app).bench},
 		{"open", forClusters, (*app).open},
+		{"console", forClusters, (*app).console},
 		{"keys", forClusters, (*app).keys},
 		{"cost", forClusters, (*app).cost},
 		{"projects", forClusters, (*app).projects},

@@ -95,6 +95,7 @@ func hostilePaths(s *site) {
 		"POST /v1/clusters/{c}/scale")
 	one(func() any { return poisoned[apiv1.Cost]() }, "GET /v1/clusters/{c}/cost")
 	one(func() any { return poisoned[apiv1.Opened]() }, "POST /v1/clusters/{c}/apps/{a}/open")
+	one(func() any { return poisoned[apiv1.ConsoleOpened]() }, "POST /v1/console/open")
 	one(func() any { return poisoned[apiv1.Certificate]() }, "POST /v1/clusters/{c}/certificate")
 	one(func() any { return poisoned[apiv1.Snapshot]() }, "POST /v1/clusters/{c}/snapshots", "GET /v1/snapshots/{s}",
 		"DELETE /v1/snapshots/{s}")
@@ -222,6 +223,7 @@ func hostileLines(file, plain string) map[string][][]string {
 		"efficiency":           {{}},
 		"events":               {{}, {"a"}, {"-w"}, {"a", "-w"}},
 		"expand":               {{"-f", file}},
+		"console":              {{}},
 		"extend":               {{"a", "--for", "1h"}, {"a", "--for", "1h", "--dry-run"}},
 		"fabric add":           {{"ib0", "--manager", "0x1"}},
 		"fabric assign":        {{"ib0", "0x1", "m"}},

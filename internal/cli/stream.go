@@ -65,11 +65,11 @@ func (s *stream) connection(ctx context.Context, each func(apiv1.Event, []byte) 
 	defer cancel()
 	quiet := time.AfterFunc(silence, cancel)
 	defer quiet.Stop()
-	in := apiv1.ListEventsInput{Watch: true, LastEventID: strconv.FormatInt(s.after, 10)}
-	ask := apiv1.ListEvents.Ask(in)
+	in := apiv1.EventsInput{Watch: true, LastEventID: strconv.FormatInt(s.after, 10)}
+	ask := apiv1.ListEvents.Ask(apiv1.ListEventsInput{EventsInput: in})
 	if s.cluster != "" {
 		ask = apiv1.ListClusterEvents.Ask(apiv1.ListClusterEventsInput{ClusterRef: apiv1.ClusterRef{Cluster: s.cluster},
-			ListEventsInput: in})
+			EventsInput: in})
 	}
 	response, err := s.client.open(ctx, ask)
 	if err != nil {
@@ -112,19 +112,20 @@ func (s *stream) connection(ctx context.Context, each func(apiv1.Event, []byte) 
 
 // eventsAfter are those with higher numbers, of a cluster or, if that is "", of all.
 func eventsAfter(ctx context.Context, c *client, cluster string, after int64) ([]apiv1.Event, []byte, error) {
-	in := apiv1.ListEventsInput{After: after}
+	in := apiv1.EventsInput{After: after}
 	if cluster == "" {
-		return apiv1.All(ctx, c, apiv1.ListEvents, in)
+		return apiv1.All(ctx, c, apiv1.ListEvents, apiv1.ListEventsInput{EventsInput: in})
 	}
 	return apiv1.All(ctx, c, apiv1.ListClusterEvents, apiv1.ListClusterEventsInput{ClusterRef: apiv1.ClusterRef{Cluster: cluster},
-		ListEventsInput: in})
+		EventsInput: in})
 }
 
-// lastEvent is the number of a cluster's newest event.
+// lastEvent is the number of a cluster's newest event; 0: it has none.
 func lastEvent(ctx context.Context, c *client, cluster string) (int64, error) {
-	events, _, err := eventsAfter(ctx, c, cluster, 0)
-	if err != nil || len(events) == 0 {
+	newest, _, err := apiv1.ListClusterEvents.Call(ctx, c, apiv1.ListClusterEventsInput{
+		ClusterRef: apiv1.ClusterRef{Cluster: cluster}, EventsInput: apiv1.EventsInput{Newest: true, Limit: 1}})
+	if err != nil || len(newest.Items) == 0 {
 		return 0, err
 	}
-	return events[len(events)-1].Seq, nil
+	return newest.Items[0].Seq, nil
 }

@@ -82,6 +82,8 @@ type EventsOf struct {
 	Cluster  string   // ID
 	Projects []string // nil: any, and those of no project
 	After    int64    // those with higher numbers
+	Before   int64    // those with lower numbers; 0: any
+	Newest   bool     // the newest first
 	Limit    int
 }
 
@@ -92,7 +94,12 @@ func (tx *Tx) Events(ctx context.Context, of EventsOf) ([]Event, error) {
 		return First(of.Projects, of.Limit, func(project string) ([]Event, error) {
 			one.Projects = []string{project}
 			return tx.Events(ctx, one)
-		}, func(a, b Event) int { return cmp.Compare(a.Seq, b.Seq) })
+		}, func(a, b Event) int {
+			if of.Newest {
+				return cmp.Compare(b.Seq, a.Seq)
+			}
+			return cmp.Compare(a.Seq, b.Seq)
+		})
 	}
 	scan := func(r Scanner) (Event, error) {
 		var e Event
@@ -104,13 +111,20 @@ func (tx *Tx) Events(ctx context.Context, of EventsOf) ([]Event, error) {
 	}
 	var which Where
 	which.And(`seq > $?`, of.After)
+	if of.Before > 0 {
+		which.And(`seq < $?`, of.Before)
+	}
 	if of.Cluster != "" {
 		which.And(`cluster_id = $?`, of.Cluster)
 	}
 	if of.Projects != nil {
 		which.Among("project", of.Projects)
 	}
-	which.Rest(` ORDER BY seq LIMIT $?`, of.Limit)
+	order := ` ORDER BY seq LIMIT $?`
+	if of.Newest {
+		order = ` ORDER BY seq DESC LIMIT $?`
+	}
+	which.Rest(order, of.Limit)
 	events, err := List(ctx, tx, scan,
 		`SELECT seq, at, type, project, cluster_id, cluster, node, machine, phase, text, request FROM event`+which.Text,
 		which.Args...)

@@ -33,6 +33,9 @@ func (m *Monitor) toldJobs(w http.ResponseWriter, r *http.Request, who identity.
 			return err
 		}
 		kept, err = job.Keep(ctx, tx, job.Job{Cluster: c.Name, ClusterID: c.ID, Project: c.Project}, told)
+		if err == nil && (kept.Other || len(kept.New) > 0) {
+			err = cluster.MarkSeen(ctx, tx, c.ID)
+		}
 		if err == nil && m.added.many(c.Project, len(kept.New)) {
 			err = job.Trim(ctx, tx, c.Project, m.MostJobs)
 		}

@@ -65,7 +65,8 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 		if err := node.SaveReport(ctx, tx, n.ID, report); err != nil {
 			return err
 		}
-		if n.Phase != core.Ready || !slices.EqualFunc(n.Seen.Checks, report.Checks, protocol.Check.Same) {
+		news := !slices.EqualFunc(n.Seen.Checks, report.Checks, protocol.Check.Same) // that no event tells
+		if n.Phase != core.Ready || news {
 			tx.Wake(node.Kind, n.ID)
 		}
 		now := node.Observed{Boot: report.Boot, Checks: report.Checks}
@@ -83,37 +84,31 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 				return err
 			}
 		}
-		if n.Role != protocol.Head || report.Scheduler == nil {
-			return nil
-		}
-		changed, err := m.recordScheduler(ctx, tx, n.Cluster, report.Scheduler.Nodes)
-		if err != nil {
-			return err
-		}
-		if !reflect.DeepEqual(n.Seen.Waiting, report.Scheduler.Waiting) {
-			if err := node.SaveWaiting(ctx, tx, n.ID, report.Scheduler.Waiting); err != nil {
+		if n.Role == protocol.Head && report.Scheduler != nil {
+			changed, err := m.recordScheduler(ctx, tx, c, n, report.Scheduler)
+			if err != nil {
 				return err
 			}
-			changed = true
+			news = news || changed
 		}
-		if changed && slices.ContainsFunc(c.Spec.Queues, spec.Queue.Elastic) {
-			tx.Wake(cluster.Kind, c.ID)
+		if news {
+			return cluster.MarkSeen(ctx, tx, c.ID)
 		}
 		return nil
 	})
 	return reply, err
 }
 
-// recordScheduler writes, for every compute node, what the head sees of it, where that has changed.
-func (m *Monitor) recordScheduler(ctx context.Context, tx *core.Tx, cluster string, seen []protocol.NodeState) (changed bool,
-	err error) {
-	nodes, err := node.Of(ctx, tx, cluster)
+// recordScheduler writes, where it has changed, what the head of a cluster sees of every compute node and of jobs that wait.
+func (m *Monitor) recordScheduler(ctx context.Context, tx *core.Tx, c cluster.Cluster, head node.Node,
+	seen *protocol.Scheduler) (changed bool, err error) {
+	nodes, err := node.Of(ctx, tx, c.ID)
 	if err != nil {
 		return false, err
 	}
 	rows := map[string]*protocol.NodeState{}
-	for i := range seen {
-		rows[seen[i].Name] = &seen[i]
+	for i := range seen.Nodes {
+		rows[seen.Nodes[i].Name] = &seen.Nodes[i]
 	}
 	for _, n := range nodes {
 		row := rows[n.Name]
@@ -125,6 +120,15 @@ func (m *Monitor) recordScheduler(ctx context.Context, tx *core.Tx, cluster stri
 		}
 		tx.Wake(node.Kind, n.ID)
 		changed = true
+	}
+	if !reflect.DeepEqual(head.Seen.Waiting, seen.Waiting) {
+		if err := node.SaveWaiting(ctx, tx, head.ID, seen.Waiting); err != nil {
+			return changed, err
+		}
+		changed = true
+	}
+	if changed && slices.ContainsFunc(c.Spec.Queues, spec.Queue.Elastic) {
+		tx.Wake(cluster.Kind, c.ID)
 	}
 	return changed, nil
 }

@@ -25,6 +25,7 @@ import (
 	"muster/internal/core/telemetry"
 	"muster/internal/datadir"
 	"muster/internal/door/centre"
+	"muster/internal/door/console"
 	"muster/internal/door/login"
 	"muster/internal/door/rotation"
 	"muster/internal/door/web"
@@ -43,6 +44,7 @@ import (
 	"muster/internal/kit/limit"
 	"muster/internal/kit/private"
 	"muster/internal/monitor"
+	"muster/ui"
 )
 
 // Config is what `muster serve` was told.
@@ -299,6 +301,13 @@ func (k *controller) run(ctx context.Context) error {
 		HomeUsage:   k.homeUsage,
 		Disk:        k.disk,
 		Recipes:     os.DirFS(filepath.Join(k.Data, "recipes")),
+	}
+	built, err := ui.Files()
+	if err == nil {
+		users.Console, err = console.New(built)
+	}
+	if err != nil {
+		return err
 	}
 	door, err := k.newWebDoor()
 	if err != nil {

@@ -34,6 +34,9 @@ func (d *Door) enter(ctx context.Context, tx *core.Tx, cookie string, a asked) (
 	if err != nil {
 		return nil, err
 	}
+	if login.Cluster == "" { // of the console
+		return nil, notSignedIn(a)
+	}
 	c, err := cluster.Get(ctx, tx, login.Cluster)
 	if err != nil {
 		return nil, err

@@ -54,6 +54,7 @@ func scan(r core.Scanner) (j Job, err error) {
 type Kept struct {
 	Since time.Time // from when on it is to tell of jobs that have ended
 	New   []protocol.EndedJob
+	Other bool // those that have not ended are not the same as before
 }
 
 // Keep adds what the head of a cluster tells. Jobs that were told before change nothing. Nothing is believed that cannot be: of a
@@ -64,8 +65,9 @@ func Keep(ctx context.Context, tx *core.Tx, of Job, told protocol.JobsTold) (kep
 		return kept, err
 	}
 	var since int64
-	err = tx.Row(ctx, `SELECT COALESCE(t.until, c.created_at) FROM cluster c LEFT JOIN cluster_jobs t ON t.cluster_id = c.id
-		WHERE c.id = $1`, of.ClusterID).Scan(&since)
+	var before string
+	err = tx.Row(ctx, `SELECT COALESCE(t.until, c.created_at), COALESCE(t.current, '') FROM cluster c
+		LEFT JOIN cluster_jobs t ON t.cluster_id = c.id WHERE c.id = $1`, of.ClusterID).Scan(&since, &before)
 	if err != nil {
 		return kept, fmt.Errorf("jobs of cluster %s: %w", of.ClusterID, err)
 	}
@@ -92,7 +94,16 @@ func Keep(ctx context.Context, tx *core.Tx, of Job, told protocol.JobsTold) (kep
 	} else if told.Current == nil {
 		return kept, nil
 	}
-	return kept, saveTold(ctx, tx, of.ClusterID, kept.Since, told.Current)
+	current := ""
+	if told.Current != nil {
+		text, err := json.Marshal(told.Current)
+		if err != nil {
+			return kept, err
+		}
+		current = string(text)
+		kept.Other = current != before
+	}
+	return kept, saveTold(ctx, tx, of.ClusterID, kept.Since, current)
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -102,20 +113,12 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// saveTold notes what was told last.
-func saveTold(ctx context.Context, tx *core.Tx, cluster string, until time.Time, current *protocol.CurrentJobs) error {
-	text := ""
-	if current != nil {
-		written, err := json.Marshal(current)
-		if err != nil {
-			return err
-		}
-		text = string(written)
-	}
+// saveTold notes what was told last. "" tells nothing of jobs that have not ended.
+func saveTold(ctx context.Context, tx *core.Tx, cluster string, until time.Time, current string) error {
 	_, err := tx.Exec(ctx, `INSERT INTO cluster_jobs (cluster_id, until, current) VALUES ($1, $2, $3)
 		ON CONFLICT (cluster_id) DO UPDATE SET until = excluded.until,
 			current = CASE WHEN excluded.current = '' THEN cluster_jobs.current ELSE excluded.current END`,
-		cluster, until.UnixMilli(), text)
+		cluster, until.UnixMilli(), current)
 	if err != nil {
 		return fmt.Errorf("jobs of cluster %s: %w", cluster, err)
 	}

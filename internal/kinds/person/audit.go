@@ -16,9 +16,10 @@ type Door string
 
 // The doors.
 const (
-	APIDoor Door = "api"
-	SSHDoor Door = "ssh"
-	WebDoor Door = "web"
+	APIDoor     Door = "api"
+	ConsoleDoor Door = "console"
+	SSHDoor     Door = "ssh"
+	WebDoor     Door = "web" // of clusters' apps
 )
 
 // Entry of the audit log: who did what, or tried to. Nothing that passed through a door is in it.

@@ -1,0 +1,171 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	apiv1 "muster/api/v1"
+	"muster/internal/access"
+	"muster/internal/core"
+	"muster/internal/door/console"
+	"muster/internal/door/web"
+	"muster/internal/kinds/person"
+)
+
+// How long an address is good that signs a browser in to the console, once, and how long the browser stays signed in, at most.
+const (
+	consoleCodeLife = 10 * time.Minute
+	consoleLife     = 12 * time.Hour
+)
+
+func (a *API) openConsole(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.ConsoleOpened], error) {
+	code := web.NewCode()
+	out := &output[apiv1.ConsoleOpened]{Body: apiv1.ConsoleOpened{Path: console.SignIn(code)}}
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		out.Body.ExpiresAt = now.Add(consoleCodeLife)
+		return person.AddWebLogin(ctx, tx, person.HashToken(code), person.WebLogin{Token: callerOf(ctx).Token}, consoleCodeLife)
+	})
+	return out, err
+}
+
+// signIn gives a browser a cookie for a token, or for a code.
+func (a *API) signIn(ctx context.Context, in *apiv1.SignInInput) (*output[apiv1.SignedIn], error) {
+	b, asked := in.Body, askedOf(ctx)
+	asked.console = true
+	if (b.Token == "") == (b.Code == "") {
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "give a token or a code", "")
+	}
+	// Strangers make no one wait who writes.
+	if err := a.DB.View(ctx, func(tx *core.Tx) error { return entitled(ctx, tx, b) }); err != nil {
+		return nil, err
+	}
+	cookie, out := web.NewCode(), &output[apiv1.SignedIn]{}
+	var who access.Caller
+	var left time.Duration
+	replaced := console.CookieOf(asked.request())
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+		code := b.Code
+		if b.Token != "" {
+			bearer, err := person.Bearer(ctx, tx, person.HashToken(b.Token))
+			if err != nil {
+				return err
+			}
+			code = web.NewCode()
+			if err := person.AddWebLogin(ctx, tx, person.HashToken(code), person.WebLogin{Token: bearer.Token},
+				consoleCodeLife); err != nil {
+				return err
+			}
+		}
+		if err := person.UseWebCode(ctx, tx, person.HashToken(code), person.HashToken(cookie), consoleLife); err != nil {
+			return err
+		}
+		caller, login, life, err := person.FindWebLogin(ctx, tx, person.HashToken(cookie))
+		if err != nil {
+			return err
+		}
+		if login.Cluster != "" { // it is for an app
+			return core.ErrNotFound
+		}
+		who, left = caller, life
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		out.Body = apiv1.SignedIn{Person: caller.Name, ExpiresAt: now.Add(life)}
+		if replaced != "" {
+			err = person.EndWebLogin(ctx, tx, person.HashToken(replaced))
+		}
+		return errors.Join(err, person.TouchToken(ctx, tx, caller.Token))
+	})
+	if isNotFound(err) {
+		err = unsigned(b)
+	}
+	if err != nil {
+		return nil, err
+	}
+	asked.identity, asked.token = who.Name, who.Token
+	asked.keeps(console.Cookie(cookie, left))
+	return out, nil
+}
+
+// entitled says whether a credential would do.
+func entitled(ctx context.Context, tx *core.Tx, c apiv1.Credential) error {
+	if c.Token != "" {
+		_, err := person.Bearer(ctx, tx, person.HashToken(c.Token))
+		if isNotFound(err) {
+			err = unsigned(c)
+		}
+		return err
+	}
+	is, err := person.IsWebCode(ctx, tx, person.HashToken(c.Code))
+	if err == nil && !is {
+		err = unsigned(c)
+	}
+	return err
+}
+
+// unsigned tells a browser why it is not signed in.
+func unsigned(c apiv1.Credential) error {
+	if c.Token != "" {
+		return problem(http.StatusUnauthorized, "unauthorized", "this is no valid token", "`muster tokens add` makes one")
+	}
+	return problem(http.StatusUnauthorized, "unauthorized", "this address has been used, or is too old",
+		"`muster console` makes another one")
+}
+
+func (a *API) signOut(ctx context.Context, in *apiv1.SignOutInput) (*output[apiv1.Nothing], error) {
+	asked := askedOf(ctx)
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+		if in.All {
+			return person.EndBrowsers(ctx, tx, identityOf(ctx))
+		}
+		return person.EndWebLogin(ctx, tx, person.HashToken(console.CookieOf(asked.request())))
+	})
+	if err == nil {
+		asked.keeps(console.Cookie("", 0))
+	}
+	return nil, err
+}
+
+// foreign refuses a request of another site's page.
+func foreign() *apiv1.Problem {
+	return problem(http.StatusForbidden, "forbidden", "another site's page may not do this",
+		"open the console by its own address")
+}
+
+// browser is who a browser is signed in as by a cookie that it shows, of which asked keeps the hash.
+func (a *API) browser(ctx context.Context, r *http.Request, cookie string) (caller access.Caller, p *apiv1.Problem) {
+	if console.Foreign(r) {
+		return caller, foreign()
+	}
+	hash := person.HashToken(cookie)
+	var left time.Duration
+	err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
+		caller, left, err = ofCookie(ctx, tx, hash)
+		return err
+	})
+	switch {
+	case isNotFound(err):
+		return caller, unauthorized()
+	case err != nil:
+		return caller, a.noDatabase(ctx, err)
+	}
+	asked := askedOf(ctx)
+	asked.console, asked.cookie, asked.ends = true, hash, time.Now().Add(left)
+	return caller, nil
+}
+
+// ofCookie is who a cookie of the console belongs to, and how long it stays valid; core.ErrNotFound if it has ended.
+func ofCookie(ctx context.Context, tx *core.Tx, cookie string) (access.Caller, time.Duration, error) {
+	caller, login, left, err := person.FindWebLogin(ctx, tx, cookie)
+	if err == nil && login.Cluster != "" {
+		err = core.ErrNotFound
+	}
+	return caller, left, err
+}

@@ -1,0 +1,93 @@
+// Package console_test uses the console as people do: in a real browser, of a real controller with real clusters.
+package console_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"muster/test/rig"
+)
+
+// noDialog is true when no dialog is open.
+const noDialog = `document.querySelector('[role=dialog]') === null`
+
+func TestAClusterFromItsFormToItsEndInABrowser(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, "")
+	r.Start()
+	r.Run("machines", "add", "--local", "4", "--wait")
+	b := open(t)
+	b.expected = []string{"401"} // before it is signed in, and after it was
+
+	b.goTo(strings.TrimSpace(r.Run("console", "--no-browser")))
+	b.click("Sign in")
+	b.shows("default has no cluster yet")
+
+	b.click("New cluster")
+	b.fill("Name", "web")
+	b.shows("name: web") // in the file beside the form
+	b.shows("Fits now")
+	b.acts("Create web", `location.pathname.endsWith('/clusters/web')`)
+	b.shows("head and 2 nodes ready")
+
+	b.press("s")
+	b.fill("Nodes", "3")
+	b.acts("Scale", noDialog)
+	b.shows("head and 3 nodes ready")
+	if out := r.Run("describe", "web"); !strings.Contains(out, "cpu3") {
+		t.Errorf("the command line sees something else: %s", out)
+	}
+
+	r.Run("ssh", "web", "--", "sbatch -N2 -J from-outside --wrap 'sleep 600'")
+	b.shows("from-outside") // by itself
+	r.Run("pause", "web", "--wait")
+	b.shows("paused")
+
+	b.press("p")
+	b.shows("Resume web")
+	b.acts("Resume", noDialog)
+	b.until("it is ready again", `document.querySelector('.head .pill')?.textContent === 'ready'`)
+
+	b.click("More to do")
+	b.click("Delete")
+	b.fill("Type web to delete it", "web")
+	b.acts("Delete web", noDialog)
+	b.shows("default has no cluster yet")
+	r.NothingLeft()
+
+	b.click("Sign out")
+	b.shows("Or with a token")
+}
+
+// TestPicturesOfThePages makes them of a cluster with jobs, on a wide screen and on a small one, light and dark.
+func TestPicturesOfThePages(t *testing.T) {
+	folder := os.Getenv("MUSTER_TEST_PICTURES")
+	if folder == "" {
+		t.Skip("nobody has asked for pictures: `make pictures`")
+	}
+	r := rig.New(t, "")
+	r.Start()
+	r.Run("machines", "add", "--local", "6", "--wait")
+	r.Run("create", "-f", r.File("cfd.yaml", "name: cfd\nqueues:\n  - {name: mpi, nodes: 3}\n  - {name: post, min: 0, max: 2}\n"+
+		"access:\n  apps:\n    - {name: jupyter, port: 8888}\n"), "--wait")
+	r.Run("ssh", "cfd", "--", "sbatch -N2 --exclusive -p mpi -J solve --wrap 'sleep 600'; sbatch -N3 --exclusive -p mpi -J mesh --wrap 'sleep 600'")
+	b := open(t)
+	b.expected = []string{"401", "409"} // there is no room for the new cluster
+	b.goTo(strings.TrimSpace(r.Run("console", "--no-browser")))
+	b.picture(folder, "sign-in")
+	b.click("Sign in")
+	b.shows("cfd")
+	address, _, _ := strings.Cut(r.Run("console", "--no-browser"), "/sign-in")
+	for name, path := range map[string]string{
+		"home": "/projects/default", "clusters": "/projects/default/clusters", "cluster": "/projects/default/clusters/cfd",
+		"new": "/projects/default/new", "file": "/projects/default/clusters/cfd/file", "usage": "/projects/default/usage",
+		"snapshots": "/projects/default/snapshots", "members": "/projects/default/members", "calendar": "/calendar",
+		"access": "/access", "sessions": "/sessions", "audit": "/audit", "site": "/site", "machines": "/machines",
+		"machine": "/machines/local-1", "stock": "/stock", "people": "/people",
+	} {
+		b.goTo(address + path)
+		b.until("the page is there", `document.querySelector('h1') !== null && document.querySelector('.skeleton') === null`)
+		b.picture(folder, name)
+	}
+}

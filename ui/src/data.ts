@@ -1,0 +1,73 @@
+// What pages ask the API for. A query's key begins with what it is of; see concerns in live.ts.
+import { queryOptions } from '@tanstack/react-query'
+
+import { answer, api, type Schemas, whole } from './api'
+
+const most = 1000 // of a page of a list
+
+export const siteQuery = queryOptions({
+  queryKey: ['site'],
+  queryFn: () => answer(api.GET('/v1/site')),
+  staleTime: 60_000,
+})
+
+export const projectsQuery = queryOptions({
+  queryKey: ['projects'],
+  queryFn: () =>
+    whole((cursor) => api.GET('/v1/projects', { params: { query: { limit: most, ...(cursor ? { cursor } : {}) } } })),
+})
+
+/** may says whether something may be done in a project. */
+export const may = (projects: Schemas['Project'][] | undefined, project: string, action: Schemas['Project']['may'][number]) =>
+  projects?.find((p) => p.name === project)?.may.includes(action) ?? false
+
+export const clustersQuery = queryOptions({
+  queryKey: ['clusters'],
+  queryFn: () =>
+    whole((cursor) => api.GET('/v1/clusters', { params: { query: { limit: most, ...(cursor ? { cursor } : {}) } } })),
+})
+
+/** getCluster asks for a cluster by its ID, or by PROJECT/NAME. */
+export const getCluster = (cluster: string) => api.GET('/v1/clusters/{cluster}', { params: { path: { cluster } } })
+
+/** clusterQuery is of a cluster by PROJECT/NAME. */
+export const clusterQuery = (ref: string) => queryOptions({ queryKey: ['cluster', ref], queryFn: () => answer(getCluster(ref)) })
+
+export const imagesQuery = queryOptions({
+  queryKey: ['images'],
+  queryFn: () => whole((cursor) => api.GET('/v1/images', { params: { query: cursor ? { cursor } : {} } })),
+  staleTime: 0,
+})
+export const classesQuery = queryOptions({
+  queryKey: ['classes'],
+  queryFn: () => whole((cursor) => api.GET('/v1/classes', { params: { query: cursor ? { cursor } : {} } })),
+  staleTime: 0,
+})
+export const machinesQuery = queryOptions({
+  queryKey: ['machines'],
+  queryFn: () =>
+    whole((cursor) => api.GET('/v1/machines', { params: { query: { limit: most, ...(cursor ? { cursor } : {}) } } })),
+})
+
+export const snapshotsQuery = queryOptions({
+  queryKey: ['snapshots'],
+  queryFn: () =>
+    whole((cursor) => api.GET('/v1/snapshots', { params: { query: { limit: most, ...(cursor ? { cursor } : {}) } } })),
+  staleTime: 0,
+})
+
+export const quotaQuery = (project: string) =>
+  queryOptions({
+    queryKey: ['quota', project],
+    queryFn: () => answer(api.GET('/v1/projects/{project}/quota', { params: { path: { project } } })),
+  })
+
+/** jobsQuery is of the jobs of a cluster, by PROJECT/NAME, that have not ended. */
+export const jobsQuery = (ref: string) =>
+  queryOptions({
+    queryKey: ['jobs', ref],
+    queryFn: () => {
+      const [project = '', cluster = ''] = ref.split('/')
+      return answer(api.GET('/v1/jobs/current', { params: { query: { project, cluster, limit: 200 } } }))
+    },
+  })

@@ -1,0 +1,260 @@
+// A cluster: what it is waiting for, its nodes, its jobs, its events.
+import { useQuery } from '@tanstack/react-query'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { useState } from 'react'
+
+import { answer, api, type Cluster as ClusterView, type Node, type Schemas } from '../api'
+import { clusterQuery, jobsQuery, may, projectsQuery } from '../data'
+import { Feed } from '../parts/feed'
+import { Icon } from '../parts/icon'
+import { Command, Loaded, Panel, Wrong } from '../parts/panel'
+import { Marks, markOf, Pill, queuesOf } from '../parts/state'
+import { Timeline } from '../parts/timeline'
+import { useTitle } from '../parts/title'
+import { Table } from '../parts/table'
+import { Ago, Until } from '../parts/time'
+import { bytes, money } from '../words'
+import { Acts } from './acts'
+import { why } from './clusters'
+
+const route = getRouteApi('/projects/$project/clusters/$cluster')
+
+export function Cluster() {
+  const { project, cluster } = route.useParams()
+  const ref = `${project}/${cluster}`
+  useTitle(cluster)
+  return <Loaded query={useQuery(clusterQuery(ref))}>{(c) => <Shown c={c} />}</Loaded>
+}
+
+function Shown({ c }: { c: ClusterView }) {
+  const ref = `${c.project}/${c.name}`
+  const projects = useQuery(projectsQuery).data
+  return (
+    <>
+      <div className="head">
+        <div>
+          <h1 className="line">
+            {c.name} <Pill phase={c.phase} />
+          </h1>
+          <p className="dim">{why(c)}</p>
+          <div className="meta">
+            {may(projects, c.project, 'enter') && <Command text={`muster ssh ${ref}`} />}
+            {queuesOf(c).map((q) => (
+              <span className="line" key={q.name}>
+                <Marks nodes={q.nodes} /> {q.name}
+              </span>
+            ))}
+          </div>
+        </div>
+        {may(projects, c.project, 'own') && <Acts c={c} />}
+      </div>
+      <div className="cols">
+        <div className="stack">
+          <Timeline c={c} />
+          <Nodes nodes={c.nodes} />
+          <Jobs c={c} />
+          <Panel title="Events">
+            <Feed project={c.project} cluster={c.name} />
+          </Panel>
+        </div>
+        <div className="stack">
+          {c.cost && <Cost c={c} />}
+          <About c={c} />
+          {c.apps && c.apps.length > 0 && <Apps c={c} enter={may(projects, c.project, 'enter')} />}
+        </div>
+      </div>
+    </>
+  )
+}
+
+function Nodes({ nodes }: { nodes: Node[] }) {
+  const failing = (n: Node) => n.checks?.find((k) => !k.ok)
+  return (
+    <Panel title="Nodes">
+      <Table
+        label="Nodes"
+        rows={nodes}
+        of={(n) => n.id}
+        columns={[
+          [
+            'Node',
+            (n) => (
+              <span className="line">
+                <i className={`m ${markOf(n).mark}`} aria-hidden="true" />
+                <span className="mono">{n.name}</span>
+              </span>
+            ),
+          ],
+          ['Phase', (n) => n.phase],
+          ['Queue', (n) => n.queue ?? n.role],
+          ['Machine', (n) => n.machine, 'mono'],
+          ['CPUs', (n) => n.facts.cpus, 'right'],
+          ['Jobs', (n) => n.scheduler?.jobs || '', 'right'],
+          ['Since', (n) => <Ago at={n.since} />],
+          ['Note', (n) => n.reason ?? (failing(n) && `${failing(n)?.name}: ${failing(n)?.text ?? 'fails'}`), 'wrap'],
+        ]}
+      />
+    </Panel>
+  )
+}
+
+function Jobs({ c }: { c: ClusterView }) {
+  const ref = `${c.project}/${c.name}`
+  const jobs = useQuery(jobsQuery(ref))
+  const waits = new Map(c.waiting?.jobs.map((j) => [j.id, j.waits_for]))
+  return (
+    <Panel title="Jobs">
+      <Loaded query={jobs}>
+        {({ items }) => (
+          <Table
+            label="Jobs"
+            rows={items}
+            of={(j) => String(j.number)}
+            none="No job runs or waits."
+            columns={[
+              [
+                'Job',
+                (j) => (
+                  <>
+                    {j.id} <span className="dim">{j.name}</span>
+                  </>
+                ),
+              ],
+              ['Who', (j) => j.user],
+              ['Nodes', (j) => j.node_count, 'right'],
+              [
+                'State',
+                (j) =>
+                  j.state === 'running' ? (
+                    <Pill phase="running" />
+                  ) : (
+                    <span className="t-warn">{waits.get(j.number) ?? j.reason ?? j.state}</span>
+                  ),
+                'wrap',
+              ],
+              ['Since', (j) => <Ago at={j.began ?? j.submitted} />],
+            ]}
+          />
+        )}
+      </Loaded>
+      {jobs.data?.next && (
+        <footer className="line">
+          More than these: <Command text={`muster jobs ${ref}`} />
+        </footer>
+      )}
+    </Panel>
+  )
+}
+
+function Cost({ c }: { c: ClusterView }) {
+  const cost = money(c.cost ?? '')
+  const perHour = c.per_hour ? money(c.per_hour) : undefined
+  return (
+    <Panel title="Cost">
+      <div className="in line gap-20">
+        <div className="big">
+          <b>
+            {cost.number} <small>{cost.currency}</small>
+          </b>
+          <span>so far</span>
+        </div>
+        {perHour && (
+          <div className="big">
+            <b>
+              {perHour.number} <small>{perHour.currency}/h</small>
+            </b>
+            <span>now</span>
+          </div>
+        )}
+      </div>
+    </Panel>
+  )
+}
+
+function Apps({ c, enter }: { c: ClusterView; enter: boolean }) {
+  const [wrong, setWrong] = useState<Error>()
+  const open = async (app: string) => {
+    const page = window.open('about:blank') // at once, or the browser takes it for an advertisement
+    try {
+      const opened = await answer(
+        api.POST('/v1/clusters/{cluster}/apps/{app}/open', { params: { path: { cluster: c.id, app } } }),
+      )
+      if (!page) throw new Error('The browser opens no window. Allow it for this address.')
+      if (!/^https?:$/.test(new URL(opened.url).protocol)) throw new Error('This is no address of a page.')
+      page.opener = null
+      page.location.href = opened.url
+    } catch (why) {
+      page?.close()
+      setWrong(why as Error)
+    }
+  }
+  return (
+    <Panel title="Apps">
+      <div className="in stack gap-12">
+        {c.apps?.map((a) => (
+          <div className="line" key={a.name}>
+            <Icon name="open" />
+            <b>{a.name}</b>{' '}
+            <span className="dim grow">
+              {a.node}, port {a.port}
+            </span>
+            {enter && a.url && (
+              <button type="button" className="btn small" onClick={() => void open(a.name)}>
+                Open
+              </button>
+            )}
+          </div>
+        ))}
+      </div>
+      {wrong && <Wrong why={wrong} />}
+    </Panel>
+  )
+}
+
+function About({ c }: { c: ClusterView }) {
+  const rows: [string, React.ReactNode][] = [
+    [
+      'Lease',
+      c.lease.ends_at ? (
+        <>
+          ends in <Until at={c.lease.ends_at} />
+        </>
+      ) : (
+        'no end'
+      ),
+    ],
+    [
+      'Image',
+      <>
+        {c.spec.image} <code>{c.image.replace('sha256:', '').slice(0, 8)}</code>
+      </>,
+    ],
+    ['/home', c.home ? `${bytes(c.home.used)} of ${bytes(c.home.size)}` : undefined],
+    ['InfiniBand keys', c.keys?.map((k: Schemas['ClusterKey']) => `${k.fabric} ${k.key}`).join(', ')],
+    ['Made by', c.created_by],
+    ['Changes so far', c.generation],
+  ]
+  return (
+    <Panel
+      title="About"
+      more={
+        <Link to="/projects/$project/clusters/$cluster/file" params={{ project: c.project, cluster: c.name }}>
+          Cluster file
+        </Link>
+      }
+    >
+      <dl className="in facts">
+        {rows.map(
+          ([words, value]) =>
+            value !== undefined &&
+            value !== '' && (
+              <div key={words} style={{ display: 'contents' }}>
+                <dt>{words}</dt>
+                <dd>{value}</dd>
+              </div>
+            ),
+        )}
+      </dl>
+    </Panel>
+  )
+}

@@ -1,0 +1,93 @@
+// What a change would do, as the controller says it.
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+
+import type { Schemas } from '../api'
+import { clock, count, money } from '../words'
+import { useSettled } from './fields'
+import { Icon } from './icon'
+import { Bones, Wrong } from './panel'
+
+type Plan = Schemas['Answer']
+
+/**
+ * usePlan asks what a change would do, a moment after somebody has written it down. of is all that the plan depends on; '': nothing
+ * is asked, as while it does not ask. The plan is fresh when it is of what is written now.
+ */
+export function usePlan(of: string, ask: () => Promise<Plan>, asks = true) {
+  const settled = useSettled(of, 300)
+  const query = useQuery({
+    queryKey: ['plan', settled],
+    queryFn: ask,
+    enabled: asks && settled !== '' && settled === of,
+    gcTime: 0,
+    retry: false,
+    staleTime: 0,
+    placeholderData: keepPreviousData,
+  })
+  return { ...query, fresh: settled === of && query.isSuccess && !query.isPlaceholderData && !query.isFetching }
+}
+
+/** Planned shows a plan, or why there is none. */
+export function Planned({ plan }: { plan: ReturnType<typeof usePlan> }) {
+  return (
+    <div className="planned">
+      {plan.error ? (
+        <Wrong why={plan.error} />
+      ) : plan.data ? (
+        <div className={plan.fresh ? undefined : 'faint'}>
+          <Effects plan={plan.data} />
+        </div>
+      ) : (
+        <Bones />
+      )}
+    </div>
+  )
+}
+
+/** Effects are what a plan changes. */
+export function Effects({ plan }: { plan: Omit<Plan, 'fits_at'> & { fits_at?: string | undefined } }) {
+  const price = plan.price ? money(plan.price) : undefined
+  return (
+    <div className="stack gap-12">
+      {plan.fits_at && (
+        <div className="note warn">
+          <Icon name="clock" />
+          <b>It can start at {clock(new Date(plan.fits_at), new Date())}.</b>
+        </div>
+      )}
+      {plan.messages.map((m) => (
+        <p key={m} className="dim">
+          {m}
+        </p>
+      ))}
+      <ul className="effects">
+        {plan.changes.map((c) => (
+          <li key={c.path}>
+            <code>{c.path}</code> {c.old || 'none'} → {c.new || 'none'} <span className="faint">{c.why}</span>
+          </li>
+        ))}
+        {plan.add.length > 0 && <li>{count(plan.add.length, 'node')} will come</li>}
+        {plan.release.length > 0 && plan.steps.length === 0 && <li>{count(plan.release.length, 'node')} will go</li>}
+        {plan.steps.map((s) => (
+          <li key={`${s.node} ${s.action}`}>
+            <code>{s.node}</code> {s.action === 'remove' ? 'goes' : 'boots again'}, {s.when}{' '}
+            <span className="faint">{s.why}</span>
+          </li>
+        ))}
+      </ul>
+      {plan.layouts?.map((l) => (
+        <p key={l.queue + l.fabric} className="dim">
+          {l.queue} on {l.fabric}: {l.text}
+        </p>
+      ))}
+      {price && (
+        <p>
+          <b>
+            {price.number} {price.currency}
+          </b>{' '}
+          per hour
+        </p>
+      )}
+    </div>
+  )
+}

@@ -1,0 +1,98 @@
+// The address is a page's whole state.
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link } from '@tanstack/react-router'
+
+import { Start } from './pages/start'
+import { Wrong } from './parts/panel'
+import { Shell } from './shell/shell'
+
+const root = createRootRoute({
+  component: Shell,
+  notFoundComponent: () => (
+    <div className="blank">
+      <h1>There is no such page</h1>
+      <Link className="btn" to="/">
+        Home
+      </Link>
+    </div>
+  ),
+})
+
+const at = <P extends string>(path: P) => ({ getParentRoute: () => root, path })
+
+/** numbered is a number of an address between two bounds, or nothing. */
+function numbered<K extends string>(key: K, search: Record<string, unknown>, least: number, most: number): { [k in K]?: number } {
+  const n = Number(search[key])
+  return Number.isInteger(n) && n >= least && n <= most ? ({ [key]: n } as { [k in K]?: number }) : {}
+}
+
+export const router = createRouter({
+  routeTree: root.addChildren([
+    createRoute({ ...at('/'), component: Start }),
+    createRoute({ ...at('/sign-in'), component: Start }),
+    createRoute({ ...at('/site'), component: lazyRouteComponent(() => import('./pages/site'), 'Site') }),
+    createRoute({ ...at('/projects/$project'), component: lazyRouteComponent(() => import('./pages/home'), 'Home') }),
+    createRoute({
+      ...at('/projects/$project/clusters'),
+      component: lazyRouteComponent(() => import('./pages/clusters'), 'Clusters'),
+    }),
+    createRoute({
+      ...at('/machines'),
+      component: lazyRouteComponent(() => import('./pages/machines'), 'Machines'),
+      validateSearch: (search: Record<string, unknown>): { q?: string } =>
+        typeof search['q'] === 'string' && search['q'] ? { q: search['q'] } : {},
+    }),
+    createRoute({ ...at('/machines/$machine'), component: lazyRouteComponent(() => import('./pages/machine'), 'Machine') }),
+    createRoute({ ...at('/stock'), component: lazyRouteComponent(() => import('./pages/stock'), 'Stock') }),
+    createRoute({ ...at('/people'), component: lazyRouteComponent(() => import('./pages/stock'), 'People') }),
+    createRoute({ ...at('/sessions'), component: lazyRouteComponent(() => import('./pages/log'), 'Sessions') }),
+    createRoute({
+      ...at('/audit'),
+      component: lazyRouteComponent(() => import('./pages/log'), 'Audit'),
+      validateSearch: (search: Record<string, unknown>): { person?: string } =>
+        typeof search['person'] === 'string' && search['person'] ? { person: search['person'] } : {},
+    }),
+    createRoute({ ...at('/access'), component: lazyRouteComponent(() => import('./pages/access'), 'Access') }),
+    createRoute({
+      ...at('/calendar'),
+      component: lazyRouteComponent(() => import('./pages/calendar'), 'Calendar'),
+      validateSearch: (search: Record<string, unknown>): { days?: number } => numbered('days', search, 1, 60),
+    }),
+    createRoute({
+      ...at('/projects/$project/members'),
+      component: lazyRouteComponent(() => import('./pages/members'), 'Members'),
+    }),
+    createRoute({
+      ...at('/projects/$project/snapshots'),
+      component: lazyRouteComponent(() => import('./pages/snapshots'), 'Snapshots'),
+    }),
+    createRoute({
+      ...at('/projects/$project/usage'),
+      component: lazyRouteComponent(() => import('./pages/usage'), 'Usage'),
+      validateSearch: (search: Record<string, unknown>): { back?: number } => numbered('back', search, 1, 120),
+    }),
+    createRoute({
+      ...at('/projects/$project/new'),
+      component: lazyRouteComponent(() => import('./pages/new'), 'New'),
+      validateSearch: (search: Record<string, unknown>): { like?: string } =>
+        typeof search['like'] === 'string' ? { like: search['like'] } : {},
+    }),
+    createRoute({
+      ...at('/projects/$project/clusters/$cluster/file'),
+      component: lazyRouteComponent(() => import('./pages/new'), 'Change'),
+    }),
+    createRoute({
+      ...at('/projects/$project/clusters/$cluster'),
+      component: lazyRouteComponent(() => import('./pages/cluster'), 'Cluster'),
+    }),
+  ]),
+  defaultPreload: 'intent',
+  scrollRestoration: true,
+  scrollToTopSelectors: ['#page'],
+  defaultErrorComponent: ({ error }) => <Wrong why={error instanceof Error ? error : new Error(String(error))} />,
+})
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router
+  }
+}
