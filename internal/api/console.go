@@ -48,7 +48,7 @@ func (a *API) signIn(ctx context.Context, in *apiv1.SignInInput) (*output[apiv1.
 	cookie, out := web.NewCode(), &output[apiv1.SignedIn]{}
 	var who access.Caller
 	var left time.Duration
-	replaced := console.CookieOf(asked.request())
+	replaced := console.CookieOf(asked.request()) // "", or one that has ended, ends nothing
 	err := a.DB.Update(ctx, func(tx *core.Tx) error {
 		code := b.Code
 		if b.Token != "" {
@@ -65,23 +65,16 @@ func (a *API) signIn(ctx context.Context, in *apiv1.SignInInput) (*output[apiv1.
 		if err := person.UseWebCode(ctx, tx, person.HashToken(code), person.HashToken(cookie), consoleLife); err != nil {
 			return err
 		}
-		caller, login, life, err := person.FindWebLogin(ctx, tx, person.HashToken(cookie))
-		if err != nil {
+		var err error
+		if who, left, err = ofCookie(ctx, tx, person.HashToken(cookie)); err != nil { // also if the code is an app's
 			return err
 		}
-		if login.Cluster != "" { // it is for an app
-			return core.ErrNotFound
-		}
-		who, left = caller, life
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
-		out.Body = apiv1.SignedIn{Person: caller.Name, ExpiresAt: now.Add(life)}
-		if replaced != "" {
-			err = person.EndWebLogin(ctx, tx, person.HashToken(replaced))
-		}
-		return errors.Join(err, person.TouchToken(ctx, tx, caller.Token))
+		out.Body = apiv1.SignedIn{Person: who.Name, ExpiresAt: now.Add(left)}
+		return errors.Join(person.EndWebLogin(ctx, tx, person.HashToken(replaced)), person.TouchToken(ctx, tx, who.Token))
 	})
 	if isNotFound(err) {
 		err = unsigned(b)

@@ -159,9 +159,38 @@ func TestABrowserMakesNoWayInThatOutlivesIt(t *testing.T) {
 	for path, body := range map[string]string{"/v1/console/open": "", "/v1/tokens": `{"name": "for ever"}`,
 		"/v1/keys": `{"line": "` + hostKey + `"}`, "/v1/people/sam/tokens": `{"name": "for ever"}`,
 		"/v1/people": `{"name": "eve"}`, "/v1/clusters/aero%2Fcfd/certificate": `{"public_key": "` + hostKey + `"}`} {
-		if response, text := browse(t, s, cookie, "POST", path, body); response.StatusCode != 403 {
+		if response, text := browse(t, s, cookie, "POST", path, body); response.StatusCode != 403 ||
+			!strings.Contains(text, "no other way in") {
 			t.Errorf("%s: %d %s", path, response.StatusCode, text)
 		}
+	}
+}
+
+func TestSomebodySignsAllTheirBrowsersOut(t *testing.T) {
+	s, db := server(t, 2)
+	tenants(t, db)
+	first, second, other := signIn(t, s, `{"token": "sam"}`), signIn(t, s, `{"token": "sam"}`), signIn(t, s, `{"token": "olga"}`)
+	wants(t, as(t, s, "sam", "DELETE", "/v1/console/session?all=true", ""), 204)
+	for cookie, want := range map[string]int{first: 401, second: 401, other: 200} {
+		if got := statusOf(t, s, cookie, "GET", "/v1/site"); got != want {
+			t.Errorf("a browser gets %d, and %d is right", got, want)
+		}
+	}
+}
+
+func TestStrangersWhoTryAndTryLeaveOneRow(t *testing.T) {
+	s, db := server(t, 2)
+	tenants(t, db)
+	for range 5 {
+		if cookie := signIn(t, s, `{"token": "made up"}`); cookie != "" {
+			t.Fatal("a made-up token signs in")
+		}
+	}
+	rows := 0
+	if err := db.View(t.Context(), func(tx *core.Tx) error {
+		return tx.Row(t.Context(), `SELECT COUNT(*) FROM audit WHERE action = 'sign-in'`).Scan(&rows)
+	}); err != nil || rows != 1 {
+		t.Errorf("they leave %d rows: %v", rows, err)
 	}
 }
 

@@ -87,11 +87,9 @@ func change[T any](field *T, to *T) {
 }
 
 func (a *API) projectView(ctx context.Context, tx *core.Tx, p person.Project) (apiv1.Project, error) {
-	view := apiv1.Project{Name: p.Name, Role: apiv1.Role(callerOf(ctx).Roles[p.Name]), May: []apiv1.Action{},
-		Recorded: p.Recorded, CreatedAt: p.CreatedAt}
-	for _, action := range callerOf(ctx).Rights(p.Name) {
-		view.May = append(view.May, apiv1.Action(action))
-	}
+	view := apiv1.Project{Name: p.Name, Role: apiv1.Role(callerOf(ctx).Roles[p.Name]), Recorded: p.Recorded,
+		May:       each(callerOf(ctx).Rights(p.Name), func(a access.Action) apiv1.Action { return apiv1.Action(a) }),
+		CreatedAt: p.CreatedAt}
 	clusters, err := cluster.List(ctx, tx, p.Name)
 	if err != nil {
 		return view, err

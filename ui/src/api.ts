@@ -44,15 +44,21 @@ export async function answer<T>(request: Promise<{ data?: T; error?: unknown; re
   })
 }
 
+/** Page is the part of a query that says which page of a list. */
+export type Page = { limit: number; cursor?: string }
+
 /** whole is all of a list, page after page. */
 export async function whole<T>(
-  page: (cursor: string | undefined) => Promise<{ data?: { items: T[]; next?: string }; error?: unknown; response: Response }>,
+  ask: (page: Page) => Promise<{ data?: { items: T[]; next?: string }; error?: unknown; response: Response }>,
 ): Promise<T[]> {
   const all: T[] = []
-  for (let cursor: string | undefined; ;) {
-    const part = await answer(page(cursor))
+  for (let page: Page = { limit: 1000 }; ;) {
+    const part = await answer(ask(page))
     all.push(...part.items)
     if (!part.next) return all
-    cursor = part.next
+    page = { ...page, cursor: part.next }
   }
 }
+
+/** once is the part of a request that has it carried out once, however often it is sent with a key; without one it is a dry run's. */
+export const once = (key?: string) => (key ? { header: { 'Idempotency-Key': key } } : {})

@@ -3,8 +3,6 @@ import { queryOptions } from '@tanstack/react-query'
 
 import { answer, api, type Schemas, whole } from './api'
 
-const most = 1000 // of a page of a list
-
 export const siteQuery = queryOptions({
   queryKey: ['site'],
   queryFn: () => answer(api.GET('/v1/site')),
@@ -13,8 +11,7 @@ export const siteQuery = queryOptions({
 
 export const projectsQuery = queryOptions({
   queryKey: ['projects'],
-  queryFn: () =>
-    whole((cursor) => api.GET('/v1/projects', { params: { query: { limit: most, ...(cursor ? { cursor } : {}) } } })),
+  queryFn: () => whole((page) => api.GET('/v1/projects', { params: { query: page } })),
 })
 
 /** may says whether something may be done in a project. */
@@ -23,8 +20,7 @@ export const may = (projects: Schemas['Project'][] | undefined, project: string,
 
 export const clustersQuery = queryOptions({
   queryKey: ['clusters'],
-  queryFn: () =>
-    whole((cursor) => api.GET('/v1/clusters', { params: { query: { limit: most, ...(cursor ? { cursor } : {}) } } })),
+  queryFn: () => whole((page) => api.GET('/v1/clusters', { params: { query: page } })),
 })
 
 /** getCluster asks for a cluster by its ID, or by PROJECT/NAME. */
@@ -35,24 +31,22 @@ export const clusterQuery = (ref: string) => queryOptions({ queryKey: ['cluster'
 
 export const imagesQuery = queryOptions({
   queryKey: ['images'],
-  queryFn: () => whole((cursor) => api.GET('/v1/images', { params: { query: cursor ? { cursor } : {} } })),
+  queryFn: () => whole((page) => api.GET('/v1/images', { params: { query: page } })),
   staleTime: 0,
 })
 export const classesQuery = queryOptions({
   queryKey: ['classes'],
-  queryFn: () => whole((cursor) => api.GET('/v1/classes', { params: { query: cursor ? { cursor } : {} } })),
+  queryFn: () => whole((page) => api.GET('/v1/classes', { params: { query: page } })),
   staleTime: 0,
 })
 export const machinesQuery = queryOptions({
   queryKey: ['machines'],
-  queryFn: () =>
-    whole((cursor) => api.GET('/v1/machines', { params: { query: { limit: most, ...(cursor ? { cursor } : {}) } } })),
+  queryFn: () => whole((page) => api.GET('/v1/machines', { params: { query: page } })),
 })
 
 export const snapshotsQuery = queryOptions({
   queryKey: ['snapshots'],
-  queryFn: () =>
-    whole((cursor) => api.GET('/v1/snapshots', { params: { query: { limit: most, ...(cursor ? { cursor } : {}) } } })),
+  queryFn: () => whole((page) => api.GET('/v1/snapshots', { params: { query: page } })),
   staleTime: 0,
 })
 

@@ -6,7 +6,6 @@ package console
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,8 +14,10 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
-	"strconv"
 	"strings"
+	"time"
+
+	"github.com/klauspost/compress/gzhttp"
 )
 
 // page is the file that shows every page: which one, its script reads from the address.
@@ -47,14 +48,15 @@ func kindOf(name string) string {
 
 // file is one of the console's, as it was built.
 type file struct {
-	content, packed []byte // packed with gzip; nil: that makes it no smaller
-	kind, tag       string
+	content   []byte
+	kind, tag string
 }
 
 // Console answers with the files of a built console. Every path that names none is one of its pages.
 type Console struct {
 	page  []byte
 	files map[string]file // by path
+	pack  func(http.Handler) http.HandlerFunc
 }
 
 // New reads a built console.
@@ -75,12 +77,15 @@ func New(built fs.FS) (*Console, error) {
 			return fmt.Errorf("%s: nobody knows of what kind it is", name)
 		default:
 			sum := sha256.Sum256(content)
-			c.files["/"+name] = file{content, packed(content), kind, `"` + hex.EncodeToString(sum[:16]) + `"`}
+			c.files["/"+name] = file{content, kind, `"` + hex.EncodeToString(sum[:16]) + `"`}
 		}
 		return nil
 	})
 	if err == nil && c.page == nil {
 		err = errors.New("there is no " + page)
+	}
+	if err == nil {
+		c.pack, err = gzhttp.NewWrapper(gzhttp.EnableZstd(false))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the console's files: %w", err)
@@ -99,7 +104,7 @@ func (c *Console) Answers(r *http.Request) bool {
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f, is := c.files[r.URL.Path]; is {
 		policy(w.Header(), "")
-		f.write(w, r)
+		c.pack(f)(w, r)
 		return
 	}
 	number := rand.Text()
@@ -109,23 +114,8 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(bytes.ReplaceAll(c.page, []byte(nonce), []byte(number))) // who has left does not care
 }
 
-// packed is content with gzip; nil if that is not much smaller.
-func packed(content []byte) []byte {
-	var out bytes.Buffer
-	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	if err == nil {
-		_, err = w.Write(content)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil || out.Len() > len(content)*9/10 {
-		return nil
-	}
-	return out.Bytes()
-}
-
-func (f file) write(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP is http.Handler's.
+func (f file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", f.kind)
 	h.Set("Cache-Control", "no-cache")
@@ -133,18 +123,7 @@ func (f file) write(w http.ResponseWriter, r *http.Request) {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
 	h.Set("ETag", "W/"+f.tag) // weak, as it may be packed
-	h.Set("Vary", "Accept-Encoding")
-	if strings.Contains(r.Header.Get("If-None-Match"), f.tag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	content := f.content
-	if f.packed != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		h.Set("Content-Encoding", "gzip")
-		content = f.packed
-	}
-	h.Set("Content-Length", strconv.Itoa(len(content)))
-	_, _ = w.Write(content)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.content))
 }
 
 // policy says what a page may do: load its own files, and ask its own API. Styles that its script makes show a number. Text can

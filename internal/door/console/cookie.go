@@ -2,8 +2,6 @@ package console
 
 import (
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 )
 
@@ -32,16 +30,10 @@ func CookieOf(r *http.Request) string {
 	return ""
 }
 
-// Foreign says that another site's page makes a request. The web apps of clusters may be of the console's site in a browser's
-// eyes, which sends the cookie along then.
+// Foreign says that another site's page makes a request, by the library's rule for those that change something: here it is for
+// all. The web apps of clusters may be of the console's site in a browser's eyes, which sends the cookie along then.
 func Foreign(r *http.Request) bool {
-	switch r.Header.Get("Sec-Fetch-Site") {
-	case "same-origin", "none":
-		return false
-	case "": // browsers send no such header when they open a WebSocket, and programs never
-		origin := r.Header.Get("Origin")
-		from, err := url.Parse(origin)
-		return origin != "" && (err != nil || !strings.EqualFold(from.Host, r.Host))
-	}
-	return true
+	changes := *r
+	changes.Method = http.MethodPost
+	return http.NewCrossOriginProtection().Check(&changes) != nil
 }

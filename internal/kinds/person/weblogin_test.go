@@ -71,3 +71,35 @@ func TestAWebLoginIsOneCodeThenOneCookieAndEndsWithItsToken(t *testing.T) {
 		}
 	})
 }
+
+func TestAnAppsLoginEndsWithTheBrowserThatAskedForIt(t *testing.T) {
+	kindstest.Each(t, func(t *testing.T, url string) {
+		s := kindstest.Open(t, url)
+		kindstest.AddCluster(t, s, "c1", "hello")
+		exchanged := func(ctx context.Context, tx *core.Tx, name string, l person.WebLogin, life time.Duration) error {
+			return errors.Join(person.AddWebLogin(ctx, tx, name+"-code", l, time.Minute),
+				person.UseWebCode(ctx, tx, name+"-code", name, life))
+		}
+		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
+			token := person.Token{ID: "t-laptop", Person: "admin", Name: "laptop", Kind: person.APIToken, Scope: access.Whole}
+			return errors.Join(person.AddToken(ctx, tx, person.HashToken("token"), token, time.Hour),
+				exchanged(ctx, tx, "console", person.WebLogin{Token: "t-laptop"}, time.Minute),
+				exchanged(ctx, tx, "app", person.WebLogin{Token: "t-laptop", Cluster: "c1", App: "jupyter", Browser: "console"},
+					time.Hour))
+		})
+		found := func() (left time.Duration, err error) {
+			err = s.View(t.Context(), func(tx *core.Tx) (err error) {
+				_, _, left, err = person.FindWebLogin(t.Context(), tx, "app")
+				return err
+			})
+			return left, err
+		}
+		if left, err := found(); err != nil || left > time.Minute {
+			t.Errorf("it is good for %v, longer than its browser: %v", left, err)
+		}
+		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return person.EndWebLogin(ctx, tx, "console") })
+		if _, err := found(); !errors.Is(err, core.ErrNotFound) {
+			t.Errorf("its browser is signed out: %v", err)
+		}
+	})
+}

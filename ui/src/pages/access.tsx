@@ -12,12 +12,12 @@ import { useTitle } from '../parts/title'
 
 const keysQuery = queryOptions({
   queryKey: ['keys'],
-  queryFn: () => whole((cursor) => api.GET('/v1/keys', { params: { query: cursor ? { cursor } : {} } })),
+  queryFn: () => whole((page) => api.GET('/v1/keys', { params: { query: page } })),
   staleTime: 0,
 })
 const tokensQuery = queryOptions({
   queryKey: ['tokens'],
-  queryFn: () => whole((cursor) => api.GET('/v1/tokens', { params: { query: cursor ? { cursor } : {} } })),
+  queryFn: () => whole((page) => api.GET('/v1/tokens', { params: { query: page } })),
   staleTime: 0,
 })
 

@@ -4,7 +4,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useCallback, useMemo, useState } from 'react'
 
-import { answer, api, type Cluster, type Schemas } from '../api'
+import { answer, api, type Cluster, once, type Schemas } from '../api'
 import { clusterQuery, clustersQuery, jobsQuery } from '../data'
 import { Ask } from '../parts/ask'
 import { Choice, Count, Pick, Text } from '../parts/fields'
@@ -57,7 +57,7 @@ function Scale({ c, onClose }: { c: Cluster; onClose: () => void }) {
         params: {
           path: { cluster: c.id },
           query: { dry_run, ...(wait && fewer ? { drain_timeout: wait } : {}) },
-          ...(key ? { header: { 'Idempotency-Key': key } } : {}),
+          ...once(key),
         },
         body,
       }),
@@ -116,7 +116,7 @@ function Pause({ c, onClose }: { c: Cluster; onClose: () => void }) {
         params: {
           path: { cluster: c.id },
           query: { dry_run, on_jobs: jobs },
-          ...(key ? { header: { 'Idempotency-Key': key } } : {}),
+          ...once(key),
         },
       }),
     )
@@ -151,7 +151,7 @@ function Resume({ c, onClose }: { c: Cluster; onClose: () => void }) {
   const ask = (dry_run: boolean, key?: string) =>
     answer(
       api.POST('/v1/clusters/{cluster}/resume', {
-        params: { path: { cluster: c.id }, query: { dry_run }, ...(key ? { header: { 'Idempotency-Key': key } } : {}) },
+        params: { path: { cluster: c.id }, query: { dry_run }, ...once(key) },
       }),
     )
   const plan = usePlan(JSON.stringify(['resume', c.id, c.generation]), () => ask(true))
@@ -175,7 +175,7 @@ function Extend({ c, onClose }: { c: Cluster; onClose: () => void }) {
   const ask = (dry_run: boolean, key?: string) =>
     answer(
       api.POST('/v1/clusters/{cluster}/extend', {
-        params: { path: { cluster: c.id }, query: { dry_run }, ...(key ? { header: { 'Idempotency-Key': key } } : {}) },
+        params: { path: { cluster: c.id }, query: { dry_run }, ...once(key) },
         body: { for: longer },
       }),
     )

@@ -21,10 +21,7 @@ type Member = Schemas['Member']
 const membersQuery = (project: string) =>
   queryOptions({
     queryKey: ['members', project],
-    queryFn: () =>
-      whole((cursor) =>
-        api.GET('/v1/projects/{project}/members', { params: { path: { project }, query: cursor ? { cursor } : {} } }),
-      ),
+    queryFn: () => whole((page) => api.GET('/v1/projects/{project}/members', { params: { path: { project }, query: page } })),
     staleTime: 0,
   })
 

@@ -1,15 +1,16 @@
 // A new cluster: a form, its file and its plan, side by side. The file is what counts; the form changes single values in it.
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, useBlocker, useNavigate } from '@tanstack/react-router'
-import { lazy, type ReactNode, Suspense, useEffect, useMemo, useRef, useState } from 'react'
+import { lazy, type ReactNode, Suspense, useMemo, useRef, useState } from 'react'
 
-import { answer, api, NoAnswer, Refused, type Schemas } from '../api'
+import { answer, api, once, Refused, type Schemas } from '../api'
 import { classesQuery, clusterQuery, clustersQuery, imagesQuery, may, projectsQuery, snapshotsQuery } from '../data'
 import { addQueue, begin, type File, fileOf, likeOf, type Queue, read, resize, sizeOf, write } from '../file'
 import { useLive } from '../live'
 import { Choice, Count, Pick, Text } from '../parts/fields'
 import { Icon } from '../parts/icon'
 import { Bones, Command, Copy, Loaded, Wrong } from '../parts/panel'
+import { useOnce } from '../parts/once'
 import { Effects, usePlan } from '../parts/plan'
 import { useTitle } from '../parts/title'
 import { type Key, useKeys } from '../shell/keys'
@@ -22,13 +23,10 @@ const route = getRouteApi('/projects/$project/new')
 const most = 1000
 
 /** written is a request's part that brings a cluster file as it is written: errors point into it. */
-const written = (text: string, key?: string) => ({
-  ...(key ? { header: { 'Idempotency-Key': key } } : {}),
-  file: {
-    headers: { 'Content-Type': 'application/yaml' },
-    body: text as never,
-    bodySerializer: (body: unknown) => body as string,
-  },
+const written = (text: string) => ({
+  headers: { 'Content-Type': 'application/yaml' },
+  body: text as never,
+  bodySerializer: (body: unknown) => body as string,
 })
 
 /** Send does what a file says, or only plans it. */
@@ -37,17 +35,16 @@ type Send = (text: string, dry_run: boolean, key?: string) => Promise<Schemas['A
 const create =
   (from_snapshot: string): Send =>
   (text, dry_run, key) => {
-    const { file, ...header } = written(text, key)
     const query = { dry_run, ...(from_snapshot ? { from_snapshot } : {}) }
-    return answer(api.POST('/v1/clusters', { params: { query, ...header }, ...file }))
+    return answer(api.POST('/v1/clusters', { params: { query, ...once(key) }, ...written(text) }))
   }
 
 const apply =
   (cluster: string): Send =>
-  (text, dry_run, key) => {
-    const { file, ...header } = written(text, key)
-    return answer(api.PUT('/v1/clusters/{cluster}', { params: { path: { cluster }, query: { dry_run }, ...header }, ...file }))
-  }
+  (text, dry_run, key) =>
+    answer(
+      api.PUT('/v1/clusters/{cluster}', { params: { path: { cluster }, query: { dry_run }, ...once(key) }, ...written(text) }),
+    )
 
 const none: Schemas['Diagnostic'][] = []
 
@@ -141,9 +138,7 @@ function Draft({ project, title, act, begun, of, send, command, children }: Prop
   const { live } = useLive()
   const [first, setFirst] = useState(begun)
   const [text, setText] = useState(begun)
-  const [busy, setBusy] = useState(false)
-  const [wrong, setWrong] = useState<Error>()
-  const key = useRef('')
+  const { busy, wrong, run } = useOnce(text + of)
   const done = useRef(false)
   const file = useMemo(() => read(text), [text])
   const plan = usePlan(owns ? JSON.stringify([title, of, text]) : '', () => send(text, true), !busy)
@@ -154,27 +149,16 @@ function Draft({ project, title, act, begun, of, send, command, children }: Prop
     shouldBlockFn: () => dirty && !done.current && !confirm('Leave, and lose what you have written?'),
     enableBeforeUnload: () => dirty && !done.current,
   })
-  useEffect(() => {
-    key.current = '' // it is another request
-  }, [text, of])
   const make = async () => {
     if (!ready) return
-    setBusy(true)
-    setWrong(undefined)
-    key.current ||= crypto.randomUUID()
-    try {
-      const { cluster: c } = await send(text, false, key.current)
+    await run(async (key) => {
+      const { cluster: c } = await send(text, false, key)
       done.current = true
       await queries.invalidateQueries({ queryKey: clustersQuery.queryKey })
-      if (c) {
-        queries.setQueryData(clusterQuery(`${c.project}/${c.name}`).queryKey, c)
-        await navigate({ to: '/projects/$project/clusters/$cluster', params: { project: c.project, cluster: c.name } })
-      }
-    } catch (why) {
-      if (!(why instanceof NoAnswer)) key.current = ''
-      setWrong(why as Error)
-    }
-    setBusy(false)
+      if (!c) return
+      queries.setQueryData(clusterQuery(`${c.project}/${c.name}`).queryKey, c)
+      await navigate({ to: '/projects/$project/clusters/$cluster', params: { project: c.project, cluster: c.name } })
+    })
   }
   const latest = useRef(make)
   latest.current = make

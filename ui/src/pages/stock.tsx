@@ -11,7 +11,7 @@ import { bytes } from '../words'
 
 const peopleQuery = queryOptions({
   queryKey: ['people'],
-  queryFn: () => whole((cursor) => api.GET('/v1/people', { params: { query: cursor ? { cursor } : {} } })),
+  queryFn: () => whole((page) => api.GET('/v1/people', { params: { query: page } })),
   staleTime: 0,
 })
 

@@ -2,8 +2,8 @@
 import { Dialog } from '@base-ui/react/dialog'
 import { type FormEvent, type ReactNode, useEffect, useRef, useState } from 'react'
 
-import { NoAnswer } from '../api'
 import { useLive } from '../live'
+import { useOnce } from './once'
 import { Command, Wrong } from './panel'
 
 type Props = {
@@ -20,10 +20,8 @@ type Props = {
 
 /** Ask is a dialog that does something, or does not. It closes when that is accepted. */
 export function Ask({ title, act, bad = false, ready = true, command, onAct, onClose, children }: Props) {
-  const [busy, setBusy] = useState(false)
-  const [wrong, setWrong] = useState<Error>()
+  const { busy, wrong, run } = useOnce(command ?? '')
   const { live } = useLive()
-  const key = useRef('')
   const shown = useRef(true)
   const [from] = useState(() => document.activeElement)
   useEffect(() => {
@@ -32,24 +30,14 @@ export function Ask({ title, act, bad = false, ready = true, command, onAct, onC
       shown.current = false
     }
   }, [])
-  useEffect(() => {
-    key.current = '' // it is another request
-  }, [command])
   const can = ready && !busy && live !== false
   const submit = async (e: FormEvent) => {
     e.preventDefault()
     if (!can) return
-    setBusy(true)
-    setWrong(undefined)
-    key.current ||= crypto.randomUUID()
-    try {
-      await onAct(key.current)
+    await run(async (key) => {
+      await onAct(key)
       if (shown.current) onClose()
-    } catch (why) {
-      if (!(why instanceof NoAnswer)) key.current = ''
-      setWrong(why as Error)
-    }
-    setBusy(false)
+    })
   }
   return (
     <Dialog.Root open onOpenChange={(open) => !open && !busy && onClose()}>

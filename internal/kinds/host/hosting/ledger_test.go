@@ -250,7 +250,9 @@ func TestWhatAHostRefusesIsARefusal(t *testing.T) {
 	}
 }
 
-func TestASilentHostProvesNothingUntilItIsSeenOff(t *testing.T) {
+// silent is a host that had a guest and says nothing any more, and a driver that waits for it for a moment only.
+func silent(t *testing.T) (*fixture, substrate.Node, *remote.Driver) {
+	t.Helper()
 	s := newFixture(t)
 	_, stop := s.start(fake.New(fake.Options{}))
 	n := s.node(1, 1)
@@ -258,7 +260,11 @@ func TestASilentHostProvesNothingUntilItIsSeenOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop()
-	deaf := remote.New(remote.Config{Ledger: ledger{s.db}, Patience: 10 * time.Millisecond})
+	return s, n, remote.New(remote.Config{Ledger: ledger{s.db}, Patience: 10 * time.Millisecond})
+}
+
+func TestASilentHostProvesNothingUntilItIsSeenOff(t *testing.T) {
+	s, n, deaf := silent(t)
 	s.await("told that nobody knows", func() bool {
 		s.update(func(ctx context.Context, tx *core.Tx) error { return host.Listen(ctx, tx, "rack", "test") })
 		_, err := deaf.Observe(t.Context(), n.Ref)

@@ -10,7 +10,6 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/drivers/substrate"
-	"muster/internal/drivers/substrate/fake"
 	"muster/internal/drivers/substrate/remote"
 	"muster/internal/drivers/substrate/vm"
 	"muster/internal/kinds/host"
@@ -141,14 +140,7 @@ func TestWhatSleepsIsNeverMadeAnew(t *testing.T) {
 }
 
 func TestASilentHostIsWaitedForUntilItIsSeenOff(t *testing.T) {
-	s := newFixture(t)
-	_, stop := s.start(fake.New(fake.Options{}))
-	n := s.node(1, 1)
-	if err := s.driver.Ensure(t.Context(), n); err != nil {
-		t.Fatal(err)
-	}
-	stop()
-	deaf := remote.New(remote.Config{Ledger: ledger{s.db}, Patience: 10 * time.Millisecond})
+	s, n, deaf := silent(t)
 	var err error
 	s.await("told that nobody knows", func() bool {
 		s.update(func(ctx context.Context, tx *core.Tx) error { return host.Listen(ctx, tx, "rack", "test") })
