@@ -121,8 +121,10 @@ func TestTwoControllersAdmitToOneHostAtTheSameMoment(t *testing.T) {
 				})
 			})
 		}
+		host.mu.Lock() // so it gives nothing before all have asked; a guest would end for it, and its part be free for the last
 		close(begin)
 		all.Wait()
+		host.mu.Unlock()
 		var served []string
 		for i, err := range errs {
 			var refusal *admission.Refusal

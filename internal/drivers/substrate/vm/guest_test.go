@@ -123,15 +123,34 @@ func (w fixture) heard(t *testing.T, cluster string) (net.Conn, net.Listener, ma
 	if err != nil {
 		t.Fatal(err)
 	}
-	check(t, listener.(*net.TCPListener).SetDeadline(time.Now().Add(bootsWithin)))
-	connection, err := listener.Accept()
-	if err != nil {
-		listener.Close()
-		t.Fatal("the guest told nothing: ", err)
+	defer func() {
+		if t.Failed() {
+			listener.Close()
+		}
+	}()
+	var connection net.Conn
+	for end := time.Now().Add(bootsWithin); connection == nil; {
+		check(t, listener.(*net.TCPListener).SetDeadline(time.Now().Add(2*time.Second)))
+		if connection, err = listener.Accept(); err != nil && time.Now().After(end) {
+			t.Fatal("the guest told nothing: ", err)
+		}
+		w.wantRunning(t, cluster)
 	}
 	var saw map[string]string
 	check(t, json.NewDecoder(connection).Decode(&saw))
 	return connection, listener, saw
+}
+
+// wantRunning ends the test when a guest of a cluster has ended, which tells nothing more.
+func (w fixture) wantRunning(t *testing.T, cluster string) {
+	t.Helper()
+	refs, err := w.List(t.Context())
+	check(t, err)
+	for _, r := range refs {
+		if seen, err := w.Observe(t.Context(), r); r.Cluster == cluster && (err != nil || seen.Present && !seen.Running) {
+			t.Fatalf("the guest of node %s does not run: %s %v", r.Node, seen.Detail, err)
+		}
+	}
 }
 
 func TestAGuestBootsItsImageOnItsClustersNetwork(t *testing.T) {
