@@ -58,6 +58,20 @@ type TunnelInput struct {
 	Upgrade string `header:"Upgrade"`
 }
 
+// TerminalProtocol is the WebSocket subprotocol of terminals.
+const TerminalProtocol = "muster.terminal.v1"
+
+// TerminalInput is what OpenTerminal takes.
+type TerminalInput struct {
+	ClusterRef
+	Node     string `query:"node" doc:"host name; empty: the head" maxLength:"63"`
+	Columns  int    `query:"columns" default:"80" minimum:"1" maximum:"1000"`
+	Rows     int    `query:"rows" default:"24" minimum:"1" maximum:"500"`
+	Terminal string `query:"terminal" doc:"ID of one that the same browser has opened there; empty: a new one" maxLength:"64"`
+	From     int64  `query:"from" doc:"show it from this byte on, of all that it has shown; the last 256 KiB are kept" minimum:"0"`
+	Upgrade  string `header:"Upgrade"`
+}
+
 // Web is the door for web apps.
 type Web struct {
 	Domain string `json:"domain" doc:"the domain that the apps' host names end in"`
@@ -171,7 +185,7 @@ type Session struct {
 
 // Gateway is what people and their SSH clients have to know of the SSH gateway.
 type Gateway struct {
-	Address   string       `json:"address,omitempty" doc:"host:port; absent: this controller has no gateway"`
+	Address   string       `json:"address,omitempty" doc:"host:port; absent: the gateway of this controller has no port"`
 	GatewayCA string       `json:"gateway_ca" doc:"signs the host certificates of gateways, authorized_keys format"`
 	HostCA    string       `json:"host_ca" doc:"signs the host certificates of nodes, valid for NODE.CLUSTER.PROJECT.muster and shorter names; authorized_keys format"`
 	Keys      []GatewayKey `json:"keys" doc:"the current host key, then those that will replace it"`

@@ -101,6 +101,16 @@ var (
 			": after the answer 101 both directions carry the SSH connection's bytes.",
 		Tag: "access", Action: "enter", Errors: []int{404, 409, 426},
 		Commands: []string{"tunnel"}}}
+	OpenTerminal = Op[TerminalInput, Nothing]{Endpoint{ID: "open-terminal", Method: http.MethodGet,
+		Path:    "/v1/clusters/{cluster}/terminal",
+		Summary: "Log in to a cluster: open a terminal in a browser, or show again one that it has opened",
+		Description: "A WebSocket of protocol " + TerminalProtocol + ". Bytes are what is typed, 16 KiB a message at most, and " +
+			"what the terminal shows. Texts are JSON. The server says {\"terminal\": ID, \"from\": N, \"kept\": N} first: from " +
+			"which byte of all that it has shown, and how many were shown before; {\"ended\": WHY} last, \"\" if it ended " +
+			"by itself and well; and {} each 20 seconds. The client says {\"resize\": {\"columns\": N, \"rows\": N}} and " +
+			"{\"drawn\": N}, how many of the bytes that it was sent it has shown: the terminal waits 20 seconds for it when it is " +
+			"128 KiB ahead. Without a client it goes on for 10 minutes. Close code 4001: another client has taken it up.",
+		Tag: "access", Action: "enter", Errors: []int{404, 409, 426}}}
 	OpenApp = Op[OpenAppInput, Opened]{Endpoint{ID: "open-app", Method: http.MethodPost,
 		Path:    "/v1/clusters/{cluster}/apps/{app}/open",
 		Summary: "Get an address that signs a browser in to a web app, once",

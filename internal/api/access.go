@@ -108,11 +108,9 @@ func (a *API) deleteKey(ctx context.Context, in *apiv1.DeleteKeyInput) (*output[
 	return nil, err
 }
 
-// reachable is the node behind a name, with its cluster, if one can log in there now.
-func (a *API) reachable(ctx context.Context, ref, name string) (cluster.Cluster, node.Node, error) {
-	var c cluster.Cluster
-	var found node.Node
-	err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
+// admitting is a cluster that lets the caller in, with the node of this name, or its head; of no ID if there is none.
+func (a *API) admitting(ctx context.Context, ref, name string) (c cluster.Cluster, found node.Node, err error) {
+	err = a.DB.View(ctx, func(tx *core.Tx) (err error) {
 		if c, err = a.find(ctx, tx, ref); err != nil {
 			return err
 		}
@@ -128,6 +126,18 @@ func (a *API) reachable(ctx context.Context, ref, name string) (cluster.Cluster,
 		}
 		return err
 	})
+	return c, found, err
+}
+
+// noNode says that a cluster has no such node.
+func noNode(c cluster.Cluster, name string) *apiv1.Problem {
+	return problem(http.StatusNotFound, "not-found", fmt.Sprintf("cluster %s has no node %q", c.Name, name),
+		"`muster describe "+c.Name+"` lists its nodes")
+}
+
+// reachable is the node behind a name, with its cluster, if one can log in there now.
+func (a *API) reachable(ctx context.Context, ref, name string) (cluster.Cluster, node.Node, error) {
+	c, found, err := a.admitting(ctx, ref, name)
 	switch {
 	case err != nil:
 	case c.Phase == cluster.Paused:
@@ -135,14 +145,17 @@ func (a *API) reachable(ctx context.Context, ref, name string) (cluster.Cluster,
 			fmt.Sprintf("cluster %s is paused since %s", c.Name, c.PhaseAt.Format("2006-01-02 15:04 MST")),
 			"`muster resume "+c.Name+" --wait` brings it back")
 	case found.ID == "" && name != "":
-		err = problem(http.StatusNotFound, "not-found", fmt.Sprintf("cluster %s has no node %q", c.Name, name),
-			"`muster describe "+c.Name+"` lists its nodes")
+		err = noNode(c, name)
 	case found.ID == "" || found.Phase != core.Ready && found.Phase != node.Draining:
-		err = problem(http.StatusConflict, "conflict",
-			fmt.Sprintf("cluster %s does not accept logins now: %s", c.Name, c.Stands()),
-			"`muster events -w "+c.Name+"` shows its progress")
+		err = notNow(c)
 	}
 	return c, found, err
+}
+
+// notNow says that nobody can log in to a cluster now.
+func notNow(c cluster.Cluster) *apiv1.Problem {
+	return problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s does not accept logins now: %s", c.Name, c.Stands()),
+		"`muster events -w "+c.Name+"` shows its progress")
 }
 
 func (a *API) certify(ctx context.Context, in *apiv1.CertifyInput) (*output[apiv1.Certificate], error) {
@@ -179,10 +192,7 @@ func (a *API) tunnel(ctx context.Context, in *apiv1.TunnelInput) (*huma.StreamRe
 		defer func() { _ = inside.Close() }()
 		defer a.streams(ctx, hctx.Operation().OperationID)()
 		askedOf(ctx).status = http.StatusSwitchingProtocols
-		within, cancel := a.lasting(ctx, c.ID, func(tx *core.Tx, now access.Caller) (bool, error) {
-			cluster, err := cluster.Get(ctx, tx, c.ID)
-			return now.May(access.Enter, cluster.Project) && cluster.Admits(now.Name), err
-		})
+		within, cancel := a.lasting(ctx, c.ID, stillEnters(ctx, c.ID))
 		defer cancel()
 		a.audit(hctx, callerOf(ctx)) // now: the session may last for days
 		_, w := humago.Unwrap(hctx)
@@ -190,6 +200,14 @@ func (a *API) tunnel(ctx context.Context, in *apiv1.TunnelInput) (*huma.StreamRe
 			a.Log.InfoContext(ctx, "a tunnel ended", "cluster", c.Name, "node", node.Name, "error", err)
 		}
 	}}, nil
+}
+
+// stillEnters says whether somebody may go on being in a cluster.
+func stillEnters(ctx context.Context, id string) func(*core.Tx, access.Caller) (bool, error) {
+	return func(tx *core.Tx, now access.Caller) (bool, error) {
+		c, err := cluster.Get(ctx, tx, id)
+		return now.May(access.Enter, c.Project) && c.Admits(now.Name), err
+	}
 }
 
 // relay takes the client's connection over and joins it with one inside until both directions have ended, or ctx.

@@ -23,6 +23,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/core/telemetry"
 	"muster/internal/door/console"
+	"muster/internal/door/terminal"
 	"muster/internal/door/web"
 	"muster/internal/identity"
 	fabrics "muster/internal/kinds/fabric"
@@ -52,7 +53,7 @@ type API struct {
 	Log       *slog.Logger
 	Telemetry *telemetry.Telemetry // nil: nobody counts
 	About     About
-	SSH       string           // host:port of this controller's SSH gateway; empty: none
+	SSH       string           // host:port of this controller's SSH gateway; empty: it has none
 	Web       *web.Place       // where the door for web apps is; nil: there is none
 	Console   *console.Console // nil: there is none
 
@@ -61,6 +62,9 @@ type API struct {
 
 	// Disk is the one that snapshots are on; nil: nobody knows, and projects have no shares of it.
 	Disk func() (space.Disk, error)
+
+	// Terminals are those of browsers, which go through the SSH gateway.
+	Terminals *terminal.Terminals
 
 	// CheckFabric says what the driver of a fabric finds wrong in what it is told; nil: there are no drivers.
 	CheckFabric func(fabrics.Fabric) error

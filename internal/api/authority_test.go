@@ -105,7 +105,7 @@ var wanted = map[answers][]string{
 	{"?-yyy", "????y"}: {"create-cluster", "apply-cluster", "scale-cluster", "delete-cluster", "pause-cluster", "resume-cluster",
 		"extend-cluster", "change-rollout",
 		"create-snapshot", "delete-snapshot", "accept-change"},
-	{"?-yy-", "????-"}: {"certify", "tunnel", "open-app", "run-task", "cancel-job",
+	{"?-yy-", "????-"}: {"certify", "tunnel", "open-terminal", "open-app", "run-task", "cancel-job",
 		"get-job-output", "run-benchmark"},
 	{"?----", "????-"}: {"get-task-output", "get-benchmark-output"}, // it is sam's
 	{"???yy", "????y"}: {"end-session"},

@@ -21,6 +21,7 @@ func (a *API) handlers() []handler {
 
 		on(apiv1.Certify, a.certify),
 		onStream(apiv1.Tunnel, a.tunnel),
+		onStream(apiv1.OpenTerminal, a.openTerminal),
 		on(apiv1.OpenApp, a.openApp),
 		on(apiv1.GetGateway, a.getGateway),
 		on(apiv1.RotateGatewayKey, a.rotateGatewayKey),

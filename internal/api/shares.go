@@ -64,7 +64,7 @@ func NewShares(connections int, m limit.Meter) *Shares {
 // of is the share that an operation takes from.
 func (s *Shares) of(ctx huma.Context) *limit.Share {
 	switch ctx.Operation().OperationID {
-	case apiv1.Tunnel.ID:
+	case apiv1.Tunnel.ID, apiv1.OpenTerminal.ID:
 		return &s.tunnels
 	case apiv1.ListEvents.ID, apiv1.ListClusterEvents.ID:
 		if watch, err := strconv.ParseBool(ctx.Query("watch")); err == nil && watch {

@@ -35,7 +35,7 @@ arguments.`,
 	db := c.Flags().String("db", "",
 		"a PostgreSQL database's `URL`, postgres://…, or MUSTER_DB (default: SQLite in the data directory)")
 	listen := c.Flags().String("listen", "127.0.0.1:7420", "the `ADDRESS` of the API")
-	door := c.Flags().String("ssh", "", "the `ADDRESS` of the SSH gateway, such as 0.0.0.0:2222 (default: no gateway)")
+	door := c.Flags().String("ssh", "", "the `ADDRESS` of the SSH gateway, such as 0.0.0.0:2222 (default: it has no port)")
 	name := c.Flags().String("ssh-name", "",
 		"the host `NAME`, or NAME:PORT, by which people reach the gateway (default: its address)")
 	site := c.Flags().String("config", "",

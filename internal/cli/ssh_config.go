@@ -40,8 +40,8 @@ Then ` + "`ssh CLUSTER@muster`" + ` is a cluster's head, and ` + "`ssh NODE.CLUS
 			return err
 		}
 		if gateway.Address == "" {
-			return errors.New("this controller has no SSH gateway: an operator starts one with `muster serve --ssh ADDRESS`; " +
-				"`muster ssh` works without one")
+			return errors.New("this controller's SSH gateway has no port: an operator gives it one with " +
+				"`muster serve --ssh ADDRESS`; `muster ssh` works without one")
 		}
 		config, known, err := clientConfig(gateway)
 		if err != nil {

@@ -28,6 +28,7 @@ import (
 	"muster/internal/door/console"
 	"muster/internal/door/login"
 	"muster/internal/door/rotation"
+	"muster/internal/door/terminal"
 	"muster/internal/door/web"
 	"muster/internal/drivers"
 	"muster/internal/drivers/substrate"
@@ -297,6 +298,7 @@ func (k *controller) run(ctx context.Context) error {
 		Shares:      api.NewShares(k.budget.API, k.telemetry),
 		About:       about,
 		SSH:         k.sshAddress(),
+		Terminals:   terminal.New(k.authority, k.Log, terminal.UsualLimits(), k.telemetry),
 		CheckFabric: fabrics.Check,
 		HomeUsage:   k.homeUsage,
 		Disk:        k.disk,
@@ -364,9 +366,7 @@ func (k *controller) run(ctx context.Context) error {
 	if door != nil {
 		group.Go(func() error { return door.Run(ctx, k.gate(k.web, k.budget.WebLimits())) })
 	}
-	if k.ssh != nil {
-		group.Go(func() error { return k.gateway().Serve(ctx, k.gate(k.ssh, k.budget.SSHLimits())) })
-	}
+	group.Go(func() error { return k.gateway().Serve(ctx, k.waysIn(users.Terminals.Door)...) })
 	if k.metrics != nil {
 		group.Go(func() error { return k.gate(k.metrics, k.budget.MetricsLimits()).Serve(ctx, nil, k.probes(users)) })
 	}

@@ -13,10 +13,20 @@ import (
 	"muster/internal/kit/space"
 )
 
+// waysIn are where people come in to the gateway: from terminals of browsers and, if it has a port, by SSH.
+func (k *controller) waysIn(terminals net.Listener) []net.Listener {
+	if k.ssh == nil {
+		return []net.Listener{terminals}
+	}
+	return []net.Listener{terminals, k.gate(k.ssh, k.budget.SSHLimits())}
+}
+
 // gateway is the SSH door of this controller.
 func (k *controller) gateway() *gateway.Gateway {
-	host, _, _ := net.SplitHostPort(k.sshAddress())
-	hosts := []string{host, "localhost"}
+	hosts := []string{"localhost"}
+	if host, _, err := net.SplitHostPort(k.sshAddress()); err == nil {
+		hosts = append(hosts, host)
+	}
 	if name, err := os.Hostname(); err == nil {
 		hosts = append(hosts, name)
 	}

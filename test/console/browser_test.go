@@ -13,11 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // patience is how long a page may take to show something, such as nodes that have started. It is spent only by a test that fails.
-const patience = 5 * time.Minute
+const patience = 2 * time.Minute
 
 // browser is a tab of a real browser, in which somebody uses the console.
 type browser struct {
@@ -87,6 +89,16 @@ func (b *browser) goTo(address string) {
 	b.do("open "+address, chromedp.Navigate(address))
 }
 
+// address is that of the page that is shown.
+func (b *browser) address() string {
+	b.Helper()
+	address, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`location.href`))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return address
+}
+
 // click presses the button, link or item with these words, once it can be pressed: in the dialog or menu that is open, if any.
 func (b *browser) click(words string) {
 	b.Helper()
@@ -125,13 +137,33 @@ func (b *browser) fill(label, text string) {
 		field?.select()
 		return field !== undefined && document.activeElement === field
 	})()`, quoted(label)))
-	b.do("write "+text, chromedp.KeyEvent(text))
+	b.do("write "+text, typed(text))
 }
 
 // press presses keys that the page listens for.
 func (b *browser) press(keys string) {
 	b.Helper()
-	b.do("press "+keys, chromedp.KeyEvent(keys))
+	b.do("press "+keys, typed(keys))
+}
+
+// typed presses and releases keys. Whether a letter follows, the page decides when it hears of the key, as with a keyboard:
+// chromedp.KeyEvent sends the letter in any case, and a terminal takes it twice.
+func typed(text string) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		for _, letter := range text {
+			events := kb.Encode(letter)
+			down, up := *events[0], *events[len(events)-1]
+			if len(events) == 3 {
+				down.Text, down.UnmodifiedText = events[1].Text, events[1].UnmodifiedText
+			}
+			for _, event := range []input.DispatchKeyEventParams{down, up} {
+				if _, err := chromedp.Call(ctx, input.DispatchKeyEvent, event); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // shows waits until the page shows a text.

@@ -12,6 +12,11 @@ import (
 // noDialog is true when no dialog is open.
 const noDialog = `document.querySelector('[role=dialog]') === null`
 
+// terminalShows is true when the terminal shows a text.
+func terminalShows(text string) string {
+	return `(document.querySelector('.xterm-rows')?.textContent ?? '').includes(` + quoted(text) + `)`
+}
+
 func TestAClusterFromItsFormToItsEndInABrowser(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, "")
@@ -31,6 +36,21 @@ func TestAClusterFromItsFormToItsEndInABrowser(t *testing.T) {
 	b.acts("Create web", `location.pathname.endsWith('/clusters/web')`)
 	b.shows("head and 2 nodes ready")
 
+	page := b.address()
+	b.click("Terminal")
+	b.until("a prompt", terminalShows("$"))
+	b.press("echo from-$((40+2)) on $(hostname)\r")
+	b.until("a command's answer", terminalShows("from-42 on head"))
+	b.goTo(b.address()) // it has its number in it
+	b.until("the same terminal", terminalShows("from-42 on head"))
+	b.press("exit\r")
+	b.shows("Open another")
+	if out := r.Run("sessions", "list", "--all"); strings.Count(out, "default/web") != 1 {
+		t.Errorf("not one session: %s", out)
+	}
+	b.goTo(page)
+	b.shows("head and 2 nodes ready")
+
 	b.press("s")
 	b.fill("Nodes", "3")
 	b.acts("Scale", noDialog)
@@ -39,8 +59,15 @@ func TestAClusterFromItsFormToItsEndInABrowser(t *testing.T) {
 		t.Errorf("the command line sees something else: %s", out)
 	}
 
-	r.Run("ssh", "web", "--", "sbatch -N2 -J from-outside --wrap 'sleep 600'")
+	r.Run("ssh", "web", "--", "sbatch -N2 -J from-outside --wrap 'echo said by it; sleep 600'")
 	b.shows("from-outside") // by itself
+	b.click("Output of job")
+	b.acts("Read again", `document.querySelector('.output')?.textContent.includes('said by it') === true`)
+	b.click("Close")
+	b.click("Cancel job")
+	b.click("End the job")
+	b.until("the dialog closes", noDialog)
+	b.shows("No job runs or waits")
 	r.Run("pause", "web", "--wait")
 	b.shows("paused")
 
@@ -85,6 +112,7 @@ func TestPicturesOfThePages(t *testing.T) {
 		"snapshots": "/projects/default/snapshots", "members": "/projects/default/members", "calendar": "/calendar",
 		"access": "/access", "sessions": "/sessions", "audit": "/audit", "site": "/site", "machines": "/machines",
 		"machine": "/machines/local-1", "stock": "/stock", "people": "/people",
+		"terminal": "/projects/default/clusters/cfd/terminal",
 	} {
 		b.goTo(address + path)
 		b.until("the page is there", `document.querySelector('h1') !== null && document.querySelector('.skeleton') === null`)

@@ -81,6 +81,14 @@ export const router = createRouter({
       component: lazyRouteComponent(() => import('./pages/new'), 'Change'),
     }),
     createRoute({
+      ...at('/projects/$project/clusters/$cluster/terminal'),
+      component: lazyRouteComponent(() => import('./pages/terminal'), 'Terminal'),
+      validateSearch: (search: Record<string, unknown>): { node?: string; terminal?: string } => ({
+        ...(typeof search['node'] === 'string' && search['node'] && { node: search['node'] }),
+        ...(typeof search['terminal'] === 'string' && search['terminal'] && { terminal: search['terminal'] }),
+      }),
+    }),
+    createRoute({
       ...at('/projects/$project/clusters/$cluster'),
       component: lazyRouteComponent(() => import('./pages/cluster'), 'Cluster'),
     }),

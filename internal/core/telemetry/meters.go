@@ -71,10 +71,10 @@ func newMeters() meters {
 
 		requests: counter("api_requests_total", "Answered requests of the API, by operation and HTTP status.", "operation",
 			"status"),
-		requestSeconds: histogram("api_request_seconds", "How long the API took to answer; watches and tunnels are left out.",
-			callBounds, "operation"),
+		requestSeconds: histogram("api_request_seconds",
+			"How long the API took to answer; watches, tunnels and terminals are left out.", callBounds, "operation"),
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "muster_api_streams",
-			Help: "Watches and tunnels that are open."},
+			Help: "Watches, tunnels and terminals that are open."},
 			[]string{"operation"}),
 
 		jobs: counter("jobs_ended_total", "Jobs of clusters that have ended, by how.", "result"),

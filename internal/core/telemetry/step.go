@@ -57,7 +57,7 @@ type Request struct {
 	Operation string
 	Status    int
 	Began     time.Time
-	Stream    bool        // a watch or a tunnel: its length says nothing
+	Stream    bool        // a watch, a tunnel or a terminal: its length says nothing
 	Identity  string      // who asked
 	Cluster   string      // that it is about
 	Op        string      // what it began: cluster ID and generation
@@ -76,7 +76,7 @@ func (t *Telemetry) Request(ctx context.Context, r Request) {
 	t.requestSpan(ctx, r)
 }
 
-// Stream tells that a watch or a tunnel is open, until the function that it returns is called.
+// Stream tells that a watch, a tunnel or a terminal is open, until the function that it returns is called.
 func (t *Telemetry) Stream(operation string) (closed func()) {
 	if t == nil {
 		return func() {}

@@ -23,6 +23,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/core/telemetry"
 	"muster/internal/identity"
+	"muster/internal/kit/clock"
 	"muster/internal/kit/limit"
 )
 
@@ -74,11 +75,16 @@ type Gateway struct {
 	lines        limit.Lines // of the log, that people and places cause
 }
 
-// Serve lets people in until ctx ends; then it ends their sessions.
-func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
-	if err := g.loadKeys(ctx); err != nil {
-		_ = l.Close()
-		return err
+// Serve lets people in, from wherever they come, until ctx ends; then it ends their sessions. It begins once it can read its
+// keys.
+func (g *Gateway) Serve(ctx context.Context, listeners ...net.Listener) error {
+	for err := g.loadKeys(ctx); err != nil; err = g.loadKeys(ctx) {
+		if ctx.Err() == nil {
+			g.Log.ErrorContext(ctx, "the gateway lets nobody in: it cannot load its keys", "error", err)
+		}
+		if clock.Sleep(ctx, housekeepEvery) != nil {
+			break // each listener is closed below
+		}
 	}
 	g.preauthLimit.limit, g.visitors.limit = g.Limits.PreAuth, g.Limits.PerPerson
 	g.archive.dir, g.archive.limits, g.archive.room = g.Recordings, g.Limits.Recorded, g.Room
@@ -89,30 +95,35 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { g.watch(ctx); return nil })
 	group.Go(func() error { g.housekeep(ctx); return nil })
-	group.Go(func() error {
-		<-ctx.Done()
-		return l.Close()
-	})
-	group.Go(func() error {
-		var open sync.WaitGroup
-		defer open.Wait() // each ends with ctx
-		for {
-			conn, err := l.Accept()
-			switch {
-			case ctx.Err() != nil:
-				return nil
-			case errors.Is(err, net.ErrClosed):
-				return fmt.Errorf("listen for SSH: %w", err)
-			case err != nil: // too many files: what is open goes on, and some of it will end
-				g.Log.WarnContext(ctx, "cannot let anybody in", "error", err)
-				time.Sleep(50 * time.Millisecond)
-				continue
-			}
-			leave := g.preauthLimit.enter(conn) // in the order in which they come
-			open.Go(func() { g.welcome(ctx, conn, leave) })
-		}
-	})
+	for _, l := range listeners {
+		group.Go(func() error {
+			<-ctx.Done()
+			return l.Close()
+		})
+		group.Go(func() error { return g.accept(ctx, l) })
+	}
 	return group.Wait()
+}
+
+// accept welcomes all who come in by a listener, until ctx ends.
+func (g *Gateway) accept(ctx context.Context, l net.Listener) error {
+	var open sync.WaitGroup
+	defer open.Wait() // each ends with ctx
+	for {
+		conn, err := l.Accept()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("listen for SSH: %w", err)
+		case err != nil: // too many files: what is open goes on, and some of it will end
+			g.Log.WarnContext(ctx, "cannot let anybody in", "error", err)
+			time.Sleep(50 * time.Millisecond)
+			continue
+		}
+		leave := g.preauthLimit.enter(conn) // in the order in which they come
+		open.Go(func() { g.welcome(ctx, conn, leave) })
+	}
 }
 
 // welcome carries one connection from its first byte to its last; leave tells that it has said who it is.

@@ -4,7 +4,7 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 
 import { answer, api, type Cluster as ClusterView, type Node, type Schemas } from '../api'
-import { clusterQuery, jobsQuery, may, projectsQuery } from '../data'
+import { clusterQuery, may, projectsQuery } from '../data'
 import { Feed } from '../parts/feed'
 import { Icon } from '../parts/icon'
 import { Command, Loaded, Panel, Wrong } from '../parts/panel'
@@ -16,6 +16,7 @@ import { Ago, Until } from '../parts/time'
 import { bytes, money } from '../words'
 import { Acts } from './acts'
 import { why } from './clusters'
+import { Jobs } from './jobs'
 
 const route = getRouteApi('/projects/$project/clusters/$cluster')
 
@@ -29,6 +30,7 @@ export function Cluster() {
 function Shown({ c }: { c: ClusterView }) {
   const ref = `${c.project}/${c.name}`
   const projects = useQuery(projectsQuery).data
+  const enter = may(projects, c.project, 'enter')
   return (
     <>
       <div className="head">
@@ -38,7 +40,14 @@ function Shown({ c }: { c: ClusterView }) {
           </h1>
           <p className="dim">{why(c)}</p>
           <div className="meta">
-            {may(projects, c.project, 'enter') && <Command text={`muster ssh ${ref}`} />}
+            {enter && (
+              <>
+                <Link className="btn small" {...terminalOf(c)}>
+                  <Icon name="terminal" /> Terminal
+                </Link>
+                <Command text={`muster ssh ${ref}`} />
+              </>
+            )}
             {queuesOf(c).map((q) => (
               <span className="line" key={q.name}>
                 <Marks nodes={q.nodes} /> {q.name}
@@ -51,8 +60,8 @@ function Shown({ c }: { c: ClusterView }) {
       <div className="cols">
         <div className="stack">
           <Timeline c={c} />
-          <Nodes nodes={c.nodes} />
-          <Jobs c={c} />
+          <Nodes c={c} enter={enter} />
+          <Jobs c={c} enter={enter} />
           <Panel title="Events">
             <Feed project={c.project} cluster={c.name} />
           </Panel>
@@ -60,20 +69,27 @@ function Shown({ c }: { c: ClusterView }) {
         <div className="stack">
           {c.cost && <Cost c={c} />}
           <About c={c} />
-          {c.apps && c.apps.length > 0 && <Apps c={c} enter={may(projects, c.project, 'enter')} />}
+          {c.apps && c.apps.length > 0 && <Apps c={c} enter={enter} />}
         </div>
       </div>
     </>
   )
 }
 
-function Nodes({ nodes }: { nodes: Node[] }) {
+/** terminalOf is where a terminal on a cluster is: on its head, or on a node. */
+const terminalOf = (c: ClusterView, node?: string) => ({
+  to: '/projects/$project/clusters/$cluster/terminal' as const,
+  params: { project: c.project, cluster: c.name },
+  search: node ? { node } : {},
+})
+
+function Nodes({ c, enter }: { c: ClusterView; enter: boolean }) {
   const failing = (n: Node) => n.checks?.find((k) => !k.ok)
   return (
     <Panel title="Nodes">
       <Table
         label="Nodes"
-        rows={nodes}
+        rows={c.nodes}
         of={(n) => n.id}
         columns={[
           [
@@ -81,7 +97,17 @@ function Nodes({ nodes }: { nodes: Node[] }) {
             (n) => (
               <span className="line">
                 <i className={`m ${markOf(n).mark}`} aria-hidden="true" />
-                <span className="mono">{n.name}</span>
+                {enter ? (
+                  <Link
+                    className="mono"
+                    title={`Terminal on ${n.name}`}
+                    {...terminalOf(c, n.role === 'head' ? undefined : n.name)}
+                  >
+                    {n.name}
+                  </Link>
+                ) : (
+                  <span className="mono">{n.name}</span>
+                )}
               </span>
             ),
           ],
@@ -94,54 +120,6 @@ function Nodes({ nodes }: { nodes: Node[] }) {
           ['Note', (n) => n.reason ?? (failing(n) && `${failing(n)?.name}: ${failing(n)?.text ?? 'fails'}`), 'wrap'],
         ]}
       />
-    </Panel>
-  )
-}
-
-function Jobs({ c }: { c: ClusterView }) {
-  const ref = `${c.project}/${c.name}`
-  const jobs = useQuery(jobsQuery(ref))
-  const waits = new Map(c.waiting?.jobs.map((j) => [j.id, j.waits_for]))
-  return (
-    <Panel title="Jobs">
-      <Loaded query={jobs}>
-        {({ items }) => (
-          <Table
-            label="Jobs"
-            rows={items}
-            of={(j) => String(j.number)}
-            none="No job runs or waits."
-            columns={[
-              [
-                'Job',
-                (j) => (
-                  <>
-                    {j.id} <span className="dim">{j.name}</span>
-                  </>
-                ),
-              ],
-              ['Who', (j) => j.user],
-              ['Nodes', (j) => j.node_count, 'right'],
-              [
-                'State',
-                (j) =>
-                  j.state === 'running' ? (
-                    <Pill phase="running" />
-                  ) : (
-                    <span className="t-warn">{waits.get(j.number) ?? j.reason ?? j.state}</span>
-                  ),
-                'wrap',
-              ],
-              ['Since', (j) => <Ago at={j.began ?? j.submitted} />],
-            ]}
-          />
-        )}
-      </Loaded>
-      {jobs.data?.next && (
-        <footer className="line">
-          More than these: <Command text={`muster jobs ${ref}`} />
-        </footer>
-      )}
     </Panel>
   )
 }

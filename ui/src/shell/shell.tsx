@@ -5,7 +5,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, type LinkProps, Outlet, useLocation, useNavigate, useParams } from '@tanstack/react-router'
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 
-import { answer, api, Refused, type Schemas } from '../api'
+import { answer, api, clockSkew, Refused, type Schemas } from '../api'
 import { clustersQuery, may, projectsQuery, siteQuery } from '../data'
 import { useLive, useRefresh } from '../live'
 import { SignIn } from '../pages/sign-in'
@@ -281,7 +281,7 @@ function Switch({ project, role, projects }: { project: string; role: string | u
 /** Liveness says how old a page is that is cut off. */
 function Liveness() {
   const { live, since, again } = useLive()
-  const now = useNow()
+  const now = useNow() - clockSkew() // those times are the browser's
   if (live === undefined) return null
   return (
     <>

@@ -1,0 +1,160 @@
+// Package terminal keeps the terminals that browsers have on clusters. Each is an SSH session through the gateway of the same
+// process, which checks, lists, records and ends it as any other. A browser that was away for a while finds it again.
+//
+// What enters: WebSockets of people whom the API has let in. What leaves: SSH connections to the gateway.
+package terminal
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"muster/internal/door/gateway/target"
+	"muster/internal/identity"
+	"muster/internal/kit/limit"
+	"muster/internal/kit/pipes"
+)
+
+// Limits keep terminals from taking what others need.
+type Limits struct {
+	Each, All int           // terminals of one person, and of all people
+	Kept      int           // bytes of what a terminal has shown last, for a browser that comes again
+	Ahead     int           // bytes that a terminal may show before its browser has drawn them
+	Alone     time.Duration // for which a terminal goes on that no browser shows
+	Ping      time.Duration // between two looks at whether the browser is there. It has as long to take a message, or to catch up
+}
+
+// UsualLimits are those of terminals that nobody has told otherwise.
+func UsualLimits() Limits {
+	return Limits{Each: 16, All: 256, Kept: 256 << 10, Ahead: 128 << 10, Alone: 10 * time.Minute, Ping: 20 * time.Second}
+}
+
+// Terminals are those of one controller.
+type Terminals struct {
+	Door *pipes.Inside // where the gateway lets them in
+
+	authority *identity.Authority
+	log       *slog.Logger
+	limits    Limits
+	share     limit.Share
+	lines     limit.Lines // of the log, that people cause
+
+	mu  sync.Mutex
+	all map[string]*Terminal // by ID
+}
+
+// New makes them. Authority certifies their keys for the gateway.
+func New(authority *identity.Authority, log *slog.Logger, limits Limits, meter limit.Meter) *Terminals {
+	return &Terminals{Door: pipes.NewInside(), authority: authority, log: log, limits: limits, all: map[string]*Terminal{},
+		lines: limit.LinesOfUnknown(),
+		share: limit.Share{Kind: "terminals", Each: limits.Each, Total: limits.All, Door: "api", Meter: meter,
+			Hint: "close some"}}
+}
+
+// Who is somebody whom the API has let in.
+type Who struct {
+	Person string
+	Token  string // ID of the token or login; the gateway ends what came with it when it ends
+	Owner  string // what all requests of one browser have, and no other's
+	Remote net.Addr
+}
+
+// Place is where a terminal goes.
+type Place struct {
+	Cluster string // ID
+	Ref     string // PROJECT/NAME
+	Node    string // "": the head
+}
+
+// Open begins a terminal, which lasts until ctx ends at most; then over is called. Why the place cannot be entered, the terminal
+// shows. Who has as many as one may have loses the one that no browser has shown for longest; a *limit.Over says that there
+// is none, or that all people have too many.
+func (t *Terminals) Open(ctx context.Context, over func(), who Who, at Place, size Size) (*Terminal, error) {
+	leave, full := t.share.Enter(who.Person, false)
+	if full != nil && full.Own && t.endLeft(who.Person) {
+		leave, full = t.share.Enter(who.Person, false)
+	}
+	if full != nil {
+		return nil, full
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	one := &Terminal{ID: rand.Text(), who: who, at: at, limits: t.limits, size: size.sane(), since: time.Now(), end: end,
+		ends: ctx.Done(), done: make(chan struct{}), changed: make(chan struct{})}
+	one.alone = time.AfterFunc(t.limits.Alone, one.endAlone)
+	t.mu.Lock()
+	t.all[one.ID] = one
+	t.mu.Unlock()
+	go func() {
+		err := one.carry(ctx, t.way(who, at))
+		if errors.Is(err, errUnreachable) {
+			t.warn(ctx, who, err)
+		}
+		t.mu.Lock()
+		delete(t.all, one.ID)
+		t.mu.Unlock()
+		leave()
+		one.finish(words(ctx, err))
+		end(nil)
+		over()
+	}()
+	return one, nil
+}
+
+// warn writes to the log that a terminal has not come to the gateway.
+func (t *Terminals) warn(ctx context.Context, who Who, err error) {
+	if say, omitted := t.lines.Say(who.Person, time.Now()); say {
+		t.log.WarnContext(ctx, "a terminal has ended", "person", who.Person, "error", err, "omitted", omitted)
+	}
+}
+
+// endLeft ends the terminal of a person that no browser has shown for longest, and waits for its end; false if all are shown.
+func (t *Terminals) endLeft(person string) bool {
+	t.mu.Lock()
+	var left *Terminal
+	var since time.Time
+	for _, one := range t.all {
+		if at, alone := one.left(); alone && one.who.Person == person && (left == nil || at.Before(since)) {
+			left, since = one, at
+		}
+	}
+	if left != nil {
+		delete(t.all, left.ID) // no other call takes it for its own
+	}
+	t.mu.Unlock()
+	if left == nil {
+		return false
+	}
+	left.end(errLeft)
+	<-left.done
+	return true
+}
+
+// Find is a terminal that somebody has opened at a place, if it goes on.
+func (t *Terminals) Find(id, owner string, at Place) (*Terminal, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one, is := t.all[id]
+	return one, is && one.who.Owner == owner && one.at == at
+}
+
+// certificateLife is how long the certificate opens the gateway: long enough to connect.
+const certificateLife = 5 * time.Minute
+
+// way is how a terminal gets to its place: to the gateway, as the person whom the API has let in.
+func (t *Terminals) way(who Who, at Place) target.Target {
+	return target.Target{
+		Name: at.Ref, Account: at.Ref, Host: "gateway:22",
+		Dial:  func(ctx context.Context) (net.Conn, error) { return t.Door.Dial(ctx, who.Remote) },
+		Known: ssh.InsecureIgnoreHostKey(), // the other end is in this process
+		Certify: func(key ssh.PublicKey) (string, error) {
+			return t.authority.CertifyLogin(string(ssh.MarshalAuthorizedKey(key)), who.Person, who.Token, time.Now(),
+				certificateLife)
+		},
+	}
+}

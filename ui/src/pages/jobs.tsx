@@ -1,0 +1,152 @@
+// The jobs of a cluster that run or wait: why they wait, and what those can do whose they are.
+import { Dialog } from '@base-ui/react/dialog'
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+
+import { answer, api, type Cluster, type Schemas } from '../api'
+import { jobsQuery, siteQuery } from '../data'
+import { Ask } from '../parts/ask'
+import { Command, Loaded, Panel, Wrong } from '../parts/panel'
+import { Pill } from '../parts/state'
+import { Table } from '../parts/table'
+import { Ago } from '../parts/time'
+import { outputOf } from '../task'
+import { bytes } from '../words'
+
+type Job = Schemas['Job']
+
+export function Jobs({ c, enter }: { c: Cluster; enter: boolean }) {
+  const ref = `${c.project}/${c.name}`
+  const jobs = useQuery(jobsQuery(ref))
+  const self = useQuery(siteQuery).data?.identity
+  const waits = new Map(c.waiting?.jobs.map((j) => [j.id, j.waits_for]))
+  const [open, setOpen] = useState<{ job: Job; what: 'output' | 'cancel' }>()
+  const close = () => setOpen(undefined)
+  return (
+    <Panel title="Jobs">
+      <Loaded query={jobs}>
+        {({ items }) => (
+          <Table
+            label="Jobs"
+            rows={items}
+            of={(j) => String(j.number)}
+            none="No job runs or waits."
+            columns={[
+              [
+                'Job',
+                (j) => (
+                  <>
+                    {j.id} <span className="dim">{j.name}</span>
+                  </>
+                ),
+              ],
+              ['Who', (j) => j.user],
+              ['Nodes', (j) => j.node_count, 'right'],
+              [
+                'State',
+                (j) =>
+                  j.state === 'running' ? (
+                    <Pill phase="running" />
+                  ) : (
+                    <span className="t-warn">{waits.get(j.number) ?? j.reason ?? j.state}</span>
+                  ),
+                'wrap',
+              ],
+              ['Since', (j) => <Ago at={j.began ?? j.submitted} />],
+              [
+                '',
+                (j) =>
+                  enter &&
+                  j.user === self && (
+                    <span className="line end">
+                      {j.state === 'running' && (
+                        <button type="button" className="btn quiet small" onClick={() => setOpen({ job: j, what: 'output' })}>
+                          Output<span className="sr"> of job {j.id}</span>
+                        </button>
+                      )}
+                      <button type="button" className="btn quiet small" onClick={() => setOpen({ job: j, what: 'cancel' })}>
+                        Cancel<span className="sr"> job {j.id}</span>
+                      </button>
+                    </span>
+                  ),
+                'right',
+              ],
+            ]}
+          />
+        )}
+      </Loaded>
+      {jobs.data?.next && (
+        <footer className="line">
+          More than these: <Command text={`muster jobs ${ref}`} />
+        </footer>
+      )}
+      {open?.what === 'output' && <Written cluster={ref} job={open.job} onClose={close} />}
+      {open?.what === 'cancel' && <Cancel cluster={ref} job={open.job} onClose={close} />}
+    </Panel>
+  )
+}
+
+type Of = { cluster: string; job: Job; onClose: () => void }
+
+function Cancel({ cluster, job, onClose }: Of) {
+  return (
+    <Ask
+      title={`End job ${job.id}`}
+      act="End the job"
+      bad
+      command={`muster jobs cancel ${cluster} ${job.id}`}
+      onAct={async () => {
+        const task = await answer(api.DELETE('/v1/clusters/{cluster}/jobs/{job}', { params: { path: { cluster, job: job.id } } }))
+        await outputOf(task, 30) // then it is asked for
+      }}
+      onClose={onClose}
+    >
+      <p>
+        {job.state === 'running' ? 'It ends at once. What it has written stays.' : 'It leaves the queue.'} <b>{job.name}</b>
+      </p>
+    </Ask>
+  )
+}
+
+/** Written is what a job has written so far, asked for once. */
+function Written({ cluster, job, onClose }: Of) {
+  const output = useQuery({
+    queryKey: ['output', cluster, job.id],
+    queryFn: async () =>
+      outputOf(
+        await answer(api.POST('/v1/clusters/{cluster}/jobs/{job}/output', { params: { path: { cluster, job: job.id } } })),
+        120,
+      ),
+    staleTime: 0,
+    gcTime: 0,
+    retry: false,
+  })
+  return (
+    <Dialog.Root open onOpenChange={(is) => !is && onClose()}>
+      <Dialog.Portal>
+        <Dialog.Backdrop className="backdrop" />
+        <Dialog.Popup className="dialog over-page wide-dialog">
+          <Dialog.Title render={<h2 />}>Output of job {job.id}</Dialog.Title>
+          <Loaded query={output}>
+            {({ text, more }) => (
+              <>
+                <pre className="output" tabIndex={0}>
+                  {text || 'It has written nothing yet.'}
+                </pre>
+                {more > 0 && <p className="t-warn">It has written {bytes(more)} more. Read them in a terminal.</p>}
+              </>
+            )}
+          </Loaded>
+          {output.data && output.error && <Wrong why={output.error} />}
+          <Command text={`muster jobs output ${cluster} ${job.id}`} />
+          <div className="line end">
+            <button type="button" className="btn" disabled={output.isFetching} onClick={() => void output.refetch()}>
+              Read again
+            </button>
+            <Dialog.Close className="btn main">Close</Dialog.Close>
+          </div>
+        </Dialog.Popup>
+      </Dialog.Portal>
+    </Dialog.Root>
+  )
+}
