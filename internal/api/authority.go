@@ -170,17 +170,17 @@ func (a *API) bearer(ctx context.Context, header string) (caller access.Caller, 
 		caller, err = person.Bearer(ctx, tx, person.HashToken(token))
 		return err
 	})
-	switch {
-	case isNotFound(err):
-		return caller, unauthorized()
-	case err != nil:
-		return caller, a.noDatabase(ctx, err)
+	if err != nil {
+		return caller, a.nobody(ctx, err)
 	}
 	return caller, nil
 }
 
-// noDatabase tells that it is not known who asks.
-func (a *API) noDatabase(ctx context.Context, err error) *apiv1.Problem {
+// nobody tells why it is not known who asks.
+func (a *API) nobody(ctx context.Context, err error) *apiv1.Problem {
+	if isNotFound(err) {
+		return unauthorized()
+	}
 	a.Log.ErrorContext(ctx, "cannot check who asks", "error", err)
 	return problem(http.StatusInternalServerError, "internal", "the database does not answer", "try again")
 }

@@ -143,11 +143,8 @@ func (a *API) browser(ctx context.Context, r *http.Request, cookie string) (call
 		caller, left, err = ofCookie(ctx, tx, hash)
 		return err
 	})
-	switch {
-	case isNotFound(err):
-		return caller, unauthorized()
-	case err != nil:
-		return caller, a.noDatabase(ctx, err)
+	if err != nil {
+		return caller, a.nobody(ctx, err)
 	}
 	asked := askedOf(ctx)
 	asked.console, asked.cookie, asked.ends = true, hash, time.Now().Add(left)

@@ -62,7 +62,8 @@ func (a *API) openTerminal(ctx context.Context, in *apiv1.TerminalInput) (*huma.
 			return
 		}
 		// it goes on when the browser has gone for a while
-		within, cancel := a.lasting(context.WithoutCancel(ctx), c.ID, stillEnters(context.WithoutCancel(ctx), c.ID))
+		beyond := context.WithoutCancel(ctx)
+		within, cancel := a.lasting(beyond, c.ID, stillEnters(beyond, c.ID))
 		one, err := a.Terminals.Open(within, cancel, who, at, size)
 		if err != nil {
 			cancel()

@@ -37,7 +37,7 @@ type Terminal struct {
 	at     Place
 	limits Limits
 	end    context.CancelCauseFunc
-	ends   <-chan struct{} // closed when it is to end
+	ends   <-chan struct{} // closed when it is to end, or has
 	done   chan struct{}   // closed when it has
 
 	sizing sync.Mutex // held while the place is told a size
@@ -174,8 +174,6 @@ func (t *Terminal) enter(input io.Writer) {
 		select {
 		case <-changed:
 		case <-t.ends:
-			return
-		case <-t.done:
 			return
 		}
 	}

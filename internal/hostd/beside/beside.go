@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/kit/clock"
+	"muster/internal/kit/pipes"
 )
 
 // descriptor is the agent's end of the control socket: the first of exec.Cmd's ExtraFiles.
@@ -80,7 +81,7 @@ func (a *Agent) Run(ctx context.Context, started func(error)) {
 
 // start returns when the agent has said that it is ready; ended waits for its end, and ends it when ctx ends.
 func (a *Agent) start(ctx context.Context) (ended func() error, err error) {
-	ours, theirs, err := pair(unix.SOCK_SEQPACKET)
+	ours, theirs, err := pipes.Pair(unix.SOCK_SEQPACKET)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +172,7 @@ func (a *Agent) Connect(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	ours, theirs, err := pair(unix.SOCK_STREAM)
+	ours, theirs, err := pipes.Pair(unix.SOCK_STREAM)
 	if err != nil {
 		return nil, err
 	}
@@ -182,34 +183,6 @@ func (a *Agent) Connect(ctx context.Context) (net.Conn, error) {
 	return ours, nil
 }
 
-// pair is two sockets that are joined.
-func pair(kind int) (ours *net.UnixConn, theirs *os.File, err error) {
-	both, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("a pair of sockets: %w", err)
-	}
-	theirs = os.NewFile(uintptr(both[1]), "agent")
-	ours, err = connOf(both[0])
-	if err != nil {
-		return nil, nil, errors.Join(err, theirs.Close())
-	}
-	return ours, theirs, nil
-}
-
-func connOf(fd int) (*net.UnixConn, error) {
-	file := os.NewFile(uintptr(fd), "controller")
-	defer file.Close()
-	conn, err := net.FileConn(file)
-	if err != nil {
-		return nil, fmt.Errorf("socket: %w", err)
-	}
-	unixConn, is := conn.(*net.UnixConn)
-	if !is {
-		return nil, errors.Join(errors.New("it is no unix socket"), conn.Close())
-	}
-	return unixConn, nil
-}
-
 // Listener is the agent's end: it hands out the connections that its controller opens, until that has gone.
 type Listener struct{ control *net.UnixConn }
 
@@ -217,7 +190,7 @@ var _ net.Listener = (*Listener)(nil)
 
 // Listen takes up what the controller has left for the program it started, and reads what it tells it.
 func Listen(settings any) (*Listener, error) {
-	control, err := connOf(descriptor)
+	control, err := pipes.FileConn(os.NewFile(descriptor, "controller"))
 	if err != nil {
 		return nil, errors.New("this program is started by `muster serve`, which leaves it a socket")
 	}
@@ -256,7 +229,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a connection of the controller's: %w", err)
 	}
-	return connOf(fd)
+	return pipes.FileConn(os.NewFile(uintptr(fd), "controller"))
 }
 
 func descriptorIn(rights []byte) (int, error) {

@@ -3,9 +3,7 @@ package pipes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -26,9 +24,13 @@ func NewInside() *Inside {
 
 // Dial connects with who accepts, and waits until somebody does. The other end sees from as the remote address.
 func (i *Inside) Dial(ctx context.Context, from net.Addr) (net.Conn, error) {
-	near, far, err := joined()
+	near, end, err := Pair(unix.SOCK_STREAM)
 	if err != nil {
 		return nil, err
+	}
+	far, err := FileConn(end)
+	if err != nil {
+		return nil, errors.Join(err, near.Close())
 	}
 	select {
 	case i.begun <- addressed{far, from}:
@@ -68,29 +70,3 @@ type addressed struct {
 
 // RemoteAddr is net.Conn's.
 func (a addressed) RemoteAddr() net.Addr { return a.from }
-
-// joined is two ends of a connection.
-func joined() (near, far net.Conn, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("a pair of sockets: %w", err)
-	}
-	near, err = connOf(fds[0])
-	far, failed := connOf(fds[1])
-	if err = errors.Join(err, failed); err == nil {
-		return near, far, nil
-	}
-	for _, conn := range []net.Conn{near, far} {
-		if conn != nil {
-			err = errors.Join(err, conn.Close())
-		}
-	}
-	return nil, nil, err
-}
-
-// connOf is the connection of a descriptor, which it takes over.
-func connOf(fd int) (net.Conn, error) {
-	file := os.NewFile(uintptr(fd), "inside")
-	defer file.Close()
-	return net.FileConn(file)
-}

@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/kit/pipes"
 )
 
 // monitor speaks QMP, QEMU's machine protocol, with one process over a socket that has no name.
@@ -31,15 +33,8 @@ type answer struct {
 
 // newMonitor makes a monitor and the end of its socket that QEMU gets.
 func newMonitor() (*monitor, *os.File, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	conn, theirs, err := pipes.Pair(unix.SOCK_STREAM)
 	if err != nil {
-		return nil, nil, fmt.Errorf("monitor: %w", err)
-	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "monitor"), os.NewFile(uintptr(fds[1]), "monitor")
-	defer ours.Close()
-	conn, err := net.FileConn(ours)
-	if err != nil {
-		theirs.Close()
 		return nil, nil, fmt.Errorf("monitor: %w", err)
 	}
 	m := &monitor{conn: conn, answers: make(chan answer, 1)}
