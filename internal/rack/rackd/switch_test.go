@@ -350,6 +350,10 @@ func TestARackComesBackAfterItsProcessWasKilledAndGoesWithoutATrace(t *testing.T
 		t.Fatal(err)
 	}
 	l.eventually("machines end with the rack", func() bool { return len(l.processes("")) == 0 })
+	l.eventually("the kernel has closed what it had open", func() bool { // a moment after its command line is gone
+		fd, err := l.Hold()
+		return err == nil && unix.Close(fd) == nil
+	})
 	if _, err := l.Look(t.Context()); !errors.Is(err, rack.ErrNoRack) {
 		t.Error("a killed rack answers:", err)
 	}
