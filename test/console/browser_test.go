@@ -146,6 +146,18 @@ func (b *browser) press(keys string) {
 	b.do("press "+keys, typed(keys))
 }
 
+// opens presses a key until a dialog is open: a page that has just come does not hear keys yet.
+func (b *browser) opens(key string) {
+	b.Helper()
+	for range 120 {
+		b.press(key)
+		if b.within(time.Second, `document.querySelector('[role=dialog]') !== null`) {
+			return
+		}
+	}
+	b.Fatalf("%s opens nothing in:\n%s", key, b.text())
+}
+
 // typed presses and releases keys. Whether a letter follows, the page decides when it hears of the key, as with a keyboard:
 // chromedp.KeyEvent sends the letter in any case, and a terminal takes it twice.
 func typed(text string) chromedp.Action[chromedp.Void] {

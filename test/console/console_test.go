@@ -49,9 +49,8 @@ func TestAClusterFromItsFormToItsEndInABrowser(t *testing.T) {
 		t.Errorf("not one session: %s", out)
 	}
 	b.goTo(page)
-	b.shows("head and 2 nodes ready")
 
-	b.press("s")
+	b.opens("s")
 	b.fill("Nodes", "3")
 	b.acts("Scale", noDialog)
 	b.shows("head and 3 nodes ready")
@@ -71,7 +70,7 @@ func TestAClusterFromItsFormToItsEndInABrowser(t *testing.T) {
 	r.Run("pause", "web", "--wait")
 	b.shows("paused")
 
-	b.press("p")
+	b.opens("p")
 	b.shows("Resume web")
 	b.acts("Resume", noDialog)
 	b.until("it is ready again", `document.querySelector('.head .pill')?.textContent === 'ready'`)
