@@ -133,8 +133,10 @@ func (s *site) serve(config *ssh.ServerConfig) {
 
 // place is a shell of four words: size, fill N, exit N, and any other, which it says again.
 func place(channel ssh.Channel, requests <-chan *ssh.Request) {
-	size := make(chan string, 10)
+	size, begun := make(chan string, 10), make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) })
 	go func() {
+		defer begin()
 		for r := range requests {
 			var m struct {
 				Columns, Rows uint32
@@ -156,8 +158,12 @@ func place(channel ssh.Channel, requests <-chan *ssh.Request) {
 			if r.WantReply {
 				_ = r.Reply(true, nil)
 			}
+			if r.Type == "shell" {
+				begin()
+			}
 		}
 	}()
+	<-begun
 	buffer := make([]byte, 1<<10)
 	for {
 		n, err := channel.Read(buffer)
@@ -300,11 +306,10 @@ func TestATerminalIsASessionThroughTheGateway(t *testing.T) {
 	for range 100 {
 		early.types("x") // before it has begun
 	}
-	early.types("exit 0")
-	early.read(func() bool { return early.ended != nil || strings.Count(early.shown.String(), "x") >= 100 })
-	if early.ended == nil {
-		early.types("exit 0")
+	if !early.read(func() bool { return strings.Count(early.shown.String(), "x") == 100 }) {
+		t.Fatalf("it shows %q", early.shown.String())
 	}
+	early.types("exit 0")
 	early.ends("", websocket.StatusNormalClosure)
 }
 
