@@ -67,15 +67,24 @@ func (c *controller) edit(do func()) {
 }
 
 // want makes these guests all that is wanted.
-func (c *controller) want(guests ...protocol.HostedGuest) {
+func (c *controller) want(guests ...protocol.HostedGuest) { c.tell(guests) }
+
+// tell wants guests, and steps of moves, at once: a host that is told of one after the other keeps no image between.
+func (c *controller) tell(guests []protocol.HostedGuest, moves ...protocol.HostedMove) {
 	c.edit(func() {
-		next := &protocol.Hosting{Revision: 1, Guests: guests}
+		next := &protocol.Hosting{Revision: 1, Guests: guests, Moves: moves}
 		if c.wanted != nil {
 			next.Revision = c.wanted.Revision + 1
 		}
-		for _, g := range guests {
+		needs := func(g protocol.HostedGuest) {
 			next.Networks = append(next.Networks, protocol.HostedNetwork{Cluster: g.Cluster, Segment: 7})
 			next.Images = append(next.Images, protocol.HostedImage{Digest: g.Image})
+		}
+		for _, g := range guests {
+			needs(g)
+		}
+		for _, m := range moves {
+			needs(m.Guest)
 		}
 		c.wanted = next
 	})

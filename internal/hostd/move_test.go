@@ -278,20 +278,6 @@ func (v *travellers) Arrive(ctx context.Context, n substrate.Node) error {
 	return v.machine.Ensure(ctx, n)
 }
 
-// tell makes these all that is wanted.
-func (c *controller) tell(guests []protocol.HostedGuest, moves ...protocol.HostedMove) {
-	c.want(guests...)
-	c.edit(func() {
-		next := *c.wanted
-		next.Revision, next.Moves = next.Revision+1, moves
-		for _, m := range moves {
-			next.Networks = append(next.Networks, protocol.HostedNetwork{Cluster: m.Guest.Cluster, Segment: 7})
-			next.Images = append(next.Images, protocol.HostedImage{Digest: m.Guest.Image})
-		}
-		c.wanted = &next
-	})
-}
-
 // does waits until a step is over.
 func (c *controller) does(t *testing.T, guests []protocol.HostedGuest, m protocol.HostedMove) (over protocol.HostedMoved) {
 	t.Helper()
