@@ -68,6 +68,24 @@ type JobRef struct {
 	Job string `path:"job" doc:"as the scheduler writes it" maxLength:"60"`
 }
 
+// JobAct is something that is done with a job that goes on.
+type JobAct string
+
+// The acts.
+const (
+	HoldJob    JobAct = "hold"
+	ReleaseJob JobAct = "release"
+	RequeueJob JobAct = "requeue"
+)
+
+// ChangeJobInput says what to do with a job.
+type ChangeJobInput struct {
+	JobRef
+	Body struct {
+		Act JobAct `json:"act" enum:"hold,release,requeue" doc:"hold: it does not start; release: it may again; requeue: it ends, and starts anew"`
+	}
+}
+
 // JobsOf says whose jobs.
 type JobsOf struct {
 	Project string `query:"project" doc:"only of this project" maxLength:"63"`

@@ -26,6 +26,7 @@ type Endpoint struct {
 	Errors    []int  // statuses that are its own; every operation may also answer with those of CommonErrors
 	MaxBody   int64  // bytes; 0: 1 MiB of a file and of what operators ask for, else 128 KiB
 	File      bool   // the body is a cluster file, in YAML or JSON
+	Bytes     bool   // the body, or of a GET the answer, is any number of bytes, which are no text
 	Example   string // of a body: JSON, or YAML of a cluster file
 	Once      bool   // asking twice does it twice: it is not asked again when an answer was lost
 	Unchanged bool   // 200, with the same type, says that there was nothing to do or that it was a dry run

@@ -183,6 +183,11 @@ var (
 		Summary: "Cancel a job of yours: the task does it that is returned",
 		Tag:     "jobs", Action: "enter", Status: http.StatusAccepted, Errors: []int{403, 404, 409},
 		Commands: []string{"jobs cancel"}}}
+	ChangeJob = Op[ChangeJobInput, Task]{Endpoint{ID: "change-job", Method: http.MethodPost,
+		Path:    "/v1/clusters/{cluster}/jobs/{job}/change",
+		Summary: "Hold, release or requeue a job of yours: the task does it that is returned",
+		Tag:     "jobs", Action: "enter", Status: http.StatusAccepted, Errors: []int{403, 404, 409}, Example: `{"act": "hold"}`,
+		Commands: []string{"jobs hold", "jobs release", "jobs requeue"}}}
 	GetJobOutput = Op[JobRef, Task]{Endpoint{ID: "get-job-output", Method: http.MethodPost,
 		Path:    "/v1/clusters/{cluster}/jobs/{job}/output",
 		Summary: "Read what a job of yours has written: it is the output of the task that is returned",

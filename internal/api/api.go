@@ -23,6 +23,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/core/telemetry"
 	"muster/internal/door/console"
+	"muster/internal/door/files"
 	"muster/internal/door/terminal"
 	"muster/internal/door/web"
 	"muster/internal/identity"
@@ -63,8 +64,9 @@ type API struct {
 	// Disk is the one that snapshots are on; nil: nobody knows, and projects have no shares of it.
 	Disk func() (space.Disk, error)
 
-	// Terminals are those of browsers, which go through the SSH gateway.
+	// Terminals are those of browsers, and Files what they see of files. Both go through the SSH gateway.
 	Terminals *terminal.Terminals
+	Files     *files.Files
 
 	// CheckFabric says what the driver of a fabric finds wrong in what it is told; nil: there are no drivers.
 	CheckFabric func(fabrics.Fabric) error

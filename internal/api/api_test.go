@@ -21,6 +21,7 @@ import (
 	"muster/internal/api"
 	"muster/internal/boot/images"
 	"muster/internal/core"
+	"muster/internal/door/gateway/client"
 	"muster/internal/door/terminal"
 	"muster/internal/drivers"
 	"muster/internal/identity"
@@ -86,7 +87,7 @@ func server(t *testing.T, machines int, changes ...func(*api.API)) (*httptest.Se
 			Substrates: drivers.Substrates()}, Authority: authority, Images: noImages{}, Dialer: echo{},
 		Drivers: api.Drivers{Power: drivers.Power(), Switches: drivers.Switches(), Substrates: drivers.Substrates()},
 		Version: "test", Log: slog.New(slog.DiscardHandler),
-		Terminals: terminal.New(authority, slog.New(slog.DiscardHandler), terminal.UsualLimits(), nil),
+		Terminals: terminal.New(client.New(authority, slog.New(slog.DiscardHandler)), terminal.UsualLimits(), nil),
 	}
 	for _, change := range changes {
 		change(a)

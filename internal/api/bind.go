@@ -52,11 +52,20 @@ func on[In, Out any](op apiv1.Op[In, Out], answer func(context.Context, *In) (*o
 	return handler{op.Endpoint, register}
 }
 
-// onStream binds an operation whose answer lasts: events as they happen, or, of one that answers nothing, a connection.
+// octets is a body of bytes that are no text.
+func octets() map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: "string", Format: "binary"}}}
+}
+
+// onStream binds an operation whose answer lasts: events as they happen, or, of one that answers nothing, a file or a connection.
 func onStream[In, Out any](op apiv1.Op[In, Out], answer func(context.Context, *In) (*huma.StreamResponse, error)) handler {
 	register := func(a *API, api huma.API, described huma.Operation) {
 		described.Responses = map[string]*huma.Response{"101": {Description: "the connection is open"}}
-		if typeOf[Out]() != typeOf[apiv1.Nothing]() {
+		switch {
+		case op.Bytes:
+			described.Responses = map[string]*huma.Response{"200": {Description: "the file", Content: octets()},
+				"206": {Description: "the part of it that was asked for", Content: octets()}}
+		case typeOf[Out]() != typeOf[apiv1.Nothing]():
 			page := api.OpenAPI().Components.Schemas.Schema(typeOf[Out](), true, "")
 			api.OpenAPI().Components.Schemas.Schema(typeOf[apiv1.Sighting](), true, "")
 			described.Responses = map[string]*huma.Response{"200": {Description: "a page of events, or a stream of them",
@@ -116,6 +125,9 @@ func describe(op apiv1.Endpoint) huma.Operation {
 	}
 	if op.MaxBody == 0 && !op.File && op.Action != "run" {
 		d.MaxBodyBytes = usualBody
+	}
+	if op.Bytes && op.Method != http.MethodGet { // whoever answers reads it
+		d.RequestBody = &huma.RequestBody{Required: true, Content: octets()}
 	}
 	if op.Open {
 		d.Security = []map[string][]string{}

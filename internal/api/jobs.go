@@ -159,11 +159,15 @@ func ratio(part, whole float64) *float64 {
 }
 
 func (a *API) cancelJob(ctx context.Context, in *apiv1.JobRef) (*output[apiv1.Task], error) {
-	return a.onJob(ctx, in, func(by scheduler.Factory) func(string) []string { return by.Cancel })
+	return a.onJob(ctx, in, scheduler.Cancel)
+}
+
+func (a *API) changeJob(ctx context.Context, in *apiv1.ChangeJobInput) (*output[apiv1.Task], error) {
+	return a.onJob(ctx, &in.JobRef, scheduler.Act(in.Body.Act))
 }
 
 func (a *API) jobOutput(ctx context.Context, in *apiv1.JobRef) (*output[apiv1.Task], error) {
-	return a.onJob(ctx, in, func(by scheduler.Factory) func(string) []string { return by.Output })
+	return a.onJob(ctx, in, scheduler.Output)
 }
 
 // jobForm is how jobs are written: 12, 12_3 and 12_[4-9] of an array, 12+1 of a heterogeneous one.
@@ -171,8 +175,7 @@ var jobForm = pattern.New(`^[0-9]+([_+][0-9]+|_\[[0-9,:%-]+\])?$`)
 
 // onJob runs what the scheduler has for something that users do with their jobs: as the caller, on the head. So the scheduler
 // decides whether the caller may.
-func (a *API) onJob(ctx context.Context, in *apiv1.JobRef,
-	what func(scheduler.Factory) func(string) []string) (*output[apiv1.Task], error) {
+func (a *API) onJob(ctx context.Context, in *apiv1.JobRef, act scheduler.Act) (*output[apiv1.Task], error) {
 	if !jobForm.MatchString(in.Job) {
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("job: %.60q is none", in.Job),
 			"write for example 12, or 12_3 for a task of an array")
@@ -184,7 +187,7 @@ func (a *API) onJob(ctx context.Context, in *apiv1.JobRef,
 			return err
 		}
 		by := a.Admission.Schedulers.Of(c.Spec.Scheduler())
-		command := what(by)
+		command := by.Acts[act]
 		if command == nil {
 			text := fmt.Sprintf("cluster %s has %s, which knows no jobs", c.Name, by.Title)
 			return problem(http.StatusConflict, "conflict", text, "")

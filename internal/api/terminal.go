@@ -13,6 +13,7 @@ import (
 
 	apiv1 "muster/api/v1"
 	"muster/internal/door/console"
+	"muster/internal/door/gateway/client"
 	"muster/internal/door/terminal"
 	"muster/internal/kinds/cluster"
 )
@@ -50,8 +51,7 @@ func (a *API) openTerminal(ctx context.Context, in *apiv1.TerminalInput) (*huma.
 		}
 		asked.status = http.StatusSwitchingProtocols
 		a.audit(hctx, callerOf(ctx)) // now: the terminal may be shown for days
-		who := terminal.Who{Person: identityOf(ctx), Token: callerOf(ctx).Token,
-			Owner: cmp.Or(asked.cookie, callerOf(ctx).Token), Remote: address(hctx.RemoteAddr())}
+		who := terminal.Who{Who: inside(ctx), Owner: ownerOf(ctx)}
 		if in.Terminal != "" {
 			one, is := a.Terminals.Find(in.Terminal, who.Owner, at)
 			if !is {
@@ -73,6 +73,14 @@ func (a *API) openTerminal(ctx context.Context, in *apiv1.TerminalInput) (*huma.
 		one.Show(ctx, socket, size, in.From)
 	}}, nil
 }
+
+// inside is who asks, for the gateway.
+func inside(ctx context.Context) client.Who {
+	return client.Who{Person: identityOf(ctx), Token: callerOf(ctx).Token, Remote: address(askedOf(ctx).request().RemoteAddr)}
+}
+
+// ownerOf is what all requests of one browser have, and no other's: its cookie, or else the token.
+func ownerOf(ctx context.Context) string { return cmp.Or(askedOf(ctx).cookie, callerOf(ctx).Token) }
 
 // address is the remote address of a request.
 type address string

@@ -16,19 +16,27 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
 
 	apiv1 "muster/api/v1"
 	"muster/internal/api"
 	"muster/internal/core"
+	"muster/internal/door/files"
 	"muster/internal/door/gateway"
+	"muster/internal/door/gateway/client"
 	"muster/internal/door/gateway/target"
+	"muster/internal/door/terminal"
 	"muster/internal/identity"
 	"muster/internal/kinds/person"
 )
 
-// echoing is aero's cluster cfd as the gateway sees it: its head greets who comes, and says again what it hears.
-type echoing struct{ authority *identity.Authority }
+// echoing is aero's cluster cfd as the gateway sees it: its head greets who comes, says again what it hears, and serves the files
+// below a directory of this host.
+type echoing struct {
+	authority *identity.Authority
+	home      string
+}
 
 func (e echoing) Places(_ context.Context, _ *core.Tx, projects []string, name string) ([]gateway.Place, error) {
 	if !slices.Contains(projects, "aero") || name != "" && name != "cfd" {
@@ -90,24 +98,38 @@ func (e echoing) serve(conn net.Conn) {
 		go func() {
 			for r := range requests {
 				_ = r.Reply(true, nil)
-				if r.Type == "shell" {
+				switch r.Type {
+				case "shell":
 					_, _ = channel.Write([]byte("this is the head"))
 					go func() { _, _ = io.Copy(channel, channel) }()
+				case "subsystem":
+					go func() {
+						defer channel.Close()
+						if server, err := sftp.NewServer(channel, sftp.WithServerWorkingDirectory(e.home)); err == nil {
+							_ = server.Serve()
+						}
+					}()
 				}
 			}
 		}()
 	}
 }
 
-// throughGateway has an API open its terminals through a gateway.
-func throughGateway(t *testing.T) func(*api.API) {
+// throughGateway has an API open its terminals, and come to files, through a gateway.
+func throughGateway(t *testing.T) func(*api.API) { return throughGatewayTo(t, t.TempDir()) }
+
+// throughGatewayTo has them come to these files.
+func throughGatewayTo(t *testing.T, home string) func(*api.API) {
 	return func(a *api.API) {
 		g := &gateway.Gateway{Name: "g1", Hosts: []string{"localhost"}, DB: a.DB, Authority: a.Authority,
-			Sources: []gateway.Source{echoing{a.Authority}}, Recordings: t.TempDir(), Log: slog.New(slog.DiscardHandler),
+			Sources: []gateway.Source{echoing{a.Authority, home}}, Recordings: t.TempDir(), Log: slog.New(slog.DiscardHandler),
 			Limits: gateway.UsualLimits()}
+		inside := client.New(a.Authority, g.Log)
+		a.Terminals = terminal.New(inside, terminal.UsualLimits(), nil)
+		a.Files = files.New(inside, files.UsualLimits(), nil)
 		ctx, cancel := context.WithCancel(context.Background())
 		served := make(chan error, 1)
-		go func() { served <- g.Serve(ctx, a.Terminals.Door) }()
+		go func() { served <- g.Serve(ctx, inside.Door) }()
 		t.Cleanup(func() {
 			cancel()
 			if err := <-served; err != nil {

@@ -105,6 +105,7 @@ func hostilePaths(s *site) {
 		t.Phase, t.Outcome = apiv1.Ended, apiv1.TaskLost
 		return t
 	}, "POST /v1/clusters/{c}/tasks", "DELETE /v1/clusters/{c}/jobs/{j}", "POST /v1/clusters/{c}/jobs/{j}/output",
+		"POST /v1/clusters/{c}/jobs/{j}/change",
 		"GET /v1/tasks/{t}", "DELETE /v1/tasks/{t}")
 	one(func() any { return list(poisoned[apiv1.Task]()) }, "GET /v1/clusters/{c}/tasks")
 	one(func() any { return apiv1.TaskOutput{Ended: true, Bytes: []byte{}} }, "GET /v1/tasks/{t}/output")
@@ -244,6 +245,9 @@ func hostileLines(file, plain string) map[string][][]string {
 		"images list":          {{}},
 		"jobs":                 {{}, {"a", "1"}},
 		"jobs cancel":          {{"a", "1"}},
+		"jobs hold":            {{"a", "1"}},
+		"jobs release":         {{"a", "1"}},
+		"jobs requeue":         {{"a", "1"}},
 		"jobs output":          {{"a", "1"}},
 		"keys add":             {{plain}},
 		"keys delete":          {{hostile}},

@@ -111,15 +111,40 @@ array, all of whose tasks are 12. A single job is shown with all that is known o
 		return output.print(a.out, must(json.Marshal(jobs)), func() { a.printJobs(jobs.Items, in.Job != "") })
 	})
 	c.AddCommand(
-		a.onJob("cancel", apiv1.CancelJob, "Cancel a job of yours", `Cancel a job of yours, or with the number of an
+		a.onJob("cancel", asksFor(apiv1.CancelJob), "Cancel a job of yours", `Cancel a job of yours, or with the number of an
 array all of its tasks, as the cluster's own command for that does, with its exit status.`),
-		a.onJob("output", apiv1.GetJobOutput, "Show what a job of yours has written", `Print the file that the standard
+		a.onJob("hold", changes(apiv1.HoldJob), "Keep a job of yours from starting", `Keep a job of yours that is pending from
+starting, until it is released.`),
+		a.onJob("release", changes(apiv1.ReleaseJob), "Let a job of yours start that is held", `Let a job of yours start that
+is held.`),
+		a.onJob("requeue", changes(apiv1.RequeueJob), "Have a job of yours start anew", `End a job of yours that runs, and have
+it start anew some minutes later, as the cluster's own command for that does.`),
+		a.onJob("output", asksFor(apiv1.GetJobOutput), "Show what a job of yours has written", `Print the file that the standard
 output of a job of yours goes to, or went to: its first 8 MiB.`))
 	return c
 }
 
+// jobAsk asks for a task that does something with a job.
+type jobAsk func(context.Context, apiv1.Client, apiv1.JobRef) (apiv1.Task, error)
+
+func asksFor(op apiv1.Op[apiv1.JobRef, apiv1.Task]) jobAsk {
+	return func(ctx context.Context, c apiv1.Client, job apiv1.JobRef) (apiv1.Task, error) {
+		task, _, err := op.Call(ctx, c, job)
+		return task, err
+	}
+}
+
+func changes(act apiv1.JobAct) jobAsk {
+	return func(ctx context.Context, c apiv1.Client, job apiv1.JobRef) (apiv1.Task, error) {
+		in := apiv1.ChangeJobInput{JobRef: job}
+		in.Body.Act = act
+		task, _, err := apiv1.ChangeJob.Call(ctx, c, in)
+		return task, err
+	}
+}
+
 // onJob is a command that has a task do something with a job, and shows what that says.
-func (a *app) onJob(verb string, op apiv1.Op[apiv1.JobRef, apiv1.Task], short, long string) *cobra.Command {
+func (a *app) onJob(verb string, ask jobAsk, short, long string) *cobra.Command {
 	c := &cobra.Command{
 		Use:               verb + " CLUSTER JOB",
 		Short:             short,
@@ -133,7 +158,7 @@ func (a *app) onJob(verb string, op apiv1.Op[apiv1.JobRef, apiv1.Task], short, l
 		if err != nil {
 			return err
 		}
-		task, _, err := op.Call(ctx, controller, apiv1.JobRef{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Job: args[1]})
+		task, err := ask(ctx, controller, apiv1.JobRef{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Job: args[1]})
 		if err != nil {
 			return err
 		}

@@ -81,7 +81,7 @@ func TestSlurmKeepsTheContractsOfRunnersAndControls(t *testing.T) {
 	users := schedulertest.Users{Homes: filepath.Join(r.dir, "home/contract"), Seen: "/home/contract", Run: inside}
 	schedulertest.RunnerContract(t, driver.(scheduler.Runner), users)
 	schedulertest.ControlContract(t, driver, schedulertest.Rig{
-		Users: users, Node: "n1", Cancel: slurm.Factory().Cancel,
+		Users: users, Node: "n1", Acts: slurm.Factory().Acts,
 		Down: func(t *testing.T) {
 			if _, err := host.Run(t.Context(), "scontrol", "update", "nodename=n1", "state=down", "reason=a fan"); err != nil {
 				t.Fatal(err)

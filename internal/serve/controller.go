@@ -26,6 +26,8 @@ import (
 	"muster/internal/datadir"
 	"muster/internal/door/centre"
 	"muster/internal/door/console"
+	"muster/internal/door/files"
+	"muster/internal/door/gateway/client"
 	"muster/internal/door/login"
 	"muster/internal/door/rotation"
 	"muster/internal/door/terminal"
@@ -280,6 +282,7 @@ func (k *controller) run(ctx context.Context) error {
 	}
 	about.LocalRoot = root
 	k.registerMetrics(engine, doors, about)
+	inside := client.New(k.authority, k.Log)
 	users := &api.API{
 		DB:        k.db,
 		Admission: k.admission,
@@ -298,7 +301,8 @@ func (k *controller) run(ctx context.Context) error {
 		Shares:      api.NewShares(k.budget.API, k.telemetry),
 		About:       about,
 		SSH:         k.sshAddress(),
-		Terminals:   terminal.New(k.authority, k.Log, terminal.UsualLimits(), k.telemetry),
+		Terminals:   terminal.New(inside, terminal.UsualLimits(), k.telemetry),
+		Files:       files.New(inside, files.UsualLimits(), k.telemetry),
 		CheckFabric: fabrics.Check,
 		HomeUsage:   k.homeUsage,
 		Disk:        k.disk,
@@ -366,7 +370,7 @@ func (k *controller) run(ctx context.Context) error {
 	if door != nil {
 		group.Go(func() error { return door.Run(ctx, k.gate(k.web, k.budget.WebLimits())) })
 	}
-	group.Go(func() error { return k.gateway().Serve(ctx, k.waysIn(users.Terminals.Door)...) })
+	group.Go(func() error { return k.gateway().Serve(ctx, k.waysIn(inside.Door)...) })
 	if k.metrics != nil {
 		group.Go(func() error { return k.gate(k.metrics, k.budget.MetricsLimits()).Serve(ctx, nil, k.probes(users)) })
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	cdpbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -138,6 +139,33 @@ func (b *browser) fill(label, text string) {
 		return field !== undefined && document.activeElement === field
 	})()`, quoted(label)))
 	b.do("write "+text, typed(text))
+}
+
+// uploads chooses files to upload, as somebody does in the dialog of the operating system.
+func (b *browser) uploads(files ...string) {
+	b.Helper()
+	b.do("choose files", chromedp.SetUploadFiles(chromedp.CSS("input[type=file]"), files))
+}
+
+// downloads clicks a link that downloads a file, and returns what is in it.
+func (b *browser) downloads(name string) string {
+	b.Helper()
+	folder := b.TempDir()
+	b.do("allow downloads", chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, cdpbrowser.SetDownloadBehavior, cdpbrowser.SetDownloadBehaviorParams{
+			Behavior: cdpbrowser.SetDownloadBehaviorBehaviorAllow, DownloadPath: folder})
+		return err
+	}))
+	b.click(name)
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		text, err := os.ReadFile(filepath.Join(folder, name))
+		if err == nil {
+			return string(text)
+		}
+		if time.Now().After(end) {
+			b.Fatalf("%s is not downloaded: %v in:\n%s", name, err, b.text())
+		}
+	}
 }
 
 // press presses keys that the page listens for.

@@ -50,6 +50,31 @@ func TestAClusterFromItsFormToItsEndInABrowser(t *testing.T) {
 	}
 	b.goTo(page)
 
+	b.click("Files")
+	b.shows("All are hidden")
+	b.click("New directory")
+	b.fill("Its name", "case")
+	b.acts("Make it", noDialog)
+	b.click("case")
+	b.shows("It is empty")
+	b.uploads(r.File("mesh & more.txt", "a mesh"))
+	b.until("it is there", `document.querySelector('[aria-label="Table: Entries"]')?.textContent.includes('mesh & more.txt') === true`)
+	if out := r.Run("ssh", "web", "--", "cat 'case/mesh & more.txt'"); out != "a mesh" {
+		t.Errorf("%q was uploaded", out)
+	}
+	r.Run("ssh", "web", "--", "echo solved > case/result")
+	b.goTo(b.address())
+	if text := b.downloads("result"); text != "solved\n" {
+		t.Errorf("%q was downloaded", text)
+	}
+	b.click("Rename result")
+	b.fill("Its new name", "old")
+	b.acts("Rename", noDialog)
+	b.click("Delete old")
+	b.acts("Delete", noDialog)
+	b.until("the file is gone", `!document.body.innerText.includes('old')`)
+	b.goTo(page)
+
 	b.opens("s")
 	b.fill("Nodes", "3")
 	b.acts("Scale", noDialog)
@@ -66,6 +91,17 @@ func TestAClusterFromItsFormToItsEndInABrowser(t *testing.T) {
 	b.click("Cancel job")
 	b.click("End the job")
 	b.until("the dialog closes", noDialog)
+	b.shows("No job runs or waits")
+	r.Run("ssh", "web", "--", "sbatch -H -J held --wrap 'sleep 600'")
+	b.click("More to do with job 2")
+	b.click("Release")
+	b.acts("Release", noDialog)
+	b.until("it runs", `document.querySelector('[aria-label="Table: Jobs"] .pill')?.textContent === 'running'`)
+	b.click("More to do with job 2")
+	b.click("Requeue")
+	b.acts("Requeue", noDialog)
+	b.until("it waits", `document.querySelector('[aria-label="Table: Jobs"] .t-warn') !== null`)
+	r.Run("jobs", "cancel", "web", "2")
 	b.shows("No job runs or waits")
 	r.Run("pause", "web", "--wait")
 	b.shows("paused")
@@ -111,7 +147,7 @@ func TestPicturesOfThePages(t *testing.T) {
 		"snapshots": "/projects/default/snapshots", "members": "/projects/default/members", "calendar": "/calendar",
 		"access": "/access", "sessions": "/sessions", "audit": "/audit", "site": "/site", "machines": "/machines",
 		"machine": "/machines/local-1", "stock": "/stock", "people": "/people",
-		"terminal": "/projects/default/clusters/cfd/terminal",
+		"terminal": "/projects/default/clusters/cfd/terminal", "files": "/projects/default/clusters/cfd/files",
 	} {
 		b.goTo(address + path)
 		b.until("the page is there", `document.querySelector('h1') !== null && document.querySelector('.skeleton') === null`)

@@ -65,3 +65,11 @@ export const jobsQuery = (ref: string) =>
       return answer(api.GET('/v1/jobs/current', { params: { query: { project, cluster, limit: 200 } } }))
     },
   })
+
+/** filesQuery is of a directory of a cluster, by PROJECT/NAME, as the caller sees it; '': their own. */
+export const filesQuery = (ref: string, path: string) =>
+  queryOptions({
+    queryKey: ['files', ref, path],
+    queryFn: () => answer(api.GET('/v1/clusters/{cluster}/files', { params: { path: { cluster: ref }, query: { path } } })),
+    staleTime: 0,
+  })

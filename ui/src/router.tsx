@@ -89,6 +89,12 @@ export const router = createRouter({
       }),
     }),
     createRoute({
+      ...at('/projects/$project/clusters/$cluster/files'),
+      component: lazyRouteComponent(() => import('./pages/files'), 'Files'),
+      validateSearch: (search: Record<string, unknown>): { path?: string } =>
+        typeof search['path'] === 'string' && search['path'] ? { path: search['path'] } : {},
+    }),
+    createRoute({
       ...at('/projects/$project/clusters/$cluster'),
       component: lazyRouteComponent(() => import('./pages/cluster'), 'Cluster'),
     }),

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"muster/internal/door/gateway/target"
+	"muster/internal/door/gateway/client"
 )
 
 // Size is that of a terminal, in characters.
@@ -62,12 +62,6 @@ var (
 	errLeft  = errors.New("you have opened others, and no browser has shown it")
 )
 
-// Why a terminal ends that its place does not end by itself.
-var (
-	errUnreachable = errors.New("the gateway cannot be reached")
-	errCut         = errors.New("the connection has ended")
-)
-
 // words are why a terminal has ended, as its user reads them; "": by itself, and well.
 func words(ctx context.Context, err error) string {
 	if ctx.Err() != nil {
@@ -79,8 +73,6 @@ func words(ctx context.Context, err error) string {
 	switch {
 	case err == nil:
 		return ""
-	case errors.Is(err, errUnreachable):
-		return errUnreachable.Error()
 	case errors.As(err, &exit) && exit.Signal() != "":
 		return "it was ended by signal " + exit.Signal()
 	case errors.As(err, &exit):
@@ -91,22 +83,15 @@ func words(ctx context.Context, err error) string {
 
 // carry carries what is typed to the place, and what that says back, until it ends. The error is an *ssh.ExitError, or for its
 // user to read.
-func (t *Terminal) carry(ctx context.Context, way target.Target) error {
-	conn, channels, requests, err := way.Connect(ctx)
+func (t *Terminal) carry(ctx context.Context, by *client.Client) error {
+	conn, err := by.Connect(ctx, t.who.Who, t.at.Ref)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errUnreachable, err)
+		return err
 	}
-	client := ssh.NewClient(conn, channels, requests)
-	defer func() { _ = client.Close() }()
-	stop := context.AfterFunc(ctx, func() { _ = client.Close() })
-	defer stop()
-	session, err := client.NewSession()
-	var refused *ssh.OpenChannelError
-	if errors.As(err, &refused) {
-		return errors.New(refused.Message)
-	}
+	defer func() { _ = conn.Close() }()
+	session, err := client.Session(conn)
 	if err != nil {
-		return errCut
+		return err
 	}
 	input, noInput := session.StdinPipe()
 	output, noOutput := session.StdoutPipe()
@@ -125,7 +110,7 @@ func (t *Terminal) carry(ctx context.Context, way target.Target) error {
 	shown.Wait()
 	var exit *ssh.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		return errCut
+		return client.ErrCut
 	}
 	return err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/coder/websocket"
 	"golang.org/x/crypto/ssh"
 
+	"muster/internal/door/gateway/client"
 	"muster/internal/door/terminal"
 	"muster/internal/identity"
 )
@@ -28,6 +29,7 @@ import (
 type site struct {
 	testing.TB
 	all     *terminal.Terminals
+	gateway *client.Client
 	address string
 
 	mu   sync.Mutex
@@ -36,8 +38,8 @@ type site struct {
 }
 
 // alice is who opens terminals; bob's browser is another one.
-var alice = terminal.Who{Person: "alice", Token: "t-alice", Owner: "alice's browser",
-	Remote: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}}
+var alice = terminal.Who{Owner: "alice's browser",
+	Who: client.Who{Person: "alice", Token: "t-alice", Remote: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}}}
 
 var cfd = terminal.Place{Cluster: "c1", Ref: "aero/cfd"}
 
@@ -51,9 +53,10 @@ func newSite(t *testing.T, change func(*terminal.Limits)) *site {
 	if change != nil {
 		change(&limits)
 	}
-	s := &site{TB: t, all: terminal.New(authority, slog.New(slog.DiscardHandler), limits, nil),
+	gateway := client.New(authority, slog.New(slog.DiscardHandler))
+	s := &site{TB: t, gateway: gateway, all: terminal.New(gateway, limits, nil),
 		ends: map[*terminal.Terminal]context.CancelFunc{}}
-	config := s.gateway(authority)
+	config := s.admission(authority)
 	go s.serve(config)
 	door := httptest.NewServer(http.HandlerFunc(s.open))
 	t.Cleanup(func() {
@@ -61,7 +64,7 @@ func newSite(t *testing.T, change func(*terminal.Limits)) *site {
 			end()
 		}
 		door.Close()
-		_ = s.all.Door.Close()
+		_ = s.gateway.Door.Close()
 	})
 	s.address = "ws" + strings.TrimPrefix(door.URL, "http")
 	return s
@@ -96,8 +99,8 @@ func (s *site) open(w http.ResponseWriter, r *http.Request) {
 	one.Show(r.Context(), socket, size, from)
 }
 
-// gateway is one that lets in who comes with the certificate of a login.
-func (s *site) gateway(authority *identity.Authority) *ssh.ServerConfig {
+// admission lets in who comes with the certificate of a login.
+func (s *site) admission(authority *identity.Authority) *ssh.ServerConfig {
 	config := &ssh.ServerConfig{PublicKeyCallback: func(meta ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 		if c, is := key.(*ssh.Certificate); is && authority.IsLoginCA(c.SignatureKey) && c.KeyId == alice.Token &&
 			c.ValidPrincipals[0] == alice.Person && meta.User() == cfd.Ref && meta.RemoteAddr() == alice.Remote {
@@ -112,7 +115,7 @@ func (s *site) gateway(authority *identity.Authority) *ssh.ServerConfig {
 // serve carries those who come in.
 func (s *site) serve(config *ssh.ServerConfig) {
 	for {
-		conn, err := s.all.Door.Accept()
+		conn, err := s.gateway.Door.Accept()
 		if err != nil {
 			return
 		}

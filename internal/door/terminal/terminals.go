@@ -7,18 +7,11 @@ package terminal
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"log/slog"
-	"net"
 	"sync"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
-	"muster/internal/door/gateway/target"
-	"muster/internal/identity"
+	"muster/internal/door/gateway/client"
 	"muster/internal/kit/limit"
-	"muster/internal/kit/pipes"
 )
 
 // Limits keep terminals from taking what others need.
@@ -37,32 +30,25 @@ func UsualLimits() Limits {
 
 // Terminals are those of one controller.
 type Terminals struct {
-	Door *pipes.Inside // where the gateway lets them in
-
-	authority *identity.Authority
-	log       *slog.Logger
-	limits    Limits
-	share     limit.Share
-	lines     limit.Lines // of the log, that people cause
+	client *client.Client
+	limits Limits
+	share  limit.Share
 
 	mu  sync.Mutex
 	all map[string]*Terminal // by ID
 }
 
-// New makes them. Authority certifies their keys for the gateway.
-func New(authority *identity.Authority, log *slog.Logger, limits Limits, meter limit.Meter) *Terminals {
-	return &Terminals{Door: pipes.NewInside(), authority: authority, log: log, limits: limits, all: map[string]*Terminal{},
-		lines: limit.LinesOfUnknown(),
+// New makes them. Gateway is by whom they get there.
+func New(gateway *client.Client, limits Limits, meter limit.Meter) *Terminals {
+	return &Terminals{client: gateway, limits: limits, all: map[string]*Terminal{},
 		share: limit.Share{Kind: "terminals", Each: limits.Each, Total: limits.All, Door: "api", Meter: meter,
 			Hint: "close some"}}
 }
 
 // Who is somebody whom the API has let in.
 type Who struct {
-	Person string
-	Token  string // ID of the token or login; the gateway ends what came with it when it ends
-	Owner  string // what all requests of one browser have, and no other's
-	Remote net.Addr
+	client.Who
+	Owner string // what all requests of one browser have, and no other's
 }
 
 // Place is where a terminal goes.
@@ -91,10 +77,7 @@ func (t *Terminals) Open(ctx context.Context, over func(), who Who, at Place, si
 	t.all[one.ID] = one
 	t.mu.Unlock()
 	go func() {
-		err := one.carry(ctx, t.way(who, at))
-		if errors.Is(err, errUnreachable) {
-			t.warn(ctx, who, err)
-		}
+		err := one.carry(ctx, t.client)
 		t.mu.Lock()
 		delete(t.all, one.ID)
 		t.mu.Unlock()
@@ -104,13 +87,6 @@ func (t *Terminals) Open(ctx context.Context, over func(), who Who, at Place, si
 		over()
 	}()
 	return one, nil
-}
-
-// warn writes to the log that a terminal has not come to the gateway.
-func (t *Terminals) warn(ctx context.Context, who Who, err error) {
-	if say, omitted := t.lines.Say(who.Person, time.Now()); say {
-		t.log.WarnContext(ctx, "a terminal has ended", "person", who.Person, "error", err, "omitted", omitted)
-	}
 }
 
 // endLeft ends the terminal of a person that no browser has shown for longest, and waits for its end; false if all are shown.
@@ -141,20 +117,4 @@ func (t *Terminals) Find(id, owner string, at Place) (*Terminal, bool) {
 	defer t.mu.Unlock()
 	one, is := t.all[id]
 	return one, is && one.who.Owner == owner && one.at == at
-}
-
-// certificateLife is how long the certificate opens the gateway: long enough to connect.
-const certificateLife = 5 * time.Minute
-
-// way is how a terminal gets to its place: to the gateway, as the person whom the API has let in.
-func (t *Terminals) way(who Who, at Place) target.Target {
-	return target.Target{
-		Name: at.Ref, Account: at.Ref, Host: "gateway:22",
-		Dial:  func(ctx context.Context) (net.Conn, error) { return t.Door.Dial(ctx, who.Remote) },
-		Known: ssh.InsecureIgnoreHostKey(), // the other end is in this process
-		Certify: func(key ssh.PublicKey) (string, error) {
-			return t.authority.CertifyLogin(string(ssh.MarshalAuthorizedKey(key)), who.Person, who.Token, time.Now(),
-				certificateLife)
-		},
-	}
 }

@@ -33,10 +33,24 @@ type Factory struct {
 	// 0: it does not say. nil: scripts say nothing to it. The error says in which line is what a task's job cannot have. The
 	// Runner's jobs have the rest.
 	Script func(script string) (limit time.Duration, err error)
-	// Cancel and Output are what a user runs on the head to end a job of theirs, and to read what it has written; nil: it has no
-	// jobs.
-	Cancel, Output func(job string) []string
+	// Acts are what users run on the head to do something with a job of theirs; nil: it has no jobs.
+	Acts map[Act]func(job string) []string
 }
+
+// Act is something that users do with jobs of theirs.
+type Act string
+
+// The acts. A held job does not start until it is released. One that is requeued ends, and starts anew.
+const (
+	Cancel  Act = "cancel"
+	Output  Act = "output" // it prints what the job has written
+	Hold    Act = "hold"
+	Release Act = "release"
+	Requeue Act = "requeue"
+)
+
+// Acts lists them.
+func Acts() []Act { return []Act{Cancel, Output, Hold, Release, Requeue} }
 
 // Capabilities are what others must know of a scheduler.
 type Capabilities struct {

@@ -330,6 +330,25 @@ func TestWhatTakesLongIsNotCut(t *testing.T) {
 	}
 }
 
+func TestABodyMayTakeLongWhereThatIsSaid(t *testing.T) {
+	l := usual()
+	l.Body, l.Stall = 300*time.Millisecond, 10*time.Second
+	s := newSite(t, l, func(w http.ResponseWriter, r *http.Request) {
+		limit.TakeLong(r)
+		text, err := io.ReadAll(r.Body)
+		_, _ = fmt.Fprintf(w, "%d bytes, %v", len(text), err)
+	})
+	c := s.dial(0)
+	_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nConnection: close\r\n\r\n")
+	for range 4 {
+		time.Sleep(150 * time.Millisecond)
+		_, _ = io.WriteString(c, "x")
+	}
+	if text, err := io.ReadAll(c); err != nil || !strings.Contains(string(text), "4 bytes, <nil>") {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
 func TestSharesAreOfAPersonAndOfAll(t *testing.T) {
 	s := &limit.Share{Kind: "event streams", Each: 2, Total: 3, Hint: "close some"}
 	var leaves []func()

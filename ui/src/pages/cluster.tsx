@@ -45,6 +45,13 @@ function Shown({ c }: { c: ClusterView }) {
                 <Link className="btn small" {...terminalOf(c)}>
                   <Icon name="terminal" /> Terminal
                 </Link>
+                <Link
+                  className="btn small"
+                  to="/projects/$project/clusters/$cluster/files"
+                  params={{ project: c.project, cluster: c.name }}
+                >
+                  <Icon name="folder" /> Files
+                </Link>
                 <Command text={`muster ssh ${ref}`} />
               </>
             )}

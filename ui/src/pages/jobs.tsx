@@ -1,11 +1,13 @@
 // The jobs of a cluster that run or wait: why they wait, and what those can do whose they are.
 import { Dialog } from '@base-ui/react/dialog'
+import { Menu } from '@base-ui/react/menu'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 
 import { answer, api, type Cluster, type Schemas } from '../api'
 import { jobsQuery, siteQuery } from '../data'
 import { Ask } from '../parts/ask'
+import { Icon } from '../parts/icon'
 import { Command, Loaded, Panel, Wrong } from '../parts/panel'
 import { Pill } from '../parts/state'
 import { Table } from '../parts/table'
@@ -15,12 +17,23 @@ import { bytes } from '../words'
 
 type Job = Schemas['Job']
 
+/** Change is what the scheduler does with a job that goes on, as a button says it, with what comes of it. */
+type Change = { act: 'hold' | 'release' | 'requeue'; words: string; effect: string }
+
+const ofPending: Change[] = [
+  { act: 'hold', words: 'Hold', effect: 'It does not start until it is released.' },
+  { act: 'release', words: 'Release', effect: 'It may start again.' },
+]
+const ofRunning: Change[] = [
+  { act: 'requeue', words: 'Requeue', effect: 'It ends now, and starts anew some minutes later. What it has written stays.' },
+]
+
 export function Jobs({ c, enter }: { c: Cluster; enter: boolean }) {
   const ref = `${c.project}/${c.name}`
   const jobs = useQuery(jobsQuery(ref))
   const self = useQuery(siteQuery).data?.identity
   const waits = new Map(c.waiting?.jobs.map((j) => [j.id, j.waits_for]))
-  const [open, setOpen] = useState<{ job: Job; what: 'output' | 'cancel' }>()
+  const [open, setOpen] = useState<{ job: Job; what: 'output' | 'cancel' | Change }>()
   const close = () => setOpen(undefined)
   return (
     <Panel title="Jobs">
@@ -67,6 +80,7 @@ export function Jobs({ c, enter }: { c: Cluster; enter: boolean }) {
                       <button type="button" className="btn quiet small" onClick={() => setOpen({ job: j, what: 'cancel' })}>
                         Cancel<span className="sr"> job {j.id}</span>
                       </button>
+                      <More job={j} onChoose={(what) => setOpen({ job: j, what })} />
                     </span>
                   ),
                 'right',
@@ -82,6 +96,7 @@ export function Jobs({ c, enter }: { c: Cluster; enter: boolean }) {
       )}
       {open?.what === 'output' && <Written cluster={ref} job={open.job} onClose={close} />}
       {open?.what === 'cancel' && <Cancel cluster={ref} job={open.job} onClose={close} />}
+      {typeof open?.what === 'object' && <Changing cluster={ref} job={open.job} change={open.what} onClose={close} />}
     </Panel>
   )
 }
@@ -103,6 +118,49 @@ function Cancel({ cluster, job, onClose }: Of) {
     >
       <p>
         {job.state === 'running' ? 'It ends at once. What it has written stays.' : 'It leaves the queue.'} <b>{job.name}</b>
+      </p>
+    </Ask>
+  )
+}
+
+/** More is a menu of what can be done with a job besides. */
+function More({ job, onChoose }: { job: Job; onChoose: (change: Change) => void }) {
+  return (
+    <Menu.Root>
+      <Menu.Trigger className="btn quiet small icon" aria-label={`More to do with job ${job.id}`}>
+        <Icon name="more" />
+      </Menu.Trigger>
+      <Menu.Portal>
+        <Menu.Positioner sideOffset={4} align="end">
+          <Menu.Popup className="menu">
+            {(job.state === 'running' ? ofRunning : ofPending).map((c) => (
+              <Menu.Item key={c.act} className="item" onClick={() => onChoose(c)}>
+                {c.words}
+              </Menu.Item>
+            ))}
+          </Menu.Popup>
+        </Menu.Positioner>
+      </Menu.Portal>
+    </Menu.Root>
+  )
+}
+
+function Changing({ cluster, job, change, onClose }: Of & { change: Change }) {
+  return (
+    <Ask
+      title={`${change.words} job ${job.id}`}
+      act={change.words}
+      bad={change.act === 'requeue'}
+      command={`muster jobs ${change.act} ${cluster} ${job.id}`}
+      onAct={async () => {
+        const params = { path: { cluster, job: job.id } }
+        const body = { act: change.act }
+        await outputOf(await answer(api.POST('/v1/clusters/{cluster}/jobs/{job}/change', { params, body })), 30)
+      }}
+      onClose={onClose}
+    >
+      <p>
+        {change.effect} <b>{job.name}</b>
       </p>
     </Ask>
   )

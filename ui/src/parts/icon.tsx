@@ -32,6 +32,7 @@ const shapes = {
     </>
   ),
   cross: <path d="m4 4 8 8M12 4l-8 8" />,
+  file: <path d="M3.5 1.8h5.6l3.4 3.4v9h-9zM9 2v3.4h3.4" />,
   filter: <path d="M2 3.5h12M4.5 8h7M6.5 12.5h3" />,
   find: (
     <>
@@ -39,6 +40,7 @@ const shapes = {
       <path d="m10.5 10.5 3.5 3.5" />
     </>
   ),
+  folder: <path d="M1.8 13V3.2h4.4l1.6 2h6.4V13z" />,
   home: <path d="M2.5 7.2 8 2.7l5.5 4.5v6.1h-4V9.6h-3v3.7h-4z" />,
   info: (
     <>
@@ -85,6 +87,7 @@ const shapes = {
     </>
   ),
   tick: <path d="m3 8.5 3.3 3.3L13 5" />,
+  upload: <path d="M8 10.5v-8M4.8 5.6 8 2.4l3.2 3.2M2.5 10.5v3h11v-3" />,
 } satisfies Record<string, ReactNode>
 
 export type IconName = keyof typeof shapes

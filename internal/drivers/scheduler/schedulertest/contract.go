@@ -154,7 +154,7 @@ func parts() []drivertest.Part[subject] {
 		part("programs learn on the head which nodes are ready", lists, "Capabilities.Listed"),
 		part("no job is found where there is none", readsNothing, "Factory.Launch", "Launch.Nodes", "Launch.Rank"),
 		part("what scripts say to it is read, or refused", readsScripts, "Factory.Script"),
-		part("users have commands for their jobs, or there are none", commands, "Factory.Cancel", "Factory.Output"),
+		part("users have commands for their jobs, or there are none", commands, "Factory.Acts"),
 		part("it runs users' programs", runs, "Runner.Submit", "Runner.Find", "Runner.Follow", "Runner.Cancel", "Runner.Launch"),
 		part("it controls nodes", controls, "Control.Observe", "Control.Drain", "Control.Resume", "Control.Remove",
 			"Control.End", "Control.Refuse"),
@@ -242,17 +242,21 @@ func readsScripts(t *testing.T, s subject) {
 
 // commands have the job as a word of its own, whatever it is.
 func commands(t *testing.T, s subject) {
-	if (s.Cancel == nil) != (s.Output == nil) || s.Cancel != nil && !s.Caps.Jobs {
-		t.Errorf("jobs: %v; there is a command to cancel them: %v; to read what they have written: %v", s.Caps.Jobs, s.Cancel != nil,
-			s.Output != nil)
-	}
-	if s.Cancel == nil {
-		return
+	if len(s.Acts) > 0 != s.Caps.Jobs {
+		t.Errorf("jobs: %v; there are commands for %d acts", s.Caps.Jobs, len(s.Acts))
 	}
 	const job = "12_3; reboot"
-	for _, argv := range [][]string{s.Cancel(job), s.Output(job)} {
-		if len(argv) < 2 || argv[0] == job || !slices.Contains(argv, job) {
-			t.Errorf("%q is no command for job %q", argv, job)
+	for act, command := range s.Acts {
+		if argv := command(job); len(argv) < 2 || argv[0] == job || !slices.Contains(argv, job) {
+			t.Errorf("%s: %q is no command for job %q", act, argv, job)
+		}
+	}
+	if len(s.Acts) == 0 {
+		return
+	}
+	for _, act := range scheduler.Acts() {
+		if s.Acts[act] == nil {
+			t.Errorf("there is no command to %s a job", act)
 		}
 	}
 }

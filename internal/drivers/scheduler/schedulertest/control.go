@@ -3,6 +3,7 @@ package schedulertest
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,8 +20,8 @@ type Rig struct {
 	Node string
 	// Down takes the node out of service by the scheduler's own means, as somebody does who runs it; nil: there are none.
 	Down func(*testing.T)
-	// Cancel is what users run on the head to end a job of theirs; nil: there is no such thing.
-	Cancel func(job string) []string
+	// Acts are what users run on the head to do something with a job of theirs; nil: there is no such thing.
+	Acts map[scheduler.Act]func(job string) []string
 	// Unseen are reasons why the node cannot be brought into a state here.
 	Unseen map[protocol.State]string
 }
@@ -33,6 +34,9 @@ func ControlContract(t *testing.T, driver scheduler.Driver, rig Rig) {
 	t.Run("a node with jobs is busy, and is drained when they have ended", c.drains)
 	t.Run("a job is taken off its nodes", c.endsJobs)
 	t.Run("of a user who is refused no new jobs are taken, and those in the queue go on", c.refuses)
+	if rig.Acts != nil {
+		t.Run("users hold, release and requeue their jobs, and nobody else's", c.acts)
+	}
 	if rig.Down != nil {
 		t.Run("a node that somebody takes out of service is down", c.goesDown)
 	}
@@ -178,6 +182,46 @@ func (c controlling) refuses(t *testing.T) {
 	c.becomes(t, protocol.NodeFree)
 }
 
+func (c controlling) acts(t *testing.T) {
+	as := func(user string, act scheduler.Act, job string) error {
+		out, err := c.rig.Run(t.Context(), numbers()[user], c.rig.Acts[act](job)...)
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	}
+	twice(t, func() error { return c.Drain(t.Context(), c.rig.Node, scheduler.Ours+" drain") })
+	job := c.starts(t, "held")
+	if err := as("mallory", scheduler.Hold, job); err == nil {
+		t.Error("somebody holds another's job")
+	}
+	twice(t, func() error { return as("alice", scheduler.Hold, job) })
+	twice(t, func() error { return c.Resume(t.Context(), c.rig.Node) })
+	if s := c.ends(t, c.work(t, "alice", "passes", "true")); s.Exit != 0 {
+		t.Errorf("a job that is not held: %+v", s)
+	}
+	if err := as("mallory", scheduler.Release, job); err == nil {
+		t.Error("somebody releases another's job")
+	}
+	if s, err := c.Follow(t.Context(), job); err != nil || s.Stage != protocol.TaskWaits {
+		t.Errorf("a held job: %+v, %v", s, err)
+	}
+	twice(t, func() error { return as("alice", scheduler.Release, job) })
+	c.reaches(t, job, protocol.TaskRuns)
+	if err := as("mallory", scheduler.Requeue, job); err == nil {
+		t.Error("somebody requeues another's job")
+	}
+	stage := protocol.TaskWaits
+	if as("alice", scheduler.Requeue, job) != nil { // it was submitted as one that may not start anew
+		stage = protocol.TaskRuns
+	}
+	c.reaches(t, job, stage)
+	if err := c.Cancel(t.Context(), job); err != nil {
+		t.Error(err)
+	}
+	c.becomes(t, protocol.NodeFree)
+}
+
 func (c controlling) goesDown(t *testing.T) {
 	c.rig.Down(t)
 	if n, _ := c.becomes(t, protocol.NodeDown); n.Usable() || n.Closed() || n.Lost() {
@@ -223,12 +267,12 @@ func (c controlling) tells(t *testing.T, s scheduler.Teller) {
 		of.Nodes != c.rig.Node || all.Current.Running != 1 {
 		t.Errorf("of job %s it tells %+v, of all %+v", job, of, all.Current)
 	}
-	if c.rig.Cancel != nil {
-		if out, err := c.rig.Run(t.Context(), numbers()["mallory"], c.rig.Cancel(job)...); err == nil {
+	if c.rig.Acts != nil {
+		if out, err := c.rig.Run(t.Context(), numbers()["mallory"], c.rig.Acts[scheduler.Cancel](job)...); err == nil {
 			t.Errorf("somebody else ends it: %s", out)
 		}
 		c.reaches(t, job, protocol.TaskRuns)
-		if out, err := c.rig.Run(t.Context(), numbers()["alice"], c.rig.Cancel(job)...); err != nil {
+		if out, err := c.rig.Run(t.Context(), numbers()["alice"], c.rig.Acts[scheduler.Cancel](job)...); err != nil {
 			t.Errorf("its user ends it: %s, %v", out, err)
 		}
 	} else if err := c.Cancel(t.Context(), job); err != nil {

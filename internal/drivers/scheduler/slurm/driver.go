@@ -69,9 +69,14 @@ func Factory() scheduler.Factory {
 		Words:  scheduler.JobWords("Slurm"),
 		Launch: launch{},
 		Script: readScript,
-		Cancel: func(job string) []string { return []string{"scancel", "-v", job} },
-		Output: func(job string) []string { return []string{jobOutput, job} },
-		Open:   func(h scheduler.Host) scheduler.Driver { return open(h) },
+		Acts: map[scheduler.Act]func(job string) []string{
+			scheduler.Cancel:  func(job string) []string { return []string{"scancel", "-v", job} },
+			scheduler.Output:  func(job string) []string { return []string{jobOutput, job} },
+			scheduler.Hold:    func(job string) []string { return []string{"scontrol", "hold", job} },
+			scheduler.Release: func(job string) []string { return []string{"scontrol", "release", job} },
+			scheduler.Requeue: func(job string) []string { return []string{"scontrol", "requeue", job} },
+		},
+		Open: func(h scheduler.Host) scheduler.Driver { return open(h) },
 	}
 }
 
