@@ -187,6 +187,7 @@ var (
 		Path:    "/v1/clusters/{cluster}/jobs/{job}/change",
 		Summary: "Hold, release or requeue a job of yours: the task does it that is returned",
 		Tag:     "jobs", Action: "enter", Status: http.StatusAccepted, Errors: []int{403, 404, 409}, Example: `{"act": "hold"}`,
+		Once:     true,
 		Commands: []string{"jobs hold", "jobs release", "jobs requeue"}}}
 	GetJobOutput = Op[JobRef, Task]{Endpoint{ID: "get-job-output", Method: http.MethodPost,
 		Path:    "/v1/clusters/{cluster}/jobs/{job}/output",

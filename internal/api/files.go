@@ -57,7 +57,7 @@ func (a *API) ofFiles(ctx context.Context, err error, what string) error {
 	var over *limit.Over
 	var of *fs.PathError
 	if errors.As(err, &of) {
-		what = pathOf(of.Path)
+		what, err = pathOf(of.Path), of.Err
 	}
 	switch {
 	case err == nil:

@@ -14,7 +14,7 @@ import (
 // Shares is how much one person, and all together, may have going on at once.
 type Shares struct {
 	requests, streams, tunnels limit.Share
-	files, listings            limit.Share // requests for files: each holds megabytes
+	files                      limit.Share // requests for files: each holds megabytes
 	sums                       limit.Share // requests that read and add up much
 	checked, checkedHere       limit.Share // logins, by address, and those of this host, where a proxy may speak for many
 	tries                      limit.Tries // to log in
@@ -29,8 +29,6 @@ const (
 	eachTunnels  = 100
 	eachFiles    = 8
 	allFiles     = 128
-	eachListings = 2
-	allListings  = 8
 	eachSums     = 2
 	allSums      = 8
 )
@@ -61,10 +59,9 @@ func NewShares(connections int, m limit.Meter) *Shares {
 		requests: share("requests", eachRequests, connections/4, "send fewer at a time"),
 		streams: share("event streams", eachStreams, connections/4,
 			"close some; one `muster events -w` follows all that you may see"),
-		files:    share("requests for files", eachFiles, min(allFiles, connections/8), "send fewer at a time"),
-		listings: share("requests that list files", eachListings, allListings, "send one after the other"),
-		sums:     share("requests that add up much", eachSums, allSums, "send one after the other"),
-		tunnels:  share("tunnels", eachTunnels, connections/8, "close some; ssh's ControlMaster carries many sessions over one"),
+		files:   share("requests for files", eachFiles, min(allFiles, connections/8), "send fewer at a time"),
+		sums:    share("requests that add up much", eachSums, allSums, "send one after the other"),
+		tunnels: share("tunnels", eachTunnels, connections/8, "close some; ssh's ControlMaster carries many sessions over one"),
 	}
 }
 
@@ -73,9 +70,7 @@ func (s *Shares) of(ctx huma.Context) *limit.Share {
 	switch ctx.Operation().OperationID {
 	case apiv1.Tunnel.ID, apiv1.OpenTerminal.ID:
 		return &s.tunnels
-	case apiv1.ListFiles.ID:
-		return &s.listings
-	case apiv1.RemoveFile.ID, apiv1.ReadFile.ID, apiv1.WriteFile.ID, apiv1.MoveFile.ID,
+	case apiv1.ListFiles.ID, apiv1.RemoveFile.ID, apiv1.ReadFile.ID, apiv1.WriteFile.ID, apiv1.MoveFile.ID,
 		apiv1.MakeDirectory.ID:
 		return &s.files
 	case apiv1.ListEvents.ID, apiv1.ListClusterEvents.ID:

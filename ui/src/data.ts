@@ -70,6 +70,7 @@ export const jobsQuery = (ref: string) =>
 export const filesQuery = (ref: string, path: string) =>
   queryOptions({
     queryKey: ['files', ref, path],
-    queryFn: () => answer(api.GET('/v1/clusters/{cluster}/files', { params: { path: { cluster: ref }, query: { path } } })),
+    queryFn: ({ signal }) =>
+      answer(api.GET('/v1/clusters/{cluster}/files', { params: { path: { cluster: ref }, query: { path } }, signal })),
     staleTime: 0,
   })

@@ -14,8 +14,23 @@ export function stepsTo(path: string): (readonly [name: string, path: string])[]
   return [['/', '/'], ...names.map((name, i) => [name, `/${names.slice(0, i + 1).join('/')}`] as const)]
 }
 
-/** send sends a file, and tells how many of its bytes are sent. It throws why it was not taken, unless it was stopped. */
-export function send(address: string, file: Blob, tell: (bytes: number) => void, stop: AbortSignal): Promise<void> {
+/**
+ * send sends a file, and tells how many of its bytes are sent. It throws why it was not taken, unless it was stopped. A controller
+ * that is busy is asked again, twice.
+ */
+export async function send(address: string, file: Blob, tell: (bytes: number) => void, stop: AbortSignal): Promise<void> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await put(address, file, tell, stop)
+    } catch (why) {
+      if (tries === 2 || !(why instanceof Refused) || ![429, 503].includes(why.problem.status)) throw why
+      await new Promise((go) => setTimeout(go, 3000))
+      if (stop.aborted) return
+    }
+  }
+}
+
+function put(address: string, file: Blob, tell: (bytes: number) => void, stop: AbortSignal): Promise<void> {
   return new Promise((done, fail) => {
     const request = new XMLHttpRequest()
     const refused = () => {

@@ -39,13 +39,15 @@ const (
 	mostName = 255
 )
 
-// mostLinks is how many links of a directory are followed. Further ones are taken for links to files.
-const mostLinks = 500
+// mostLinks is how many links of a directory are followed, for linksFor at most. Further ones are taken for links to files.
+const (
+	mostLinks = 500
+	linksFor  = 5 * time.Second
+)
 
 // List lists a directory; "": the account's own.
 func (s *Session) List(ctx context.Context, directory string) (Listing, error) {
 	defer s.awaited().Stop()
-	s.heard.left.Store(s.limits.Listing)
 	var all Listing
 	at, err := s.sftp.RealPath(cmp.Or(directory, "."))
 	if err != nil {
@@ -61,19 +63,25 @@ func (s *Session) List(ctx context.Context, directory string) (Listing, error) {
 	if !info.IsDir() {
 		return all, &Refusal{"it is no directory"}
 	}
+	leave, over := s.lists() // now: a head that does not answer at all takes no part of it
+	if over != nil {
+		return all, over
+	}
+	defer leave()
+	s.heard.left.Store(s.limits.Listing)
 	found, err := s.sftp.ReadDirContext(ctx, at)
 	if err != nil {
 		return all, s.told(err, "it cannot be listed")
 	}
 	all.Path = at
-	links := 0
+	links, until := 0, time.Now().Add(linksFor)
 	for _, one := range found {
 		e := Entry{Name: one.Name(), Mode: one.Mode(), Size: max(one.Size(), 0), Modified: one.ModTime(), Directory: one.IsDir()}
 		if !named(e.Name) {
 			all.Omitted++
 			continue
 		}
-		if e.Mode.Type() == fs.ModeSymlink && links < mostLinks && ctx.Err() == nil {
+		if e.Mode.Type() == fs.ModeSymlink && links < mostLinks && ctx.Err() == nil && time.Now().Before(until) {
 			links++
 			if to, err := s.look(s.sftp.Stat, path.Join(at, e.Name)); err == nil {
 				e.Directory, e.Size = to.IsDir(), max(to.Size(), 0)
@@ -193,7 +201,7 @@ func (s *Session) Write(ctx context.Context, file string, replace bool, from io.
 	case !replace:
 		return fs.ErrExist
 	case !old.Mode().IsRegular():
-		return &Refusal{"what is there is no file"}
+		return &Refusal{"what is there is a link, or no file"}
 	}
 	part := partOf(file)
 	to, err := s.open(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
@@ -207,10 +215,12 @@ func (s *Session) Write(ctx context.Context, file string, replace bool, from io.
 	if err == nil {
 		_, err = to.ReadFromWithConcurrency(body, depth)
 	}
+	late.Reset(flushing)
 	err = s.told(cmp.Or(err, to.Close()), "it cannot be written: is there room? `df` in a terminal says")
 	if body.err != nil {
 		err = ErrUnfinished
 	}
+	late.Reset(s.limits.Patience)
 	if err == nil {
 		err = s.told(s.settle(part, file, old != nil), "it cannot be put in its place")
 	}
@@ -219,6 +229,9 @@ func (s *Session) Write(ctx context.Context, file string, replace bool, from io.
 	}
 	return err
 }
+
+// flushing is how long a file may take to be closed: on NFS, until all of it is at the server.
+const flushing = 10 * time.Minute
 
 // settle puts a file in its place.
 func (s *Session) settle(part, file string, replaces bool) error {

@@ -19,7 +19,8 @@ import (
 
 // Limits keep files from taking what others need.
 type Limits struct {
-	Each, All int           // connections of one person, and of all people
+	Each, All int           // connections of one person, and of all people,
+	Lists     [2]int        // and directories that are listed at once
 	Idle      time.Duration // for which a connection waits for another request
 	Entries   int           // of a directory that are listed,
 	Listing   int64         // and bytes in which a head may list them
@@ -29,8 +30,8 @@ type Limits struct {
 
 // UsualLimits are those of files that nobody has told otherwise.
 func UsualLimits() Limits {
-	return Limits{Each: 8, All: 128, Idle: time.Minute, Entries: 10_000, Listing: 4 << 20, Patience: 30 * time.Second,
-		Grace: 5 * time.Second}
+	return Limits{Each: 8, All: 128, Lists: [2]int{2, 8}, Idle: time.Minute, Entries: 10_000, Listing: 4 << 20,
+		Patience: 30 * time.Second, Grace: 5 * time.Second}
 }
 
 // Files are those of all clusters, by one controller.
@@ -38,6 +39,7 @@ type Files struct {
 	client *client.Client
 	limits Limits
 	share  limit.Share
+	lists  limit.Share // of listings, each of which takes memory
 
 	mu   sync.Mutex
 	ways map[place]*way
@@ -45,9 +47,12 @@ type Files struct {
 
 // New makes them. Gateway is by whom they get there.
 func New(gateway *client.Client, limits Limits, meter limit.Meter) *Files {
+	share := func(kind string, each, total int, hint string) limit.Share {
+		return limit.Share{Kind: kind, Each: each, Total: total, Door: "api", Meter: meter, Hint: hint}
+	}
 	return &Files{client: gateway, limits: limits, ways: map[place]*way{},
-		share: limit.Share{Kind: "connections for files", Each: limits.Each, Total: limits.All, Door: "api", Meter: meter,
-			Hint: "wait until a transfer has ended"}}
+		share: share("connections for files", limits.Each, limits.All, "wait until a transfer has ended"),
+		lists: share("lists of files", limits.Lists[0], limits.Lists[1], "ask for one after the other")}
 }
 
 // Who is somebody whom the API has let in.
@@ -86,7 +91,7 @@ func (f *Files) Open(ctx context.Context, who Who, cluster, ref string) (*Sessio
 		if err == nil {
 			return s, nil
 		}
-		f.part(w, true)
+		f.part(w, ctx.Err() == nil)
 		if again || !joined || !errors.Is(err, client.ErrCut) { // else it may have ended long ago
 			return nil, err
 		}
@@ -123,6 +128,7 @@ func (f *Files) join(who Who, at place, ref string) (w *way, joined bool, err er
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.forget(w)
+		leave()
 		end()
 	}()
 	return w, false, nil
@@ -141,7 +147,7 @@ func (f *Files) makeRoom(person string, own bool) bool {
 		return false
 	}
 	f.forget(oldest)
-	oldest.end()
+	f.leave(oldest)
 	return true
 }
 
@@ -150,7 +156,12 @@ func (f *Files) forget(w *way) {
 	if f.ways[w.place] == w {
 		delete(f.ways, w.place)
 	}
+}
+
+// leave ends a way that nobody uses, nor will. The caller holds the lock.
+func (f *Files) leave(w *way) {
 	w.leave()
+	w.end()
 }
 
 // part ends one use of a way. One that is broken nobody else begins to use.
@@ -164,7 +175,7 @@ func (f *Files) part(w *way, broken bool) {
 	switch {
 	case w.used > 0:
 	case f.ways[w.place] != w:
-		w.end()
+		f.leave(w)
 	default:
 		w.since = time.Now()
 		w.idle.Reset(f.limits.Idle)
@@ -177,6 +188,6 @@ func (f *Files) rest(w *way) {
 	defer f.mu.Unlock()
 	if w.used == 0 {
 		f.forget(w)
-		w.end()
+		f.leave(w)
 	}
 }

@@ -369,7 +369,7 @@ func TestRequestsShareAConnectionWhileItIsUsed(t *testing.T) {
 				return
 			}
 			defer one.Close()
-			if _, err := one.List(t.Context(), ""); err != nil {
+			if err := one.Remove("gone"); !errors.Is(err, fs.ErrNotExist) {
 				t.Error(err)
 			}
 		})
@@ -398,12 +398,15 @@ func TestRequestsShareAConnectionWhileItIsUsed(t *testing.T) {
 }
 
 func TestConnectionsForFilesAreSharesOfPersons(t *testing.T) {
-	s := newSite(t, func(l *files.Limits) { l.Each = 1 })
+	s := newSite(t, func(l *files.Limits) { l.Each, l.Lists = 1, [2]int{0, 8} })
 	used := s.must()
 	other := alice
 	other.Owner = "alice's other browser"
 	var over *limit.Over
 	if _, err := s.Open(t.Context(), other, "c1", "aero/cfd"); !errors.As(err, &over) || !over.Own {
+		t.Error(err)
+	}
+	if _, err := used.List(t.Context(), ""); !errors.As(err, &over) || !over.Own {
 		t.Error(err)
 	}
 	used.Close()
@@ -435,7 +438,7 @@ func TestWhoIsNotLetInReadsWhy(t *testing.T) {
 }
 
 func TestAHeadThatIsSilentIsLeft(t *testing.T) {
-	s := newSite(t, func(l *files.Limits) { l.Patience, l.Grace = 200*time.Millisecond, 50*time.Millisecond })
+	s := newSite(t, nil)
 	asked := make(chan struct{}, 1)
 	s.answers = func(c ssh.Channel) {
 		asked <- struct{}{}
@@ -446,7 +449,9 @@ func TestAHeadThatIsSilentIsLeft(t *testing.T) {
 	if _, err := s.enter(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if _, err := s.enter(t.Context()); !errors.Is(err, files.ErrSilent) {
+	impatient := newSite(t, func(l *files.Limits) { l.Patience = 200 * time.Millisecond })
+	impatient.answers = func(c ssh.Channel) { _, _ = io.Copy(io.Discard, c) }
+	if _, err := impatient.enter(t.Context()); !errors.Is(err, files.ErrSilent) {
 		t.Error(err)
 	}
 }
@@ -460,7 +465,8 @@ func TestAHeadThatFallsSilentIsLeft(t *testing.T) {
 		"write": {8 << 20, func(all *files.Session) error { return all.Write(t.Context(), "big", false, zeros{}) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t, func(l *files.Limits) { l.Patience, l.Grace = 500*time.Millisecond, 50*time.Millisecond })
+			t.Parallel()
+			s := newSite(t, func(l *files.Limits) { l.Patience = 5 * time.Second })
 			s.answers = func(channel ssh.Channel) {
 				stuck := reads(func([]byte) (int, error) { <-t.Context().Done(); return 0, io.EOF })
 				input := io.MultiReader(io.LimitReader(channel, c.takes), stuck)

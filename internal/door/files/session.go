@@ -17,6 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/door/gateway/client"
+	"muster/internal/kit/limit"
 	"muster/internal/kit/printable"
 )
 
@@ -29,13 +30,14 @@ func (r *Refusal) Error() string { return r.Text }
 var ErrSilent = errors.New("the cluster's head does not answer")
 
 // Session is one with the files of a cluster, in somebody's account. Its paths are absolute, or from that account's directory.
-// Errors are fs.ErrNotExist, fs.ErrPermission, fs.ErrExist, *Refusal, client.ErrCut or ErrSilent.
+// Errors are fs.ErrNotExist, fs.ErrPermission, fs.ErrExist, *Refusal, *limit.Over, client.ErrCut or ErrSilent.
 type Session struct {
 	sftp   *sftp.Client
 	conn   io.Closer // what it speaks by
 	heard  *meter
 	limits Limits
 	late   atomic.Bool
+	lists  func() (leave func(), over *limit.Over)
 	done   func()
 }
 
@@ -86,6 +88,7 @@ func (f *Files) session(ctx context.Context, w *way) (*Session, error) {
 			return nil, o.err
 		}
 		s := o.s
+		s.lists = func() (func(), *limit.Over) { return f.lists.Enter(w.place.person, false) }
 		gone := context.AfterFunc(ctx, func() { time.AfterFunc(f.limits.Grace, s.quit) })
 		s.done = sync.OnceFunc(func() {
 			gone()
@@ -108,9 +111,10 @@ func begin(conn *ssh.Client, limits Limits) (*Session, error) {
 	input, noInput := session.StdinPipe()
 	output, noOutput := session.StdoutPipe()
 	beside, noWords := session.StderrPipe()
-	if err := errors.Join(noInput, noOutput, noWords, session.RequestSubsystem("sftp")); err != nil {
+	serves, err := session.SendRequest("subsystem", true, ssh.Marshal(struct{ Name string }{"sftp"}))
+	if err := errors.Join(noInput, noOutput, noWords, err); err != nil || !serves {
 		_ = session.Close()
-		if errors.Is(err, io.EOF) {
+		if err != nil {
 			return nil, client.ErrCut
 		}
 		return nil, &Refusal{"the cluster's head serves no files: its sshd has no SFTP"}

@@ -8,7 +8,7 @@ import { filesQuery } from '../data'
 import { Ask } from '../parts/ask'
 import { Text } from '../parts/fields'
 import { Icon } from '../parts/icon'
-import { Command, Loaded, Panel } from '../parts/panel'
+import { Command, Loaded, Panel, Wrong } from '../parts/panel'
 import { Table } from '../parts/table'
 import { Ago } from '../parts/time'
 import { useTitle } from '../parts/title'
@@ -68,6 +68,7 @@ function Directory({ all, add, again }: Props) {
   const [words, setWords] = useState('')
   const [doing, setDoing] = useState<Doing>()
   const [over, setOver] = useState(false)
+  const [folders, setFolders] = useState<string[]>([])
   const input = useRef<HTMLInputElement>(null)
   const there = new Set(all.items.map((f) => f.name))
   const found = all.items.filter((f) => (hidden || !f.name.startsWith('.')) && f.name.toLowerCase().includes(words.toLowerCase()))
@@ -81,7 +82,10 @@ function Directory({ all, add, again }: Props) {
   const drop = (e: DragEvent) => {
     e.preventDefault()
     setOver(false)
-    take([...e.dataTransfer.files])
+    const items = [...e.dataTransfer.items]
+    const folders = new Set(items.map((i) => i.webkitGetAsEntry()).flatMap((i) => (i?.isDirectory ? [i.name] : [])))
+    setFolders([...folders])
+    take([...e.dataTransfer.files].filter((f) => !folders.has(f.name)))
   }
   const drag = (e: DragEvent, is: boolean) => {
     if (!e.dataTransfer.types.includes('Files')) return
@@ -120,6 +124,7 @@ function Directory({ all, add, again }: Props) {
           }}
         />
       </div>
+      {folders.length > 0 && <Wrong why={new Error(`Folders cannot be uploaded: ${folders.join(', ')}. Pack them first.`)} />}
       <div className={over ? 'drop' : undefined}>
         <Panel
           title="Entries"
@@ -175,7 +180,7 @@ function Directory({ all, add, again }: Props) {
         </Panel>
       </div>
       <p className="dim line">
-        Directories, and files by the thousand:{' '}
+        To copy whole directories, or thousands of files:{' '}
         <Command text={`sftp -D 'muster ssh ${project}/${cluster} -- /usr/lib/openssh/sftp-server'`} />
       </p>
       {doing?.does === 'make' && <Make at={all.path} there={there} done={again} onClose={close} />}
@@ -281,6 +286,14 @@ function Rename({ f, at, there, done, onClose }: In & { f: File_; there: Set<str
   )
 }
 
+/** effects are what comes of it when something is deleted. */
+const effects: Record<File_['kind'], string> = {
+  directory: 'Only an empty directory can be deleted here.',
+  file: 'It cannot be brought back.',
+  link: 'Only the link is deleted, and not what it leads to.',
+  other: 'It cannot be brought back.',
+}
+
 function Delete({ f, at, done, onClose }: In & { f: File_ }) {
   const { project, cluster } = route.useParams()
   return (
@@ -298,7 +311,7 @@ function Delete({ f, at, done, onClose }: In & { f: File_ }) {
       }}
       onClose={onClose}
     >
-      <p>{f.kind === 'directory' ? 'Only an empty directory can be deleted here.' : 'It cannot be brought back.'}</p>
+      <p>{effects[f.kind]}</p>
     </Ask>
   )
 }

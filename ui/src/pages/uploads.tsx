@@ -55,7 +55,7 @@ export function useUploads(cluster: string, done: () => void) {
         if (ends.signal.aborted) return
         setArrived((n) => n + 1)
         next()
-        if (Date.now() < told.current.at + 5000) return
+        if (latest.current.length <= 1 || Date.now() < told.current.at + 5000) return
         told.current.at = Date.now()
         told.current.done()
       },
@@ -91,11 +91,16 @@ export function useUploads(cluster: string, done: () => void) {
       window.removeEventListener('drop', stay)
     }
   }, [])
-  return { waiting, failed, arrived, add, cancel, clear: () => setFailed([]) }
+  const clear = () => setFailed([])
+  const again = () => {
+    setWaiting((all) => [...all, ...failed.map((u) => ({ ...u, sent: 0 }))])
+    clear()
+  }
+  return { waiting, failed, arrived, add, cancel, clear, again }
 }
 
 /** Uploads are those that wait or have failed, and how many have arrived. */
-export function Uploads({ waiting, failed, arrived, cancel, clear }: ReturnType<typeof useUploads>) {
+export function Uploads({ waiting, failed, arrived, cancel, clear, again }: ReturnType<typeof useUploads>) {
   return (
     <>
       <p className="sr" role="status">
@@ -104,12 +109,17 @@ export function Uploads({ waiting, failed, arrived, cancel, clear }: ReturnType<
       {waiting.length + failed.length > 0 && (
         <Panel
           title="Uploads"
-          beside={<span className="dim">They are cancelled when you leave this page.</span>}
+          beside={waiting.length > 0 && <span className="dim">They are cancelled when you leave this page.</span>}
           more={
             failed.length > 0 && (
-              <button type="button" className="btn quiet small" onClick={clear}>
-                Forget those that failed
-              </button>
+              <span className="line">
+                <button type="button" className="btn quiet small" onClick={again}>
+                  Try again
+                </button>
+                <button type="button" className="btn quiet small" onClick={clear}>
+                  Forget those that failed
+                </button>
+              </span>
             )
           }
         >

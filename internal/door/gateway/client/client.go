@@ -63,7 +63,7 @@ func (c *Client) Connect(ctx context.Context, who Who, place string) (*ssh.Clien
 	}
 	conn, channels, requests, err := way.Connect(ctx)
 	if err != nil {
-		if say, omitted := c.lines.Say(who.Person, time.Now()); say {
+		if say, omitted := c.lines.Say(who.Person, time.Now()); say && ctx.Err() == nil {
 			c.log.WarnContext(ctx, "somebody does not get to the gateway", "person", who.Person, "error", err, "omitted", omitted)
 		}
 		return nil, ErrUnreachable
