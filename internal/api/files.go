@@ -23,15 +23,9 @@ import (
 
 // files opens a session with a cluster's files; paths are those that are asked for.
 func (a *API) files(ctx context.Context, ref string, paths ...string) (cluster.Cluster, *files.Session, error) {
-	c, head, err := a.admitting(ctx, ref, "")
-	switch {
-	case err != nil:
+	c, _, err := a.reachable(ctx, ref, "") // a look at its files alone brings back no paused cluster
+	if err != nil {
 		return c, nil, err
-	case c.Phase == cluster.Paused: // a look at its files alone brings back no cluster
-		return c, nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is paused", c.Name),
-			"`muster resume "+c.Name+"` brings it back")
-	case head.ID == "":
-		return c, nil, notNow(c)
 	}
 	for _, one := range paths { // "" comes of a parameter that is not given
 		if one == "" || strings.ContainsRune(one, 0) {

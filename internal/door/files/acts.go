@@ -113,15 +113,10 @@ func named(name string) bool {
 
 // Content is that of a file. It is read a piece after the other, or from anywhere.
 type Content struct {
-	Size     int64
+	*io.SectionReader
 	Modified time.Time
 
-	session *Session
-	file    *sftp.File
-	at      int64
-	start   int64 // of the file's bytes that piece holds
-	piece   []byte
-	buffer  []byte
+	file *sftp.File
 }
 
 // Read opens a file. Who calls closes it.
@@ -138,52 +133,43 @@ func (s *Session) Read(file string) (*Content, error) {
 	if err != nil {
 		return nil, s.told(err, "it cannot be read")
 	}
-	return &Content{Size: max(info.Size(), 0), Modified: info.ModTime(), session: s, file: opened,
-		buffer: make([]byte, depth*packet)}, nil
-}
-
-// packet is how many bytes a request of SFTP carries (every server takes as many).
-const packet = 32 << 10
-
-// Read is io.Reader's.
-func (c *Content) Read(into []byte) (int, error) {
-	if c.at >= c.Size {
-		return 0, io.EOF
-	}
-	if c.at < c.start || c.at >= c.start+int64(len(c.piece)) {
-		late := c.session.awaited()
-		n, err := c.file.ReadAt(c.buffer[:min(int64(len(c.buffer)), c.Size-c.at)], c.at)
-		late.Stop()
-		if n == 0 {
-			if err == nil || errors.Is(err, io.EOF) { // it has become shorter
-				err = io.ErrUnexpectedEOF
-			}
-			return 0, err
-		}
-		c.start, c.piece = c.at, c.buffer[:n]
-	}
-	n := copy(into, c.piece[c.at-c.start:])
-	c.at += int64(n)
-	return n, nil
-}
-
-// Seek is io.Seeker's.
-func (c *Content) Seek(offset int64, whence int) (int64, error) {
-	switch whence {
-	case io.SeekCurrent:
-		offset += c.at
-	case io.SeekEnd:
-		offset += c.Size
-	}
-	if offset < 0 {
-		return 0, fs.ErrInvalid
-	}
-	c.at = offset
-	return offset, nil
+	size := max(info.Size(), 0)
+	read := &pieces{session: s, file: opened, buffer: make([]byte, min(size, depth*packet))}
+	return &Content{SectionReader: io.NewSectionReader(read, 0, size), Modified: info.ModTime(), file: opened}, nil
 }
 
 // Close is io.Closer's.
 func (c *Content) Close() error { return c.file.Close() }
+
+// packet is how many bytes a request of SFTP carries (every server takes as many).
+const packet = 32 << 10
+
+// pieces reads a file in pieces that are large enough for many requests of SFTP at once.
+type pieces struct {
+	session *Session
+	file    *sftp.File
+	start   int64  // of the file's bytes that piece holds
+	piece   []byte // what was read last
+	buffer  []byte
+}
+
+// ReadAt is io.ReaderAt's.
+func (p *pieces) ReadAt(into []byte, at int64) (total int, err error) {
+	for total < len(into) {
+		if at < p.start || at >= p.start+int64(len(p.piece)) {
+			late := p.session.awaited()
+			n, err := p.file.ReadAt(p.buffer, at)
+			late.Stop()
+			if n == 0 {
+				return total, cmp.Or(err, io.ErrNoProgress)
+			}
+			p.start, p.piece = at, p.buffer[:n]
+		}
+		n := copy(into[total:], p.piece[at-p.start:])
+		total, at = total+n, at+int64(n)
+	}
+	return total, nil
+}
 
 // ErrUnfinished says that what was to be written has not come whole.
 var ErrUnfinished = errors.New("it has not come whole")

@@ -3,19 +3,15 @@ package files_test
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
 	"io"
 	"io/fs"
-	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -25,7 +21,7 @@ import (
 
 	"muster/internal/door/files"
 	"muster/internal/door/gateway/client"
-	"muster/internal/identity"
+	"muster/internal/door/gateway/client/clienttest"
 	"muster/internal/kit/limit"
 )
 
@@ -33,82 +29,23 @@ import (
 type site struct {
 	testing.TB
 	*files.Files
+	*clienttest.Gateway
 	home    string
-	gateway *client.Client
 	answers func(ssh.Channel) // instead of a server of SFTP
-	begun   atomic.Int64      // connections
-	open    sync.Map          // *ssh.ServerConn
 }
 
-var alice = files.Who{Owner: "alice's browser",
-	Who: client.Who{Person: "alice", Token: "t-alice", Remote: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}}}
+var alice = files.Who{Owner: "alice's browser", Who: clienttest.Alice()}
 
 func newSite(t *testing.T, change func(*files.Limits)) *site {
 	t.Helper()
-	authority, err := identity.Open(identity.NewRoot())
-	if err != nil {
-		t.Fatal(err)
-	}
 	limits := files.UsualLimits()
 	if change != nil {
 		change(&limits)
 	}
-	gateway := client.New(authority, slog.New(slog.DiscardHandler))
-	s := &site{TB: t, home: t.TempDir(), gateway: gateway, Files: files.New(gateway, limits, nil)}
-	config := &ssh.ServerConfig{PublicKeyCallback: func(meta ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-		if c, is := key.(*ssh.Certificate); is && authority.IsLoginCA(c.SignatureKey) && c.KeyId == alice.Token &&
-			c.ValidPrincipals[0] == alice.Person && meta.User() == "aero/cfd" && meta.RemoteAddr() == alice.Remote {
-			return nil, nil
-		}
-		return nil, errors.New("not alice")
-	}}
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.AddHostKey(key)
-	go s.serve(config)
-	t.Cleanup(func() { _ = gateway.Door.Close(); s.cut() })
+	s := &site{TB: t, home: t.TempDir()}
+	s.Gateway = clienttest.New(t, s.session)
+	s.Files = files.New(s.Client, limits, nil)
 	return s
-}
-
-// cut ends all connections, as the gateway does when somebody may no longer be there.
-func (s *site) cut() {
-	s.open.Range(func(conn, _ any) bool { _ = conn.(*ssh.ServerConn).Close(); return true })
-}
-
-// connected is how many connections there are.
-func (s *site) connected() (n int) {
-	s.open.Range(func(any, any) bool { n++; return true })
-	return n
-}
-
-func (s *site) serve(config *ssh.ServerConfig) {
-	for {
-		raw, err := s.gateway.Door.Accept()
-		if err != nil {
-			return
-		}
-		s.begun.Add(1)
-		go func() {
-			conn, channels, requests, err := ssh.NewServerConn(raw, config)
-			if err != nil {
-				return
-			}
-			s.open.Store(conn, true)
-			defer s.open.Delete(conn)
-			go ssh.DiscardRequests(requests)
-			for opened := range channels {
-				if channel, asked, err := opened.Accept(); err == nil {
-					go s.session(channel, asked)
-				}
-			}
-		}()
-	}
 }
 
 func (s *site) session(channel ssh.Channel, requests <-chan *ssh.Request) {
@@ -133,7 +70,7 @@ func (s *site) session(channel ssh.Channel, requests <-chan *ssh.Request) {
 
 // enter begins a session, which ends with the test.
 func (s *site) enter(ctx context.Context) (*files.Session, error) {
-	session, err := s.Open(ctx, alice, "c1", "aero/cfd")
+	session, err := s.Open(ctx, alice, "c1", clienttest.Place)
 	if err == nil {
 		s.Cleanup(session.Close)
 	}
@@ -231,8 +168,8 @@ func TestAFileIsWrittenAndRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer content.Close()
-	if content.Size != int64(len(text)) || time.Since(content.Modified) > time.Hour {
-		t.Errorf("%d bytes, of %s", content.Size, content.Modified)
+	if content.Size() != int64(len(text)) || time.Since(content.Modified) > time.Hour {
+		t.Errorf("%d bytes, of %s", content.Size(), content.Modified)
 	}
 	if err := iotest.TestReader(content, text); err != nil {
 		t.Error(err)
@@ -363,7 +300,7 @@ func TestRequestsShareAConnectionWhileItIsUsed(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			one, err := s.Open(t.Context(), alice, "c1", "aero/cfd")
+			one, err := s.Open(t.Context(), alice, "c1", clienttest.Place)
 			if err != nil {
 				t.Error(err)
 				return
@@ -376,19 +313,19 @@ func TestRequestsShareAConnectionWhileItIsUsed(t *testing.T) {
 	}
 	all.Wait()
 	first.Close()
-	if n := s.begun.Load(); n != 1 {
+	if n := s.Begun.Load(); n != 1 {
 		t.Errorf("%d connections", n)
 	}
-	for end := time.Now().Add(time.Minute); s.connected() > 0; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); s.Connected() > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("one that nobody uses stays")
 		}
 	}
 	held := s.must()
-	if _, err := held.List(t.Context(), ""); err != nil || s.begun.Load() != 2 {
-		t.Error(err, s.begun.Load())
+	if _, err := held.List(t.Context(), ""); err != nil || s.Begun.Load() != 2 {
+		t.Error(err, s.Begun.Load())
 	}
-	s.cut()
+	s.Cut()
 	if _, err := held.List(t.Context(), ""); err == nil {
 		t.Error("it goes on where it was cut")
 	}
@@ -403,14 +340,14 @@ func TestConnectionsForFilesAreSharesOfPersons(t *testing.T) {
 	other := alice
 	other.Owner = "alice's other browser"
 	var over *limit.Over
-	if _, err := s.Open(t.Context(), other, "c1", "aero/cfd"); !errors.As(err, &over) || !over.Own {
+	if _, err := s.Open(t.Context(), other, "c1", clienttest.Place); !errors.As(err, &over) || !over.Own {
 		t.Error(err)
 	}
 	if _, err := used.List(t.Context(), ""); !errors.As(err, &over) || !over.Own {
 		t.Error(err)
 	}
 	used.Close()
-	now, err := s.Open(t.Context(), other, "c1", "aero/cfd")
+	now, err := s.Open(t.Context(), other, "c1", clienttest.Place)
 	if err != nil {
 		t.Fatalf("one that nobody uses is not ended for another: %v", err)
 	}
@@ -432,7 +369,7 @@ func TestWhoIsNotLetInReadsWhy(t *testing.T) {
 	}
 	someone := alice
 	someone.Person = "bob"
-	if _, err := s.Open(t.Context(), someone, "c1", "aero/cfd"); !errors.Is(err, client.ErrUnreachable) {
+	if _, err := s.Open(t.Context(), someone, "c1", clienttest.Place); !errors.Is(err, client.ErrUnreachable) {
 		t.Error(err)
 	}
 }

@@ -2,13 +2,8 @@ package terminal_test
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -20,16 +15,14 @@ import (
 	"github.com/coder/websocket"
 	"golang.org/x/crypto/ssh"
 
-	"muster/internal/door/gateway/client"
+	"muster/internal/door/gateway/client/clienttest"
 	"muster/internal/door/terminal"
-	"muster/internal/identity"
 )
 
 // site is a gateway that lets everybody into a place where a word does something, and a door for browsers.
 type site struct {
 	testing.TB
 	all     *terminal.Terminals
-	gateway *client.Client
 	address string
 
 	mu   sync.Mutex
@@ -38,33 +31,24 @@ type site struct {
 }
 
 // alice is who opens terminals; bob's browser is another one.
-var alice = terminal.Who{Owner: "alice's browser",
-	Who: client.Who{Person: "alice", Token: "t-alice", Remote: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}}}
+var alice = terminal.Who{Owner: "alice's browser", Who: clienttest.Alice()}
 
-var cfd = terminal.Place{Cluster: "c1", Ref: "aero/cfd"}
+var cfd = terminal.Place{Cluster: "c1", Ref: clienttest.Place}
 
 func newSite(t *testing.T, change func(*terminal.Limits)) *site {
 	t.Helper()
-	authority, err := identity.Open(identity.NewRoot())
-	if err != nil {
-		t.Fatal(err)
-	}
 	limits := terminal.UsualLimits()
 	if change != nil {
 		change(&limits)
 	}
-	gateway := client.New(authority, slog.New(slog.DiscardHandler))
-	s := &site{TB: t, gateway: gateway, all: terminal.New(gateway, limits, nil),
+	s := &site{TB: t, all: terminal.New(clienttest.New(t, place).Client, limits, nil),
 		ends: map[*terminal.Terminal]context.CancelFunc{}}
-	config := s.admission(authority)
-	go s.serve(config)
 	door := httptest.NewServer(http.HandlerFunc(s.open))
 	t.Cleanup(func() {
 		for _, end := range s.ends {
 			end()
 		}
 		door.Close()
-		_ = s.gateway.Door.Close()
 	})
 	s.address = "ws" + strings.TrimPrefix(door.URL, "http")
 	return s
@@ -97,41 +81,6 @@ func (s *site) open(w http.ResponseWriter, r *http.Request) {
 	s.last, s.ends[one] = one, cancel
 	s.mu.Unlock()
 	one.Show(r.Context(), socket, size, from)
-}
-
-// admission lets in who comes with the certificate of a login.
-func (s *site) admission(authority *identity.Authority) *ssh.ServerConfig {
-	config := &ssh.ServerConfig{PublicKeyCallback: func(meta ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-		if c, is := key.(*ssh.Certificate); is && authority.IsLoginCA(c.SignatureKey) && c.KeyId == alice.Token &&
-			c.ValidPrincipals[0] == alice.Person && meta.User() == cfd.Ref && meta.RemoteAddr() == alice.Remote {
-			return nil, nil
-		}
-		return nil, errors.New("not alice")
-	}}
-	config.AddHostKey(newKey(s))
-	return config
-}
-
-// serve carries those who come in.
-func (s *site) serve(config *ssh.ServerConfig) {
-	for {
-		conn, err := s.gateway.Door.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			_, channels, requests, err := ssh.NewServerConn(conn, config)
-			if err != nil {
-				return
-			}
-			go ssh.DiscardRequests(requests)
-			for opened := range channels {
-				if channel, asked, err := opened.Accept(); err == nil {
-					go place(channel, asked)
-				}
-			}
-		}()
-	}
 }
 
 // place is a shell of four words: size, fill N, exit N, and any other, which it says again.
@@ -277,18 +226,6 @@ func (b *browser) send(kind websocket.MessageType, text string) {
 	if err := b.socket.Write(b.Context(), kind, []byte(text)); err != nil {
 		b.Fatal(err)
 	}
-}
-
-func newKey(t testing.TB) ssh.Signer {
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
 }
 
 func TestATerminalIsASessionThroughTheGateway(t *testing.T) {
