@@ -19,6 +19,7 @@ import (
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
+	"muster/internal/kit/testall"
 )
 
 // remoteMovers move guests between machines of the rack, as their agents do: while the caller looks away.
@@ -150,6 +151,7 @@ func TestTheGuestsOfADrainedMachineOfTheRackMove(t *testing.T) {
 }
 
 func TestAGuestOfTheRackThatCannotMoveStaysAndSaysWhy(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	s, m, id := newRemoteFixture(t, t.TempDir()+"/db")
 	m.mu.Lock()
@@ -181,6 +183,7 @@ func TestAGuestOfTheRackThatCannotMoveStaysAndSaysWhy(t *testing.T) {
 }
 
 func TestAGuestOfTheRackThatIsToEndOnItsWayIsForgottenThere(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	s, m, id := newRemoteFixture(t, t.TempDir()+"/db")
 	m.mu.Lock()
@@ -201,6 +204,7 @@ func TestAGuestOfTheRackThatIsToEndOnItsWayIsForgottenThere(t *testing.T) {
 
 // A free machine becomes a hypervisor for a guest that is new, and not for one that could move: that one is replaced.
 func TestWithoutAnotherHypervisorOfTheRackGuestsAreReplaced(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	s, r := newRackFixture(t, t.TempDir()+"/db", 1, 2, nil)
 	provider := s.deps.Providers["vm"]
@@ -219,6 +223,7 @@ func TestWithoutAnotherHypervisorOfTheRackGuestsAreReplaced(t *testing.T) {
 
 // Whatever becomes of each move, at last the host is empty, its cluster whole, and each guest holds a part of one host.
 func TestADrainOfTheRackEndsWhateverBecomesOfItsMoves(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	for range 3 {
 		s, m, id := newRemoteFixture(t, t.TempDir()+"/db")

@@ -151,6 +151,7 @@ func TestAClusterOnHypervisorsOfTheRackSleepsAndGoesOnWhereItWas(t *testing.T) {
 }
 
 func TestAHypervisorThatIsDrainedWaitsForTheGuestsThatSleepThere(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	s, _ := newRemoteSleepingFixture(t, t.TempDir()+"/db", nil)
 	s.run(1)
@@ -174,8 +175,9 @@ func TestAHypervisorThatIsDrainedWaitsForTheGuestsThatSleepThere(t *testing.T) {
 }
 
 func TestGuestsWhoseHypervisorIsLostWhileTheySleepAreReplacedAtTheResume(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
-	s, a := newRemoteSleepingFixture(t, t.TempDir()+"/db", func(l *substrate.Deadlines) { l.Silence = 500 * time.Millisecond })
+	s, a := newRemoteSleepingFixture(t, t.TempDir()+"/db", func(l *substrate.Deadlines) { l.Silence = 2 * hush })
 	s.run(1)
 	id, before := s.spread()
 	s.pauseKeeping(id)
@@ -202,12 +204,18 @@ func TestGuestsWhoseHypervisorIsLostWhileTheySleepAreReplacedAtTheResume(t *test
 
 // Its guests may be awake or not: nobody knows, and nobody ever will.
 func TestAHypervisorThatIsLostWhileItsGuestsFallAsleepKeepsNoPauseUp(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
-	s, a := newRemoteSleepingFixture(t, t.TempDir()+"/db", func(l *substrate.Deadlines) { l.Silence = 500 * time.Millisecond })
+	s, a := newRemoteSleepingFixture(t, t.TempDir()+"/db", func(l *substrate.Deadlines) { l.Silence = 2 * hush })
 	s.run(1)
 	s.settled(1, "r1", "r2")
 	id := s.createGuests("parts", 2)
 	s.untilReady(id, 2)
+	host := ""
+	s.until(id, "both on one machine", func(_ cluster.Cluster, all []node.Node) bool {
+		host = all[1].HostID
+		return host == all[2].HostID
+	})
 	a.mu.Lock()
 	a.stuck = true
 	a.mu.Unlock()
@@ -218,13 +226,13 @@ func TestAHypervisorThatIsLostWhileItsGuestsFallAsleepKeepsNoPauseUp(t *testing.
 		})
 	})
 	a.rack.mu.Lock()
-	a.rack.silent["r1"] = true
+	a.rack.silent[host] = true
 	a.rack.mu.Unlock()
 	s.untilPaused(id)
 	a.mu.Lock()
 	a.stuck = false
 	a.mu.Unlock()
-	s.untilWhole("r1")
+	s.untilWhole(host)
 	if err := s.resume(id); err != nil {
 		t.Fatal(err)
 	}
@@ -232,6 +240,7 @@ func TestAHypervisorThatIsLostWhileItsGuestsFallAsleepKeepsNoPauseUp(t *testing.
 }
 
 func TestMemoryThatIsNotWrittenInTimeIsGivenUp(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	s, a := newRemoteSleepingFixture(t, t.TempDir()+"/db", nil)
 	s.limitGuests(func(l *substrate.Deadlines) { l.Move, l.KillGrace = 2*time.Second, 100*time.Millisecond })

@@ -178,6 +178,7 @@ func TestAnotherImageReachesNodeByNodeOnTheirMachinesTheHeadLast(t *testing.T) {
 }
 
 func TestMoreNodesAreDownAtATimeIfTheFileAllowsIt(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	s := newRolloutFixture(t, t.TempDir()+"/db", 7)
 	s.run(1)
@@ -271,6 +272,7 @@ func TestARolloutStopsAtTheFirstNodeThatDoesNotComeUpAndGoesBackOrOn(t *testing.
 }
 
 func TestASecondApplyDuringARolloutChangesItsAim(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	s := newRolloutFixture(t, t.TempDir()+"/db", 5)
 	s.run(1)

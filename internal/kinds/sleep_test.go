@@ -20,6 +20,7 @@ import (
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/meter"
 	"muster/internal/kinds/node"
+	"muster/internal/kit/testall"
 	"muster/internal/price"
 )
 
@@ -272,6 +273,7 @@ func (s *fixture) limitGuests(change func(*substrate.Deadlines)) {
 }
 
 func TestANodeWithoutRoomForItsMemoryGoesAndTheOthersSleep(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	s, sleepers := newSleepingFixture(t, t.TempDir()+"/db")
 	s.limitGuests(func(l *substrate.Deadlines) { l.KillGrace = 100 * time.Millisecond })

@@ -34,7 +34,7 @@ func (k *controller) gateway() *gateway.Gateway {
 		Name: k.owner, Hosts: hosts, DB: k.db, Authority: k.authority,
 		Sources: []gateway.Source{gateway.Clusters{Authority: k.authority, Dialer: k.shared},
 			gateway.Centres{Authority: k.authority}},
-		Resume: k.resume, Recordings: k.dir.Recordings(), Room: k.roomLeft,
+		Resume: k.resume, Recordings: k.dir.Recordings(), Reserve: k.admission.Catalogue.Reserve,
 		Log: k.Log, Telemetry: k.telemetry, Limits: gateway.UsualLimits(),
 	}
 }
@@ -42,12 +42,6 @@ func (k *controller) gateway() *gateway.Gateway {
 // disk is that of the data directory.
 func (k *controller) disk() (space.Disk, error) {
 	return space.On(k.Data, k.admission.Catalogue.Reserve)
-}
-
-// roomLeft is how many bytes it takes before its reserve.
-func (k *controller) roomLeft() (int64, error) {
-	disk, err := k.disk()
-	return disk.Left(), err
 }
 
 // sshAddress is host:port by which people reach the gateway; "" if there is none.

@@ -19,6 +19,7 @@ import (
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/network"
 	"muster/internal/kit/netns"
+	"muster/internal/kit/testall"
 	"muster/internal/protocol"
 )
 
@@ -179,6 +180,7 @@ func TestNobodysPacketsTakeALease(t *testing.T) {
 // TestAPortThatNobodyNamedOffersNoLease: somebody adds a NIC to the network's bridge and answers DHCP there. Once the port is
 // isolated no machine hears that, while the controller answers the machine behind it, which may be an unknown one.
 func TestAPortThatNobodyNamedOffersNoLease(t *testing.T) {
+	testall.Only(t)
 	for _, kind := range []string{"bridge", "ovs"} {
 		t.Run("switch "+kind, func(t *testing.T) {
 			s := newSite(t, inventory.ModeOwn, kind, nil)

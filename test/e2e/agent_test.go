@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
 // TestTheAgentOfTheHostMayDie: nodes and their jobs do not notice, what is asked meanwhile is done by the next agent, and none is
 // left when the controller has gone, however it went.
 func TestTheAgentOfTheHostMayDie(t *testing.T) {
+	testall.Only(t)
 	t.Parallel()
 	r := rig.New(t, "")
 	c := r.Start()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
 
@@ -17,6 +18,7 @@ import (
 // engine, transactions and rows. What is looked at again and again meanwhile has an allowance that grows with the time that the
 // start takes, so that a busy machine passes; what is done once for a node has none.
 func TestWhatTheStartOfAClusterTakes(t *testing.T) {
+	testall.Only(t)
 	r := rig.New(t, "")
 	watch := rig.WatchPrograms(t)
 	c := r.Start()

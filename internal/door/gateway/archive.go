@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"muster/internal/kit/space"
 )
 
 // Recorded is how many bytes recordings may take on the disk of this gateway: of one terminal, of one person in one project, of
@@ -22,9 +24,9 @@ const recounted = 10 * time.Second
 
 // archive is where recordings are, PROJECT/PERSON/SESSION-N.cast below its directory, and how much they take there.
 type archive struct {
-	dir    string
-	limits Recorded
-	room   func() (int64, error)
+	dir     string
+	limits  Recorded
+	reserve int64 // bytes; 0: the usual
 
 	mu      sync.Mutex
 	taken   map[string]int64 // bytes by folder: "" has all, "aero" a project's, "aero/alice" a person's there
@@ -41,10 +43,12 @@ func (s *archive) folder(project, person string) (string, error) {
 func (s *archive) take(project, person string, n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.room != nil {
-		if left, err := s.room(); err != nil || left < n {
-			return &Refusal{Text: "the gateway's disk has no room for recordings", Hint: "an operator makes some"}
-		}
+	disk, err := space.On(s.dir, s.reserve)
+	if err != nil {
+		return err
+	}
+	if disk.Left() < n {
+		return &Refusal{Text: "the gateway's disk has no room for recordings", Hint: "an operator makes some"}
 	}
 	shares := []struct {
 		folder, whose string

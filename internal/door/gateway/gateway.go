@@ -59,11 +59,10 @@ type Gateway struct {
 	// Resume brings a paused cluster back for a person. A *Refusal says why it cannot.
 	Resume     func(ctx context.Context, cluster, person string) error
 	Recordings string // directory of what terminals showed, where a project keeps that
-	// Room is how many bytes the disk of Recordings takes before its reserve; nil: nobody asks.
-	Room      func() (int64, error)
-	Log       *slog.Logger
-	Telemetry *telemetry.Telemetry // nil: nobody counts
-	Limits    Limits
+	Reserve    int64  // bytes of their disk that recordings leave free; 0: the usual
+	Log        *slog.Logger
+	Telemetry  *telemetry.Telemetry // nil: nobody counts
+	Limits     Limits
 
 	keys         hostKeys
 	preauthLimit preauthLimit
@@ -87,7 +86,7 @@ func (g *Gateway) Serve(ctx context.Context, listeners ...net.Listener) error {
 		}
 	}
 	g.preauthLimit.limit, g.visitors.limit = g.Limits.PreAuth, g.Limits.PerPerson
-	g.archive.dir, g.archive.limits, g.archive.room = g.Recordings, g.Limits.Recorded, g.Room
+	g.archive.dir, g.archive.limits, g.archive.reserve = g.Recordings, g.Limits.Recorded, g.Reserve
 	g.sessions = limit.Pace{Kind: "sessions", Burst: g.Limits.Sessions, Every: time.Second}
 	g.channels = limit.Share{Kind: "sessions and forwarded connections", Each: g.Limits.Each, Total: g.Limits.All,
 		Hint: "close some"}

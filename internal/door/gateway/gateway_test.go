@@ -73,7 +73,7 @@ func newFixture(t *testing.T, change func(*Gateway)) fixture {
 	})
 	s.g = &Gateway{Name: "g1", Hosts: []string{"localhost"}, DB: db, Authority: authority,
 		Sources:    []Source{onePlace{authority, startPlace(t, authority)}},
-		Recordings: t.TempDir() + "/recordings", Log: slog.New(slog.DiscardHandler), Limits: UsualLimits()}
+		Recordings: t.TempDir() + "/recordings", Reserve: 1, Log: slog.New(slog.DiscardHandler), Limits: UsualLimits()}
 	s.g.Limits.Look = 50 * time.Millisecond
 	if change != nil {
 		change(s.g)

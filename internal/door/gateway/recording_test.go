@@ -63,20 +63,20 @@ func TestWhatATerminalShowsIsKeptWhereTheProjectWantsIt(t *testing.T) {
 // A member chooses how much a terminal shows, and its recording is on the disk of the database.
 func TestATerminalWhoseRecordingIsFullEnds(t *testing.T) {
 	for name, c := range map[string]struct {
-		limits Recorded
-		room   int64
-		says   string
+		limits  Recorded
+		reserve int64
+		says    string
 	}{
-		"terminal": {Recorded{Terminal: 1 << 20, Person: 4 << 20, Project: 4 << 20, All: 4 << 20}, 1 << 30,
+		"terminal": {Recorded{Terminal: 1 << 20, Person: 4 << 20, Project: 4 << 20, All: 4 << 20}, 1,
 			"this session ends: project aero keeps what terminals show, and its recording has reached the limit of 1 MiB"},
-		"person": {Recorded{Terminal: 4 << 20, Person: 1 << 20, Project: 4 << 20, All: 4 << 20}, 1 << 30,
+		"person": {Recorded{Terminal: 4 << 20, Person: 1 << 20, Project: 4 << 20, All: 4 << 20}, 1,
 			"and your recordings in project aero have reached their limit of 1 MiB"},
-		"disk": {UsualLimits().Recorded, 1 << 10, "and the gateway's disk has no room for recordings"},
+		"disk": {UsualLimits().Recorded, 1 << 60, "and the gateway's disk has no room for recordings"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t, func(g *Gateway) {
 				g.Limits.Recorded = c.limits
-				g.Room = func() (int64, error) { return c.room, nil }
+				g.Reserve = c.reserve
 			})
 			session := s.terminal()
 			var shown, errs bytes.Buffer
@@ -106,7 +106,7 @@ func TestATerminalWhoseRecordingIsFullEnds(t *testing.T) {
 
 func TestRecordingsHaveSharesThatAreCountedAnew(t *testing.T) {
 	dir := t.TempDir()
-	s := &archive{dir: dir, limits: Recorded{Person: 1600 << 10, Project: 2400 << 10, All: 2880 << 10}}
+	s := &archive{dir: dir, reserve: 1, limits: Recorded{Person: 1600 << 10, Project: 2400 << 10, All: 2880 << 10}}
 	keep := func(path string, bytes int) {
 		t.Helper()
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o700); err != nil {

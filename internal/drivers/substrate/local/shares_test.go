@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,6 +58,13 @@ func TestAHostAtWorkGuardsWhatNodesShare(t *testing.T) {
 	b := w.up(t, node("c1", 1, 1, "sleep 1000"))
 	long := filepath.Join(b.dir, "console.log")
 	check(t, os.WriteFile(long, bytes.Repeat([]byte("said\n"), 4<<20), 0o600))
+	const few = "/proc/sys/fs/file-max"
+	text, err := os.ReadFile(few)
+	check(t, err)
+	usual, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	check(t, err)
+	check(t, os.WriteFile(few, fmt.Append(nil, fewNumbers()[few]/2), 0o644)) // enough for all who run beside this test
+	defer func() { check(t, os.WriteFile(few, fmt.Append(nil, max(usual, fewNumbers()[few])), 0o644)) }()
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -64,6 +72,10 @@ func TestAHostAtWorkGuardsWhatNodesShare(t *testing.T) {
 		host(w).Work(ctx)
 	}()
 	defer func() { end(); <-ended }()
+	eventually(t, "the host has as many open files as all nodes may take", func() bool {
+		text, err := os.ReadFile(few)
+		return err == nil && strings.TrimSpace(string(text)) == fmt.Sprint(fewNumbers()[few])
+	})
 	if w.cgroups.Pids {
 		eventually(t, "a node has its share of process numbers", func() bool {
 			return w.cgroups.Read(b.name, "pids.max") != fmt.Sprint(min(allTasks()/4, tasksAtStart))
