@@ -6,6 +6,7 @@ BINARY := bin/muster
 FIRST  := internal/boot/initramfs/built/muster-init
 IMAGE  := debian13-hpc
 IMAGES := $(IMAGE) inspector
+TOOLS  := ui/tools/node_modules/.package-lock.json
 # The race detector, but for SQLite itself, which is C in Go's words and five times slower under it. (Packages that use the
 # library's sync must stay under it: the linker keeps one copy of a generic function, and one without it makes false alarms.)
 RACE   := -race -gcflags=modernc.org/sqlite/lib=-race=false
@@ -73,7 +74,7 @@ test-all: IMAGES += debian12-hpc $(if $(filter x86_64,$(shell uname -m)),debian1
 test-all: ## every test, with the race detector, on both databases, with emulated machines: about two hours (root)
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory build
-	@$(MAKE) --no-print-directory -j2 image build/kernel lint IMAGES="$(IMAGES)"
+	@$(MAKE) --no-print-directory -j2 image build/kernel lint $(TOOLS) IMAGES="$(IMAGES)"
 	$(call tests,$(RACE),-timeout 2h)
 
 build/kernel: # Debian's kernel for virtual machines, unpacked: it has drivers that an image's does not need
@@ -107,12 +108,16 @@ fuzz: ## every fuzz target for a minute
 openapi: ## write api/openapi.yaml again from the types
 	@$(GO) test ./api -run TestOpenAPI -update
 
-ui: ## build the console from ui/src into ui/dist, which the binary carries (Node)
+$(TOOLS): ui/tools/package-lock.json # what writes the console's types, and axe-core
+	@command -v npm >/dev/null || { echo "ui: npm is not there; apt-get install nodejs npm" >&2; exit 1; }
+	@cd ui/tools && npm ci --silent --no-audit --no-fund && touch node_modules/.package-lock.json
+
+ui: $(TOOLS) ## build the console from ui/src into ui/dist, which the binary carries (Node)
 	@scripts/ui.sh
 
 pictures: export MUSTER_TEST_PICTURES := $(CURDIR)/build/pictures
-pictures: ## pictures of the console's pages in build/pictures, light and dark, wide and small (root)
-	@$(GO) test ./test/console -run Pictures -count 1
+pictures: $(TOOLS) ## pictures of the console's pages in build/pictures, light and dark, wide and small (root)
+	@$(GO) test ./test/console -run EveryPage -count 1
 
 clean: ## remove what was built
 	@rm -rf bin build $(FIRST)

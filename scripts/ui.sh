@@ -3,9 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../ui"
 into=${1:-$PWD/dist}
-command -v npm >/dev/null || { echo "ui: npm is not there; apt-get install nodejs npm" >&2; exit 1; }
+[[ tools/node_modules/.package-lock.json -nt tools/package-lock.json ]] || { echo "ui: its tools are not there; \`make ui\` installs them" >&2; exit 1; }
 # Types of the API, by a program that wants another TypeScript than the console has.
-[[ tools/node_modules/.package-lock.json -nt tools/package-lock.json ]] || (cd tools && npm ci --silent --no-audit --no-fund)
 tools/node_modules/.bin/openapi-typescript ../api/openapi.yaml -o src/api.gen.ts >/dev/null
 [[ node_modules/.package-lock.json -nt package-lock.json ]] || npm ci --silent --no-audit --no-fund
 npm run --silent check

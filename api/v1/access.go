@@ -123,13 +123,18 @@ type LoggedIn struct {
 
 // ProofGiven is what an OpenID Connect provider gave to somebody who logs in: an ID token, or the code of a browser.
 type ProofGiven struct {
-	IDToken   string `json:"id_token,omitempty" doc:"the ID token that the device flow gave" maxLength:"32768"`
-	Code      string `json:"code,omitempty" doc:"the code with which the browser was redirected" maxLength:"4096"`
-	Verifier  string `json:"verifier,omitempty" doc:"with code: of PKCE" maxLength:"128"`
-	Redirect  string `json:"redirect,omitempty" doc:"with code: the redirect URL that was used" maxLength:"200"`
-	Nonce     string `json:"nonce,omitempty" doc:"with code: the nonce that the ID token must contain" maxLength:"128"`
+	IDToken string `json:"id_token,omitempty" doc:"the ID token that the device flow gave" maxLength:"32768"`
+	CodeGiven
 	PublicKey string `json:"public_key,omitempty" doc:"the public key to certify, authorized_keys format" maxLength:"16384"`
 	Name      string `json:"name,omitempty" doc:"host from which somebody logs in, for the list of tokens" maxLength:"100"`
+}
+
+// CodeGiven is what an OpenID Connect provider gave to a browser, with what belongs to it.
+type CodeGiven struct {
+	Code     string `json:"code,omitempty" doc:"the code with which the browser was redirected" maxLength:"4096"`
+	Verifier string `json:"verifier,omitempty" doc:"with code: of PKCE" maxLength:"128"`
+	Redirect string `json:"redirect,omitempty" doc:"with code: the redirect URL that was used" maxLength:"200"`
+	Nonce    string `json:"nonce,omitempty" doc:"with code: the nonce that the ID token must contain" maxLength:"128"`
 }
 
 // LogInInput is what LogIn takes.
@@ -143,10 +148,11 @@ type ConsoleOpened struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// Credential is what signs a browser in to the console: a token, or the code of an address that OpenConsole has made.
+// Credential is what signs a browser in to the console: one of its fields.
 type Credential struct {
-	Token string `json:"token,omitempty" maxLength:"200"`
-	Code  string `json:"code,omitempty" maxLength:"200"`
+	Token    string     `json:"token,omitempty" maxLength:"200"`
+	Code     string     `json:"code,omitempty" doc:"of an address that open-console has made" maxLength:"200"`
+	Provider *CodeGiven `json:"provider,omitempty" doc:"what the site's OpenID Connect provider gave to the browser, as for log-in"`
 }
 
 // SignInInput is what SignIn takes.

@@ -283,8 +283,9 @@ var (
 	SignIn = Op[SignInInput, SignedIn]{Endpoint{ID: "sign-in", Method: http.MethodPost, Path: "/v1/console/session",
 		Summary: "Sign a browser in to the console, by a cookie; needs no other token",
 		Description: "The cookie is good for 12 hours at most, and no longer than the token that it was got with. Requests " +
-			"with it are taken from the console's own pages only.",
-		Tag: "access", Open: true, Errors: []int{429}, MaxBody: 1 << 10, Once: true,
+			"with it are taken from the console's own pages only. Who comes from the provider gets a login that ends " +
+			"with the cookie.",
+		Tag: "access", Open: true, Errors: []int{403, 404, 409, 429, 503}, MaxBody: 16 << 10, Once: true,
 		Example: `{"token": "muster_TOKEN"}`}}
 	SignOut = Op[SignOutInput, Nothing]{Endpoint{ID: "sign-out", Method: http.MethodDelete, Path: "/v1/console/session",
 		Summary: "Sign a browser out of the console",

@@ -13,10 +13,22 @@ type Problem struct {
 	Status int          `json:"status"`
 	Code   string       `json:"code" doc:"stable; programs may branch on it" enum:"invalid,no-capacity,quota,budget,conflict,not-found,unauthorized,forbidden,internal,unavailable"`
 	Detail string       `json:"detail" doc:"what is wrong and what would work, as text for people"`
-	FitsAt *time.Time   `json:"fits_at,omitempty" doc:"a start with which it would fit, where one is known"`
+	Offers []Offer      `json:"offers,omitempty" doc:"changes with which it would fit, each by itself, where any are known"`
 	Errors []Diagnostic `json:"errors,omitempty" doc:"one entry per error: where, what, and what would work"`
 
 	Cause error `json:"-"` // what only the log is told
+}
+
+// Offer is a change of a cluster file with which it would fit, as things stand; detail says it in words, too. Only the fields of
+// its kind are there.
+type Offer struct {
+	Kind  string     `json:"kind" enum:"later,shorter,smaller,other-class"`
+	Text  string     `json:"text" doc:"what fits, with what to write, as text for people"`
+	Start *time.Time `json:"start,omitempty" doc:"later: for lease.start"`
+	For   string     `json:"for,omitempty" doc:"shorter: for lease.for"`
+	Queue string     `json:"queue,omitempty" doc:"smaller, other-class: the queue to change"`
+	Nodes int        `json:"nodes,omitempty" doc:"smaller: how many nodes it would begin with"`
+	Class string     `json:"class,omitempty" doc:"other-class: that of the queue"`
 }
 
 // Error is its detail.

@@ -87,7 +87,9 @@ const (
 type Refusal struct {
 	Kind        Kind
 	Diagnostics spec.Diagnostics
-	FitsAt      *time.Time // a start that would do; nil: none is known
+	Offers      []Offer // what would do instead, where it is known
+
+	lacks int // machines, or nodes of a quota, that it asks for too many; 0: not known
 }
 
 func asRefusal(err error) (*Refusal, error) {

@@ -67,6 +67,7 @@ func (a *Admission) choose(members []member, machines []machine.Machine, isolati
 		if refusal != first {
 			first.Diagnostics[0].Text += "; instead, " + refusal.Diagnostics[0].Text
 		}
+		first.lacks = lacks
 		return nil, first
 	}
 }

@@ -174,7 +174,7 @@ func TestGuestsAreReservedWithTheirNodes(t *testing.T) {
 		// Three cores of each host are for guests: two are left.
 		_, err := d.plan("name: b\nqueues: [{name: cpu, class: vm, nodes: 3, vm: {cpus: 1, memory: 1GiB}}]\n")
 		if r := refused(t, err); r.Kind != admission.NoCapacity || !strings.Contains(r.Error(), "class vm: 3 asked, 2 fit") ||
-			r.FitsAt != nil {
+			offered(r, admission.LaterStart).Kind != "" {
 			t.Error(r)
 		}
 		if _, err := d.plan("name: b\nqueues: [{name: cpu, class: vm, nodes: 2, vm: {cpus: 1, memory: 1GiB}}]\n"); err != nil {

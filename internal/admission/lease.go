@@ -193,6 +193,7 @@ func (a *Admission) find(ctx context.Context, tx *core.Tx, plan *Plan, now time.
 			text = "from " + spec.When(plan.Term.StartsAt) + ", " + text
 		}
 		refusal = refuse(NoCapacity, "reserved", missing[len(missing)-1].path, text, "")
+		refusal.lacks = conflict.Own + conflict.Lacks // one of them
 	}
 	if refusal.Kind == NoCapacity && !slices.ContainsFunc(missing, a.partly) { // of guests the calendar knows nothing
 		a.whenElse(refusal, plan, c, b, now, missing)
@@ -202,17 +203,11 @@ func (a *Admission) find(ctx context.Context, tx *core.Tx, plan *Plan, now time.
 
 // whenElse adds to a refusal what would work: a later start, or a shorter lease.
 func (a *Admission) whenElse(r *Refusal, plan *Plan, c calendar.Calendar, b calendar.Booking, now time.Time, missing []member) {
-	d := &r.Diagnostics[len(r.Diagnostics)-1]
-	hint := func(format string, args ...any) {
-		if d.Hint != "" {
-			d.Hint += "; "
-		}
-		d.Hint += fmt.Sprintf(format, args...)
-	}
 	if until, ok := c.Longest(b); ok && !until.Equal(b.Until) {
 		end := until.Add(-plan.Term.Lead)
 		if length := roundDown(end.Sub(plan.Term.StartsAt)); length > 0 {
-			hint("a lease until %s fits: lease: {for: %s}", spec.When(end), duration.Text(length))
+			r.offer(Offer{Kind: ShorterLease, For: length,
+				Text: fmt.Sprintf("a lease until %s fits: lease: {for: %s}", spec.When(end), duration.Text(length))})
 		}
 	}
 	if plan.current != nil {
@@ -245,8 +240,8 @@ func (a *Admission) whenElse(r *Refusal, plan *Plan, c calendar.Calendar, b cale
 	if nodes == 1 {
 		fit = " fits"
 	}
-	r.FitsAt = &start
-	hint("%s%s from %s: lease: {start: %s}", words.Count(nodes, "node"), fit, spec.When(start), start.Format(time.RFC3339))
+	r.offer(Offer{Kind: LaterStart, Start: start, Text: fmt.Sprintf("%s%s from %s: lease: {start: %s}",
+		words.Count(nodes, "node"), fit, spec.When(start), start.Format(time.RFC3339))})
 }
 
 // roundDown makes a length that fits now one that people write, and that fits in a minute, too.

@@ -103,10 +103,11 @@ func TestAReservationTakesNothingNowAndIsHonoured(t *testing.T) {
 	_, err := d.plan("name: long\nnodes: 1\n")
 	long := refusal(t, err, admission.NoCapacity, "cluster course would lack 2 machines", "that it has reserved from "+
 		spec.When(course.StartsAt), "fits: lease: {for: 7h}")
-	if long.FitsAt == nil || !long.FitsAt.Equal(course.EndsAt) {
-		t.Errorf("%v, not when the reservation ends, %s", long.FitsAt, course.EndsAt)
+	start := offered(long, admission.LaterStart).Start
+	if !start.Equal(course.EndsAt) {
+		t.Errorf("%v, not when the reservation ends, %s", start, course.EndsAt)
 	}
-	if _, err := d.plan("name: long\nnodes: 1\nlease: {start: " + long.FitsAt.Format(time.RFC3339) + "}\n"); err != nil {
+	if _, err := d.plan("name: long\nnodes: 1\nlease: {start: " + start.Format(time.RFC3339) + "}\n"); err != nil {
 		t.Error("what was said to fit does not:", err)
 	}
 
@@ -136,13 +137,15 @@ func TestWhatFitsNowIsRefusedWithTheTimeFromWhenOn(t *testing.T) {
 	d.create("name: a\nnodes: 1\nlease: {for: 5h, on_end: delete}\n")
 	_, err := d.plan("name: b\nnodes: 2\n")
 	r := refusal(t, err, admission.NoCapacity, "class small: 3 asked, 1 free", "2 nodes fit from ")
-	if r.FitsAt == nil || r.FitsAt.Sub(d.now()) > 5*time.Hour || r.FitsAt.Sub(d.now()) < 4*time.Hour {
-		t.Error(r.FitsAt)
+	start := offered(r, admission.LaterStart).Start
+	if start.Sub(d.now()) > 5*time.Hour || start.Sub(d.now()) < 4*time.Hour {
+		t.Error(start)
 	}
-	if _, err := d.plan("name: b\nnodes: 3\n"); refusal(t, err, admission.NoCapacity).FitsAt != nil {
-		t.Error("4 of 3 machines will never fit")
+	_, err = d.plan("name: b\nnodes: 3\n")
+	if never := offered(refusal(t, err, admission.NoCapacity), admission.LaterStart); never.Kind != "" {
+		t.Error("4 of 3 machines will never fit: ", never)
 	}
-	d.create("name: b\nnodes: 2\nlease: {start: " + r.FitsAt.Format(time.RFC3339) + ", on_end: delete}\n")
+	d.create("name: b\nnodes: 2\nlease: {start: " + start.Format(time.RFC3339) + ", on_end: delete}\n")
 }
 
 func TestScalingUpLeavesReservedMachines(t *testing.T) {

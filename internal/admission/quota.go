@@ -117,8 +117,10 @@ func (a *Admission) room(ctx context.Context, tx *core.Tx, id string, c spec.Clu
 			parts = append(parts, fmt.Sprintf("%d of %s in use, %d more asked", q.use, words.Count(*q.limit, q.noun), q.asked))
 		}
 	}
-	return fit, refuse(OverQuota, "over-quota", pathOf(add), fmt.Sprintf("project %s: %s", c.Project, strings.Join(parts, "; ")),
-		"`muster quota` shows what is left; scale down, pause or delete a cluster of the project, or ask for less"), nil
+	over := refuse(OverQuota, "over-quota", pathOf(add), fmt.Sprintf("project %s: %s", c.Project, strings.Join(parts, "; ")),
+		"`muster quota` shows what is left; scale down, pause or delete a cluster of the project, or ask for less")
+	over.lacks = len(add) - fit
+	return fit, over, nil
 }
 
 // promisable refuses a reservation of more nodes than the project's quota has left. Its cores are counted when its machines
@@ -162,7 +164,7 @@ func above(limit *int, total, added int) bool { return limit != nil && added > 0
 // pathOf is the field that asks for the last of the nodes.
 func pathOf(add []Placed) string {
 	if last := add[len(add)-1]; last.Queue != "" {
-		return "queues[" + last.Queue + "].max"
+		return sizePath(last.Queue)
 	}
 	return "head.class"
 }

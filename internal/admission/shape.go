@@ -83,7 +83,7 @@ func shapeOf(c cluster.Cluster, nodes []node.Node) shape {
 		for number, have := 1, len(fits); have < want; number++ {
 			if name := spec.NodeName(q.Name, number); !taken[name] {
 				s.missing = append(s.missing, member{Name: name, Role: protocol.Compute, Queue: q.Name, Class: q.Class, or: q.Or,
-					path: "queues[" + q.Name + "].max", above: have >= *q.Min, vm: q.VM, policy: place.Policy(q.Placement)})
+					path: sizePath(q.Name), above: have >= *q.Min, vm: q.VM, policy: place.Policy(q.Placement)})
 				have++
 			}
 		}
@@ -94,6 +94,9 @@ func shapeOf(c cluster.Cluster, nodes []node.Node) shape {
 	slices.SortFunc(s.release, func(a, b node.Node) int { return cmp.Compare(a.Slot, b.Slot) })
 	return s
 }
+
+// sizePath is where a file says how many nodes a queue has.
+func sizePath(queue string) string { return "queues[" + queue + "].max" }
 
 // Surplus are the nodes that a cluster as wanted now has too many, or of which it wants none of their kind.
 func Surplus(c cluster.Cluster, nodes []node.Node) []node.Node { return shapeOf(c, nodes).release }

@@ -215,6 +215,19 @@ func TestADryRunPlansAndChangesNothing(t *testing.T) {
 	}
 }
 
+func TestADryRunThatIsRefusedOffersWhatWouldFit(t *testing.T) {
+	s, _ := server(t, 4)
+	for path, want := range map[string]bool{"POST /v1/clusters?dry_run=true": true, "PUT /v1/clusters/hello?dry_run=true": true,
+		"POST /v1/clusters": false} {
+		method, path, _ := strings.Cut(path, " ")
+		got := call(t, s, method, path, "name: hello\nnodes: 5\n")
+		offers := strings.Contains(got.text, `"offers":[{"kind":"smaller","text":"3 nodes of queue main fit: nodes: 3","queue":"main","nodes":3}]`)
+		if got.status != 409 || offers != want {
+			t.Errorf("%s %s: %d %s", method, path, got.status, got.text)
+		}
+	}
+}
+
 // What a request has the database do is its person's, and plans that are only looked at keep no other reader waiting.
 func TestPlansThatTakeLongKeepNobodyWaiting(t *testing.T) {
 	payers, goOn := make(chan string, 100), make(chan struct{})

@@ -118,17 +118,33 @@ func (a *API) createCluster(ctx context.Context, in *apiv1.CreateClusterInput) (
 		return nil, err
 	}
 	return a.carryOut(ctx, in.Request, doc, request("create", string(in.RawBody), in.FromSnapshot),
-		func(ctx context.Context, tx *core.Tx) (*admission.Plan, error) {
+		a.offering(in.DryRun, doc.Cluster, func(ctx context.Context, tx *core.Tx, want spec.Cluster) (*admission.Plan, error) {
 			source, err := a.sourceOf(ctx, tx, in.FromSnapshot)
 			if err != nil {
 				return nil, err
 			}
-			c, err := a.home(ctx, tx, doc.Cluster)
+			c, err := a.home(ctx, tx, want)
 			if err != nil {
 				return nil, err
 			}
 			return a.Admission.CreateFrom(ctx, tx, c, source)
-		})
+		}))
+}
+
+// offering plans a file. A dry run that is refused says what would be admitted instead: it keeps nobody waiting who writes.
+func (a *API) offering(dry bool, c spec.Cluster, plan func(context.Context, *core.Tx, spec.Cluster) (*admission.Plan,
+	error)) func(context.Context, *core.Tx) (*admission.Plan, error) {
+	return func(ctx context.Context, tx *core.Tx) (*admission.Plan, error) {
+		p, err := plan(ctx, tx, c)
+		var refusal *admission.Refusal
+		if !dry || !errors.As(err, &refusal) {
+			return p, err
+		}
+		runs := p != nil && p.Current() != nil
+		return p, cmp.Or(a.Admission.Instead(refusal, c, runs, func(c spec.Cluster) (*admission.Plan, error) {
+			return plan(ctx, tx, c)
+		}), err)
+	}
 }
 
 func (a *API) applyCluster(ctx context.Context, in *apiv1.ApplyClusterInput) (*output[apiv1.Answer], error) {
@@ -141,11 +157,11 @@ func (a *API) applyCluster(ctx context.Context, in *apiv1.ApplyClusterInput) (*o
 		ref = doc.Cluster.Project + "/" + ref
 	}
 	return a.carryOut(ctx, in.Request, doc, request("apply", in.Cluster, string(in.RawBody), fmt.Sprint(in.RefreshImage)),
-		func(ctx context.Context, tx *core.Tx) (*admission.Plan, error) {
+		a.offering(in.DryRun, doc.Cluster, func(ctx context.Context, tx *core.Tx, want spec.Cluster) (*admission.Plan, error) {
 			current, err := a.find(ctx, tx, ref)
 			switch {
-			case isNotFound(err) && doc.Cluster.Name == ref[strings.LastIndex(ref, "/")+1:]:
-				c, err := a.home(ctx, tx, doc.Cluster)
+			case isNotFound(err) && want.Name == ref[strings.LastIndex(ref, "/")+1:]:
+				c, err := a.home(ctx, tx, want)
 				if err != nil {
 					return nil, err
 				}
@@ -153,7 +169,6 @@ func (a *API) applyCluster(ctx context.Context, in *apiv1.ApplyClusterInput) (*o
 			case err != nil:
 				return nil, err
 			}
-			want := doc.Cluster
 			want.Project = cmp.Or(want.Project, current.Project)
 			change := a.Admission.Change
 			if in.RefreshImage {
@@ -166,7 +181,7 @@ func (a *API) applyCluster(ctx context.Context, in *apiv1.ApplyClusterInput) (*o
 				plan.Messages = append(plan.Messages, a.Admission.Newer(plan)...)
 			}
 			return plan, err
-		})
+		}))
 }
 
 // bounds are a queue's min and max as asked for.

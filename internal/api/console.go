@@ -34,50 +34,37 @@ func (a *API) openConsole(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.
 	return out, err
 }
 
-// signIn gives a browser a cookie for a token, or for a code.
+// signIn gives a browser a cookie for a token, for a code, or for what a provider says of who sits before it.
 func (a *API) signIn(ctx context.Context, in *apiv1.SignInInput) (*output[apiv1.SignedIn], error) {
-	b, asked := in.Body, askedOf(ctx)
+	asked := askedOf(ctx)
 	asked.console = true
-	if (b.Token == "") == (b.Code == "") {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "give a token or a code", "")
-	}
-	// Strangers make no one wait who writes.
-	if err := a.DB.View(ctx, func(tx *core.Tx) error { return entitled(ctx, tx, b) }); err != nil {
-		return nil, err
-	}
 	cookie, out := web.NewCode(), &output[apiv1.SignedIn]{}
 	var who access.Caller
 	var left time.Duration
 	replaced := console.CookieOf(asked.request()) // "", or one that has ended, ends nothing
-	err := a.DB.Update(ctx, func(tx *core.Tx) error {
-		code := b.Code
-		if b.Token != "" {
-			bearer, err := person.Bearer(ctx, tx, person.HashToken(b.Token))
+	enter, err := a.entitled(ctx, in.Body)
+	if err == nil {
+		err = a.DB.Update(ctx, func(tx *core.Tx) error {
+			code, err := enter(ctx, tx)
 			if err != nil {
 				return err
 			}
-			code = web.NewCode()
-			if err := person.AddWebLogin(ctx, tx, person.HashToken(code), person.WebLogin{Token: bearer.Token},
-				consoleCodeLife); err != nil {
+			if err := person.UseWebCode(ctx, tx, person.HashToken(code), person.HashToken(cookie), consoleLife); err != nil {
 				return err
 			}
-		}
-		if err := person.UseWebCode(ctx, tx, person.HashToken(code), person.HashToken(cookie), consoleLife); err != nil {
-			return err
-		}
-		var err error
-		if who, left, err = ofCookie(ctx, tx, person.HashToken(cookie)); err != nil { // also if the code is an app's
-			return err
-		}
-		now, err := tx.Now(ctx)
-		if err != nil {
-			return err
-		}
-		out.Body = apiv1.SignedIn{Person: who.Name, ExpiresAt: now.Add(left)}
-		return errors.Join(person.EndWebLogin(ctx, tx, person.HashToken(replaced)), person.TouchToken(ctx, tx, who.Token))
-	})
+			if who, left, err = ofCookie(ctx, tx, person.HashToken(cookie)); err != nil { // also if the code is an app's
+				return err
+			}
+			now, err := tx.Now(ctx)
+			if err != nil {
+				return err
+			}
+			out.Body = apiv1.SignedIn{Person: who.Name, ExpiresAt: now.Add(left)}
+			return errors.Join(person.EndWebLogin(ctx, tx, person.HashToken(replaced)), person.TouchToken(ctx, tx, who.Token))
+		})
+	}
 	if isNotFound(err) {
-		err = unsigned(b)
+		err = unsigned(in.Body)
 	}
 	if err != nil {
 		return nil, err
@@ -87,20 +74,53 @@ func (a *API) signIn(ctx context.Context, in *apiv1.SignInInput) (*output[apiv1.
 	return out, nil
 }
 
-// entitled says whether a credential would do.
-func entitled(ctx context.Context, tx *core.Tx, c apiv1.Credential) error {
-	if c.Token != "" {
-		_, err := person.Bearer(ctx, tx, person.HashToken(c.Token))
-		if isNotFound(err) {
-			err = unsigned(c)
+// entry is how a credential becomes the code of a web login.
+type entry func(ctx context.Context, tx *core.Tx) (code string, err error)
+
+// entitled says whether a credential would do, and what it is then. Strangers make no one wait who writes.
+func (a *API) entitled(ctx context.Context, c apiv1.Credential) (entry, error) {
+	switch c {
+	case apiv1.Credential{}:
+	case apiv1.Credential{Token: c.Token}:
+		enter := enterAs(func(ctx context.Context, tx *core.Tx) (access.Caller, error) {
+			return person.Bearer(ctx, tx, person.HashToken(c.Token))
+		})
+		return enter, a.DB.View(ctx, func(tx *core.Tx) error {
+			_, err := person.Bearer(ctx, tx, person.HashToken(c.Token))
+			return err
+		})
+	case apiv1.Credential{Code: c.Code}:
+		enter := func(context.Context, *core.Tx) (string, error) { return c.Code, nil }
+		return enter, a.DB.View(ctx, func(tx *core.Tx) error {
+			is, err := person.IsWebCode(ctx, tx, person.HashToken(c.Code))
+			if err == nil && !is {
+				err = core.ErrNotFound
+			}
+			return err
+		})
+	case apiv1.Credential{Provider: c.Provider}:
+		if a.Login == nil {
+			return nil, noLogin()
 		}
-		return err
+		who, err := a.prove(ctx, "", *c.Provider)
+		return enterAs(func(ctx context.Context, tx *core.Tx) (access.Caller, error) {
+			caller, _, err := a.letIn(ctx, tx, who, "login of a browser", person.Bearerless(), min(who.site.For, consoleLife))
+			return caller, err
+		}), err
 	}
-	is, err := person.IsWebCode(ctx, tx, person.HashToken(c.Code))
-	if err == nil && !is {
-		err = unsigned(c)
+	return nil, problem(http.StatusUnprocessableEntity, "invalid", "give one of token, code and provider", "")
+}
+
+// enterAs is the entry of a token, of which caller is the bearer.
+func enterAs(caller func(context.Context, *core.Tx) (access.Caller, error)) entry {
+	return func(ctx context.Context, tx *core.Tx) (string, error) {
+		who, err := caller(ctx, tx)
+		if err != nil {
+			return "", err
+		}
+		code := web.NewCode()
+		return code, person.AddWebLogin(ctx, tx, person.HashToken(code), person.WebLogin{Token: who.Token}, consoleCodeLife)
 	}
-	return err
 }
 
 // unsigned tells a browser why it is not signed in.

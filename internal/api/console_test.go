@@ -135,6 +135,69 @@ func TestABrowserIsSignedInByACodeOnceOrByAToken(t *testing.T) {
 	wants(t, as(t, s, "sam", "DELETE", "/v1/console/session", ""), 204) // no browser
 }
 
+// Nobody knows a token of such a login, so nothing of it outlasts the browser.
+func TestABrowserIsSignedInByTheProviderUntilItSignsOut(t *testing.T) {
+	s, db, issuer, _ := loginServer(t, true)
+	came := func(code, nonce string) string {
+		issuer.Codes.Store(code, issuer.Token(issuer.Claims(map[string]any{"nonce": nonce, "jti": code})))
+		return `{"provider": {"code": "` + code + `", "verifier": "v", "redirect": "https://muster.example/sign-in", "nonce": "n"}}`
+	}
+	logins := func(want int) {
+		t.Helper()
+		if err := db.View(t.Context(), func(tx *core.Tx) error {
+			all, err := person.Tokens(t.Context(), tx, "alice")
+			if len(all) != want {
+				t.Errorf("alice has %d logins, not %d: %+v", len(all), want, all)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if response, text := browse(t, s, "", "POST", "/v1/console/session", came("foreign", "n"), "Sec-Fetch-Site",
+		"cross-site"); response.StatusCode != 403 {
+		t.Errorf("another site's page signs a browser in: %s", text)
+	}
+	if cookie := signIn(t, s, came("planted", "somebody else's")); cookie != "" {
+		t.Error("a code of another login signs a browser in")
+	}
+	logins(0)
+	first := signIn(t, s, came("1", "n"))
+	if _, text := browse(t, s, first, "GET", "/v1/site", ""); !strings.Contains(text, `"identity":"alice"`) {
+		t.Errorf("signed in as another one: %s", text)
+	}
+	if cookie := signIn(t, s, came("1", "n")); cookie != "" {
+		t.Error("a proof signs a browser in once more")
+	}
+	second, third := signIn(t, s, came("2", "n")), signIn(t, s, came("3", "n"))
+	logins(3)
+	if status := statusOf(t, s, first, "DELETE", "/v1/console/session"); status != 204 {
+		t.Errorf("signing out: %d", status)
+	}
+	logins(2)
+	one, other := statusOf(t, s, first, "GET", "/v1/site"), statusOf(t, s, second, "GET", "/v1/site")
+	if one != 401 || other != 200 {
+		t.Errorf("the one that signed out gets %d, the other %d", one, other)
+	}
+	if status := statusOf(t, s, third, "DELETE", "/v1/console/session?all=true"); status != 204 {
+		t.Errorf("signing all out: %d", status)
+	}
+	logins(0)
+	if status := statusOf(t, s, second, "GET", "/v1/site"); status != 401 {
+		t.Errorf("another browser gets %d after all were signed out", status)
+	}
+	strangers, _, another, _ := loginServer(t, false)
+	issuer = another
+	if response, text := browse(t, strangers, "", "POST", "/v1/console/session", came("1", "n")); response.StatusCode != 403 ||
+		len(response.Cookies()) > 0 {
+		t.Errorf("who is unknown here comes in: %s", text)
+	}
+	without, _ := server(t, 0)
+	if response, text := browse(t, without, "", "POST", "/v1/console/session", came("1", "n")); response.StatusCode != 404 {
+		t.Errorf("a site without a provider answers %s", text)
+	}
+}
+
 func TestABrowserMayWhatItsTokenMay(t *testing.T) {
 	s, db := server(t, 2)
 	tenants(t, db)

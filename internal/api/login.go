@@ -46,10 +46,12 @@ func noLogin() *apiv1.Problem {
 		"an operator can give you a token, for MUSTER_TOKEN")
 }
 
+const anotherLogin = "`muster login` begins another one, and so does the console"
+
 // unproved tells why a login came to nothing. What a provider does wrong is for the log.
 func (a *API) unproved(ctx context.Context, err error) *apiv1.Problem {
 	if errors.Is(err, login.ErrRefused) {
-		return problem(http.StatusUnauthorized, "unauthorized", err.Error(), "`muster login` begins a new one")
+		return problem(http.StatusUnauthorized, "unauthorized", err.Error(), anotherLogin)
 	}
 	a.Log.WarnContext(ctx, "the login provider does not answer as it should", "error", err)
 	return problem(http.StatusServiceUnavailable, "unavailable", "the site's login provider does not answer as it should",
@@ -71,33 +73,53 @@ func (a *API) logIn(ctx context.Context, in *apiv1.LogInInput) (*output[apiv1.Lo
 				"")
 		}
 	}
-	site, err := a.Login.Site(ctx)
-	if err != nil {
-		return nil, a.unproved(ctx, err)
-	}
-	who, err := a.prove(ctx, b)
+	who, err := a.prove(ctx, b.IDToken, b.CodeGiven)
 	if err != nil {
 		return nil, err
 	}
-	out := &output[apiv1.LoggedIn]{}
-	err = a.DB.Update(ctx, func(tx *core.Tx) (err error) {
-		out.Body, err = a.letIn(ctx, tx, who, site, b)
-		return err
+	name := "login"
+	if b.Name != "" {
+		name += " from " + b.Name
+	}
+	text, out := newToken(), &output[apiv1.LoggedIn]{}
+	err = a.DB.Update(ctx, func(tx *core.Tx) error {
+		caller, isNew, err := a.letIn(ctx, tx, who, name, person.HashToken(text), who.site.For)
+		if err != nil {
+			return err
+		}
+		out.Body = apiv1.LoggedIn{ID: caller.Token, Token: text, Person: caller.Name, New: isNew, ExpiresAt: caller.Until}
+		if b.PublicKey == "" {
+			return nil
+		}
+		out.Body.Certificate, err = a.Authority.CertifyLogin(b.PublicKey, caller.Name, caller.Token,
+			caller.Until.Add(-who.site.For), who.site.For)
+		if err != nil {
+			return problem(http.StatusUnprocessableEntity, "invalid", "public_key: "+err.Error(), "")
+		}
+		return nil
 	})
 	return out, err
 }
 
-// prove has the provider's word checked, by the database's clock.
-func (a *API) prove(ctx context.Context, b apiv1.ProofGiven) (who login.Identity, err error) {
+// proved is who has proved to be somebody, at which site.
+type proved struct {
+	login.Identity
+	site login.Site
+}
+
+// prove has the provider's word checked, by the database's clock: an ID token, or else a code.
+func (a *API) prove(ctx context.Context, idToken string, code apiv1.CodeGiven) (who proved, err error) {
+	if who.site, err = a.Login.Site(ctx); err != nil {
+		return who, a.unproved(ctx, err)
+	}
 	var now time.Time
 	if err := a.DB.View(ctx, func(tx *core.Tx) (err error) { now, err = tx.Now(ctx); return err }); err != nil {
 		return who, err
 	}
-	if b.Code != "" {
-		who, err = a.Login.Exchange(ctx, login.Code{Code: b.Code, Verifier: b.Verifier, Redirect: b.Redirect, Nonce: b.Nonce},
-			now)
+	if idToken != "" {
+		who.Identity, err = a.Login.Verify(ctx, idToken, now)
 	} else {
-		who, err = a.Login.Verify(ctx, b.IDToken, now)
+		who.Identity, err = a.Login.Exchange(ctx, login.Code(code), now)
 	}
 	if err != nil {
 		return who, a.unproved(ctx, err)
@@ -108,54 +130,39 @@ func (a *API) prove(ctx context.Context, b apiv1.ProofGiven) (who login.Identity
 // mostLogins is how many logins of one person last at a time: of each device and script. The oldest ends.
 const mostLogins = 100
 
-// letIn makes a token for who has proved to be somebody, and a certificate for their key.
-func (a *API) letIn(ctx context.Context, tx *core.Tx, who login.Identity, site login.Site,
-	b apiv1.ProofGiven) (made apiv1.LoggedIn, err error) {
+// letIn makes the token with a hash, good for life, for who has proved to be somebody, and says who that is here.
+func (a *API) letIn(ctx context.Context, tx *core.Tx, who proved, name, hash string, life time.Duration) (caller access.Caller,
+	isNew bool, err error) {
 	switch err := person.SpendProof(ctx, tx, who.Hash, who.Until); {
 	case errors.Is(err, core.ErrExists):
-		return made, problem(http.StatusUnauthorized, "unauthorized", "this ID token has been used already",
-			"`muster login` begins a new login")
+		return caller, false, problem(http.StatusUnauthorized, "unauthorized", "this ID token has been used already",
+			anotherLogin)
 	case err != nil:
-		return made, err
+		return caller, false, err
 	}
-	p, isNew, err := a.personOf(ctx, tx, who, site)
+	p, isNew, err := a.personOf(ctx, tx, who)
 	if err != nil {
-		return made, err
+		return caller, false, err
 	}
 	askedOf(ctx).identity = p.Name
 	if p.Disabled {
-		return made, problem(http.StatusForbidden, "forbidden", p.Name+" is disabled everywhere",
+		return caller, false, problem(http.StatusForbidden, "forbidden", p.Name+" is disabled everywhere",
 			"an operator of the site can undo that")
 	}
-	text, t := newToken(), person.Token{ID: admission.NewID("t"), Person: p.Name, Name: "login", Kind: person.LoginToken,
-		Scope: access.Whole}
-	if b.Name != "" {
-		t.Name += " from " + b.Name
-	}
-	if err := person.AddToken(ctx, tx, person.HashToken(text), t, site.For); err != nil {
-		return made, err
+	t := person.Token{ID: admission.NewID("t"), Person: p.Name, Name: name, Kind: person.LoginToken, Scope: access.Whole}
+	if err := person.AddToken(ctx, tx, hash, t, life); err != nil {
+		return caller, false, err
 	}
 	if err := person.EndLogins(ctx, tx, p.Name, mostLogins); err != nil {
-		return made, err
+		return caller, false, err
 	}
-	caller, err := person.Login(ctx, tx, t.ID)
-	if err != nil {
-		return made, err
-	}
-	made = apiv1.LoggedIn{ID: t.ID, Token: text, Person: p.Name, New: isNew, ExpiresAt: caller.Until}
-	if b.PublicKey != "" {
-		made.Certificate, err = a.Authority.CertifyLogin(b.PublicKey, p.Name, t.ID, caller.Until.Add(-site.For), site.For)
-		if err != nil {
-			return made, problem(http.StatusUnprocessableEntity, "invalid", "public_key: "+err.Error(), "")
-		}
-	}
-	return made, nil
+	caller, err = person.Login(ctx, tx, t.ID)
+	return caller, isNew, err
 }
 
 // personOf is who an identity belongs to. Where the site says so, who is unknown becomes a new person; nobody becomes
 // somebody else by having their name, and nobody an operator.
-func (a *API) personOf(ctx context.Context, tx *core.Tx, who login.Identity, site login.Site) (p person.Person, isNew bool,
-	err error) {
+func (a *API) personOf(ctx context.Context, tx *core.Tx, who proved) (p person.Person, isNew bool, err error) {
 	p, err = person.OfSubject(ctx, tx, who.Subject)
 	if !isNotFound(err) {
 		return p, false, err
@@ -164,7 +171,7 @@ func (a *API) personOf(ctx context.Context, tx *core.Tx, who login.Identity, sit
 		return problem(http.StatusForbidden, "forbidden", text, fmt.Sprintf("an operator can: `%s --subject '%s'`", hint,
 			who.Subject))
 	}
-	if !site.Create {
+	if !who.site.Create {
 		return p, false, refused("nobody here has this identity, and a login makes no new people at this site",
 			"muster users add NAME")
 	}
@@ -182,7 +189,7 @@ func (a *API) personOf(ctx context.Context, tx *core.Tx, who login.Identity, sit
 	if err := person.Add(ctx, tx, person.Person{Name: who.Name, FullName: who.FullName, Subject: who.Subject}); err != nil {
 		return p, false, err
 	}
-	tx.Log(core.Event{Type: "person.requested", Text: fmt.Sprintf("%s may come, by a login at %s", who.Name, site.Issuer)})
+	tx.Log(core.Event{Type: "person.requested", Text: fmt.Sprintf("%s may come, by a login at %s", who.Name, who.site.Issuer)})
 	p, err = person.Get(ctx, tx, who.Name)
 	return p, true, err
 }

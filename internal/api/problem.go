@@ -13,6 +13,7 @@ import (
 	"muster/internal/admission"
 	"muster/internal/core"
 	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/kit/duration"
 	"muster/internal/spec"
 )
 
@@ -125,7 +126,7 @@ func (a *API) tell(err error, doc *spec.Document) error {
 			ds = doc.Locate(ds)
 		}
 		p = problem(kind.status, kind.code, ds.Error(), "")
-		p.FitsAt = refusal.FitsAt
+		p.Offers = offers(refusal.Offers)
 	case errors.As(err, &ds):
 		p = problem(http.StatusUnprocessableEntity, "invalid", ds.Error(), "")
 	case errors.Is(err, core.ErrNotFound):
@@ -137,6 +138,20 @@ func (a *API) tell(err error, doc *spec.Document) error {
 	}
 	p.Errors = ds
 	return p
+}
+
+func offers(all []admission.Offer) (told []apiv1.Offer) {
+	for _, o := range all {
+		offer := apiv1.Offer{Kind: string(o.Kind), Text: o.Text, Queue: o.Queue, Nodes: o.Nodes, Class: o.Class}
+		if !o.Start.IsZero() {
+			offer.Start = &o.Start
+		}
+		if o.For > 0 {
+			offer.For = duration.Text(o.For)
+		}
+		told = append(told, offer)
+	}
+	return told
 }
 
 // whereToLook says which command lists the things of the kind that was not found, which is the first word of the error.

@@ -80,7 +80,7 @@ func (a *app) byBrowser(ctx context.Context, ways apiv1.Ways) (apiv1.ProofGiven,
 		return apiv1.ProofGiven{}, fmt.Errorf("listen for the browser's return: %w", err)
 	}
 	back := "http://" + listener.Addr().String() + "/callback"
-	p := apiv1.ProofGiven{Verifier: oauth2.GenerateVerifier(), Redirect: back, Nonce: rand.Text()}
+	p := apiv1.ProofGiven{CodeGiven: apiv1.CodeGiven{Verifier: oauth2.GenerateVerifier(), Redirect: back, Nonce: rand.Text()}}
 	state := rand.Text()
 	client := oauth2.Config{ClientID: ways.ClientID, Scopes: ways.Scopes, RedirectURL: back,
 		Endpoint: oauth2.Endpoint{AuthURL: ways.Auth}}

@@ -15,9 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/inventory/shapes"
-	"muster/internal/kinds/kindstest"
-	"muster/internal/kinds/machine"
 	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
@@ -29,7 +26,7 @@ func TestCompareLists(t *testing.T) {
 	for _, n := range size.listed {
 		r := rig.New(t, "")
 		r.Start().Stop() // makes the database
-		enrol(t, filepath.Join(r.Data, "muster.db"), n)
+		r.Enrol(n)
 		controller := r.Start()
 		token, err := os.ReadFile(filepath.Join(r.Data, "admin.token"))
 		if err != nil {
@@ -59,23 +56,6 @@ func TestCompareLists(t *testing.T) {
 		controller.Stop()
 		results.add(t, row{fmt.Sprintf("list %d machines", n), "s", "answers in memory", ours, theirs,
 			map[bool]string{true: "under 0.5 s"}[n == 10_000]})
-	}
-}
-
-// enrol writes machines into a database that no controller uses now.
-func enrol(t *testing.T, path string, n int) {
-	t.Helper()
-	facts, summary, err := machine.Texts(shapes.Named("dgx-h100"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := kindstest.RawDatabase(t, path)
-	defer func() { _ = db.Close() }()
-	_, err = db.ExecContext(t.Context(), `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1)
-		INSERT INTO machine (id, name, substrate, facts, summary, desired, phase, phase_at, wake_at)
-		SELECT 'm' || i, 'dgx-' || i, 'local', $2, $3, 'service', 'available', 0, 1 << 60 FROM n`, n, facts, summary)
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -75,6 +75,9 @@ func open(t testing.TB) *browser {
 	return b
 }
 
+// expects names parts of complaints that the test causes.
+func (b *browser) expects(parts ...string) { b.expected = append(b.expected, parts...) }
+
 func (b *browser) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -93,17 +96,29 @@ func (b *browser) goTo(address string) {
 // address is that of the page that is shown.
 func (b *browser) address() string {
 	b.Helper()
-	address, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`location.href`))
+	return b.value(`location.href`)
+}
+
+// value is what an expression is in the page.
+func (b *browser) value(expression string) string {
+	b.Helper()
+	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](expression))
 	if err != nil {
 		b.Fatal(err)
 	}
-	return address
+	return value
 }
 
 // click presses the button, link or item with these words, once it can be pressed: in the dialog or menu that is open, if any.
 func (b *browser) click(words string) {
 	b.Helper()
-	b.until(words+" can be pressed", fmt.Sprintf(`(() => {
+	b.until(words+" can be pressed", pressable(words))
+	b.do("press "+words, chromedp.Click(chromedp.CSS("[data-press]")))
+}
+
+// pressable is true when what click presses is there, and marks it.
+func pressable(words string) string {
+	return fmt.Sprintf(`(() => {
 		const place = [...document.querySelectorAll('[role=dialog], [role=menu]')].at(-1) ?? document
 		const all = [...place.querySelectorAll('button, a, [role=menuitem], [role=option]')]
 		const one = all.find((e) => (e.textContent.trim().includes(%[1]s) || e.ariaLabel === %[1]s) && e.offsetParent !== null)
@@ -111,8 +126,7 @@ func (b *browser) click(words string) {
 		document.querySelectorAll('[data-press]').forEach((e) => e.removeAttribute('data-press'))
 		one.setAttribute('data-press', '')
 		return true
-	})()`, quoted(words)))
-	b.do("press "+words, chromedp.Click(chromedp.CSS("[data-press]")))
+	})()`, quoted(words))
 }
 
 // acts presses a button that asks the controller for something, until what the page shows then is there: news may come just when
@@ -120,7 +134,11 @@ func (b *browser) click(words string) {
 func (b *browser) acts(words, done string) {
 	b.Helper()
 	for range 5 {
-		b.click(words)
+		b.until(words+" can be pressed, or has been", `(`+done+`) || `+pressable(words))
+		if b.within(0, done) {
+			return
+		}
+		b.do("press "+words, chromedp.Click(chromedp.CSS("[data-press]")))
 		if b.within(5*time.Second, done) {
 			return
 		}

@@ -2,7 +2,6 @@
 package console_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -23,7 +22,7 @@ func TestAClusterFromItsFormToItsEndInABrowser(t *testing.T) {
 	r.Start()
 	r.Run("machines", "add", "--local", "4", "--wait")
 	b := open(t)
-	b.expected = []string{"401"} // before it is signed in, and after it was
+	b.expects("401", "/v1/login") // before it is signed in, and after it was; the site has no provider
 
 	b.goTo(strings.TrimSpace(r.Run("console", "--no-browser")))
 	b.click("Sign in")
@@ -120,37 +119,4 @@ func TestAClusterFromItsFormToItsEndInABrowser(t *testing.T) {
 
 	b.click("Sign out")
 	b.shows("Or with a token")
-}
-
-// TestPicturesOfThePages makes them of a cluster with jobs, on a wide screen and on a small one, light and dark.
-func TestPicturesOfThePages(t *testing.T) {
-	folder := os.Getenv("MUSTER_TEST_PICTURES")
-	if folder == "" {
-		t.Skip("nobody has asked for pictures: `make pictures`")
-	}
-	r := rig.New(t, "")
-	r.Start()
-	r.Run("machines", "add", "--local", "6", "--wait")
-	r.Run("create", "-f", r.File("cfd.yaml", "name: cfd\nqueues:\n  - {name: mpi, nodes: 3}\n  - {name: post, min: 0, max: 2}\n"+
-		"access:\n  apps:\n    - {name: jupyter, port: 8888}\n"), "--wait")
-	r.Run("ssh", "cfd", "--", "sbatch -N2 --exclusive -p mpi -J solve --wrap 'sleep 600'; sbatch -N3 --exclusive -p mpi -J mesh --wrap 'sleep 600'")
-	b := open(t)
-	b.expected = []string{"401", "409"} // there is no room for the new cluster
-	b.goTo(strings.TrimSpace(r.Run("console", "--no-browser")))
-	b.picture(folder, "sign-in")
-	b.click("Sign in")
-	b.shows("cfd")
-	address, _, _ := strings.Cut(r.Run("console", "--no-browser"), "/sign-in")
-	for name, path := range map[string]string{
-		"home": "/projects/default", "clusters": "/projects/default/clusters", "cluster": "/projects/default/clusters/cfd",
-		"new": "/projects/default/new", "file": "/projects/default/clusters/cfd/file", "usage": "/projects/default/usage",
-		"snapshots": "/projects/default/snapshots", "members": "/projects/default/members", "calendar": "/calendar",
-		"access": "/access", "sessions": "/sessions", "audit": "/audit", "site": "/site", "machines": "/machines",
-		"machine": "/machines/local-1", "stock": "/stock", "people": "/people",
-		"terminal": "/projects/default/clusters/cfd/terminal", "files": "/projects/default/clusters/cfd/files",
-	} {
-		b.goTo(address + path)
-		b.until("the page is there", `document.querySelector('h1') !== null && document.querySelector('.skeleton') === null`)
-		b.picture(folder, name)
-	}
 }

@@ -32,6 +32,7 @@ type Provider struct {
 	Issuer string
 	Port   int // that browsers are sent back to
 	log    string
+	admin  *http.Client
 }
 
 // Client is what the provider knows the site as.
@@ -51,6 +52,9 @@ external_url="%s"
 login_url="login.html"
 api_prefix="api"
 static_files_path="/usr/share/glewlwyd/webapp/"
+static_files_mime_types =
+( {extension=".html"; mime_type="text/html"}, {extension=".js"; mime_type="text/javascript"},
+  {extension=".css"; mime_type="text/css"}, {extension=".json"; mime_type="application/json"} )
 log_mode="console"
 log_level="INFO"
 cookie_domain="127.0.0.1"
@@ -77,10 +81,10 @@ func NewProvider(t testing.TB, people ...string) *Provider {
 	p := &Provider{TB: t}
 	p.start()
 	p.Issuer, p.Port = p.URL+"/api/oidc", freePort(t)
-	admin := p.session("admin", "password") // as the package's tables have it
+	p.admin = p.session("admin", "password") // as the package's tables have it
 	key, certificate := newKey(t)
 	yes := true
-	p.ask(admin, "POST", "/api/mod/plugin/", map[string]any{"module": "oidc", "name": "oidc", "display_name": "oidc",
+	p.ask(p.admin, "POST", "/api/mod/plugin/", map[string]any{"module": "oidc", "name": "oidc", "display_name": "oidc",
 		"enabled": yes, "parameters": map[string]any{
 			"iss": p.Issuer, "jwt-type": "ecdsa", "jwt-key-size": "256", "key": key, "cert": certificate,
 			"subject-type":  "public",
@@ -94,15 +98,25 @@ func NewProvider(t testing.TB, people ...string) *Provider {
 			"claims": []map[string]any{{"name": "preferred_username", "user-property": "username",
 				"type": "string", "mandatory": yes}},
 		}})
-	p.ask(admin, "POST", "/api/client/", map[string]any{"client_id": Client, "name": "Muster", "confidential": false,
-		"enabled": yes, "scope": []string{},
-		"authorization_type": []string{"code", "device_authorization"},
-		"redirect_uri":       []string{fmt.Sprintf("http://127.0.0.1:%d/callback", p.Port)}})
+	p.ask(p.admin, "POST", "/api/client/", p.client())
 	for _, name := range people {
-		p.ask(admin, "POST", "/api/user/", map[string]any{"username": name, "name": "The real " + name, "password": name,
+		p.ask(p.admin, "POST", "/api/user/", map[string]any{"username": name, "name": "The real " + name, "password": name,
 			"enabled": yes, "scope": []string{"openid"}})
 	}
 	return p
+}
+
+// client is what it knows of the site, which it sends browsers back to at these addresses, too.
+func (p *Provider) client(redirects ...string) map[string]any {
+	return map[string]any{"client_id": Client, "name": "Muster", "confidential": false, "enabled": true, "scope": []string{},
+		"authorization_type": []string{"code", "device_authorization"},
+		"redirect_uri":       append(redirects, fmt.Sprintf("http://127.0.0.1:%d/callback", p.Port))}
+}
+
+// Redirects has browsers sent back to an address, too.
+func (p *Provider) Redirects(address string) {
+	p.Helper()
+	p.ask(p.admin, "PUT", "/api/client/"+Client, p.client(address))
 }
 
 // start runs the program with fresh tables on a free port. Another program may take the port first: then it is another.

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 
-import { addQueue, begin, fileOf, likeOf, read, resize, write } from './file'
+import { accept, addQueue, begin, fileOf, likeOf, read, resize, write } from './file'
 
 const text = `# for the wing
 name: cfd
@@ -90,4 +90,31 @@ test('the file of a cluster has the sizes that a user would write', () => {
   const like = likeOf({ ...spec, lease: { start: '2026-01-01T00:00:00Z', for: '2d' } }, 'q', 'b')
   expect(read(like)).toMatchObject({ name: 'b', project: 'q', lease: { for: '2d' } })
   expect(like).not.toContain('start')
+})
+
+test('what is offered is written where it belongs', () => {
+  const grows = 'name: a\nqueues:\n  - { name: one, nodes: 1 }\n  - { name: cpu, min: 4, max: 8 }\n'
+  const taking = (from: string, offer: Parameters<typeof accept>[2]) => read(accept(from, read(from)!, offer))
+  expect(taking(text, { kind: 'smaller', queue: 'mpi', nodes: 3 })?.queues?.[0]).toMatchObject({ nodes: 3, vm: { cpus: 4 } })
+  expect(taking(grows, { kind: 'smaller', queue: 'cpu', nodes: 2 })?.queues?.[1]).toEqual({ name: 'cpu', min: 2, max: 8 })
+  expect(taking('name: a\nnodes: 9\n', { kind: 'smaller', queue: 'main', nodes: 2 })?.nodes).toBe(2)
+  expect(taking('name: a\nnodes: 9\n', { kind: 'other-class', queue: 'main', class: 'big' })).toEqual({
+    name: 'a',
+    queues: [{ name: 'main', class: 'big', nodes: 9 }],
+  })
+  const or = 'name: a\nqueues:\n  - { name: cpu, class: small, or: [middle], nodes: 1 }\n'
+  expect(taking(or, { kind: 'other-class', queue: 'cpu', class: 'big' })?.queues?.[0]).toEqual({
+    name: 'cpu',
+    nodes: 1,
+    class: 'big',
+  })
+  expect(taking(grows, { kind: 'other-class', queue: 'one', class: 'big' })?.queues?.[0]).toEqual({
+    name: 'one',
+    nodes: 1,
+    class: 'big',
+  })
+  expect(taking(grows, { kind: 'later', start: '2026-12-01T08:00:00Z' })?.lease).toEqual({ start: '2026-12-01T08:00:00Z' })
+  expect(taking(text, { kind: 'shorter', for: '7h' })?.lease?.for).toBe('7h')
+  expect(accept(text, read(text)!, { kind: 'smaller', queue: 'gone', nodes: 2 })).toBe(text)
+  expect(accept(text, read(text)!, { kind: 'of another release' })).toBe(text)
 })

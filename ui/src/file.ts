@@ -115,6 +115,26 @@ export function sizeOf(q: Queue): { min: number; max: number; grows: boolean } {
   return { min, max, grows: q.nodes === undefined && (q.min !== undefined || q.max !== undefined) }
 }
 
+type Offer = { kind: string; start?: string; for?: string; queue?: string; nodes?: number; class?: string }
+
+/** accept is a file with what is offered instead of what it asks for. What cannot be written there stays as it is. */
+export function accept(text: string, file: File, offer: Offer): string {
+  if (offer.kind === 'later') return write(text, ['lease', 'start'], offer.start)
+  if (offer.kind === 'shorter') return write(text, ['lease', 'for'], offer.for)
+  if (!file.queues && file.nodes !== undefined) {
+    if (offer.nodes !== undefined) return write(text, ['nodes'], offer.nodes)
+    if (!offer.class) return text
+    const queues = [{ name: offer.queue, class: offer.class, nodes: file.nodes }]
+    return write(write(text, ['queues'], queues), ['nodes'], undefined)
+  }
+  const index = file.queues?.findIndex((q) => q.name === offer.queue) ?? -1
+  const queue = file.queues?.[index]
+  if (!queue) return text
+  if (offer.class) return write(write(text, ['queues', index, 'class'], offer.class), ['queues', index, 'or'], undefined)
+  if (offer.nodes === undefined) return text
+  return write(text, ['queues', index, queue.nodes === undefined ? 'min' : 'nodes'], offer.nodes)
+}
+
 /** begin is the file of a new cluster. */
 export function begin(project: string, taken: string[]): string {
   let name = 'first'

@@ -19,7 +19,7 @@ import (
 )
 
 // RawDatabase is the database at a URL, past core.
-func RawDatabase(t *testing.T, url string) *sql.DB {
+func RawDatabase(t testing.TB, url string) *sql.DB {
 	t.Helper()
 	driver, source := "sqlite", url+"?_pragma=synchronous(OFF)" // nobody misses it
 	if strings.Contains(url, "://") {

@@ -2,6 +2,7 @@ package person
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
@@ -17,6 +18,13 @@ func HashToken(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
 }
+
+// Bearerless stands in place of a hash for a token that no text belongs to: a browser has logged in by it, and it ends with that
+// browser's cookie.
+func Bearerless() string { return "browser " + rand.Text() }
+
+// bearerless is the condition that a token is such a one.
+const bearerless = `hash LIKE 'browser %'`
 
 // TokenKind is how a token came to be.
 type TokenKind string

@@ -44,11 +44,16 @@ func AddWebLogin(ctx context.Context, tx *core.Tx, hash string, l WebLogin, life
 
 // EndWebLogin ends the login by a cookie. One that has ended already changes nothing.
 func EndWebLogin(ctx context.Context, tx *core.Tx, cookie string) error {
+	login, err := tx.Exec(ctx, `DELETE FROM token WHERE `+bearerless+` AND id IN (
+		SELECT token FROM web_login WHERE hash = $1 AND cookie = 1 AND cluster_id IS NULL)`, cookie)
+	if err != nil {
+		return fmt.Errorf("end a browser's login: %w", err)
+	}
 	n, err := tx.Exec(ctx, `DELETE FROM web_login WHERE hash = $1 AND cookie = 1`, cookie)
 	if err != nil {
 		return fmt.Errorf("end a web login: %w", err)
 	}
-	if n == 0 {
+	if login+n == 0 {
 		return nil
 	}
 	return doorsChanged(ctx, tx)
@@ -65,8 +70,11 @@ func IsWebCode(ctx context.Context, tx *core.Tx, code string) (is bool, err erro
 
 // EndBrowsers ends the logins of all browsers in which somebody is signed in to the console.
 func EndBrowsers(ctx context.Context, tx *core.Tx, person string) error {
-	_, err := tx.Exec(ctx, `DELETE FROM web_login WHERE cluster_id IS NULL AND token IN (SELECT id FROM token WHERE person = $1)`,
-		person)
+	_, err := tx.Exec(ctx, `DELETE FROM token WHERE person = $1 AND `+bearerless, person)
+	if err == nil {
+		_, err = tx.Exec(ctx, `DELETE FROM web_login WHERE cluster_id IS NULL AND token IN (SELECT id FROM token WHERE person = $1)`,
+			person)
+	}
 	if err != nil {
 		return fmt.Errorf("end the browsers of %s: %w", person, err)
 	}

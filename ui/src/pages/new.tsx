@@ -5,7 +5,7 @@ import { lazy, type ReactNode, Suspense, useMemo, useRef, useState } from 'react
 
 import { answer, api, once, Refused, type Schemas } from '../api'
 import { classesQuery, clusterQuery, clustersQuery, imagesQuery, may, projectsQuery, snapshotsQuery } from '../data'
-import { addQueue, begin, type File, fileOf, likeOf, type Queue, read, resize, sizeOf, write } from '../file'
+import { accept, addQueue, begin, type File, fileOf, likeOf, type Queue, read, resize, sizeOf, write } from '../file'
 import { useLive } from '../live'
 import { Choice, Count, Pick, Text } from '../parts/fields'
 import { Icon } from '../parts/icon'
@@ -208,7 +208,7 @@ function Draft({ project, title, act, begun, of, send, command, children }: Prop
       </div>
       <section className="plan" aria-label="Plan">
         <div className="scroll" tabIndex={0}>
-          {owns && <Verdict plan={plan} act={act} file={file} set={(start) => setText(write(text, ['lease', 'start'], start))} />}
+          {owns && <Verdict plan={plan} act={act} file={file} take={file && ((o) => setText(accept(text, file, o)))} />}
           {wrong && <Wrong why={wrong} />}
         </div>
         <footer>
@@ -248,23 +248,49 @@ const refusals: Partial<Record<Schemas['Problem']['code'], string>> = {
   conflict: 'It cannot be done now',
 }
 
-type VerdictProps = { plan: ReturnType<typeof usePlan>; act: string; file: File | undefined; set: (start: string) => void }
+type Offer = Schemas['Offer']
 
-function Verdict({ plan, act, file, set }: VerdictProps) {
+type VerdictProps = {
+  plan: ReturnType<typeof usePlan>
+  act: string
+  file: File | undefined
+  take: ((offer: Offer) => void) | undefined
+}
+
+/** offered says what an offer does, for its button. */
+function offered(o: Offer, now: Date): string {
+  switch (o.kind) {
+    case 'later':
+      return `Start at ${clock(new Date(o.start ?? now), now)}`
+    case 'shorter':
+      return `For ${o.for} only`
+    case 'smaller':
+      return `${count(o.nodes ?? 0, 'node')} in ${o.queue}`
+    case 'other-class':
+      return `${o.queue} of class ${o.class}`
+  }
+}
+
+function Verdict({ plan, act, file, take }: VerdictProps) {
   const now = new Date()
   if (plan.error) {
     const problem = plan.error instanceof Refused ? plan.error.problem : undefined
-    const at = problem?.fits_at
+    const offers = problem?.offers ?? []
     return (
       <div className="stack gap-12">
         <b className="verdict t-bad" role="status">
           <Icon name="cross" /> {problem ? (refusals[problem.code] ?? 'It was refused') : 'The controller does not answer'}
         </b>
         <Wrong why={plan.error} quiet />
-        {at && (
-          <button type="button" className="btn" onClick={() => set(at)}>
-            Start at {clock(new Date(at), now)}
-          </button>
+        {take && offers.length > 0 && (
+          <div className="stack gap-4" role="group" aria-label="What would fit instead">
+            <span className="faint">What would fit instead</span>
+            {offers.map((o) => (
+              <button key={o.kind} type="button" className="btn" title={o.text} onClick={() => take(o)}>
+                {offered(o, now)}
+              </button>
+            ))}
+          </div>
         )}
       </div>
     )

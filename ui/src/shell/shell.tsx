@@ -13,6 +13,7 @@ import { Icon, type IconName, Logo } from '../parts/icon'
 import { Wrong } from '../parts/panel'
 import { useNow } from '../parts/time'
 import { useTitle } from '../parts/title'
+import { arrive } from '../provider'
 import { span } from '../words'
 import { type Key, Keys, useKeys } from './keys'
 import { Palette } from './palette'
@@ -22,6 +23,10 @@ import { chooseScheme } from './scheme'
 export function Shell() {
   const site = useQuery(siteQuery)
   const { signedOut } = useLive()
+  useEffect(() => {
+    const back = site.data && arrive() // from the provider, when somebody was signed in already
+    if (back) history.replaceState(null, '', back.page)
+  }, [site.data])
   const out = signedOut || (site.error instanceof Refused && site.error.problem.status === 401)
   if (!site.data) return out ? <Door /> : site.error ? <Wrong why={site.error} /> : null
   return (
@@ -211,7 +216,7 @@ function Inside({ site }: { site: Schemas['Site'] }) {
           </nav>
           <span className="grow" />
           <Liveness />
-          <button className="find" aria-label="Find or do" onClick={() => setFinding(true)}>
+          <button className="find" onClick={() => setFinding(true)}>
             <Icon name="find" />
             <span>Find or do</span>
             <kbd>Ctrl</kbd>
