@@ -19,7 +19,7 @@ func pages() map[string]string {
 		"new": "/projects/default/new", "file": "/projects/default/clusters/cfd/file", "usage": "/projects/default/usage",
 		"snapshots": "/projects/default/snapshots", "members": "/projects/default/members", "calendar": "/calendar",
 		"access": "/access", "sessions": "/sessions", "audit": "/audit", "site": "/site", "machines": "/machines",
-		"machine": "/machines/local-1", "stock": "/stock", "people": "/people",
+		"machine": "/machines/local-1", "jobs": "/projects/default/jobs", "stock": "/stock", "people": "/people",
 		"terminal": "/projects/default/clusters/cfd/terminal", "files": "/projects/default/clusters/cfd/files",
 	}
 }
@@ -35,6 +35,8 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 	r.Run("machines", "add", "--local", "6", "--wait")
 	r.Run("create", "-f", r.File("cfd.yaml", "name: cfd\nqueues:\n  - {name: mpi, nodes: 3}\n  - {name: post, min: 0, max: 2}\n"+
 		"access:\n  apps:\n    - {name: jupyter, port: 8888}\n"), "--wait")
+	r.Run("ssh", "cfd", "--", "sbatch -p mpi -J bad --wrap 'exit 3'")
+	r.Until("a job is remembered", func() bool { return strings.Contains(r.Run("jobs", "--state", "failed"), "bad") })
 	r.Run("ssh", "cfd", "--", "sbatch -N2 --exclusive -p mpi -J solve --wrap 'sleep 600'; sbatch -N3 --exclusive -p mpi -J mesh --wrap 'sleep 600'")
 	b := open(t)
 	b.expects("401", "/v1/login", "409") // there is no room for the new cluster
@@ -53,6 +55,9 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 	for name, path := range pages() {
 		b.goTo(address + path)
 		b.until("the page is there", `document.querySelector('h1') !== null && document.querySelector('.skeleton') === null`)
+		if name == "jobs" {
+			b.shows("exit 3")
+		}
 		look(name)
 	}
 }

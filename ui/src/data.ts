@@ -74,3 +74,17 @@ export const filesQuery = (ref: string, path: string) =>
       answer(api.GET('/v1/clusters/{cluster}/files', { params: { path: { cluster: ref }, query: { path } }, signal })),
     staleTime: 0,
   })
+
+/** endings are the states in which a job may have ended. */
+export const endings = [
+  'completed',
+  'failed',
+  'timed-out',
+  'out-of-memory',
+  'cancelled',
+  'node-failed',
+  'preempted',
+  'requeued',
+] as const
+
+export type Ending = (typeof endings)[number]

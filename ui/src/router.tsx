@@ -1,6 +1,7 @@
 // The address is a page's whole state.
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link } from '@tanstack/react-router'
 
+import { endings } from './data'
 import { Start } from './pages/start'
 import { Wrong } from './parts/panel'
 import { Shell } from './shell/shell'
@@ -25,6 +26,12 @@ function numbered<K extends string>(key: K, search: Record<string, unknown>, lea
   return Number.isInteger(n) && n >= least && n <= most ? ({ [key]: n } as { [k in K]?: number }) : {}
 }
 
+/** texts are those of an address that say something, of the names given. */
+const texts = <K extends string>(search: Record<string, unknown>, ...keys: K[]) =>
+  Object.fromEntries(keys.flatMap((k) => (typeof search[k] === 'string' && search[k] ? [[k, search[k]]] : []))) as {
+    [k in K]?: string
+  }
+
 export const router = createRouter({
   routeTree: root.addChildren([
     createRoute({ ...at('/'), component: Start }),
@@ -36,10 +43,17 @@ export const router = createRouter({
       component: lazyRouteComponent(() => import('./pages/clusters'), 'Clusters'),
     }),
     createRoute({
+      ...at('/projects/$project/jobs'),
+      component: lazyRouteComponent(() => import('./pages/history'), 'History'),
+      validateSearch: (search: Record<string, unknown>) => {
+        const state = endings.find((s) => s === search['state'])
+        return { ...texts(search, 'cluster', 'user'), ...(state && { state }) }
+      },
+    }),
+    createRoute({
       ...at('/machines'),
       component: lazyRouteComponent(() => import('./pages/machines'), 'Machines'),
-      validateSearch: (search: Record<string, unknown>): { q?: string } =>
-        typeof search['q'] === 'string' && search['q'] ? { q: search['q'] } : {},
+      validateSearch: (search: Record<string, unknown>) => texts(search, 'q'),
     }),
     createRoute({ ...at('/machines/$machine'), component: lazyRouteComponent(() => import('./pages/machine'), 'Machine') }),
     createRoute({ ...at('/stock'), component: lazyRouteComponent(() => import('./pages/stock'), 'Stock') }),
@@ -48,8 +62,7 @@ export const router = createRouter({
     createRoute({
       ...at('/audit'),
       component: lazyRouteComponent(() => import('./pages/log'), 'Audit'),
-      validateSearch: (search: Record<string, unknown>): { person?: string } =>
-        typeof search['person'] === 'string' && search['person'] ? { person: search['person'] } : {},
+      validateSearch: (search: Record<string, unknown>) => texts(search, 'person'),
     }),
     createRoute({ ...at('/access'), component: lazyRouteComponent(() => import('./pages/access'), 'Access') }),
     createRoute({
@@ -73,8 +86,7 @@ export const router = createRouter({
     createRoute({
       ...at('/projects/$project/new'),
       component: lazyRouteComponent(() => import('./pages/new'), 'New'),
-      validateSearch: (search: Record<string, unknown>): { like?: string } =>
-        typeof search['like'] === 'string' ? { like: search['like'] } : {},
+      validateSearch: (search: Record<string, unknown>) => texts(search, 'like'),
     }),
     createRoute({
       ...at('/projects/$project/clusters/$cluster/file'),
@@ -83,16 +95,12 @@ export const router = createRouter({
     createRoute({
       ...at('/projects/$project/clusters/$cluster/terminal'),
       component: lazyRouteComponent(() => import('./pages/terminal'), 'Terminal'),
-      validateSearch: (search: Record<string, unknown>): { node?: string; terminal?: string } => ({
-        ...(typeof search['node'] === 'string' && search['node'] && { node: search['node'] }),
-        ...(typeof search['terminal'] === 'string' && search['terminal'] && { terminal: search['terminal'] }),
-      }),
+      validateSearch: (search: Record<string, unknown>) => texts(search, 'node', 'terminal'),
     }),
     createRoute({
       ...at('/projects/$project/clusters/$cluster/files'),
       component: lazyRouteComponent(() => import('./pages/files'), 'Files'),
-      validateSearch: (search: Record<string, unknown>): { path?: string } =>
-        typeof search['path'] === 'string' && search['path'] ? { path: search['path'] } : {},
+      validateSearch: (search: Record<string, unknown>) => texts(search, 'path'),
     }),
     createRoute({
       ...at('/projects/$project/clusters/$cluster'),

@@ -39,6 +39,9 @@ export function bytes(n: number): string {
   return `${n < 10 && unit > 0 ? n.toFixed(1) : Math.round(n)} ${units[unit]}`
 }
 
+/** percent is a share: "41 %"; nothing for what is not known. */
+export const percent = (share: number | undefined) => (share === undefined ? '' : `${Math.round(100 * share)} %`)
+
 /** count is a number with its noun: "1 node", "3 nodes". */
 export function count(n: number, noun: string): string {
   return `${n} ${noun}${n === 1 ? '' : 's'}`

@@ -4,7 +4,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useCallback, useMemo, useState } from 'react'
 
-import { answer, api, type Cluster, once, type Schemas } from '../api'
+import { answer, api, type Cluster, once, type Schemas, written } from '../api'
 import { clusterQuery, clustersQuery, jobsQuery } from '../data'
 import { Ask } from '../parts/ask'
 import { Choice, Count, Pick, Text } from '../parts/fields'
@@ -146,28 +146,71 @@ function Pause({ c, onClose }: { c: Cluster; onClose: () => void }) {
   )
 }
 
-function Resume({ c, onClose }: { c: Cluster; onClose: () => void }) {
-  const accepted = useAccepted()
-  const ask = (dry_run: boolean, key?: string) =>
-    answer(
-      api.POST('/v1/clusters/{cluster}/resume', {
-        params: { path: { cluster: c.id }, query: { dry_run }, ...once(key) },
-      }),
-    )
-  const plan = usePlan(JSON.stringify(['resume', c.id, c.generation]), () => ask(true))
-  return (
-    <Ask
-      title={`Resume ${c.name}`}
-      act="Resume"
-      ready={plan.fresh}
-      command={`muster resume ${c.project}/${c.name}`}
-      onAct={async (key) => accepted(await ask(false, key))}
-      onClose={onClose}
-    >
-      <Planned plan={plan} />
-    </Ask>
-  )
+/** Plain is an act of which nothing is asked but whether to go on with what is planned. */
+type Plain = {
+  act: string
+  title: (name: string) => string
+  command: (ref: string) => string
+  send: (c: Cluster, dry_run: boolean, key?: string) => Promise<Answer>
 }
+
+/** plain is the dialog of a plain act. */
+function plain({ act, title, command, send }: Plain): Dialog {
+  return function PlainAct({ c, onClose }) {
+    const accepted = useAccepted()
+    const plan = usePlan(JSON.stringify([act, c.id, c.generation]), () => send(c, true))
+    return (
+      <Ask
+        title={title(c.name)}
+        act={act}
+        ready={plan.fresh}
+        command={command(`${c.project}/${c.name}`)}
+        onAct={async (key) => accepted(await send(c, false, key))}
+        onClose={onClose}
+      >
+        <Planned plan={plan} />
+      </Ask>
+    )
+  }
+}
+
+const at = (c: Cluster, dry_run: boolean, key?: string) => ({ path: { cluster: c.id }, query: { dry_run }, ...once(key) })
+
+const Resume = plain({
+  act: 'Resume',
+  title: (name) => `Resume ${name}`,
+  command: (ref) => `muster resume ${ref}`,
+  send: (c, dry_run, key) => answer(api.POST('/v1/clusters/{cluster}/resume', { params: at(c, dry_run, key) })),
+})
+
+const rollout = (action: 'resume' | 'back'): Plain['send'] => {
+  return (c, dry_run, key) =>
+    answer(api.POST('/v1/clusters/{cluster}/rollout', { params: at(c, dry_run, key), body: { action } }))
+}
+
+const GoOn = plain({
+  act: 'Continue',
+  title: (name) => `Continue the rollout of ${name}`,
+  command: (ref) => `muster rollout resume ${ref}`,
+  send: rollout('resume'),
+})
+
+const RollBack = plain({
+  act: 'Roll back',
+  title: (name) => `Take ${name} back to the image that it had`,
+  command: (ref) => `muster rollout back ${ref}`,
+  send: rollout('back'),
+})
+
+const Newest = plain({
+  act: 'Roll out',
+  title: (name) => `Roll out the newest build of the image of ${name}`,
+  command: () => 'muster apply -f FILE --refresh-image',
+  send: (c, dry_run, key) => {
+    const params = { path: { cluster: c.id }, query: { dry_run, refresh_image: true }, ...once(key) }
+    return answer(api.PUT('/v1/clusters/{cluster}', { params, ...written(JSON.stringify(c.spec)) })) // JSON is YAML
+  },
+})
 
 function Extend({ c, onClose }: { c: Cluster; onClose: () => void }) {
   const accepted = useAccepted()
@@ -266,6 +309,15 @@ const acts: Act[] = [
   { name: 'scale', words: 'Scale', key: 's', icon: 'scale', dialog: Scale, when: (c) => c.desired === 'present' },
   { name: 'pause', words: 'Pause', key: 'p', icon: 'pause', dialog: Pause, when: (c) => c.desired === 'present' },
   { name: 'resume', words: 'Resume', key: 'p', icon: 'play', dialog: Resume, when: paused },
+  { name: 'go on', words: 'Continue the rollout', icon: 'play', dialog: GoOn, when: (c) => c.rollout?.stopped !== undefined },
+  { name: 'back', words: 'Roll back', icon: 'repeat', dialog: RollBack, when: (c) => c.rollout !== undefined },
+  {
+    name: 'newest',
+    words: 'Roll out the newest image',
+    icon: 'repeat',
+    dialog: Newest,
+    when: (c) => c.desired === 'present' && !c.rollout,
+  },
   { name: 'extend', words: 'Extend the lease', icon: 'clock', dialog: Extend, when: (c) => c.lease.ends_at !== undefined },
   { name: 'snapshot', words: 'Take a snapshot', icon: 'snapshots', dialog: Snapshot, when: () => true },
   { name: 'delete', words: 'Delete', icon: 'cross', dialog: Delete, when: () => true },

@@ -13,7 +13,7 @@ import { Timeline } from '../parts/timeline'
 import { useTitle } from '../parts/title'
 import { Table } from '../parts/table'
 import { Ago, Until } from '../parts/time'
-import { bytes, money } from '../words'
+import { bytes, count, money } from '../words'
 import { Acts } from './acts'
 import { why } from './clusters'
 import { Jobs } from './jobs'
@@ -66,6 +66,15 @@ function Shown({ c }: { c: ClusterView }) {
       </div>
       <div className="cols">
         <div className="stack">
+          {c.rollout && (
+            <div className={c.rollout.stopped ? 'note bad' : 'note'} role="status">
+              <span className="grow">
+                Image {c.rollout.to}: {c.rollout.done} of {count(c.rollout.total, 'node')}.
+                {c.rollout.draining && ` ${c.rollout.draining.join(', ')} wait for their jobs.`}
+                {c.rollout.stopped && ` It has stopped: ${c.rollout.stopped}.`}
+              </span>
+            </div>
+          )}
           <Timeline c={c} />
           <Nodes c={c} enter={enter} />
           <Jobs c={c} enter={enter} />

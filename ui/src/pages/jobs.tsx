@@ -2,6 +2,7 @@
 import { Dialog } from '@base-ui/react/dialog'
 import { Menu } from '@base-ui/react/menu'
 import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 
 import { answer, api, type Cluster, type Schemas } from '../api'
@@ -36,7 +37,14 @@ export function Jobs({ c, enter }: { c: Cluster; enter: boolean }) {
   const [open, setOpen] = useState<{ job: Job; what: 'output' | 'cancel' | Change }>()
   const close = () => setOpen(undefined)
   return (
-    <Panel title="Jobs">
+    <Panel
+      title="Jobs"
+      more={
+        <Link to="/projects/$project/jobs" params={{ project: c.project }} search={{ cluster: c.name }}>
+          Those that have ended
+        </Link>
+      }
+    >
       <Loaded query={jobs}>
         {({ items }) => (
           <Table

@@ -2,7 +2,7 @@
 import { queryOptions, useQuery } from '@tanstack/react-query'
 
 import { api, whole } from '../api'
-import { classesQuery, imagesQuery, projectsQuery } from '../data'
+import { classesQuery, imagesQuery, projectsQuery, siteQuery } from '../data'
 import { Command, Loaded, Panel } from '../parts/panel'
 import { Table } from '../parts/table'
 import { Ago } from '../parts/time'
@@ -17,13 +17,14 @@ const peopleQuery = queryOptions({
 
 export function Stock() {
   useTitle('Images and classes')
+  const operator = useQuery(siteQuery).data?.operator
   return (
     <>
       <div className="head">
         <h1>Images and classes</h1>
       </div>
       <div className="stack">
-        <Panel title="Images" more={<Command text="muster images import FOLDER" />}>
+        <Panel title="Images" more={operator && <Command text="muster images import FOLDER" />}>
           <Loaded query={useQuery(imagesQuery)}>
             {(all) => (
               <Table

@@ -48,6 +48,8 @@ const shapes = {
       <path d="M8 7.2v3.9M8 4.9V5" />
     </>
   ),
+  jobs: <path d="M2.5 4h.1M5.5 4h8M2.5 8h.1M5.5 8h8M2.5 12h.1M5.5 12h5" />,
+  repeat: <path d="M13 8a5 5 0 0 1-9.2 2.7M3 8a5 5 0 0 1 9.2-2.7M12.6 2.5v3h-3M3.4 13.5v-3h3" />,
   key: (
     <>
       <circle cx="5" cy="11" r="2.7" />

@@ -47,6 +47,7 @@ export function Palette({ open, onOpenChange, project, chooseScheme, signOut, sh
         })
     if (project)
       for (const [label, icon, to] of [
+        ['Jobs', 'jobs', '/projects/$project/jobs'],
         ['Usage and cost', 'bars', '/projects/$project/usage'],
         ['Snapshots', 'snapshots', '/projects/$project/snapshots'],
         ['Members', 'members', '/projects/$project/members'],
@@ -55,12 +56,12 @@ export function Palette({ open, onOpenChange, project, chooseScheme, signOut, sh
     places.push({ value: 'sessions', label: 'SSH sessions', icon: 'terminal', act: () => void navigate({ to: '/sessions' }) })
     places.push({ value: 'audit', label: 'Audit log', icon: 'audit', act: () => void navigate({ to: '/audit' }) })
     places.push({ value: 'calendar', label: 'Calendar', icon: 'calendar', act: () => void navigate({ to: '/calendar' }) })
+    places.push({ value: 'stock', label: 'Images and classes', icon: 'snapshots', act: () => void navigate({ to: '/stock' }) })
     places.push({ value: 'access', label: 'Keys and tokens', icon: 'key', act: () => void navigate({ to: '/access' }) })
     if (site?.operator)
       for (const [label, icon, to] of [
         ['Site', 'site', '/site'],
         ['Machines', 'machine', '/machines'],
-        ['Images and classes', 'snapshots', '/stock'],
         ['People and projects', 'members', '/people'],
       ] as const)
         places.push({ value: to, label, icon, act: () => void navigate({ to }) })

@@ -50,6 +50,7 @@ export function Shell() {
 const titles = [
   ['/new', 'New cluster'],
   ['/clusters', 'Clusters'],
+  ['/jobs', 'Jobs'],
   ['/usage', 'Usage and cost'],
   ['/snapshots', 'Snapshots'],
   ['/members', 'Members'],
@@ -146,6 +147,9 @@ function Inside({ site }: { site: Schemas['Site'] }) {
                 Clusters
                 <span className="count">{clusters?.filter((c) => c.project === project).length}</span>
               </Place>
+              <Place to="/projects/$project/jobs" params={{ project }} icon="jobs">
+                Jobs
+              </Place>
               <Place to="/calendar" params={{}} icon="calendar">
                 Calendar
               </Place>
@@ -157,6 +161,9 @@ function Inside({ site }: { site: Schemas['Site'] }) {
               </Place>
               <Place to="/projects/$project/members" params={{ project }} icon="members">
                 Members
+              </Place>
+              <Place to="/stock" params={{}} icon="snapshots">
+                Images and classes
               </Place>
               <Place to="/access" params={{}} icon="key">
                 Keys and tokens
@@ -177,9 +184,6 @@ function Inside({ site }: { site: Schemas['Site'] }) {
               </Place>
               <Place to="/machines" params={{}} icon="machine">
                 Machines
-              </Place>
-              <Place to="/stock" params={{}} icon="snapshots">
-                Images and classes
               </Place>
               <Place to="/people" params={{}} icon="members">
                 People and projects
