@@ -37,11 +37,7 @@ them. You see what you did yourself; owners also see what was done in their proj
 			return err
 		}
 		in := apiv1.ListAuditInput{Since: from.UTC().Truncate(time.Second), Person: *person, Project: *project}
-		entries, raw, err := askAll(ctx, a, apiv1.ListAudit, in)
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { a.printAudit(entries, *looks) })
+		return showAll(ctx, a, apiv1.ListAudit, in, *output, func(entries []apiv1.Entry) { a.printAudit(entries, *looks) })
 	})
 	return c
 }

@@ -124,11 +124,7 @@ Changes for the worse are an alarm in ` + "`muster status`" + ` until they are a
 	standing := c.Flags().Bool("worse", false, "only for the worse, and not accepted")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		list, raw, err := ask(ctx, a, apiv1.ListChanges, apiv1.Nothing{})
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() {
+		return show(ctx, a, apiv1.ListChanges, apiv1.Nothing{}, *output, func(list apiv1.List[apiv1.BenchmarkChange]) {
 			table := newTable("CHANGE", "OF", "WHAT", "SINCE", "RUN", "WHAT ELSE CHANGED", "ACCEPTED BY").whole()
 			for _, c := range slices.Backward(list.Items) {
 				if *standing && (!c.Worse || c.Accepted != "") {
@@ -154,11 +150,9 @@ clusters are their project's to accept; those of machines and classes are the op
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		change, raw, err := ask(ctx, a, apiv1.AcceptChange, apiv1.ChangeRef{Change: args[0]})
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { a.say("%s: accepted", change.Text) })
+		return show(ctx, a, apiv1.AcceptChange, apiv1.ChangeRef{Change: args[0]}, *output, func(change apiv1.BenchmarkChange) {
+			a.say("%s: accepted", change.Text)
+		})
 	})
 	return c
 }

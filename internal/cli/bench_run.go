@@ -35,11 +35,7 @@ about. With the name of a cluster, that is for the cluster's nodes, and what can
 		if in.Cluster == "" && (in.Queue != "" || in.Nodes > 0) {
 			return usage("--queue and --nodes are of a cluster: `muster bench list NAME`")
 		}
-		suites, raw, err := askAll(ctx, a, apiv1.ListSuites, in)
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { a.printSuites(suites) })
+		return showAll(ctx, a, apiv1.ListSuites, in, *output, a.printSuites)
 	})
 	return c
 }
@@ -244,11 +240,7 @@ the last 1000 are kept, with 64 MiB of what they have measured.`,
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		in.Cluster = strings.Join(args, "")
-		runs, raw, err := askAll(ctx, a, apiv1.ListBenchmarks, in)
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() {
+		return showAll(ctx, a, apiv1.ListBenchmarks, in, *output, func(runs []apiv1.Benchmark) {
 			if len(runs) == 0 {
 				a.say("there are no runs; `muster bench run NAME` makes one")
 				return

@@ -42,11 +42,7 @@ import".`,
 			return fmt.Errorf("read the snapshot: %w", err)
 		}
 		in := apiv1.PutTopologyInput{Fabric: args[0], Body: apiv1.PutTopologyBody{Snapshot: string(text)}}
-		t, raw, err := ask(ctx, a, apiv1.PutTopology, in)
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() {
+		return show(ctx, a, apiv1.PutTopology, in, *output, func(t apiv1.Topology) {
 			machines := 0
 			for _, l := range t.Leaves {
 				machines += len(l.Machines)
@@ -68,11 +64,7 @@ func (a *app) cablesList() *cobra.Command {
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		known, raw, err := askAll(ctx, a, apiv1.ListTopologies, apiv1.Page{})
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() {
+		return showAll(ctx, a, apiv1.ListTopologies, apiv1.Page{}, *output, func(known []apiv1.Topology) {
 			if len(known) == 0 {
 				a.say("no cables are known; `muster fabric cables import` imports them")
 				return

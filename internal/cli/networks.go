@@ -96,11 +96,10 @@ segment in which no machine reaches another. With --switch bridge, the ports are
 			return usage("--interface and --address are needed")
 		}
 		n.SwitchDatabase = cmp.Or(n.SwitchDatabase, drivers.Switches().Named(n.Switch).Database)
-		stored, raw, err := ask(ctx, a, apiv1.PutNetwork, apiv1.PutNetworkInput{Network: args[0], Body: n})
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { a.printNetworks([]apiv1.Network{stored}) })
+		in := apiv1.PutNetworkInput{Network: args[0], Body: n}
+		return show(ctx, a, apiv1.PutNetwork, in, *output, func(stored apiv1.Network) {
+			a.printNetworks([]apiv1.Network{stored})
+		})
 	})
 	return c
 }

@@ -55,6 +55,16 @@ func show[In, T any](ctx context.Context, a *app, op apiv1.Op[In, T], in In, out
 	return output.print(a.out, raw, func() { table(object) })
 }
 
+// showAll prints all that a list of the API has; table is for people.
+func showAll[In, T any](ctx context.Context, a *app, op apiv1.Op[In, apiv1.List[T]], in In, output format,
+	table func([]T)) error {
+	items, raw, err := askAll(ctx, a, op, in)
+	if err != nil {
+		return err
+	}
+	return output.print(a.out, raw, func() { table(items) })
+}
+
 // print writes an object of the API as it came, or calls rows for a table.
 func (f format) print(s *screen, raw []byte, rows func()) error {
 	switch f {
@@ -82,11 +92,7 @@ func (f format) print(s *screen, raw []byte, rows func()) error {
 func listing[T any](a *app, c *cobra.Command, op apiv1.Op[apiv1.Page, apiv1.List[T]], rows func([]T)) *cobra.Command {
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		items, raw, err := askAll(ctx, a, op, apiv1.Page{})
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { rows(items) })
+		return showAll(ctx, a, op, apiv1.Page{}, *output, rows)
 	})
 	return c
 }

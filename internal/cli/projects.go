@@ -87,11 +87,7 @@ never deleted, as bills name them.`,
 			return usage("a project needs an owner: `muster projects add %s --owner PERSON`", args[0])
 		}
 		body := apiv1.AddProjectBody{Name: args[0], Owner: *owner, Recorded: *recorded}
-		_, raw, err := ask(ctx, a, apiv1.AddProject, apiv1.AddProjectInput{Body: body})
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() {
+		return show(ctx, a, apiv1.AddProject, apiv1.AddProjectInput{Body: body}, *output, func(apiv1.Project) {
 			a.say("project %s is created; %s owns it and manages its members", args[0], *owner)
 		})
 	})

@@ -95,11 +95,7 @@ line once muster secrets list shows one site-key. Keep the old key as long as yo
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		list, raw, err := ask(ctx, a, apiv1.RekeySecrets, apiv1.Nothing{})
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() {
+		return show(ctx, a, apiv1.RekeySecrets, apiv1.Nothing{}, *output, func(list apiv1.Secrets) {
 			a.printSecrets(apiv1.Secrets{Items: only(list.Items, "site-key")})
 		})
 	})

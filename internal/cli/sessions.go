@@ -34,11 +34,7 @@ func (a *app) sessionsList() *cobra.Command {
 	ended := c.Flags().Bool("all", false, "list sessions that have ended, too")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		sessions, raw, err := askAll(ctx, a, apiv1.ListSessions, apiv1.ListSessionsInput{Ended: *ended})
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { a.printSessions(sessions) })
+		return showAll(ctx, a, apiv1.ListSessions, apiv1.ListSessionsInput{Ended: *ended}, *output, a.printSessions)
 	})
 	return c
 }

@@ -36,11 +36,10 @@ func (a *app) tasksList() *cobra.Command {
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		tasks, raw, err := askAll(ctx, a, apiv1.ListTasks, apiv1.ListTasksInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}})
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { a.printTasks(args[0], tasks) })
+		in := apiv1.ListTasksInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}}
+		return showAll(ctx, a, apiv1.ListTasks, in, *output, func(tasks []apiv1.Task) {
+			a.printTasks(args[0], tasks)
+		})
 	})
 	return c
 }

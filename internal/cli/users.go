@@ -69,11 +69,7 @@ func (a *app) usersAdd() *cobra.Command {
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		body := apiv1.AddPersonBody{Name: args[0], FullName: *full, Subject: *subject, Operator: *operator}
-		p, raw, err := ask(ctx, a, apiv1.AddPerson, apiv1.AddPersonInput{Body: body})
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() {
+		return show(ctx, a, apiv1.AddPerson, apiv1.AddPersonInput{Body: body}, *output, func(p apiv1.Person) {
 			a.say("%s is added, with account %s, user ID %d", p.Name, p.Name, p.UID)
 			a.say("`muster projects grant PROJECT %s member` gives them access to clusters", p.Name)
 		})
@@ -105,11 +101,7 @@ name itself never changes.`,
 			return usage("say what to change: --name, --subject or --operator")
 		}
 		in := apiv1.ChangePersonInput{PersonRef: apiv1.PersonRef{Person: args[0]}, Body: body}
-		_, raw, err := ask(ctx, a, apiv1.ChangePerson, in)
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { a.say("%s is changed", args[0]) })
+		return show(ctx, a, apiv1.ChangePerson, in, *output, func(apiv1.Person) { a.say("%s is changed", args[0]) })
 	})
 	return c
 }

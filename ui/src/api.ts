@@ -62,10 +62,3 @@ export async function whole<T>(
 
 /** once is the part of a request that has it carried out once, however often it is sent with a key; without one it is a dry run's. */
 export const once = (key?: string) => (key ? { header: { 'Idempotency-Key': key } } : {})
-
-/** written is the part of a request that brings a cluster file as it is written: errors point into it. */
-export const written = (text: string) => ({
-  headers: { 'Content-Type': 'application/yaml' },
-  body: text as never,
-  bodySerializer: (body: unknown) => body as string,
-})

@@ -28,6 +28,13 @@ export function money(amount: string): { number: string; currency: string } {
   return { number: whole.replace(/\B(?=(\d{3})+$)/g, ',') + '.' + cents.slice(0, 2), currency }
 }
 
+/** amounts are several, of several currencies, as in "12.50 EUR + 3.00 USD". */
+export const amounts = (all: string) =>
+  all
+    .split(' + ')
+    .map((one) => `${money(one).number} ${money(one).currency}`)
+    .join(' + ')
+
 /** bytes is a size in binary units: "41 GiB". */
 export function bytes(n: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB']

@@ -23,10 +23,7 @@ func AddGatewayKey(ctx context.Context, tx *core.Tx, k GatewayKey, after time.Du
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO gateway_key (line, private, from_at) VALUES ($1, $2, now_ms() + $3)`, k.Line, box,
 		after.Milliseconds())
-	if err != nil {
-		return fmt.Errorf("add a gateway's key: %w", err)
-	}
-	return nil
+	return core.Wrapf(err, "add a gateway's key")
 }
 
 // GatewayKeys lists the key in use, first, and those that are to follow it.
@@ -50,8 +47,5 @@ func GatewayKeys(ctx context.Context, tx *core.Tx) ([]GatewayKey, error) {
 func ForgetGatewayKeys(ctx context.Context, tx *core.Tx) error {
 	_, err := tx.Exec(ctx, `DELETE FROM gateway_key WHERE from_at < (SELECT COALESCE(MAX(from_at), 0) FROM gateway_key WHERE
 		from_at <= now_ms())`)
-	if err != nil {
-		return fmt.Errorf("forget the gateways' old keys: %w", err)
-	}
-	return nil
+	return core.Wrapf(err, "forget the gateways' old keys")
 }

@@ -66,10 +66,8 @@ func GenerationsRevision(ctx context.Context, tx *core.Tx) (revision int64, err 
 
 // LockGenerations lets one transaction at a time change them, and tells everybody that they have changed.
 func LockGenerations(ctx context.Context, tx *core.Tx) error {
-	if _, err := tx.Exec(ctx, `UPDATE authority_head SET revision = revision + 1`); err != nil {
-		return fmt.Errorf("lock the site's keys: %w", err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE authority_head SET revision = revision + 1`)
+	return core.Wrapf(err, "lock the site's keys")
 }
 
 // AddGeneration stores a new one; it signs at once, or when SignGeneration says so.
@@ -92,28 +90,22 @@ func AddGeneration(ctx context.Context, tx *core.Tx, g Generation, signs bool) e
 
 // SignGeneration makes one sign from now on.
 func SignGeneration(ctx context.Context, tx *core.Tx, g Generation) error {
-	if _, err := tx.Exec(ctx, `UPDATE authority SET signs_at = now_ms(), waits = '' WHERE use = $1 AND number = $2 AND
-		signs_at IS NULL`, g.Use, g.Number); err != nil {
-		return fmt.Errorf("sign with a new key for %s: %w", g.Use, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE authority SET signs_at = now_ms(), waits = '' WHERE use = $1 AND number = $2 AND
+		signs_at IS NULL`, g.Use, g.Number)
+	return core.Wrapf(err, "sign with a new key for %s", g.Use)
 }
 
 // ForgetGenerations drops those of a use that are older than number.
 func ForgetGenerations(ctx context.Context, tx *core.Tx, use string, number int64) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM authority WHERE use = $1 AND number < $2`, use, number); err != nil {
-		return fmt.Errorf("forget old keys for %s: %w", use, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `DELETE FROM authority WHERE use = $1 AND number < $2`, use, number)
+	return core.Wrapf(err, "forget old keys for %s", use)
 }
 
 // SayWaits notes for whom a rotation waits.
 func SayWaits(ctx context.Context, tx *core.Tx, g Generation, why string) error {
-	if _, err := tx.Exec(ctx, `UPDATE authority SET waits = $3 WHERE use = $1 AND number = $2`, g.Use, g.Number,
-		why); err != nil {
-		return fmt.Errorf("note for whom the keys for %s wait: %w", g.Use, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE authority SET waits = $3 WHERE use = $1 AND number = $2`, g.Use, g.Number,
+		why)
+	return core.Wrapf(err, "note for whom the keys for %s wait", g.Use)
 }
 
 // Trust is the generations that an agent lives by.
@@ -131,19 +123,14 @@ func SaveTrust(ctx context.Context, tx *core.Tx, t Trust) error {
 		ON CONFLICT (subject) DO UPDATE SET boot = excluded.boot, agents = excluded.agents, tokens = excluded.tokens,
 		hosts = excluded.hosts`,
 		t.Subject, t.Boot, t.Agents, t.Tokens, t.Hosts)
-	if err != nil {
-		return fmt.Errorf("note what agent %s lives by: %w", t.Subject, err)
-	}
-	return nil
+	return core.Wrapf(err, "note what agent %s lives by", t.Subject)
 }
 
 // RaiseTrust notes by which authority an agent talks now.
 func RaiseTrust(ctx context.Context, tx *core.Tx, subject string, boot, agents int64) error {
-	if _, err := tx.Exec(ctx, `UPDATE agent_trust SET agents = $3 WHERE subject = $1 AND boot = $2 AND agents < $3`, subject, boot,
-		agents); err != nil {
-		return fmt.Errorf("note what agent %s lives by: %w", subject, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE agent_trust SET agents = $3 WHERE subject = $1 AND boot = $2 AND agents < $3`, subject, boot,
+		agents)
+	return core.Wrapf(err, "note what agent %s lives by", subject)
 }
 
 // Dependent is an agent, or one that sleeps or boots, with what it lives by: zeros where that is not known.
@@ -183,8 +170,5 @@ func ForgetTrust(ctx context.Context, tx *core.Tx) error {
 	_, err := tx.Exec(ctx, `DELETE FROM agent_trust WHERE NOT EXISTS (SELECT 1 FROM node n WHERE n.id = agent_trust.subject
 		AND n.phase <> 'gone')
 		AND NOT EXISTS (SELECT 1 FROM boot b WHERE b.subject = agent_trust.subject)`)
-	if err != nil {
-		return fmt.Errorf("forget what agents lived by: %w", err)
-	}
-	return nil
+	return core.Wrapf(err, "forget what agents lived by")
 }

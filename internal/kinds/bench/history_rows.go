@@ -45,10 +45,7 @@ func SavePoints(ctx context.Context, tx *core.Tx, r Run, at time.Time, all []Mea
 	}
 	_, err := tx.Exec(ctx, `DELETE FROM benchmark_series WHERE NOT EXISTS
 		(SELECT 1 FROM benchmark_point p WHERE p.series = benchmark_series.id)`)
-	if err != nil {
-		return fmt.Errorf("forget series without runs: %w", err)
-	}
-	return nil
+	return core.Wrapf(err, "forget series without runs")
 }
 
 // TrendsOf says which trends are meant: of a scope, or of a machine while it was of a cluster.
@@ -179,29 +176,20 @@ func AddChange(ctx context.Context, tx *core.Tx, c Change) error {
 	if err == nil {
 		_, err = tx.Exec(ctx, `UPDATE benchmark SET kept = kept + $2 WHERE id = $1`, c.Run, len(causes)+rowBytes)
 	}
-	if err != nil {
-		return fmt.Errorf("note that %s: %w", c, err)
-	}
-	return nil
+	return core.Wrapf(err, "note that %s", c)
 }
 
 // GetChange reads a change. Its error is core.ErrNotFound if there is none.
 func GetChange(ctx context.Context, tx *core.Tx, id string) (Change, error) {
 	c, err := core.One(ctx, tx, scanChange, changeColumns+` WHERE c.id = $1`, id)
-	if err != nil {
-		return c, fmt.Errorf("change %s: %w", id, err)
-	}
-	return c, nil
+	return c, core.Wrapf(err, "change %s", id)
 }
 
 // Accept notes that somebody has seen a change, and those of its scope that are older than it, and takes them as they are.
 func Accept(ctx context.Context, tx *core.Tx, c Change, who string) error {
 	_, err := tx.Exec(ctx, `UPDATE benchmark_change SET accepted = $4 WHERE cluster_id = $1 AND machine = $2 AND at <= $3
 		AND accepted = ''`, c.Cluster, c.Machine, c.At.UnixMilli(), who)
-	if err != nil {
-		return fmt.Errorf("accept change %s: %w", c.ID, err)
-	}
-	return nil
+	return core.Wrapf(err, "accept change %s", c.ID)
 }
 
 // Standing lists changes for the worse that nobody has accepted and after which nothing else was told, of clusters and machines

@@ -85,8 +85,6 @@ func Begin(ctx context.Context, tx *core.Tx, r Run, task string) (begun bool, er
 
 // Leave lets others measure on a run's hosts. A second call does nothing.
 func Leave(ctx context.Context, tx *core.Tx, r Run) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM benchmark_host WHERE benchmark_id = $1`, r.ID); err != nil {
-		return fmt.Errorf("leave the hosts of run %s: %w", r.ID, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `DELETE FROM benchmark_host WHERE benchmark_id = $1`, r.ID)
+	return core.Wrapf(err, "leave the hosts of run %s", r.ID)
 }

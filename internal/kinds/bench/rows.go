@@ -127,10 +127,7 @@ func Add(ctx context.Context, tx *core.Tx, r Run) error {
 		SELECT id FROM (SELECT id, row_number() OVER newest AS place, sum(kept) OVER newest AS bytes
 			FROM benchmark WHERE project = $1 AND phase = 'ended' WINDOW newest AS (ORDER BY created_at DESC, id DESC)) AS ended
 		WHERE place > $2 OR bytes > $3)`, r.Project, mostRuns, mostOfEnded)
-	if err != nil {
-		return fmt.Errorf("forget old runs of project %s: %w", r.Project, err)
-	}
-	return nil
+	return core.Wrapf(err, "forget old runs of project %s", r.Project)
 }
 
 // Unfinished counts those of a project that have not ended: once, and repeated.
@@ -147,27 +144,19 @@ func Unfinished(ctx context.Context, tx *core.Tx, project string) (once, repeate
 func EndWatch(ctx context.Context, tx *core.Tx, cluster, suite string) error {
 	_, err := tx.Exec(ctx, `UPDATE benchmark SET cancel = 1, every = 0, `+core.Woken+` WHERE cluster_id = $1 AND suite = $2
 		AND every > 0 AND phase <> 'ended'`, cluster, suite)
-	if err != nil {
-		return fmt.Errorf("end the watch of suite %s on cluster %s: %w", suite, cluster, err)
-	}
-	return nil
+	return core.Wrapf(err, "end the watch of suite %s on cluster %s", suite, cluster)
 }
 
 // Postpone has a run that has not begun begin later.
 func Postpone(ctx context.Context, tx *core.Tx, r Run, to time.Time) error {
-	if _, err := tx.Exec(ctx, `UPDATE benchmark SET begin_at = $2 WHERE id = $1`, r.ID, to.UnixMilli()); err != nil {
-		return fmt.Errorf("postpone run %s: %w", r.ID, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE benchmark SET begin_at = $2 WHERE id = $1`, r.ID, to.UnixMilli())
+	return core.Wrapf(err, "postpone run %s", r.ID)
 }
 
 // Get finds a run by its ID.
 func Get(ctx context.Context, tx *core.Tx, id string) (Run, error) {
 	r, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM benchmark WHERE id = $1`, id)
-	if err != nil {
-		return r, fmt.Errorf("run %s: %w", id, err)
-	}
-	return r, nil
+	return r, core.Wrapf(err, "run %s", id)
 }
 
 // Next is when a run that is repeated begins again: the first time after now.
@@ -178,10 +167,7 @@ func (r Run) Next(now time.Time) time.Time {
 // WantEnd asks that a run ends, and with it the one that is done in turns with it, and wakes them.
 func WantEnd(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE benchmark SET cancel = 1, `+core.Woken+` WHERE (id = $1 OR peer = $1) AND phase <> 'ended'`, id)
-	if err != nil {
-		return fmt.Errorf("cancel run %s: %w", id, err)
-	}
-	return nil
+	return core.Wrapf(err, "cancel run %s", id)
 }
 
 // End notes how a run has ended, with the phase that the same transaction settles.
@@ -539,10 +525,7 @@ func OutputOf(ctx context.Context, tx *core.Tx, run string, round, step int) (o 
 // LooksOf is what the nodes of a round said of themselves; the zero value: nothing was kept.
 func LooksOf(ctx context.Context, tx *core.Tx, run string, round int) (l Looks, err error) {
 	err = kept(ctx, tx, &l, `SELECT looks FROM benchmark_round WHERE benchmark_id = $1 AND number = $2`, run, round)
-	if err != nil {
-		return l, fmt.Errorf("nodes in round %d of run %s: %w", round, run, err)
-	}
-	return l, nil
+	return l, core.Wrapf(err, "nodes in round %d of run %s", round, run)
 }
 
 // kept reads what pack made, where a query finds it.

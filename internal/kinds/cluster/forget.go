@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"muster/internal/core"
@@ -19,8 +18,5 @@ func Forget(ctx context.Context, tx *core.Tx, age time.Duration) error {
 		AND NOT EXISTS (SELECT 1 FROM node n WHERE n.cluster_id = cluster.id)
 		AND NOT EXISTS (SELECT 1 FROM snapshot s WHERE s.cluster_id = cluster.id)
 		AND NOT EXISTS (SELECT 1 FROM partition p WHERE p.cluster_id = cluster.id) ORDER BY phase_at LIMIT 500`, age.Milliseconds())
-	if err != nil {
-		return fmt.Errorf("forget deleted clusters: %w", err)
-	}
-	return nil
+	return core.Wrapf(err, "forget deleted clusters")
 }

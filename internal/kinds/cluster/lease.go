@@ -46,18 +46,13 @@ func SetTerm(ctx context.Context, tx *core.Tx, id string, t Term) error {
 	_, err := tx.Exec(ctx, `UPDATE cluster SET starts_at = $1, ends_at = $2, lead = $3, warned = CASE WHEN ends_at = $2 THEN
 		warned ELSE 0 END, `+core.Woken+` WHERE id = $4`,
 		t.StartsAt.UnixMilli(), ends, t.Lead.Milliseconds(), id)
-	if err != nil {
-		return fmt.Errorf("set the lease of cluster %s: %w", id, err)
-	}
-	return nil
+	return core.Wrapf(err, "set the lease of cluster %s", id)
 }
 
 // NoteWarning records how long before its end a cluster's users were last warned.
 func NoteWarning(ctx context.Context, tx *core.Tx, id string, before time.Duration) error {
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET warned = $1 WHERE id = $2`, before.Milliseconds(), id); err != nil {
-		return fmt.Errorf("note a warning of cluster %s: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE cluster SET warned = $1 WHERE id = $2`, before.Milliseconds(), id)
+	return core.Wrapf(err, "note a warning of cluster %s", id)
 }
 
 // LockAdmission makes everybody else who decides about machines wait until the transaction ends. A View decides nothing.
@@ -65,10 +60,8 @@ func LockAdmission(ctx context.Context, tx *core.Tx) error {
 	if tx.ReadOnly() {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, `UPDATE site_lock SET taken = taken + 1`); err != nil {
-		return fmt.Errorf("lock admission: %w", err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE site_lock SET taken = taken + 1`)
+	return core.Wrapf(err, "lock admission")
 }
 
 // NodeLease is a node as far as the calendar needs it.

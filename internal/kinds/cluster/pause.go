@@ -38,10 +38,8 @@ const AtOnce = time.Millisecond
 
 // SetHeld records how much disk a paused cluster takes.
 func SetHeld(ctx context.Context, tx *core.Tx, id string, bytes int64) error {
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET held = $1 WHERE id = $2`, bytes, id); err != nil {
-		return fmt.Errorf("record what cluster %s holds: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE cluster SET held = $1 WHERE id = $2`, bytes, id)
+	return core.Wrapf(err, "record what cluster %s holds", id)
 }
 
 // PauseKeepingMemory is WantPaused for a cluster whose nodes are to sleep, with all that runs on them.
@@ -54,9 +52,7 @@ func PauseKeepingMemory(ctx context.Context, tx *core.Tx, id string) error {
 
 // KeepMemory says whether a cluster that pauses keeps what its nodes have in memory.
 func KeepMemory(ctx context.Context, tx *core.Tx, id string, keep bool) error {
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET keeps_memory = $1, `+core.Woken+` WHERE id = $2 AND desired = $3`,
-		core.Flag(keep), id, string(ToPause)); err != nil {
-		return fmt.Errorf("say what cluster %s keeps: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE cluster SET keeps_memory = $1, `+core.Woken+` WHERE id = $2 AND desired = $3`,
+		core.Flag(keep), id, string(ToPause))
+	return core.Wrapf(err, "say what cluster %s keeps", id)
 }

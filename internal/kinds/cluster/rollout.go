@@ -53,11 +53,9 @@ func (c Cluster) Behind(n node.Node) bool {
 // SetRoot makes an image, beside what the newest generation of the file says, what nodes are to boot. A rollout that had
 // stopped goes on with it.
 func SetRoot(ctx context.Context, tx *core.Tx, cluster, image string) error {
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET image = $1, aim = generation, `+core.Woken+` WHERE id = $2`, image,
-		cluster); err != nil {
-		return fmt.Errorf("roll out an image in cluster %s: %w", cluster, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE cluster SET image = $1, aim = generation, `+core.Woken+` WHERE id = $2`, image,
+		cluster)
+	return core.Wrapf(err, "roll out an image in cluster %s", cluster)
 }
 
 // SaveGood records that the whole cluster was ready with a root.
@@ -66,10 +64,8 @@ func SaveGood(ctx context.Context, tx *core.Tx, cluster string, r node.Root) err
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET good = $1 WHERE id = $2`, string(text), cluster); err != nil {
-		return fmt.Errorf("record what cluster %s boots: %w", cluster, err)
-	}
-	return nil
+	_, err = tx.Exec(ctx, `UPDATE cluster SET good = $1 WHERE id = $2`, string(text), cluster)
+	return core.Wrapf(err, "record what cluster %s boots", cluster)
 }
 
 // StopRollout records that the rollout of an aim has failed, and wakes the cluster. It reports false where it was stopped

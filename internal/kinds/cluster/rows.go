@@ -202,20 +202,14 @@ func Count(ctx context.Context, tx *core.Tx, project string) (n int, err error) 
 // Get finds a cluster by ID, deleted or not.
 func Get(ctx context.Context, tx *core.Tx, id string) (Cluster, error) {
 	c, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM cluster WHERE id = $1`, id)
-	if err != nil {
-		return c, fmt.Errorf("cluster %s: %w", id, err)
-	}
-	return c, nil
+	return c, core.Wrapf(err, "cluster %s", id)
 }
 
 // Named finds a living cluster by its name.
 func Named(ctx context.Context, tx *core.Tx, project, name string) (Cluster, error) {
 	c, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM cluster
 		WHERE project = $1 AND name = $2 AND phase <> 'deleted'`, project, name)
-	if err != nil {
-		return c, fmt.Errorf("cluster %s: %w", name, err)
-	}
-	return c, nil
+	return c, core.Wrapf(err, "cluster %s", name)
 }
 
 // AllNamed lists the living clusters of this name, of all projects.
@@ -242,10 +236,8 @@ func Lock(ctx context.Context, tx *core.Tx, id string) error {
 	if tx.ReadOnly() {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET generation = generation WHERE id = $1`, id); err != nil {
-		return fmt.Errorf("lock cluster %s: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE cluster SET generation = generation WHERE id = $1`, id)
+	return core.Wrapf(err, "lock cluster %s", id)
 }
 
 // ChangeSpec writes a new intent as the next generation, which it returns, and wakes the cluster.
@@ -274,11 +266,9 @@ func SetTargets(ctx context.Context, tx *core.Tx, id string, targets map[string]
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET targets = $1, learned = $2, `+core.Woken+` WHERE id = $3`, string(numbers),
-		string(known), id); err != nil {
-		return fmt.Errorf("set targets of cluster %s: %w", id, err)
-	}
-	return nil
+	_, err = tx.Exec(ctx, `UPDATE cluster SET targets = $1, learned = $2, `+core.Woken+` WHERE id = $3`, string(numbers),
+		string(known), id)
+	return core.Wrapf(err, "set targets of cluster %s", id)
 }
 
 // WantPaused asks that a cluster gives its machines back and keeps its state, and wakes it. Running jobs are queued
@@ -293,28 +283,22 @@ func WantPresent(ctx context.Context, tx *core.Tx, id string) error {
 }
 
 func want(ctx context.Context, tx *core.Tx, id string, from, to core.Desired) error {
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET desired = $1, pause_wait = 0, keeps_memory = 0, `+core.Woken+
-		` WHERE id = $2 AND desired = $3`, string(to), id, string(from)); err != nil {
-		return fmt.Errorf("make cluster %s %s: %w", id, to, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE cluster SET desired = $1, pause_wait = 0, keeps_memory = 0, `+core.Woken+
+		` WHERE id = $2 AND desired = $3`, string(to), id, string(from))
+	return core.Wrapf(err, "make cluster %s %s", id, to)
 }
 
 // WantDeleted asks for a cluster's end and wakes it.
 func WantDeleted(ctx context.Context, tx *core.Tx, id string) error {
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET desired = $1, `+core.Woken+` WHERE id = $2`, string(core.ToDelete),
-		id); err != nil {
-		return fmt.Errorf("delete cluster %s: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE cluster SET desired = $1, `+core.Woken+` WHERE id = $2`, string(core.ToDelete),
+		id)
+	return core.Wrapf(err, "delete cluster %s", id)
 }
 
 // ReachGeneration records that a generation was wholly ready.
 func ReachGeneration(ctx context.Context, tx *core.Tx, id string, generation int64) error {
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET reached = $1 WHERE id = $2`, generation, id); err != nil {
-		return fmt.Errorf("reach generation %d of cluster %s: %w", generation, id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE cluster SET reached = $1 WHERE id = $2`, generation, id)
+	return core.Wrapf(err, "reach generation %d of cluster %s", generation, id)
 }
 
 // SetShortage records why missing nodes cannot come now ("" when they can), with an event when that is news.
@@ -333,36 +317,28 @@ func SetShortage(ctx context.Context, tx *core.Tx, c Cluster, why string) error 
 
 // Inform gives what the cluster's agents are told a new revision.
 func Inform(ctx context.Context, tx *core.Tx, id string) error {
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET revision = revision + 1 WHERE id = $1`, id); err != nil {
-		return fmt.Errorf("inform cluster %s: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE cluster SET revision = revision + 1 WHERE id = $1`, id)
+	return core.Wrapf(err, "inform cluster %s", id)
 }
 
 // TellHead is Inform for the head's agent alone.
 func TellHead(ctx context.Context, tx *core.Tx, id string) error {
-	if _, err := tx.Exec(ctx, `UPDATE node SET news = news + 1 WHERE cluster_id = $1 AND role = 'head' AND phase <> 'gone'`,
-		id); err != nil {
-		return fmt.Errorf("tell the head of cluster %s: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE node SET news = news + 1 WHERE cluster_id = $1 AND role = 'head' AND phase <> 'gone'`,
+		id)
+	return core.Wrapf(err, "tell the head of cluster %s", id)
 }
 
 // InformProject is Inform for the living clusters of a project.
 func InformProject(ctx context.Context, tx *core.Tx, project string) error {
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET revision = revision + 1 WHERE phase <> 'deleted' AND project = $1`,
-		project); err != nil {
-		return fmt.Errorf("inform clusters of project %s: %w", project, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE cluster SET revision = revision + 1 WHERE phase <> 'deleted' AND project = $1`,
+		project)
+	return core.Wrapf(err, "inform clusters of project %s", project)
 }
 
 // InformAll is Inform for every living cluster.
 func InformAll(ctx context.Context, tx *core.Tx) error {
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET revision = revision + 1 WHERE phase <> 'deleted'`); err != nil {
-		return fmt.Errorf("inform clusters: %w", err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE cluster SET revision = revision + 1 WHERE phase <> 'deleted'`)
+	return core.Wrapf(err, "inform clusters")
 }
 
 // SaveReceipt writes the proof of a cluster's end and drops its secret.
@@ -371,10 +347,8 @@ func SaveReceipt(ctx context.Context, tx *core.Tx, id string, r Receipt) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET receipt = $1, credential = '' WHERE id = $2`, string(text), id); err != nil {
-		return fmt.Errorf("save receipt of cluster %s: %w", id, err)
-	}
-	return nil
+	_, err = tx.Exec(ctx, `UPDATE cluster SET receipt = $1, credential = '' WHERE id = $2`, string(text), id)
+	return core.Wrapf(err, "save receipt of cluster %s", id)
 }
 
 // Seat is the fixed place of a node's name in its cluster.
@@ -395,11 +369,9 @@ func Seats(ctx context.Context, tx *core.Tx, cluster string) ([]Seat, error) {
 
 // AddSeat gives a name its slot for the cluster's life.
 func AddSeat(ctx context.Context, tx *core.Tx, cluster string, s Seat) error {
-	if _, err := tx.Exec(ctx, `INSERT INTO node_slot (cluster_id, name, slot) VALUES ($1, $2, $3)`, cluster, s.Name,
-		s.Slot); err != nil {
-		return fmt.Errorf("seat %s in cluster %s: %w", s.Name, cluster, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `INSERT INTO node_slot (cluster_id, name, slot) VALUES ($1, $2, $3)`, cluster, s.Name,
+		s.Slot)
+	return core.Wrapf(err, "seat %s in cluster %s", s.Name, cluster)
 }
 
 // Revisions tells, for every living cluster, the revision of what its agents are told.
@@ -426,11 +398,9 @@ func ChangeCredential(ctx context.Context, tx *core.Tx, cluster string, key core
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET credential = $1, credential_at = now_ms(), revision = revision + 1 WHERE id = $2`,
-		box, cluster); err != nil {
-		return fmt.Errorf("change the credential of cluster %s: %w", cluster, err)
-	}
-	return nil
+	_, err = tx.Exec(ctx, `UPDATE cluster SET credential = $1, credential_at = now_ms(), revision = revision + 1 WHERE id = $2`,
+		box, cluster)
+	return core.Wrapf(err, "change the credential of cluster %s", cluster)
 }
 
 // CredentialAt is when a cluster got its credential.

@@ -19,10 +19,7 @@ func MarkSeen(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `INSERT INTO cluster_seen (cluster_id, at) VALUES ($1, now_ms())
 		ON CONFLICT (cluster_id) DO UPDATE SET at = CASE WHEN excluded.at > cluster_seen.at THEN excluded.at
 			ELSE cluster_seen.at + 1 END`, id) // each is later than the one before, whoever had to wait
-	if err != nil {
-		return fmt.Errorf("note what was seen of cluster %s: %w", id, err)
-	}
-	return nil
+	return core.Wrapf(err, "note what was seen of cluster %s", id)
 }
 
 // Seen are the last sightings of clusters of which there was any within some time before now.

@@ -378,10 +378,7 @@ func Leave(ctx context.Context, tx *core.Tx, node string) error {
 				AND wanted = 1`, node, id, revision)
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("take node %s off its fabrics: %w", node, err)
-	}
-	return nil
+	return core.Wrapf(err, "take node %s off its fabrics", node)
 }
 
 const nodePortColumns = `m.partition_id, m.guid, m.kind, COALESCE(m.node_id, ''), m.full_member, m.wanted, m.since, f.id, f.name,
@@ -538,8 +535,5 @@ func FreeKeys(ctx context.Context, tx *core.Tx, fabricID string, held map[fabric
 			_, err = tx.Exec(ctx, `DELETE FROM partition WHERE id = $1`, p.id)
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("free keys of fabric %s: %w", fabricID, err)
-	}
-	return nil
+	return core.Wrapf(err, "free keys of fabric %s", fabricID)
 }

@@ -120,10 +120,7 @@ func Add(ctx context.Context, tx *core.Tx, f Fabric) error {
 	if core.Taken(err) {
 		err = core.ErrExists
 	}
-	if err != nil {
-		return fmt.Errorf("add fabric %s: %w", f.Name, err)
-	}
-	return nil
+	return core.Wrapf(err, "add fabric %s", f.Name)
 }
 
 // List lists those that are not deleted, by name.
@@ -138,10 +135,7 @@ func List(ctx context.Context, tx *core.Tx) ([]Fabric, error) {
 // Get finds one that is not deleted by name or ID.
 func Get(ctx context.Context, tx *core.Tx, ref string) (Fabric, error) {
 	f, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM fabric WHERE (name = $1 OR id = $1) AND phase <> 'deleted'`, ref)
-	if err != nil {
-		return f, fmt.Errorf("fabric %s: %w", ref, err)
-	}
-	return f, nil
+	return f, core.Wrapf(err, "fabric %s", ref)
 }
 
 // Any says whether there is any; most sites have none, and pay no more than this question.
@@ -192,10 +186,8 @@ func change(ctx context.Context, tx *core.Tx, id string) (revision int64, err er
 
 // SaveApplied notes that a fabric's manager has taken a revision.
 func SaveApplied(ctx context.Context, tx *core.Tx, id string, revision int64) error {
-	if _, err := tx.Exec(ctx, `UPDATE fabric SET applied = $2, applied_at = now_ms() WHERE id = $1`, id, revision); err != nil {
-		return fmt.Errorf("note what the manager of fabric %s has taken: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE fabric SET applied = $2, applied_at = now_ms() WHERE id = $1`, id, revision)
+	return core.Wrapf(err, "note what the manager of fabric %s has taken", id)
 }
 
 // SaveSeen writes what was read from the ports of a fabric whose manager had a revision: those whose rows differ from before.
@@ -222,10 +214,7 @@ func SaveSeen(ctx context.Context, tx *core.Tx, id string, revision int64, chang
 			p.GUID.String(), id, string(entries), p.Capacity, core.Flag(p.Answered), string(surplus), string(missing),
 			core.Flag(odd))
 	}
-	if err != nil {
-		return fmt.Errorf("write what was read from the ports of fabric %s: %w", id, err)
-	}
-	return nil
+	return core.Wrapf(err, "write what was read from the ports of fabric %s", id)
 }
 
 func scanSeen(r core.Scanner) (PortSeen, error) {
@@ -248,10 +237,7 @@ func readSeen(r core.Scanner, p *PortSeen, before ...any) error {
 	}
 	err := errors.Join(p.GUID.UnmarshalText([]byte(guid)), json.Unmarshal([]byte(entries), &p.Entries),
 		json.Unmarshal([]byte(surplus), &p.Surplus), json.Unmarshal([]byte(missing), &p.Missing))
-	if err != nil {
-		return fmt.Errorf("row of port %s: %w", guid, err)
-	}
-	return nil
+	return core.Wrapf(err, "row of port %s", guid)
 }
 
 // PortsSeen are the ports of a fabric that were ever read, by GUID.
@@ -371,10 +357,7 @@ func PutPorts(ctx context.Context, tx *core.Tx, id string, ports []Port, snapsho
 	if err == nil {
 		_, err = tx.Exec(ctx, `UPDATE fabric SET `+core.Woken+` WHERE id = $1`, id)
 	}
-	if err != nil {
-		return fmt.Errorf("keep the snapshot of fabric %s: %w", id, err)
-	}
-	return nil
+	return core.Wrapf(err, "keep the snapshot of fabric %s", id)
 }
 
 // Snapshot is the fabric as ibnetdiscover printed it last; core.ErrNotFound before the first.
@@ -396,10 +379,7 @@ func GivePort(ctx context.Context, tx *core.Tx, guid fabric.GUID, machine string
 	if err == nil && n == 0 {
 		return usedPort(ctx, tx, guid)
 	}
-	if err != nil {
-		return fmt.Errorf("say whose port %s is: %w", guid, err)
-	}
-	return nil
+	return core.Wrapf(err, "say whose port %s is", guid)
 }
 
 // usedPort is an ErrInUse that says in which partition a port is, or may still be.
@@ -439,10 +419,7 @@ func ForgetPort(ctx context.Context, tx *core.Tx, guid fabric.GUID) error {
 	if err == nil {
 		_, err = tx.Exec(ctx, `DELETE FROM port_seen WHERE guid = $1`, guid.String())
 	}
-	if err != nil {
-		return fmt.Errorf("forget port %s: %w", guid, err)
-	}
-	return nil
+	return core.Wrapf(err, "forget port %s", guid)
 }
 
 // ClusterKey is a cluster's partition on a fabric.

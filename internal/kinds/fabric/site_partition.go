@@ -97,8 +97,5 @@ func RemoveSitePartition(ctx context.Context, tx *core.Tx, f Fabric, name string
 		_, err = tx.Exec(ctx, `UPDATE partition_member SET wanted = 0, since = $3 WHERE wanted = 1
 			AND partition_id IN (SELECT id FROM partition WHERE fabric_id = $1 AND name = $2)`, f.ID, name, revision)
 	}
-	if err != nil {
-		return fmt.Errorf("partition %s of fabric %s: %w", name, f.Name, err)
-	}
-	return nil
+	return core.Wrapf(err, "partition %s of fabric %s", name, f.Name)
 }

@@ -24,18 +24,13 @@ func SetTopology(ctx context.Context, tx *core.Tx, fabric string, g *topology.Gr
 		_, err = tx.Exec(ctx, `INSERT INTO topology (fabric, graph, taken_at) VALUES ($1, $2, now_ms())
 			ON CONFLICT (fabric) DO UPDATE SET graph = excluded.graph, taken_at = excluded.taken_at`, fabric, string(text))
 	}
-	if err != nil {
-		return fmt.Errorf("keep the topology of fabric %s: %w", fabric, err)
-	}
-	return nil
+	return core.Wrapf(err, "keep the topology of fabric %s", fabric)
 }
 
 // DropTopology forgets how a fabric is cabled. It may be called again.
 func DropTopology(ctx context.Context, tx *core.Tx, fabric string) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM topology WHERE fabric = $1`, fabric); err != nil {
-		return fmt.Errorf("forget the topology of fabric %s: %w", fabric, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `DELETE FROM topology WHERE fabric = $1`, fabric)
+	return core.Wrapf(err, "forget the topology of fabric %s", fabric)
 }
 
 // Topology lists the cabling of all fabrics whose cabling is known, by name.
@@ -52,10 +47,7 @@ func Topology(ctx context.Context, tx *core.Tx) ([]Cabling, error) {
 		if err == nil {
 			err = c.Graph.Check()
 		}
-		if err != nil {
-			return c, fmt.Errorf("fabric %s: %w", c.Fabric, err)
-		}
-		return c, nil
+		return c, core.Wrapf(err, "fabric %s", c.Fabric)
 	}
 	all, err := core.List(ctx, tx, scan, `SELECT fabric, graph, taken_at FROM topology ORDER BY fabric`)
 	if err != nil {

@@ -62,11 +62,9 @@ func SetAllocation(ctx context.Context, tx *core.Tx, g Guest) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE machine SET allocation = $1, facts = $2, summary = $3 WHERE id = $4 AND host_id = $5`,
-		string(allocation), facts, summary, g.ID, g.Machine.Host); err != nil {
-		return fmt.Errorf("note what guest %s holds: %w", g.Name, err)
-	}
-	return nil
+	_, err = tx.Exec(ctx, `UPDATE machine SET allocation = $1, facts = $2, summary = $3 WHERE id = $4 AND host_id = $5`,
+		string(allocation), facts, summary, g.ID, g.Machine.Host)
+	return core.Wrapf(err, "note what guest %s holds", g.Name)
 }
 
 // takeRows writes what a guest holds of its host.
@@ -165,10 +163,7 @@ func ReleaseAllocation(ctx context.Context, tx *core.Tx, guest string) error {
 		_, err = tx.Exec(ctx, `UPDATE machine SET allocation = '', to_host_id = NULL, to_allocation = '' WHERE id = $1 AND host_id
 			IS NOT NULL`, guest)
 	}
-	if err != nil {
-		return fmt.Errorf("give back what guest %s holds: %w", guest, err)
-	}
-	return nil
+	return core.Wrapf(err, "give back what guest %s holds", guest)
 }
 
 // AvoidedHosts are the hosts on which a guest of a cluster has failed within the time given, by ID.

@@ -26,10 +26,7 @@ func Listen(ctx context.Context, tx *core.Tx, place, controller string) error {
 	if err == nil {
 		_, err = tx.Exec(ctx, `DELETE FROM listener WHERE heard_at < now_ms() - $1`, listenersKept.Milliseconds())
 	}
-	if err != nil {
-		return fmt.Errorf("listen at %q: %w", place, err)
-	}
-	return nil
+	return core.Wrapf(err, "listen at %q", place)
 }
 
 // ListenedSince is the time since which some controller has heard the agents of a place without a gap: now, if none does.
@@ -98,10 +95,8 @@ func PlacesOfFailures(ctx context.Context, tx *core.Tx, cluster string) ([]strin
 
 // NoteFailure writes when a node failed.
 func NoteFailure(ctx context.Context, tx *core.Tx, id string) error {
-	if _, err := tx.Exec(ctx, `UPDATE node SET failed_at = now_ms() WHERE id = $1`, id); err != nil {
-		return fmt.Errorf("note the failure of node %s: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE node SET failed_at = now_ms() WHERE id = $1`, id)
+	return core.Wrapf(err, "note the failure of node %s", id)
 }
 
 // Alarm says that so many nodes of a place are lost at once that the cause is probably not in each of them.
@@ -177,10 +172,8 @@ func RaiseAlarmAnew(ctx context.Context, tx *core.Tx, place, text string) error 
 	if err := RaiseAlarm(ctx, tx, place, text); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE alarm SET text = $2 WHERE place = $1 AND text <> $2`, place, text); err != nil {
-		return fmt.Errorf("change the alarm at %q: %w", place, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE alarm SET text = $2 WHERE place = $1 AND text <> $2`, place, text)
+	return core.Wrapf(err, "change the alarm at %q", place)
 }
 
 // ClearAlarm ends the alarm of a place, with an event that says why. The place counts as listened to only from then on: what

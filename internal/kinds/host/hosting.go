@@ -48,10 +48,7 @@ func scanHosted(r core.Scanner) (Hosted, error) {
 // HostedNode finds what is, or was, to be held of a node; core.ErrNotFound if nothing ever was.
 func HostedNode(ctx context.Context, tx *core.Tx, node string) (Hosted, error) {
 	g, err := core.One(ctx, tx, scanHosted, `SELECT `+hostedColumns+`WHERE g.node_id = $1`, node)
-	if err != nil {
-		return g, fmt.Errorf("node %s at its hypervisor: %w", node, err)
-	}
-	return g, nil
+	return g, core.Wrapf(err, "node %s at its hypervisor", node)
 }
 
 // HostedOn lists what a hypervisor is to hold, by node, with the revision of it.
@@ -90,10 +87,7 @@ func AssignGuest(ctx context.Context, tx *core.Tx, host string, g protocol.Hoste
 		$6)
 		ON CONFLICT (node_id) DO UPDATE SET host_id = excluded.host_id, boot = excluded.boot, try = excluded.try, wanted = 1,
 			since = excluded.since, guest = excluded.guest`, g.Node, host, g.Boot, g.Try, since, string(text))
-	if err != nil {
-		return fmt.Errorf("have hypervisor %s hold node %s: %w", host, g.Node, err)
-	}
-	return nil
+	return core.Wrapf(err, "have hypervisor %s hold node %s", host, g.Node)
 }
 
 // UnassignGuest makes a hypervisor hold a node's guest no longer; the row stays.
@@ -102,18 +96,13 @@ func UnassignGuest(ctx context.Context, tx *core.Tx, host, node string) error {
 	if err == nil {
 		_, err = tx.Exec(ctx, `UPDATE hosted SET wanted = 0, since = $1 WHERE node_id = $2`, since, node)
 	}
-	if err != nil {
-		return fmt.Errorf("have hypervisor %s let go of node %s: %w", host, node, err)
-	}
-	return nil
+	return core.Wrapf(err, "have hypervisor %s let go of node %s", host, node)
 }
 
 // ForgetHosted forgets that a hypervisor ever was to hold a node, if it is not to any more.
 func ForgetHosted(ctx context.Context, tx *core.Tx, node string) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM hosted WHERE node_id = $1 AND wanted = 0`, node); err != nil {
-		return fmt.Errorf("forget node %s at its hypervisor: %w", node, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `DELETE FROM hosted WHERE node_id = $1 AND wanted = 0`, node)
+	return core.Wrapf(err, "forget node %s at its hypervisor", node)
 }
 
 // nextHosting numbers a change of what a hypervisor is to hold.
@@ -147,10 +136,7 @@ func MarkSeen(ctx context.Context, tx *core.Tx, host string, boot int64) error {
 	_, err := tx.Exec(ctx, `INSERT INTO host_report (host_id, boot, seen_at) VALUES ($1, $2, now_ms())
 		ON CONFLICT (host_id) DO UPDATE SET boot = excluded.boot, seen_at = excluded.seen_at, report = ''
 		WHERE host_report.boot < excluded.boot`, host, boot)
-	if err != nil {
-		return fmt.Errorf("note that hypervisor %s is there: %w", host, err)
-	}
-	return nil
+	return core.Wrapf(err, "note that hypervisor %s is there", host)
 }
 
 // SaveReport writes what a hypervisor says.
@@ -163,10 +149,7 @@ func SaveReport(ctx context.Context, tx *core.Tx, host string, r protocol.HostRe
 		ON CONFLICT (host_id) DO UPDATE SET boot = excluded.boot, seen_at = excluded.seen_at, report = excluded.report
 		WHERE host_report.boot <= excluded.boot`,
 		host, r.Boot, string(text))
-	if err != nil {
-		return fmt.Errorf("save report of hypervisor %s: %w", host, err)
-	}
-	return nil
+	return core.Wrapf(err, "save report of hypervisor %s", host)
 }
 
 func scanSeen(r core.Scanner) (Seen, error) {
@@ -183,10 +166,7 @@ func scanSeen(r core.Scanner) (Seen, error) {
 // SeenOf is what a hypervisor said last; core.ErrNotFound if its agent was not here since the machine was off.
 func SeenOf(ctx context.Context, tx *core.Tx, host string) (Seen, error) {
 	s, err := core.One(ctx, tx, scanSeen, `SELECT host_id, boot, seen_at, report FROM host_report WHERE host_id = $1`, host)
-	if err != nil {
-		return s, fmt.Errorf("what hypervisor %s said: %w", host, err)
-	}
-	return s, nil
+	return s, core.Wrapf(err, "what hypervisor %s said", host)
 }
 
 // AllSeen is what all hypervisors elsewhere said last.
@@ -207,19 +187,14 @@ func IsOff(ctx context.Context, tx *core.Tx, host string) error {
 	if err == nil {
 		_, err = tx.Exec(ctx, `DELETE FROM host_report WHERE host_id = $1`, host)
 	}
-	if err != nil {
-		return fmt.Errorf("note that hypervisor %s is off: %w", host, err)
-	}
-	return nil
+	return core.Wrapf(err, "note that hypervisor %s is off", host)
 }
 
 // turn makes a whole machine one that hosts; any other stays what it is. The database refuses it while a node has it.
 func turn(ctx context.Context, tx *core.Tx, host string) error {
-	if _, err := tx.Exec(ctx, `UPDATE machine SET hosts = 1, whole = NULL WHERE id = $1 AND hosts = 0 AND network <> ''`,
-		host); err != nil {
-		return fmt.Errorf("make machine %s a hypervisor: %w", host, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE machine SET hosts = 1, whole = NULL WHERE id = $1 AND hosts = 0 AND network <> ''`,
+		host)
+	return core.Wrapf(err, "make machine %s a hypervisor", host)
 }
 
 // EndHypervisor makes a hypervisor without guests a whole machine again; false if it has one.
@@ -243,10 +218,7 @@ func MarkLost(ctx context.Context, tx *core.Tx, m machine.Machine, lost map[stri
 	if err == nil {
 		_, err = tx.Exec(ctx, `UPDATE machine SET facts = $1 WHERE id = $2`, string(text), m.ID)
 	}
-	if err != nil {
-		return fmt.Errorf("note what hypervisor %s has lost: %w", m.Name, err)
-	}
-	return nil
+	return core.Wrapf(err, "note what hypervisor %s has lost", m.Name)
 }
 
 // LeftAt is when the last guest left a hypervisor; the zero time if none ever has.

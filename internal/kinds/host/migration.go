@@ -56,10 +56,7 @@ func scanMigration(r core.Scanner) (Migration, error) {
 // MigrationOfNode finds the move of a node's guest; core.ErrNotFound if it is on none.
 func MigrationOfNode(ctx context.Context, tx *core.Tx, node string) (Migration, error) {
 	a, err := core.One(ctx, tx, scanMigration, `SELECT `+migrationColumns+`WHERE a.node_id = $1`, node)
-	if err != nil {
-		return a, fmt.Errorf("the move of node %s: %w", node, err)
-	}
-	return a, nil
+	return a, core.Wrapf(err, "the move of node %s", node)
 }
 
 // MigrationsAt lists the moves from and to a hypervisor, by node.
@@ -88,10 +85,7 @@ func StartMigration(ctx context.Context, tx *core.Tx, a Migration) error {
 		VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9, $4, now_ms(), $10) ON CONFLICT (node_id) DO NOTHING`,
 		a.Node, a.Source.Host, a.Target.Host, a.Target.Since, a.Stage, string(a.Source.Does), string(a.Target.Does),
 		core.Flag(a.Kept), a.Source.Since, string(guest))
-	if err != nil {
-		return fmt.Errorf("begin the move of node %s: %w", a.Node, err)
-	}
-	return nil
+	return core.Wrapf(err, "begin the move of node %s", a.Node)
 }
 
 // StepMigration writes the next step of a move, unless somebody has gone on from a.Step before.
@@ -104,10 +98,7 @@ func StepMigration(ctx context.Context, tx *core.Tx, a Migration) error {
 		description = $7, address = $8, why = $9 WHERE node_id = $10 AND number = $11 AND step = $12`,
 		a.Stage, string(a.Source.Does), string(a.Target.Does), core.Flag(a.Kept), a.Source.Since, a.Target.Since, a.Description,
 		a.Address, a.Why, a.Node, a.Number, a.Step)
-	if err != nil {
-		return fmt.Errorf("go on with the move of node %s: %w", a.Node, err)
-	}
-	return nil
+	return core.Wrapf(err, "go on with the move of node %s", a.Node)
 }
 
 // tellBoth numbers a change of what both hosts are told. They are taken in one order, so that two moves do not wait for each

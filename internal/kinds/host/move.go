@@ -18,11 +18,9 @@ func StartMove(ctx context.Context, tx *core.Tx, g Guest) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE machine SET to_host_id = $1, to_allocation = $2, moves_at = now_ms() WHERE id = $3`,
-		g.Machine.Host, string(allocation), g.ID); err != nil {
-		return fmt.Errorf("note where guest %s moves: %w", g.Name, err)
-	}
-	return nil
+	_, err = tx.Exec(ctx, `UPDATE machine SET to_host_id = $1, to_allocation = $2, moves_at = now_ms() WHERE id = $3`,
+		g.Machine.Host, string(allocation), g.ID)
+	return core.Wrapf(err, "note where guest %s moves", g.Name)
 }
 
 // EndMove makes a guest one of the host that it has moved to: all that it held of its old one is free.

@@ -58,10 +58,7 @@ func toldOf(ctx context.Context, tx *core.Tx, cluster string) (Told, error) {
 	if errors.Is(err, core.ErrNotFound) {
 		return t, nil
 	}
-	if err != nil {
-		return t, fmt.Errorf("current jobs of cluster %s: %w", cluster, err)
-	}
-	return t, nil
+	return t, core.Wrapf(err, "current jobs of cluster %s", cluster)
 }
 
 // Pause notes that the jobs of a cluster wait for it: those that ran are queued again, unless their nodes only sleep.
@@ -80,10 +77,7 @@ func Pause(ctx context.Context, tx *core.Tx, cluster string, asleep bool) error 
 	if err == nil {
 		_, err = tx.Exec(ctx, `UPDATE cluster_jobs SET current = $2 WHERE cluster_id = $1`, cluster, string(text))
 	}
-	if err != nil {
-		return fmt.Errorf("pause the jobs of cluster %s: %w", cluster, err)
-	}
-	return nil
+	return core.Wrapf(err, "pause the jobs of cluster %s", cluster)
 }
 
 // End has the jobs of a cluster that has gone end with it.
@@ -113,8 +107,6 @@ func End(ctx context.Context, tx *core.Tx, cluster string) error {
 			return err
 		}
 	}
-	if _, err := tx.Exec(ctx, `DELETE FROM cluster_jobs WHERE cluster_id = $1`, cluster); err != nil {
-		return fmt.Errorf("end the jobs of cluster %s: %w", cluster, err)
-	}
-	return nil
+	_, err = tx.Exec(ctx, `DELETE FROM cluster_jobs WHERE cluster_id = $1`, cluster)
+	return core.Wrapf(err, "end the jobs of cluster %s", cluster)
 }

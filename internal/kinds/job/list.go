@@ -177,8 +177,5 @@ func Forget(ctx context.Context, tx *core.Tx, age time.Duration, most int) error
 func Trim(ctx context.Context, tx *core.Tx, project string, most int) error {
 	_, err := tx.Exec(ctx, `DELETE FROM job WHERE project = $1 AND ended <= (SELECT ended FROM job WHERE project = $1
 		ORDER BY ended DESC LIMIT 1 OFFSET $2)`, project, most)
-	if err != nil {
-		return fmt.Errorf("forget old jobs of project %s: %w", project, err)
-	}
-	return nil
+	return core.Wrapf(err, "forget old jobs of project %s", project)
 }

@@ -119,10 +119,7 @@ func saveTold(ctx context.Context, tx *core.Tx, cluster string, until time.Time,
 		ON CONFLICT (cluster_id) DO UPDATE SET until = excluded.until,
 			current = CASE WHEN excluded.current = '' THEN cluster_jobs.current ELSE excluded.current END`,
 		cluster, until.UnixMilli(), current)
-	if err != nil {
-		return fmt.Errorf("jobs of cluster %s: %w", cluster, err)
-	}
-	return nil
+	return core.Wrapf(err, "jobs of cluster %s", cluster)
 }
 
 // Bounds of what is believed of one job.

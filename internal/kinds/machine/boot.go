@@ -110,12 +110,10 @@ func BeginBoot(ctx context.Context, tx *core.Tx, b Boot) (bool, error) {
 
 // WaitForOff notes that a machine is told to be off, since the first time, or with false that nobody waits for that any more.
 func WaitForOff(ctx context.Context, tx *core.Tx, machine string, waits bool) error {
-	if _, err := tx.Exec(ctx, `UPDATE machine SET off_since = CASE WHEN $2 = 0 THEN 0 WHEN off_since = 0 THEN now_ms() ELSE
+	_, err := tx.Exec(ctx, `UPDATE machine SET off_since = CASE WHEN $2 = 0 THEN 0 WHEN off_since = 0 THEN now_ms() ELSE
 		off_since END WHERE id = $1`,
-		machine, core.Flag(waits)); err != nil {
-		return fmt.Errorf("note that machine %s is to be off: %w", machine, err)
-	}
-	return nil
+		machine, core.Flag(waits))
+	return core.Wrapf(err, "note that machine %s is to be off", machine)
 }
 
 // OffSince is since when a machine is told to be off and was not yet seen so; zero if nobody waits for that.
@@ -149,10 +147,7 @@ func PowerBoot(ctx context.Context, tx *core.Tx, subject string, number int64) e
 	_, err := tx.Exec(ctx, `UPDATE boot SET powered_at = now_ms(), step_at = CASE WHEN step = '' THEN now_ms() ELSE step_at END,
 		step = CASE WHEN step = '' THEN 'power' ELSE step END,
 		detail = CASE WHEN step = '' THEN 'is switched on' ELSE detail END WHERE subject = $1 AND number = $2`, subject, number)
-	if err != nil {
-		return fmt.Errorf("note that the machine of %s is on: %w", subject, err)
-	}
-	return nil
+	return core.Wrapf(err, "note that the machine of %s is on", subject)
 }
 
 // UseInspectionToken is node.UseToken for the boot of an inspection.
@@ -184,16 +179,12 @@ func SaveFindings(ctx context.Context, tx *core.Tx, machine string, number int64
 
 // EndBoot tells the agent of a boot, or of any older one, to end.
 func EndBoot(ctx context.Context, tx *core.Tx, subject string, number int64) error {
-	if _, err := tx.Exec(ctx, `UPDATE boot SET ending = 1 WHERE subject = $1 AND number <= $2`, subject, number); err != nil {
-		return fmt.Errorf("end the boot of %s: %w", subject, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE boot SET ending = 1 WHERE subject = $1 AND number <= $2`, subject, number)
+	return core.Wrapf(err, "end the boot of %s", subject)
 }
 
 // DropBoot forgets a boot, or any older one, of a machine that was seen to be off.
 func DropBoot(ctx context.Context, tx *core.Tx, subject string, number int64) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM boot WHERE subject = $1 AND number <= $2`, subject, number); err != nil {
-		return fmt.Errorf("drop the boot of %s: %w", subject, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `DELETE FROM boot WHERE subject = $1 AND number <= $2`, subject, number)
+	return core.Wrapf(err, "drop the boot of %s", subject)
 }

@@ -118,10 +118,7 @@ func scan(r core.Scanner, after ...any) (Machine, error) {
 		m.Moves = &moves
 		err = errors.Join(err, json.Unmarshal([]byte(next), &moves.Allocation))
 	}
-	if err != nil {
-		return m, fmt.Errorf("row of machine %s: %w", m.Name, err)
-	}
-	return m, nil
+	return m, core.Wrapf(err, "row of machine %s", m.Name)
 }
 
 // Listed is a machine as lists show it: without its last receipt and, unless it is a hypervisor, with a summary in the place of
@@ -178,10 +175,7 @@ func Add(ctx context.Context, tx *core.Tx, m inventory.Machine) error {
 	if err == nil {
 		err = saveAdapters(ctx, tx, m.ID, m.Facts)
 	}
-	if err != nil {
-		return fmt.Errorf("add machine %s: %w", m.Name, err)
-	}
-	return nil
+	return core.Wrapf(err, "add machine %s", m.Name)
 }
 
 // saveAdapters notes by which adapters a machine is on fabrics. One that was another machine's has been moved: what was found
@@ -219,27 +213,20 @@ func OwnerOf(ctx context.Context, tx *core.Tx, network, mac string) (string, err
 func StartInspection(ctx context.Context, tx *core.Tx, id string, again bool) error {
 	_, err := tx.Exec(ctx, `UPDATE machine SET boot = boot + 1, boot_at = now_ms(), tries = CASE WHEN $2 = 1 THEN tries + 1
 		ELSE 1 END WHERE id = $1`, id, core.Flag(again))
-	if err != nil {
-		return fmt.Errorf("start an inspection of machine %s: %w", id, err)
-	}
-	return nil
+	return core.Wrapf(err, "start an inspection of machine %s", id)
 }
 
 // FailInspection counts an inspection that failed. To fail is an answer, too, to every inspection asked for up to number.
 func FailInspection(ctx context.Context, tx *core.Tx, id string, number int64) error {
-	if _, err := tx.Exec(ctx, `UPDATE machine SET failures = failures + 1, inspections_answered = $2 WHERE id = $1`, id,
-		number); err != nil {
-		return fmt.Errorf("count a failure of machine %s: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE machine SET failures = failures + 1, inspections_answered = $2 WHERE id = $1`, id,
+		number)
+	return core.Wrapf(err, "count a failure of machine %s", id)
 }
 
 // MarkDirty notes, before a tenant's node boots on a machine, that its disks may hold the tenant's data from now on.
 func MarkDirty(ctx context.Context, tx *core.Tx, id string) error {
-	if _, err := tx.Exec(ctx, `UPDATE machine SET dirty = 1 WHERE id = $1 AND network <> ''`, id); err != nil {
-		return fmt.Errorf("note that machine %s is in use: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE machine SET dirty = 1 WHERE id = $1 AND network <> ''`, id)
+	return core.Wrapf(err, "note that machine %s is in use", id)
 }
 
 // LastHolder is the node that had a machine last: "cluster/node", "" if none had.
@@ -259,11 +246,9 @@ func SaveRelease(ctx context.Context, tx *core.Tx, id string, r Release) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE machine SET release = $1, dirty = $2 WHERE id = $3`, string(text), core.Flag(!r.Clean),
-		id); err != nil {
-		return fmt.Errorf("save the release of machine %s: %w", id, err)
-	}
-	return nil
+	_, err = tx.Exec(ctx, `UPDATE machine SET release = $1, dirty = $2 WHERE id = $3`, string(text), core.Flag(!r.Clean),
+		id)
+	return core.Wrapf(err, "save the release of machine %s", id)
 }
 
 // List lists all that are not removed, by name.
@@ -298,10 +283,7 @@ func GuestsBetween(ctx context.Context, tx *core.Tx, first, last string) ([]List
 // Get finds a machine by name or ID.
 func Get(ctx context.Context, tx *core.Tx, ref string) (Machine, error) {
 	m, err := core.One(ctx, tx, Scan, `SELECT `+Columns+Tables+`WHERE (m.name = $1 OR m.id = $1) AND m.phase <> 'removed'`, ref)
-	if err != nil {
-		return m, fmt.Errorf("machine %s: %w", ref, err)
-	}
-	return m, nil
+	return m, core.Wrapf(err, "machine %s", ref)
 }
 
 // Under lists the machines that a cluster's nodes have now, and the hosts of those that are guests, by ID.
@@ -323,28 +305,22 @@ const underQuery = `SELECT ` + Columns + Tables + `WHERE m.id IN (
 
 // Want changes what is wanted of a machine and wakes it. Guests that it has may stay.
 func Want(ctx context.Context, tx *core.Tx, id string, d core.Desired) error {
-	if _, err := tx.Exec(ctx, `UPDATE machine SET desired = $1, drains = 0, `+core.Woken+` WHERE id = $2`, string(d),
-		id); err != nil {
-		return fmt.Errorf("want machine %s %s: %w", id, d, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE machine SET desired = $1, drains = 0, `+core.Woken+` WHERE id = $2`, string(d),
+		id)
+	return core.Wrapf(err, "want machine %s %s", id, d)
 }
 
 // AskInspection asks for a new inspection of a machine and wakes it.
 func AskInspection(ctx context.Context, tx *core.Tx, id string) error {
-	if _, err := tx.Exec(ctx, `UPDATE machine SET inspections_asked = inspections_asked + 1, `+core.Woken+` WHERE id = $1`, id); err != nil {
-		return fmt.Errorf("ask for an inspection of machine %s: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE machine SET inspections_asked = inspections_asked + 1, `+core.Woken+` WHERE id = $1`, id)
+	return core.Wrapf(err, "ask for an inspection of machine %s", id)
 }
 
 // WantQuarantine notes why a machine is to be set apart as soon as nobody has it, and wakes it.
 func WantQuarantine(ctx context.Context, tx *core.Tx, id, reason string) error {
-	if _, err := tx.Exec(ctx, `UPDATE machine SET quarantine_reason = $1, `+core.Woken+` WHERE id = $2`,
-		printable.Cut(reason, core.MostText), id); err != nil {
-		return fmt.Errorf("suspect machine %s: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE machine SET quarantine_reason = $1, `+core.Woken+` WHERE id = $2`,
+		printable.Cut(reason, core.MostText), id)
+	return core.Wrapf(err, "suspect machine %s", id)
 }
 
 // Quarantine asks that a machine is set apart now: a node that has it, or has a guest on it, is failed for that.
@@ -373,10 +349,7 @@ func SaveFacts(ctx context.Context, tx *core.Tx, id string, number int64, f inve
 	if err == nil {
 		err = saveAdapters(ctx, tx, id, f)
 	}
-	if err != nil {
-		return fmt.Errorf("save facts of machine %s: %w", id, err)
-	}
-	return nil
+	return core.Wrapf(err, "save facts of machine %s", id)
 }
 
 // Forget frees the name, the MACs and the addresses of a machine that has left the inventory; its events keep the name.
@@ -419,8 +392,6 @@ type Move struct {
 // Wake is more than the hint of Wake: it stands or falls with the transaction. It may, because no transaction of
 // a machine ever locks a node.
 func Wake(ctx context.Context, tx *core.Tx, id string) error {
-	if _, err := tx.Exec(ctx, `UPDATE machine SET `+core.Woken+` WHERE id = $1`, id); err != nil {
-		return fmt.Errorf("wake machine %s: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE machine SET `+core.Woken+` WHERE id = $1`, id)
+	return core.Wrapf(err, "wake machine %s", id)
 }

@@ -77,10 +77,7 @@ func cut(ctx context.Context, tx *core.Tx, open, next price.Usage, at time.Time)
 			err = insert(ctx, tx, next, true)
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("meter %s: %w", open.Subject, err)
-	}
-	return nil
+	return core.Wrapf(err, "meter %s", open.Subject)
 }
 
 // Begin opens the first row of a node that was just added, or of a new cluster's /home.
@@ -94,10 +91,7 @@ func Begin(ctx context.Context, tx *core.Tx, u price.Usage, table string) error 
 	if err == nil {
 		err = insert(ctx, tx, u, false)
 	}
-	if err != nil {
-		return fmt.Errorf("meter %s: %w", u.Subject, err)
-	}
-	return nil
+	return core.Wrapf(err, "meter %s", u.Subject)
 }
 
 // Follow brings the rows of a node, or of a cluster's /home, in line with its phase: kind is its table e, phase the expression of
@@ -211,10 +205,7 @@ func Each(ctx context.Context, tx *core.Tx, of Of, take func(price.Usage) error)
 		which.Rest(` LIMIT $?`, of.Limit)
 	}
 	err := core.Each(ctx, tx, scan, take, `SELECT `+columns+` FROM usage u`+which.Text, which.Args...)
-	if err != nil {
-		return fmt.Errorf("list usage: %w", err)
-	}
-	return nil
+	return core.Wrapf(err, "list usage")
 }
 
 // Spending adds up what was charged from of.From until now.
@@ -277,10 +268,8 @@ func LockProject(ctx context.Context, tx *core.Tx, project string) error {
 	if tx.ReadOnly() {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, `UPDATE project SET name = name WHERE name = $1`, project); err != nil {
-		return fmt.Errorf("lock project %s: %w", project, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE project SET name = name WHERE name = $1`, project)
+	return core.Wrapf(err, "lock project %s", project)
 }
 
 // Tell notes that so many percent of a limit were told to users. It reports whether that is news: a raise is, once, and a

@@ -25,10 +25,7 @@ func Put(ctx context.Context, tx *core.Tx, n inventory.Network) error {
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO network (name, description) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET
 		description = excluded.description`, n.Name, string(text))
-	if err != nil {
-		return fmt.Errorf("put network %s: %w", n.Name, err)
-	}
-	return nil
+	return core.Wrapf(err, "put network %s", n.Name)
 }
 
 func scan(r core.Scanner) (inventory.Network, error) {
@@ -52,10 +49,7 @@ func List(ctx context.Context, tx *core.Tx) ([]inventory.Network, error) {
 // Get finds a network.
 func Get(ctx context.Context, tx *core.Tx, name string) (inventory.Network, error) {
 	n, err := core.One(ctx, tx, scan, `SELECT description FROM network WHERE name = $1`, name)
-	if err != nil {
-		return n, fmt.Errorf("network %s: %w", name, err)
-	}
-	return n, nil
+	return n, core.Wrapf(err, "network %s", name)
 }
 
 // Of lists the networks of the machines that a cluster's nodes are on, as whole ones or as guests.
@@ -103,10 +97,7 @@ func Remove(ctx context.Context, tx *core.Tx, name string) error {
 	if err == nil {
 		_, err = tx.Exec(ctx, `DELETE FROM unknown_machine WHERE network = $1`, name)
 	}
-	if err != nil {
-		return fmt.Errorf("remove network %s: %w", name, err)
-	}
-	return nil
+	return core.Wrapf(err, "remove network %s", name)
 }
 
 // Lease is an address that a MAC has on a network.
@@ -278,10 +269,7 @@ func PutLeases(ctx context.Context, tx *core.Tx, network string, leases []Lease,
 	if core.Taken(err) || err == nil && int(n) < len(leases) {
 		return fmt.Errorf("an address on network %s: %w", network, core.ErrExists)
 	}
-	if err != nil {
-		return fmt.Errorf("lease addresses on network %s: %w", network, err)
-	}
-	return nil
+	return core.Wrapf(err, "lease addresses on network %s", network)
 }
 
 // LearnLease notes the address that another DHCP server gave to a MAC; that server knows best whose it is now.
@@ -291,10 +279,7 @@ func LearnLease(ctx context.Context, tx *core.Tx, network, mac string, address n
 		_, err = tx.Exec(ctx, `INSERT INTO lease (network, address, mac, expires) VALUES ($1, $2, $3, 0)`, network,
 			number(address), mac)
 	}
-	if err != nil {
-		return fmt.Errorf("note that %s has %s: %w", mac, address, err)
-	}
-	return nil
+	return core.Wrapf(err, "note that %s has %s", mac, address)
 }
 
 // ProveLease lets a lease that was given for a time last that long from now, if that is longer.
@@ -302,10 +287,7 @@ func ProveLease(ctx context.Context, tx *core.Tx, network, mac string, length ti
 	_, err := tx.Exec(ctx, `UPDATE lease SET expires = now_ms() + $3 WHERE network = $1 AND mac = $2 AND expires > 0 AND
 		expires < now_ms() + $3`,
 		network, mac, length.Milliseconds())
-	if err != nil {
-		return fmt.Errorf("prolong the lease of %s: %w", mac, err)
-	}
-	return nil
+	return core.Wrapf(err, "prolong the lease of %s", mac)
 }
 
 // Passing lists the leases that were given for a time and are not over, those that end first.
@@ -322,20 +304,14 @@ func Passing(ctx context.Context, tx *core.Tx, network string) ([]Lease, error) 
 func SetLeaseAside(ctx context.Context, tx *core.Tx, network, mac string, address netip.Addr, length time.Duration) error {
 	_, err := tx.Exec(ctx, `UPDATE lease SET mac = $4, expires = now_ms() + $5 WHERE network = $1 AND mac = $2 AND address = $3`,
 		network, mac, number(address), "declined "+address.String(), length.Milliseconds())
-	if err != nil {
-		return fmt.Errorf("set %s aside: %w", address, err)
-	}
-	return nil
+	return core.Wrapf(err, "set %s aside", address)
 }
 
 // DropLease ends a lease that was given for a time; an enrolled machine's stays.
 func DropLease(ctx context.Context, tx *core.Tx, network, mac string, address netip.Addr) error {
 	_, err := tx.Exec(ctx, `DELETE FROM lease WHERE network = $1 AND mac = $2 AND address = $3 AND expires > 0`, network, mac,
 		number(address))
-	if err != nil {
-		return fmt.Errorf("drop the lease of %s: %w", mac, err)
-	}
-	return nil
+	return core.Wrapf(err, "drop the lease of %s", mac)
 }
 
 // DiscoveredMachine is a machine that asked to boot and that nobody has enrolled.
@@ -375,11 +351,9 @@ func DescribeDiscovered(ctx context.Context, tx *core.Tx, mac string, macs []str
 	if err1 != nil || err2 != nil {
 		return fmt.Errorf("describe %s: %w, %w", mac, err1, err2)
 	}
-	if _, err := tx.Exec(ctx, `UPDATE unknown_machine SET macs = $1, facts = $2, last_seen = now_ms() WHERE mac = $3`, string(all),
-		string(text), mac); err != nil {
-		return fmt.Errorf("note unknown machine %s: %w", mac, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE unknown_machine SET macs = $1, facts = $2, last_seen = now_ms() WHERE mac = $3`, string(all),
+		string(text), mac)
+	return core.Wrapf(err, "note unknown machine %s", mac)
 }
 
 // DiscoveredMachines lists the unknown machines by MAC.
@@ -406,8 +380,6 @@ func DiscoveredMachines(ctx context.Context, tx *core.Tx) ([]DiscoveredMachine, 
 
 // ForgetDiscovered is for one that was enrolled.
 func ForgetDiscovered(ctx context.Context, tx *core.Tx, mac string) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM unknown_machine WHERE mac = $1`, mac); err != nil {
-		return fmt.Errorf("forget unknown machine %s: %w", mac, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `DELETE FROM unknown_machine WHERE mac = $1`, mac)
+	return core.Wrapf(err, "forget unknown machine %s", mac)
 }

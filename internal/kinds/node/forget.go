@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"muster/internal/core"
@@ -16,8 +15,5 @@ func Forget(ctx context.Context, tx *core.Tx, age time.Duration) error {
 		AND NOT EXISTS (SELECT 1 FROM partition_member m WHERE m.node_id = node.id)
 		AND NOT EXISTS (SELECT 1 FROM hosted h WHERE h.node_id = node.id)
 		AND NOT EXISTS (SELECT 1 FROM guest_migration a WHERE a.node_id = node.id) ORDER BY phase_at LIMIT 2000`, age.Milliseconds())
-	if err != nil {
-		return fmt.Errorf("forget nodes that are gone: %w", err)
-	}
-	return nil
+	return core.Wrapf(err, "forget nodes that are gone")
 }

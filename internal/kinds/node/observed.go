@@ -49,10 +49,7 @@ func SaveReport(ctx context.Context, tx *core.Tx, node string, r protocol.Report
 				AND excluded.seen_at - observed.seen_at <= $8 THEN observed.well_since ELSE excluded.well_since END
 		WHERE observed.boot <= excluded.boot`, node, r.Boot, r.Revision, string(checks), string(facts), test, core.Flag(well),
 		(2 * host.Deaf).Milliseconds(), string(undone))
-	if err != nil {
-		return fmt.Errorf("save report of node %s: %w", node, err)
-	}
-	return nil
+	return core.Wrapf(err, "save report of node %s", node)
 }
 
 // Heard is when a boot of a node was heard last, and when it was last well; zero: it was not.
@@ -81,10 +78,7 @@ func SaveScheduler(ctx context.Context, tx *core.Tx, node string, s *protocol.No
 		ON CONFLICT (node_id) DO UPDATE SET scheduler = excluded.scheduler, last_busy = excluded.last_busy,
 			idle_at = CASE WHEN excluded.idle_at > 0 AND observed.idle_at > 0 AND observed.last_busy = excluded.last_busy
 				THEN observed.idle_at ELSE excluded.idle_at END`, node, text, lastBusy, core.Flag(idle))
-	if err != nil {
-		return fmt.Errorf("save what the scheduler says of node %s: %w", node, err)
-	}
-	return nil
+	return core.Wrapf(err, "save what the scheduler says of node %s", node)
 }
 
 // nodeStateOf reads what SaveScheduler wrote; nil of "".
@@ -101,10 +95,8 @@ func SaveWaiting(ctx context.Context, tx *core.Tx, head string, w protocol.Waiti
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE observed SET waiting = $1 WHERE node_id = $2`, string(text), head); err != nil {
-		return fmt.Errorf("save the jobs that node %s sees waiting: %w", head, err)
-	}
-	return nil
+	_, err = tx.Exec(ctx, `UPDATE observed SET waiting = $1 WHERE node_id = $2`, string(text), head)
+	return core.Wrapf(err, "save the jobs that node %s sees waiting", head)
 }
 
 // Behind is a head that has not yet done all that it was told, or could not do it.

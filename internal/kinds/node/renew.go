@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"muster/internal/core"
@@ -23,18 +22,13 @@ func Renew(ctx context.Context, tx *core.Tx, id string, drainFor time.Duration) 
 	_, err := tx.Exec(ctx, `UPDATE node SET renew = 1, `+core.Woken+`,
 			drain_until = CASE WHEN CAST($1 AS BIGINT) > 0 THEN now_ms() + CAST($1 AS BIGINT) ELSE 0 END
 		WHERE id = $2 AND desired = 'present' AND renew = 0`, drainFor.Milliseconds(), id)
-	if err != nil {
-		return fmt.Errorf("renew node %s: %w", id, err)
-	}
-	return nil
+	return core.Wrapf(err, "renew node %s", id)
 }
 
 // Reboot has a node that leaves the ready phase in this transaction reboot on its own machine.
 func Reboot(ctx context.Context, tx *core.Tx, id string) error {
-	if _, err := tx.Exec(ctx, `UPDATE node SET renew = 1 WHERE id = $1`, id); err != nil {
-		return fmt.Errorf("reboot node %s: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE node SET renew = 1 WHERE id = $1`, id)
+	return core.Wrapf(err, "reboot node %s", id)
 }
 
 // Spare takes Renew back while the node's old boot still runs, and wakes it. A head that has begun to stop its
@@ -42,8 +36,5 @@ func Reboot(ctx context.Context, tx *core.Tx, id string) error {
 func Spare(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE node SET renew = 0, drain_until = 0, `+core.Woken+`
 		WHERE id = $1 AND desired = 'present' AND renew = 1 AND (phase = 'ready' OR phase = 'draining' AND role = 'compute')`, id)
-	if err != nil {
-		return fmt.Errorf("spare node %s: %w", id, err)
-	}
-	return nil
+	return core.Wrapf(err, "spare node %s", id)
 }

@@ -224,10 +224,7 @@ func List(ctx context.Context, tx *core.Tx) ([]Node, error) {
 // Get finds a node by ID, gone or not.
 func Get(ctx context.Context, tx *core.Tx, id string) (Node, error) {
 	n, err := core.One(ctx, tx, scan, `SELECT `+columns+tables+`WHERE n.id = $1`, id)
-	if err != nil {
-		return n, fmt.Errorf("node %s: %w", id, err)
-	}
-	return n, nil
+	return n, core.Wrapf(err, "node %s", id)
 }
 
 // HadNode says whether the cluster of a node ever had another one of its name.
@@ -269,10 +266,7 @@ func WantAbsent(ctx context.Context, tx *core.Tx, id string, drainFor time.Durat
 	_, err := tx.Exec(ctx, `UPDATE node SET desired = $1, `+core.Woken+`,
 			drain_until = CASE WHEN CAST($2 AS BIGINT) > 0 THEN now_ms() + CAST($2 AS BIGINT) ELSE 0 END
 		WHERE id = $3 AND desired = 'present'`, string(Absent), drainFor.Milliseconds(), id)
-	if err != nil {
-		return fmt.Errorf("release node %s: %w", id, err)
-	}
-	return nil
+	return core.Wrapf(err, "release node %s", id)
 }
 
 // Stays says that a compute node that is to go can stay: it has not begun to end.
@@ -284,10 +278,7 @@ func (n Node) Stays() bool {
 func WantStay(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE node SET desired = $1, drain_until = 0, `+core.Woken+`
 		WHERE id = $2 AND desired = $3 AND phase IN ('ready', 'draining')`, string(core.Present), id, string(Absent))
-	if err != nil {
-		return fmt.Errorf("keep node %s: %w", id, err)
-	}
-	return nil
+	return core.Wrapf(err, "keep node %s", id)
 }
 
 // LimitDrains gives a cluster's nodes that drain, and their jobs, at most drainFor from now, and those that will drain as
@@ -307,11 +298,9 @@ func LimitDrains(ctx context.Context, tx *core.Tx, cluster string, drainFor time
 
 // StartBoot gives a node the number of its next boot and says what that is of, before anything of it exists.
 func StartBoot(ctx context.Context, tx *core.Tx, id, image string, disk bool) error {
-	if _, err := tx.Exec(ctx, `UPDATE node SET boot = boot + 1, image = $2, disk = $3, sleeps = 0, renew = 0, test = 0, held
-		= 0 WHERE id = $1`, id, image, core.Flag(disk)); err != nil {
-		return fmt.Errorf("start a boot of node %s: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE node SET boot = boot + 1, image = $2, disk = $3, sleeps = 0, renew = 0, test = 0, held
+		= 0 WHERE id = $1`, id, image, core.Flag(disk))
+	return core.Wrapf(err, "start a boot of node %s", id)
 }
 
 // UseToken records that a boot's one-time token was used by the holder of a key. It reports false when the node no

@@ -14,11 +14,9 @@ func (n Node) Asleep() bool { return n.Sleeps && n.Phase == core.Pending }
 
 // PutToSleep asks that a node sleeps, and wakes its row.
 func PutToSleep(ctx context.Context, tx *core.Tx, id string) error {
-	if _, err := tx.Exec(ctx, `UPDATE node SET sleeps = 1, `+core.Woken+` WHERE id = $1 AND desired = 'present'`,
-		id); err != nil {
-		return fmt.Errorf("suspend node %s: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE node SET sleeps = 1, `+core.Woken+` WHERE id = $1 AND desired = 'present'`,
+		id)
+	return core.Wrapf(err, "suspend node %s", id)
 }
 
 // FellAsleep gives back what a node's guest had of its host, and forgets what its agent said: when it says something again, it
@@ -33,10 +31,8 @@ func FellAsleep(ctx context.Context, tx *core.Tx, n Node) error {
 
 // WakeSleeper has a node that sleeps look again, which it does not by itself: its guest has a part of its host again.
 func WakeSleeper(ctx context.Context, tx *core.Tx, id string) error {
-	if _, err := tx.Exec(ctx, `UPDATE node SET `+core.Woken+` WHERE id = $1`, id); err != nil {
-		return fmt.Errorf("resume node %s: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE node SET `+core.Woken+` WHERE id = $1`, id)
+	return core.Wrapf(err, "resume node %s", id)
 }
 
 // SleepsOn says whether a node is suspended on a hypervisor, or is being suspended or resumed there: none of these reports.
@@ -51,8 +47,6 @@ func SleepsOn(ctx context.Context, tx *core.Tx, host string) (sleeps bool, err e
 
 // WokeUp notes that a node that slept runs on.
 func WokeUp(ctx context.Context, tx *core.Tx, id string) error {
-	if _, err := tx.Exec(ctx, `UPDATE node SET sleeps = 0 WHERE id = $1`, id); err != nil {
-		return fmt.Errorf("note that node %s is awake: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE node SET sleeps = 0 WHERE id = $1`, id)
+	return core.Wrapf(err, "note that node %s is awake", id)
 }

@@ -44,19 +44,15 @@ const passesKept = 100
 // AskTest asks a node for a test of its boot, which a later one has a higher number of; held keeps jobs from it until it
 // has passed. Its agent hears of it at once.
 func AskTest(ctx context.Context, tx *core.Tx, node string, number int64, held bool) error {
-	if _, err := tx.Exec(ctx, `UPDATE node SET test = $2, held = $3, news = news + 1 WHERE id = $1`, node, number,
-		core.Flag(held)); err != nil {
-		return fmt.Errorf("ask node %s for a test: %w", node, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE node SET test = $2, held = $3, news = news + 1 WHERE id = $1`, node, number,
+		core.Flag(held))
+	return core.Wrapf(err, "ask node %s for a test", node)
 }
 
 // EndTest notes that no test is asked of a node any more. Only an agent that waits for this hears of it at once.
 func EndTest(ctx context.Context, tx *core.Tx, node string) error {
-	if _, err := tx.Exec(ctx, `UPDATE node SET test = 0, news = news + held, held = 0 WHERE id = $1`, node); err != nil {
-		return fmt.Errorf("end the test of node %s: %w", node, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE node SET test = 0, news = news + held, held = 0 WHERE id = $1`, node)
+	return core.Wrapf(err, "end the test of node %s", node)
 }
 
 // SavePass remembers a test, now, and forgets the machine's oldest.
@@ -74,10 +70,7 @@ func SavePass(ctx context.Context, tx *core.Tx, p Pass) error {
 		_, err = tx.Exec(ctx, `DELETE FROM test_result WHERE machine_id = $1 AND at < COALESCE(
 			(SELECT at FROM test_result WHERE machine_id = $1 ORDER BY at DESC LIMIT 1 OFFSET $2), 0)`, p.MachineID, passesKept-1)
 	}
-	if err != nil {
-		return fmt.Errorf("save a test of machine %s: %w", p.Machine, err)
-	}
-	return nil
+	return core.Wrapf(err, "save a test of machine %s", p.Machine)
 }
 
 const passColumns = `SELECT at, machine_id, machine, class, comparison_group, cluster_id, cluster, node_id, node, boot, number, image,

@@ -33,13 +33,11 @@ func SaveAnswer(ctx context.Context, tx *core.Tx, identity, key string, a Answer
 	if err != nil {
 		return fmt.Errorf("record an answer: %w", err)
 	}
-	if _, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE identity = $1 AND key IN (SELECT key FROM (
+	_, err = tx.Exec(ctx, `DELETE FROM idempotency WHERE identity = $1 AND key IN (SELECT key FROM (
 			SELECT key, row_number() OVER newest AS place, sum(octet_length(answer)) OVER newest AS bytes
 			FROM idempotency WHERE identity = $1 WINDOW newest AS (ORDER BY created_at DESC, key <> $4, key)) AS answers
-		WHERE place > $2 OR place > 1 AND bytes > $3)`, identity, MostAnswers, mostAnswered, key); err != nil {
-		return fmt.Errorf("forget the oldest answers: %w", err)
-	}
-	return nil
+		WHERE place > $2 OR place > 1 AND bytes > $3)`, identity, MostAnswers, mostAnswered, key)
+	return core.Wrapf(err, "forget the oldest answers")
 }
 
 // FindAnswer returns the recorded answer, or core.ErrNotFound.
@@ -53,8 +51,6 @@ func FindAnswer(ctx context.Context, tx *core.Tx, identity, key string) (Answer,
 
 // ForgetAnswers drops the answers older than age.
 func ForgetAnswers(ctx context.Context, tx *core.Tx, age time.Duration) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE created_at < now_ms() - $1`, age.Milliseconds()); err != nil {
-		return fmt.Errorf("forget answers: %w", err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE created_at < now_ms() - $1`, age.Milliseconds())
+	return core.Wrapf(err, "forget answers")
 }

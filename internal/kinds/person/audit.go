@@ -59,10 +59,7 @@ func Audit(ctx context.Context, tx *core.Tx, e Entry) error {
 	_, err := tx.Exec(ctx, `INSERT INTO audit (id, at, person, token, door, action, project, object, outcome, remote, request)
 		VALUES ($1, now_ms(), $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		e.ID, e.Person, e.Token, string(e.Door), e.Action, e.Project, e.Object, e.Outcome, e.Remote, e.Request)
-	if err != nil {
-		return fmt.Errorf("write to the audit log: %w", err)
-	}
-	return nil
+	return core.Wrapf(err, "write to the audit log")
 }
 
 // EntriesOf says which entries are meant. Empty fields mean any.
@@ -113,8 +110,6 @@ func entries(ctx context.Context, tx *core.Tx, of EntriesOf, only scope) ([]Entr
 
 // ForgetEntries drops the entries older than age.
 func ForgetEntries(ctx context.Context, tx *core.Tx, age time.Duration) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM audit WHERE at < now_ms() - $1`, age.Milliseconds()); err != nil {
-		return fmt.Errorf("forget the audit log: %w", err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `DELETE FROM audit WHERE at < now_ms() - $1`, age.Milliseconds())
+	return core.Wrapf(err, "forget the audit log")
 }

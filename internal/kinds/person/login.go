@@ -19,8 +19,5 @@ func SpendProof(ctx context.Context, tx *core.Tx, hash string, until time.Time) 
 	if err == nil && spent == 0 {
 		err = core.ErrExists
 	}
-	if err != nil {
-		return fmt.Errorf("spend a proof: %w", err)
-	}
-	return nil
+	return core.Wrapf(err, "spend a proof")
 }

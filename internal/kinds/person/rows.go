@@ -47,10 +47,7 @@ func Add(ctx context.Context, tx *core.Tx, p Person) error {
 	if core.Taken(err) {
 		return fmt.Errorf("person %s: %w", p.Name, core.ErrExists)
 	}
-	if err != nil {
-		return fmt.Errorf("add person: %w", err)
-	}
-	return nil
+	return core.Wrapf(err, "add person")
 }
 
 // Change writes what can change of a person: full name, operator, disabled, subject.
@@ -72,10 +69,7 @@ func Change(ctx context.Context, tx *core.Tx, p Person) error {
 // Get finds a person by name, disabled or not.
 func Get(ctx context.Context, tx *core.Tx, name string) (Person, error) {
 	p, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM person WHERE name = $1`, name)
-	if err != nil {
-		return p, fmt.Errorf("person %s: %w", name, err)
-	}
-	return p, nil
+	return p, core.Wrapf(err, "person %s", name)
 }
 
 // OfSubject finds who an OIDC identity belongs to.
@@ -112,10 +106,7 @@ func AddProject(ctx context.Context, tx *core.Tx, p Project) error {
 	if core.Taken(err) {
 		return fmt.Errorf("project %s: %w", p.Name, core.ErrExists)
 	}
-	if err != nil {
-		return fmt.Errorf("add project: %w", err)
-	}
-	return nil
+	return core.Wrapf(err, "add project")
 }
 
 // ChangeProject writes what can change of a project.
@@ -124,10 +115,7 @@ func ChangeProject(ctx context.Context, tx *core.Tx, p Project) error {
 	if err == nil && n == 0 {
 		err = core.ErrNotFound
 	}
-	if err != nil {
-		return fmt.Errorf("change project %s: %w", p.Name, err)
-	}
-	return nil
+	return core.Wrapf(err, "change project %s", p.Name)
 }
 
 // Hooks are scripts that run around each job of a project's clusters, as the job's user; "": none.
@@ -137,10 +125,7 @@ type Hooks struct{ Prolog, Epilog string }
 func HooksOf(ctx context.Context, tx *core.Tx, project string) (Hooks, error) {
 	scan := func(r core.Scanner) (h Hooks, err error) { return h, r.Scan(&h.Prolog, &h.Epilog) }
 	h, err := core.One(ctx, tx, scan, `SELECT prolog, epilog FROM project WHERE name = $1`, project)
-	if err != nil {
-		return h, fmt.Errorf("hooks of project %s: %w", project, err)
-	}
-	return h, nil
+	return h, core.Wrapf(err, "hooks of project %s", project)
 }
 
 // SetHooks writes them, and tells the project's clusters.
@@ -155,10 +140,7 @@ func SetHooks(ctx context.Context, tx *core.Tx, project string, h Hooks) error {
 // GetProject finds a project.
 func GetProject(ctx context.Context, tx *core.Tx, name string) (Project, error) {
 	p, err := core.One(ctx, tx, scanProject, `SELECT name, recorded, created_at FROM project WHERE name = $1`, name)
-	if err != nil {
-		return p, fmt.Errorf("project %s: %w", name, err)
-	}
-	return p, nil
+	return p, core.Wrapf(err, "project %s", name)
 }
 
 // Projects lists all by name.
@@ -271,10 +253,8 @@ func personChanged(ctx context.Context, tx *core.Tx, person string) error {
 
 // doorsChanged tells the doors alone. The web door looks at clusters too: whatever takes rights away tells those.
 func doorsChanged(ctx context.Context, tx *core.Tx) error {
-	if _, err := tx.Exec(ctx, `UPDATE access_head SET revision = revision + 1 WHERE one = 1`); err != nil {
-		return fmt.Errorf("tell that access has changed: %w", err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE access_head SET revision = revision + 1 WHERE one = 1`)
+	return core.Wrapf(err, "tell that access has changed")
 }
 
 // AccessRevision grows whenever it changes who may do what.

@@ -36,10 +36,7 @@ func BeginSession(ctx context.Context, tx *core.Tx, s Session) error {
 		recorded, began_at, seen_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now_ms(), now_ms())`,
 		s.ID, s.Person, s.Credential, s.Gateway, s.Kind, s.PlaceID, s.Place, s.Project, s.What, s.Remote, bit(s.Recorded))
-	if err != nil {
-		return fmt.Errorf("begin session %s: %w", s.ID, err)
-	}
-	return nil
+	return core.Wrapf(err, "begin session %s", s.ID)
 }
 
 // EndSession writes what it was and how it ended. One that has ended stays as it is.
@@ -47,10 +44,7 @@ func EndSession(ctx context.Context, tx *core.Tx, s Session) error {
 	_, err := tx.Exec(ctx, `UPDATE session SET what = $2, received = $3, sent = $4, outcome = $5, seen_at = now_ms(),
 		ended_at = now_ms()
 		WHERE id = $1 AND ended_at IS NULL`, s.ID, s.What, s.Received, s.Sent, s.Outcome)
-	if err != nil {
-		return fmt.Errorf("end session %s: %w", s.ID, err)
-	}
-	return nil
+	return core.Wrapf(err, "end session %s", s.ID)
 }
 
 // SaySession writes how far an open session has come.
@@ -58,18 +52,13 @@ func SaySession(ctx context.Context, tx *core.Tx, s Session) error {
 	_, err := tx.Exec(ctx, `UPDATE session SET what = $2, received = $3, sent = $4, seen_at = now_ms() WHERE id = $1 AND
 		ended_at IS NULL`,
 		s.ID, s.What, s.Received, s.Sent)
-	if err != nil {
-		return fmt.Errorf("write session %s: %w", s.ID, err)
-	}
-	return nil
+	return core.Wrapf(err, "write session %s", s.ID)
 }
 
 // WantSessionEnded asks its gateway to end a session; by is for the words that the person is told.
 func WantSessionEnded(ctx context.Context, tx *core.Tx, id, by string) error {
-	if _, err := tx.Exec(ctx, `UPDATE session SET end_by = $2 WHERE id = $1 AND ended_at IS NULL`, id, by); err != nil {
-		return fmt.Errorf("ask for the end of session %s: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE session SET end_by = $2 WHERE id = $1 AND ended_at IS NULL`, id, by)
+	return core.Wrapf(err, "ask for the end of session %s", id)
 }
 
 // SessionsToEnd lists the open sessions of a gateway that somebody wants ended, and who.
@@ -92,18 +81,13 @@ func SessionsToEnd(ctx context.Context, tx *core.Tx, gateway string) (map[string
 func LoseSessions(ctx context.Context, tx *core.Tx, silence time.Duration) error {
 	_, err := tx.Exec(ctx, `UPDATE session SET ended_at = seen_at, outcome = 'its gateway was lost' WHERE ended_at IS NULL
 		AND seen_at < now_ms() - $1`, silence.Milliseconds())
-	if err != nil {
-		return fmt.Errorf("end the sessions of lost gateways: %w", err)
-	}
-	return nil
+	return core.Wrapf(err, "end the sessions of lost gateways")
 }
 
 // ForgetSessions drops those that ended longer ago than age.
 func ForgetSessions(ctx context.Context, tx *core.Tx, age time.Duration) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM session WHERE ended_at < now_ms() - $1`, age.Milliseconds()); err != nil {
-		return fmt.Errorf("forget sessions: %w", err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `DELETE FROM session WHERE ended_at < now_ms() - $1`, age.Milliseconds())
+	return core.Wrapf(err, "forget sessions")
 }
 
 const sessionColumns = `id, person, credential, gateway, kind, place_id, place, project, what, remote, began_at, ended_at, received, sent, outcome, recorded`
@@ -124,10 +108,7 @@ func scanSession(r core.Scanner) (s Session, err error) {
 // GetSession finds a session.
 func GetSession(ctx context.Context, tx *core.Tx, id string) (Session, error) {
 	s, err := core.One(ctx, tx, scanSession, `SELECT `+sessionColumns+` FROM session WHERE id = $1`, id)
-	if err != nil {
-		return s, fmt.Errorf("session %s: %w", id, err)
-	}
-	return s, nil
+	return s, core.Wrapf(err, "session %s", id)
 }
 
 // SessionsOf says which sessions are meant. Empty fields mean any.

@@ -63,10 +63,7 @@ func AddToken(ctx context.Context, tx *core.Tx, hash string, t Token, life time.
 			ELSE now_ms() + CAST($8 AS BIGINT) END)
 		ON CONFLICT (hash) DO NOTHING`,
 		t.ID, hash, t.Person, t.Name, string(t.Kind), string(t.Scope), optional(t.Project), ms, limit)
-	if err != nil {
-		return fmt.Errorf("add token: %w", err)
-	}
-	return nil
+	return core.Wrapf(err, "add token")
 }
 
 const tokenColumns = `t.id, t.person, t.name, t.kind, t.scope, t.project, t.created_at, t.expires_at, t.used_at`
@@ -125,19 +122,15 @@ func EndLogins(ctx context.Context, tx *core.Tx, person string, most int) error 
 
 // TouchToken notes that a token was used, once a minute at most.
 func TouchToken(ctx context.Context, tx *core.Tx, id string) error {
-	if _, err := tx.Exec(ctx, `UPDATE token SET used_at = now_ms() WHERE id = $1 AND used_at < now_ms() - 60000`,
-		id); err != nil {
-		return fmt.Errorf("note the use of token %s: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE token SET used_at = now_ms() WHERE id = $1 AND used_at < now_ms() - 60000`,
+		id)
+	return core.Wrapf(err, "note the use of token %s", id)
 }
 
 // ForgetTokens drops the tokens that ended longer ago than age.
 func ForgetTokens(ctx context.Context, tx *core.Tx, age time.Duration) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM token WHERE expires_at < now_ms() - $1`, age.Milliseconds()); err != nil {
-		return fmt.Errorf("forget tokens: %w", err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `DELETE FROM token WHERE expires_at < now_ms() - $1`, age.Milliseconds())
+	return core.Wrapf(err, "forget tokens")
 }
 
 // Bearer is who the bearer of a token is, and what they may; core.ErrNotFound if the token is unknown, has ended, or its
@@ -234,8 +227,5 @@ func Keys(ctx context.Context, tx *core.Tx, person string) ([]Key, error) {
 func KeyOf(ctx context.Context, tx *core.Tx, fingerprint string) (Key, error) {
 	k, err := core.One(ctx, tx, scanKey, `SELECT person, fingerprint, line, created_at FROM user_key WHERE fingerprint = $1`,
 		fingerprint)
-	if err != nil {
-		return k, fmt.Errorf("key %s: %w", fingerprint, err)
-	}
-	return k, nil
+	return k, core.Wrapf(err, "key %s", fingerprint)
 }

@@ -92,10 +92,7 @@ func UseWebCode(ctx context.Context, tx *core.Tx, code, cookie string, life time
 	if err == nil && n == 0 {
 		err = core.ErrNotFound
 	}
-	if err != nil {
-		return fmt.Errorf("use a code: %w", err)
-	}
-	return nil
+	return core.Wrapf(err, "use a code")
 }
 
 // FindWebLogin is who a cookie belongs to, with what they may do, what it opens, and how long from now it is good;

@@ -62,10 +62,7 @@ func Add(ctx context.Context, tx *core.Tx, s Snapshot) error {
 	if core.Taken(err) {
 		return fmt.Errorf("snapshot %s in project %s: %w", s.Name, s.Project, core.ErrExists)
 	}
-	if err != nil {
-		return fmt.Errorf("add snapshot %s: %w", s.Name, err)
-	}
-	return nil
+	return core.Wrapf(err, "add snapshot %s", s.Name)
 }
 
 // List lists those of a project ("" for all) that are not deleted, by name.
@@ -92,35 +89,26 @@ const namedQuery = `SELECT ` + columns + ` FROM snapshot WHERE name = $1 AND pha
 // Get finds a snapshot by ID, deleted or not.
 func Get(ctx context.Context, tx *core.Tx, id string) (Snapshot, error) {
 	s, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM snapshot WHERE id = $1`, id)
-	if err != nil {
-		return s, fmt.Errorf("snapshot %s: %w", id, err)
-	}
-	return s, nil
+	return s, core.Wrapf(err, "snapshot %s", id)
 }
 
 // WantDeleted asks for a snapshot's end and wakes it.
 func WantDeleted(ctx context.Context, tx *core.Tx, id string) error {
-	if _, err := tx.Exec(ctx, `UPDATE snapshot SET desired = $1, `+core.Woken+` WHERE id = $2`, string(core.ToDelete),
-		id); err != nil {
-		return fmt.Errorf("delete snapshot %s: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE snapshot SET desired = $1, `+core.Woken+` WHERE id = $2`, string(core.ToDelete),
+		id)
+	return core.Wrapf(err, "delete snapshot %s", id)
 }
 
 // SetSize records how large a snapshot has become.
 func SetSize(ctx context.Context, tx *core.Tx, id string, bytes int64) error {
-	if _, err := tx.Exec(ctx, `UPDATE snapshot SET bytes = $1, copied = $1 WHERE id = $2`, bytes, id); err != nil {
-		return fmt.Errorf("size of snapshot %s: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE snapshot SET bytes = $1, copied = $1 WHERE id = $2`, bytes, id)
+	return core.Wrapf(err, "size of snapshot %s", id)
 }
 
 // SetProgress records how far its copy is.
 func SetProgress(ctx context.Context, tx *core.Tx, id string, copied int64) error {
-	if _, err := tx.Exec(ctx, `UPDATE snapshot SET copied = $1 WHERE id = $2`, copied, id); err != nil {
-		return fmt.Errorf("progress of snapshot %s: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE snapshot SET copied = $1 WHERE id = $2`, copied, id)
+	return core.Wrapf(err, "progress of snapshot %s", id)
 }
 
 // BornFrom says which snapshot a new cluster gets its /home from. It holds the snapshot's row until the transaction ends,
@@ -137,10 +125,8 @@ func Lock(ctx context.Context, tx *core.Tx, id string) error {
 	if tx.ReadOnly() {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, `UPDATE snapshot SET desired = desired WHERE id = $1`, id); err != nil {
-		return fmt.Errorf("lock snapshot %s: %w", id, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE snapshot SET desired = desired WHERE id = $1`, id)
+	return core.Wrapf(err, "lock snapshot %s", id)
 }
 
 // Restoring names the clusters that wait for a snapshot's content.
@@ -156,18 +142,14 @@ func Restoring(ctx context.Context, tx *core.Tx, snapshot string) ([]string, err
 
 // SayRestoring records how far a new cluster's files are.
 func SayRestoring(ctx context.Context, tx *core.Tx, cluster, text string) error {
-	if _, err := tx.Exec(ctx, `UPDATE cluster SET reason = $1 WHERE id = $2 AND phase = 'pending'`,
-		printable.Cut(text, core.MostText), cluster); err != nil {
-		return fmt.Errorf("progress of cluster %s: %w", cluster, err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `UPDATE cluster SET reason = $1 WHERE id = $2 AND phase = 'pending'`,
+		printable.Cut(text, core.MostText), cluster)
+	return core.Wrapf(err, "progress of cluster %s", cluster)
 }
 
 // Forget drops the rows of snapshots that were deleted longer ago than age.
 func Forget(ctx context.Context, tx *core.Tx, age time.Duration) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM snapshot WHERE phase = 'deleted' AND phase_at < now_ms() - $1`,
-		age.Milliseconds()); err != nil {
-		return fmt.Errorf("forget deleted snapshots: %w", err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `DELETE FROM snapshot WHERE phase = 'deleted' AND phase_at < now_ms() - $1`,
+		age.Milliseconds())
+	return core.Wrapf(err, "forget deleted snapshots")
 }

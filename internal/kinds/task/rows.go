@@ -98,10 +98,7 @@ func scan(r core.Scanner) (Task, error) {
 	if err == nil && said != "" {
 		err = json.Unmarshal([]byte(said), &t.Said)
 	}
-	if err != nil {
-		return t, fmt.Errorf("task %s: %w", t.ID, err)
-	}
-	return t, nil
+	return t, core.Wrapf(err, "task %s", t.ID)
 }
 
 // System says that it is not a user's.
@@ -116,10 +113,7 @@ func Add(ctx context.Context, tx *core.Tx, t Task) error {
 	_, err = tx.Exec(ctx, `INSERT INTO task (id, cluster_id, origin, account, work, created_at, phase, phase_at, wake_at)
 		VALUES ($1, $2, $3, $4, $5, now_ms(), $6, now_ms(), now_ms())`,
 		t.ID, t.Cluster, string(t.Origin), t.Account, string(work), string(core.Pending))
-	if err != nil {
-		return fmt.Errorf("add task: %w", err)
-	}
-	return nil
+	return core.Wrapf(err, "add task")
 }
 
 // trim forgets the oldest that have ended: first their output, at last all of them.
@@ -158,10 +152,7 @@ func Remove(ctx context.Context, tx *core.Tx, cluster string) error {
 // Get finds a task by its ID.
 func Get(ctx context.Context, tx *core.Tx, id string) (Task, error) {
 	t, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM task WHERE id = $1`, id)
-	if err != nil {
-		return t, fmt.Errorf("task %s: %w", id, err)
-	}
-	return t, nil
+	return t, core.Wrapf(err, "task %s", id)
 }
 
 // List lists those of a cluster, the newest first.
@@ -192,10 +183,7 @@ func Hook(ctx context.Context, tx *core.Tx, cluster string, then time.Time) (Tas
 	if errors.Is(err, core.ErrNotFound) {
 		return Task{}, nil
 	}
-	if err != nil {
-		return t, fmt.Errorf("hook of cluster %s: %w", cluster, err)
-	}
-	return t, nil
+	return t, core.Wrapf(err, "hook of cluster %s", cluster)
 }
 
 // Unfinished counts those of a cluster's users that have not ended.
@@ -259,10 +247,7 @@ func Save(ctx context.Context, tx *core.Tx, cluster, id string, said Said) error
 	}
 	_, err = tx.Exec(ctx, `UPDATE task SET said = $3, `+core.Woken+`
 		WHERE id = $2 AND cluster_id = $1 AND phase IN ('queued', 'running') AND said <> $3`, cluster, id, string(text))
-	if err != nil {
-		return fmt.Errorf("save task %s: %w", id, err)
-	}
-	return nil
+	return core.Wrapf(err, "save task %s", id)
 }
 
 // smallPiece is how many bytes two pieces may have together that share a row.

@@ -4,7 +4,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useCallback, useMemo, useState } from 'react'
 
-import { answer, api, type Cluster, once, type Schemas, written } from '../api'
+import { answer, api, type Cluster, once, type Schemas } from '../api'
 import { clusterQuery, clustersQuery, jobsQuery } from '../data'
 import { Ask } from '../parts/ask'
 import { Choice, Count, Pick, Text } from '../parts/fields'
@@ -202,16 +202,6 @@ const RollBack = plain({
   send: rollout('back'),
 })
 
-const Newest = plain({
-  act: 'Roll out',
-  title: (name) => `Roll out the newest build of the image of ${name}`,
-  command: () => 'muster apply -f FILE --refresh-image',
-  send: (c, dry_run, key) => {
-    const params = { path: { cluster: c.id }, query: { dry_run, refresh_image: true }, ...once(key) }
-    return answer(api.PUT('/v1/clusters/{cluster}', { params, ...written(JSON.stringify(c.spec)) })) // JSON is YAML
-  },
-})
-
 function Extend({ c, onClose }: { c: Cluster; onClose: () => void }) {
   const accepted = useAccepted()
   const [longer, setLonger] = useState('1d')
@@ -311,13 +301,6 @@ const acts: Act[] = [
   { name: 'resume', words: 'Resume', key: 'p', icon: 'play', dialog: Resume, when: paused },
   { name: 'go on', words: 'Continue the rollout', icon: 'play', dialog: GoOn, when: (c) => c.rollout?.stopped !== undefined },
   { name: 'back', words: 'Roll back', icon: 'repeat', dialog: RollBack, when: (c) => c.rollout !== undefined },
-  {
-    name: 'newest',
-    words: 'Roll out the newest image',
-    icon: 'repeat',
-    dialog: Newest,
-    when: (c) => c.desired === 'present' && !c.rollout,
-  },
   { name: 'extend', words: 'Extend the lease', icon: 'clock', dialog: Extend, when: (c) => c.lease.ends_at !== undefined },
   { name: 'snapshot', words: 'Take a snapshot', icon: 'snapshots', dialog: Snapshot, when: () => true },
   { name: 'delete', words: 'Delete', icon: 'cross', dialog: Delete, when: () => true },

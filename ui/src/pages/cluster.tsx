@@ -69,7 +69,7 @@ function Shown({ c }: { c: ClusterView }) {
           {c.rollout && (
             <div className={c.rollout.stopped ? 'note bad' : 'note'} role="status">
               <span className="grow">
-                Image {c.rollout.to}: {c.rollout.done} of {count(c.rollout.total, 'node')}.
+                Rollout to {c.rollout.to}: {c.rollout.done} of {count(c.rollout.total, 'node')}.
                 {c.rollout.draining && ` ${c.rollout.draining.join(', ')} wait for their jobs.`}
                 {c.rollout.stopped && ` It has stopped: ${c.rollout.stopped}.`}
               </span>

@@ -2,14 +2,14 @@
 import { queryOptions, useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 
-import { answer, api, type Schemas } from '../api'
+import { answer, api, Refused, type Schemas } from '../api'
 import { endings, type Ending } from '../data'
 import { Pick, Text, useTyped } from '../parts/fields'
-import { Command, Loaded, Panel } from '../parts/panel'
+import { Command, Loaded, Panel, Wrong } from '../parts/panel'
 import { Pill } from '../parts/state'
 import { Table } from '../parts/table'
 import { useTitle } from '../parts/title'
-import { bytes, clock, money, percent, quoted, span } from '../words'
+import { amounts, bytes, clock, percent, quoted, span } from '../words'
 
 type Job = Schemas['Job']
 
@@ -43,23 +43,33 @@ export function History() {
   useTitle(`Jobs of ${project}`)
   const navigate = useNavigate()
   const narrow = (to: { [K in keyof Search]: Search[K] | '' }) => {
-    const search = Object.fromEntries(Object.entries({ ...of, ...to }).filter(([, v]) => v)) as Search
-    void navigate({ to: '/projects/$project/jobs', params: { project }, search, replace: true })
+    const search = (now: Search) => Object.fromEntries(Object.entries({ ...now, ...to }).filter(([, v]) => v)) as Search
+    void navigate({ from: '/projects/$project/jobs', search, replace: true })
   }
   const [cluster, typeCluster] = useTyped(of.cluster ?? '', (v) => narrow({ cluster: v }))
   const [user, typeUser] = useTyped(of.user ?? '', (v) => narrow({ user: v }))
   const query = useInfiniteQuery({
     queryKey: ['history', project, of],
-    queryFn: ({ pageParam }) =>
-      answer(
-        api.GET('/v1/jobs', { params: { query: { project, ...of, limit: 100, ...(pageParam ? { cursor: pageParam } : {}) } } }),
-      ),
+    queryFn: ({ pageParam }): Promise<{ items: Job[]; next?: string }> => {
+      const { cluster, ...rest } = of
+      const query = {
+        project,
+        ...rest,
+        ...(cluster && { cluster: `${project}/${cluster}` }),
+        ...(pageParam && { cursor: pageParam }),
+      }
+      return answer(api.GET('/v1/jobs', { params: { query: { ...query, limit: 100 } } })).catch((why: unknown) => {
+        if (cluster && why instanceof Refused && why.problem.status === 404) return { items: [] } // no such cluster, or not yet
+        throw why
+      })
+    },
     initialPageParam: '',
     getNextPageParam: (last) => last.next,
     staleTime: 0,
+    refetchInterval: ({ state }) => (state.data?.pages.length === 1 ? 10_000 : false), // jobs end without an event
   })
   const now = new Date()
-  const words = ['muster jobs', of.cluster && quoted(of.cluster), `--project ${quoted(project)}`]
+  const words = ['muster jobs', of.cluster && quoted(of.cluster), `--project ${quoted(project)}`, '--since 365d']
   words.push(of.user && `--user ${quoted(of.user)}`, of.state && `--state ${of.state}`)
   return (
     <>
@@ -83,7 +93,7 @@ export function History() {
               <Table
                 label="Jobs that have ended"
                 rows={data.pages.flatMap((page) => page.items)}
-                of={(j) => `${j.cluster_id} ${j.number}`}
+                of={(j) => `${j.cluster_id} ${j.number} ${j.ended}`} // one that was queued again ends more than once
                 none="No such job has ended."
                 columns={[
                   [
@@ -112,11 +122,12 @@ export function History() {
                   ['CPUs used', (j) => percent(j.cpu_efficiency), 'right'],
                   ['Memory', (j) => (j.memory_mib ? bytes(j.memory_mib * 1024 * 1024) : ''), 'right'],
                   ['Memory used', (j) => percent(j.memory_efficiency), 'right'],
-                  ['Cost', (j) => j.cost && money(j.cost).number, 'right'],
+                  ['Cost', (j) => j.cost && amounts(j.cost), 'right'],
                 ]}
               />
             )}
           </Loaded>
+          {query.isFetchNextPageError && <Wrong why={query.error} />}
           {query.hasNextPage && (
             <footer>
               <button type="button" className="btn small" disabled={query.isFetching} onClick={() => void query.fetchNextPage()}>
@@ -144,7 +155,7 @@ export function History() {
                   ['CPUs used', (e) => percent(e.cpu_efficiency || undefined), 'right'],
                   ['Memory used', (e) => percent(e.memory_efficiency || undefined), 'right'],
                   ['GPU hours', (e) => (e.gpu_hours ? e.gpu_hours.toFixed(1) : ''), 'right'],
-                  ['Cost', (e) => e.cost && `${money(e.cost).number} ${money(e.cost).currency}`, 'right'],
+                  ['Cost', (e) => e.cost && amounts(e.cost), 'right'],
                 ]}
               />
             )}

@@ -3,7 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, useBlocker, useNavigate } from '@tanstack/react-router'
 import { lazy, type ReactNode, Suspense, useMemo, useRef, useState } from 'react'
 
-import { answer, api, once, Refused, type Schemas, written } from '../api'
+import { answer, api, once, Refused, type Schemas } from '../api'
 import { classesQuery, clusterQuery, clustersQuery, imagesQuery, may, projectsQuery, snapshotsQuery } from '../data'
 import { accept, addQueue, begin, type File, fileOf, likeOf, type Queue, read, resize, sizeOf, write } from '../file'
 import { useLive } from '../live'
@@ -21,6 +21,13 @@ const route = getRouteApi('/projects/$project/new')
 
 /** most is how many nodes a queue may have. */
 const most = 1000
+
+/** written is a request's part that brings a cluster file as it is written: errors point into it. */
+const written = (text: string) => ({
+  headers: { 'Content-Type': 'application/yaml' },
+  body: text as never,
+  bodySerializer: (body: unknown) => body as string,
+})
 
 /** Send does what a file says, or only plans it. */
 type Send = (text: string, dry_run: boolean, key?: string) => Promise<Schemas['Answer']>
