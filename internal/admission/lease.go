@@ -236,12 +236,8 @@ func (a *Admission) whenElse(r *Refusal, plan *Plan, c calendar.Calendar, b cale
 			nodes++
 		}
 	}
-	fit := " fit"
-	if nodes == 1 {
-		fit = " fits"
-	}
-	r.offer(Offer{Kind: LaterStart, Start: start, Text: fmt.Sprintf("%s%s from %s: lease: {start: %s}",
-		words.Count(nodes, "node"), fit, spec.When(start), start.Format(time.RFC3339))})
+	r.offer(Offer{Kind: LaterStart, Start: start, Text: fmt.Sprintf("%s %s from %s: lease: {start: %s}",
+		words.Count(nodes, "node"), fit(nodes), spec.When(start), start.Format(time.RFC3339))})
 }
 
 // roundDown makes a length that fits now one that people write, and that fits in a minute, too.

@@ -42,6 +42,14 @@ func (r *Refusal) offer(o Offer) {
 	d.Hint += o.Text
 }
 
+// fit is the verb of so many nodes.
+func fit(nodes int) string {
+	if nodes == 1 {
+		return "fits"
+	}
+	return "fit"
+}
+
 // How many plans are made for one kind of offer: each costs as much as the one that was refused.
 const (
 	mostSizes   = 2
@@ -99,12 +107,8 @@ func fewer(r *Refusal, q spec.Queue, with replan) error {
 			continue
 		}
 		if p.current == nil || !p.Empty() {
-			fit := "fit"
-			if nodes == 1 {
-				fit = "fits"
-			}
 			r.offer(Offer{Kind: FewerNodes, Queue: q.Name, Nodes: nodes,
-				Text: fmt.Sprintf("%s of queue %s %s: %s: %d", words.Count(nodes, "node"), q.Name, fit, field, nodes)})
+				Text: fmt.Sprintf("%s of queue %s %s: %s: %d", words.Count(nodes, "node"), q.Name, fit(nodes), field, nodes)})
 		}
 		return nil
 	}

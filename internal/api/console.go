@@ -43,31 +43,29 @@ func (a *API) signIn(ctx context.Context, in *apiv1.SignInInput) (*output[apiv1.
 	var left time.Duration
 	replaced := console.CookieOf(asked.request()) // "", or one that has ended, ends nothing
 	enter, err := a.entitled(ctx, in.Body)
-	if err == nil {
-		err = a.DB.Update(ctx, func(tx *core.Tx) error {
-			code, err := enter(ctx, tx)
-			if err != nil {
-				return err
-			}
-			if err := person.UseWebCode(ctx, tx, person.HashToken(code), person.HashToken(cookie), consoleLife); err != nil {
-				return err
-			}
-			if who, left, err = ofCookie(ctx, tx, person.HashToken(cookie)); err != nil { // also if the code is an app's
-				return err
-			}
-			now, err := tx.Now(ctx)
-			if err != nil {
-				return err
-			}
-			out.Body = apiv1.SignedIn{Person: who.Name, ExpiresAt: now.Add(left)}
-			return errors.Join(person.EndWebLogin(ctx, tx, person.HashToken(replaced)), person.TouchToken(ctx, tx, who.Token))
-		})
-	}
-	if isNotFound(err) {
-		err = unsigned(in.Body)
-	}
 	if err != nil {
-		return nil, err
+		return nil, unsigned(in.Body, err)
+	}
+	err = a.DB.Update(ctx, func(tx *core.Tx) error {
+		code, err := enter(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if err := person.UseWebCode(ctx, tx, person.HashToken(code), person.HashToken(cookie), consoleLife); err != nil {
+			return err
+		}
+		if who, left, err = ofCookie(ctx, tx, person.HashToken(cookie)); err != nil { // also if the code is an app's
+			return err
+		}
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		out.Body = apiv1.SignedIn{Person: who.Name, ExpiresAt: now.Add(left)}
+		return errors.Join(person.EndWebLogin(ctx, tx, person.HashToken(replaced)), person.TouchToken(ctx, tx, who.Token))
+	})
+	if err != nil {
+		return nil, unsigned(in.Body, err)
 	}
 	asked.identity, asked.token = who.Name, who.Token
 	asked.keeps(console.Cookie(cookie, left))
@@ -123,8 +121,11 @@ func enterAs(caller func(context.Context, *core.Tx) (access.Caller, error)) entr
 	}
 }
 
-// unsigned tells a browser why it is not signed in.
-func unsigned(c apiv1.Credential) error {
+// unsigned tells a browser why it is not signed in: what was not found is its credential.
+func unsigned(c apiv1.Credential, err error) error {
+	if !isNotFound(err) {
+		return err
+	}
 	if c.Token != "" {
 		return problem(http.StatusUnauthorized, "unauthorized", "this is no valid token", "`muster tokens add` makes one")
 	}

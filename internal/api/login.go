@@ -46,6 +46,7 @@ func noLogin() *apiv1.Problem {
 		"an operator can give you a token, for MUSTER_TOKEN")
 }
 
+// anotherLogin is what to do after one that came to nothing.
 const anotherLogin = "`muster login` begins another one, and so does the console"
 
 // unproved tells why a login came to nothing. What a provider does wrong is for the log.

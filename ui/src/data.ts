@@ -85,6 +85,6 @@ export const endings = [
   'node-failed',
   'preempted',
   'requeued',
-] as const
+] as const satisfies Schemas['Job']['state'][]
 
 export type Ending = (typeof endings)[number]

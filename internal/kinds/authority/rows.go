@@ -103,8 +103,7 @@ func ForgetGenerations(ctx context.Context, tx *core.Tx, use string, number int6
 
 // SayWaits notes for whom a rotation waits.
 func SayWaits(ctx context.Context, tx *core.Tx, g Generation, why string) error {
-	_, err := tx.Exec(ctx, `UPDATE authority SET waits = $3 WHERE use = $1 AND number = $2`, g.Use, g.Number,
-		why)
+	_, err := tx.Exec(ctx, `UPDATE authority SET waits = $3 WHERE use = $1 AND number = $2`, g.Use, g.Number, why)
 	return core.Wrapf(err, "note for whom the keys for %s wait", g.Use)
 }
 

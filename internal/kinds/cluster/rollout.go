@@ -53,8 +53,7 @@ func (c Cluster) Behind(n node.Node) bool {
 // SetRoot makes an image, beside what the newest generation of the file says, what nodes are to boot. A rollout that had
 // stopped goes on with it.
 func SetRoot(ctx context.Context, tx *core.Tx, cluster, image string) error {
-	_, err := tx.Exec(ctx, `UPDATE cluster SET image = $1, aim = generation, `+core.Woken+` WHERE id = $2`, image,
-		cluster)
+	_, err := tx.Exec(ctx, `UPDATE cluster SET image = $1, aim = generation, `+core.Woken+` WHERE id = $2`, image, cluster)
 	return core.Wrapf(err, "roll out an image in cluster %s", cluster)
 }
 

@@ -290,8 +290,7 @@ func want(ctx context.Context, tx *core.Tx, id string, from, to core.Desired) er
 
 // WantDeleted asks for a cluster's end and wakes it.
 func WantDeleted(ctx context.Context, tx *core.Tx, id string) error {
-	_, err := tx.Exec(ctx, `UPDATE cluster SET desired = $1, `+core.Woken+` WHERE id = $2`, string(core.ToDelete),
-		id)
+	_, err := tx.Exec(ctx, `UPDATE cluster SET desired = $1, `+core.Woken+` WHERE id = $2`, string(core.ToDelete), id)
 	return core.Wrapf(err, "delete cluster %s", id)
 }
 
@@ -323,15 +322,13 @@ func Inform(ctx context.Context, tx *core.Tx, id string) error {
 
 // TellHead is Inform for the head's agent alone.
 func TellHead(ctx context.Context, tx *core.Tx, id string) error {
-	_, err := tx.Exec(ctx, `UPDATE node SET news = news + 1 WHERE cluster_id = $1 AND role = 'head' AND phase <> 'gone'`,
-		id)
+	_, err := tx.Exec(ctx, `UPDATE node SET news = news + 1 WHERE cluster_id = $1 AND role = 'head' AND phase <> 'gone'`, id)
 	return core.Wrapf(err, "tell the head of cluster %s", id)
 }
 
 // InformProject is Inform for the living clusters of a project.
 func InformProject(ctx context.Context, tx *core.Tx, project string) error {
-	_, err := tx.Exec(ctx, `UPDATE cluster SET revision = revision + 1 WHERE phase <> 'deleted' AND project = $1`,
-		project)
+	_, err := tx.Exec(ctx, `UPDATE cluster SET revision = revision + 1 WHERE phase <> 'deleted' AND project = $1`, project)
 	return core.Wrapf(err, "inform clusters of project %s", project)
 }
 
@@ -369,8 +366,7 @@ func Seats(ctx context.Context, tx *core.Tx, cluster string) ([]Seat, error) {
 
 // AddSeat gives a name its slot for the cluster's life.
 func AddSeat(ctx context.Context, tx *core.Tx, cluster string, s Seat) error {
-	_, err := tx.Exec(ctx, `INSERT INTO node_slot (cluster_id, name, slot) VALUES ($1, $2, $3)`, cluster, s.Name,
-		s.Slot)
+	_, err := tx.Exec(ctx, `INSERT INTO node_slot (cluster_id, name, slot) VALUES ($1, $2, $3)`, cluster, s.Name, s.Slot)
 	return core.Wrapf(err, "seat %s in cluster %s", s.Name, cluster)
 }
 

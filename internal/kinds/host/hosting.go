@@ -192,8 +192,7 @@ func IsOff(ctx context.Context, tx *core.Tx, host string) error {
 
 // turn makes a whole machine one that hosts; any other stays what it is. The database refuses it while a node has it.
 func turn(ctx context.Context, tx *core.Tx, host string) error {
-	_, err := tx.Exec(ctx, `UPDATE machine SET hosts = 1, whole = NULL WHERE id = $1 AND hosts = 0 AND network <> ''`,
-		host)
+	_, err := tx.Exec(ctx, `UPDATE machine SET hosts = 1, whole = NULL WHERE id = $1 AND hosts = 0 AND network <> ''`, host)
 	return core.Wrapf(err, "make machine %s a hypervisor", host)
 }
 

@@ -218,8 +218,7 @@ func StartInspection(ctx context.Context, tx *core.Tx, id string, again bool) er
 
 // FailInspection counts an inspection that failed. To fail is an answer, too, to every inspection asked for up to number.
 func FailInspection(ctx context.Context, tx *core.Tx, id string, number int64) error {
-	_, err := tx.Exec(ctx, `UPDATE machine SET failures = failures + 1, inspections_answered = $2 WHERE id = $1`, id,
-		number)
+	_, err := tx.Exec(ctx, `UPDATE machine SET failures = failures + 1, inspections_answered = $2 WHERE id = $1`, id, number)
 	return core.Wrapf(err, "count a failure of machine %s", id)
 }
 
@@ -246,8 +245,7 @@ func SaveRelease(ctx context.Context, tx *core.Tx, id string, r Release) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `UPDATE machine SET release = $1, dirty = $2 WHERE id = $3`, string(text), core.Flag(!r.Clean),
-		id)
+	_, err = tx.Exec(ctx, `UPDATE machine SET release = $1, dirty = $2 WHERE id = $3`, string(text), core.Flag(!r.Clean), id)
 	return core.Wrapf(err, "save the release of machine %s", id)
 }
 
@@ -305,8 +303,7 @@ const underQuery = `SELECT ` + Columns + Tables + `WHERE m.id IN (
 
 // Want changes what is wanted of a machine and wakes it. Guests that it has may stay.
 func Want(ctx context.Context, tx *core.Tx, id string, d core.Desired) error {
-	_, err := tx.Exec(ctx, `UPDATE machine SET desired = $1, drains = 0, `+core.Woken+` WHERE id = $2`, string(d),
-		id)
+	_, err := tx.Exec(ctx, `UPDATE machine SET desired = $1, drains = 0, `+core.Woken+` WHERE id = $2`, string(d), id)
 	return core.Wrapf(err, "want machine %s %s", id, d)
 }
 

@@ -14,8 +14,7 @@ func (n Node) Asleep() bool { return n.Sleeps && n.Phase == core.Pending }
 
 // PutToSleep asks that a node sleeps, and wakes its row.
 func PutToSleep(ctx context.Context, tx *core.Tx, id string) error {
-	_, err := tx.Exec(ctx, `UPDATE node SET sleeps = 1, `+core.Woken+` WHERE id = $1 AND desired = 'present'`,
-		id)
+	_, err := tx.Exec(ctx, `UPDATE node SET sleeps = 1, `+core.Woken+` WHERE id = $1 AND desired = 'present'`, id)
 	return core.Wrapf(err, "suspend node %s", id)
 }
 

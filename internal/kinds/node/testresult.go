@@ -44,8 +44,7 @@ const passesKept = 100
 // AskTest asks a node for a test of its boot, which a later one has a higher number of; held keeps jobs from it until it
 // has passed. Its agent hears of it at once.
 func AskTest(ctx context.Context, tx *core.Tx, node string, number int64, held bool) error {
-	_, err := tx.Exec(ctx, `UPDATE node SET test = $2, held = $3, news = news + 1 WHERE id = $1`, node, number,
-		core.Flag(held))
+	_, err := tx.Exec(ctx, `UPDATE node SET test = $2, held = $3, news = news + 1 WHERE id = $1`, node, number, core.Flag(held))
 	return core.Wrapf(err, "ask node %s for a test", node)
 }
 

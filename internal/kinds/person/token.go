@@ -122,8 +122,7 @@ func EndLogins(ctx context.Context, tx *core.Tx, person string, most int) error 
 
 // TouchToken notes that a token was used, once a minute at most.
 func TouchToken(ctx context.Context, tx *core.Tx, id string) error {
-	_, err := tx.Exec(ctx, `UPDATE token SET used_at = now_ms() WHERE id = $1 AND used_at < now_ms() - 60000`,
-		id)
+	_, err := tx.Exec(ctx, `UPDATE token SET used_at = now_ms() WHERE id = $1 AND used_at < now_ms() - 60000`, id)
 	return core.Wrapf(err, "note the use of token %s", id)
 }
 

@@ -94,8 +94,7 @@ func Get(ctx context.Context, tx *core.Tx, id string) (Snapshot, error) {
 
 // WantDeleted asks for a snapshot's end and wakes it.
 func WantDeleted(ctx context.Context, tx *core.Tx, id string) error {
-	_, err := tx.Exec(ctx, `UPDATE snapshot SET desired = $1, `+core.Woken+` WHERE id = $2`, string(core.ToDelete),
-		id)
+	_, err := tx.Exec(ctx, `UPDATE snapshot SET desired = $1, `+core.Woken+` WHERE id = $2`, string(core.ToDelete), id)
 	return core.Wrapf(err, "delete snapshot %s", id)
 }
 
@@ -149,7 +148,6 @@ func SayRestoring(ctx context.Context, tx *core.Tx, cluster, text string) error 
 
 // Forget drops the rows of snapshots that were deleted longer ago than age.
 func Forget(ctx context.Context, tx *core.Tx, age time.Duration) error {
-	_, err := tx.Exec(ctx, `DELETE FROM snapshot WHERE phase = 'deleted' AND phase_at < now_ms() - $1`,
-		age.Milliseconds())
+	_, err := tx.Exec(ctx, `DELETE FROM snapshot WHERE phase = 'deleted' AND phase_at < now_ms() - $1`, age.Milliseconds())
 	return core.Wrapf(err, "forget deleted snapshots")
 }

@@ -70,7 +70,7 @@ function Shown({ c }: { c: ClusterView }) {
             <div className={c.rollout.stopped ? 'note bad' : 'note'} role="status">
               <span className="grow">
                 Rollout to {c.rollout.to}: {c.rollout.done} of {count(c.rollout.total, 'node')}.
-                {c.rollout.draining && ` ${c.rollout.draining.join(', ')} wait for their jobs.`}
+                {c.rollout.draining && ` It waits for jobs on ${c.rollout.draining.join(', ')}.`}
                 {c.rollout.stopped && ` It has stopped: ${c.rollout.stopped}.`}
               </span>
             </div>

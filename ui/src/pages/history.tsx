@@ -5,7 +5,7 @@ import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { answer, api, Refused, type Schemas } from '../api'
 import { endings, type Ending } from '../data'
 import { Pick, Text, useTyped } from '../parts/fields'
-import { Command, Loaded, Panel, Wrong } from '../parts/panel'
+import { Command, Loaded, Older, Panel } from '../parts/panel'
 import { Pill } from '../parts/state'
 import { Table } from '../parts/table'
 import { useTitle } from '../parts/title'
@@ -127,14 +127,7 @@ export function History() {
               />
             )}
           </Loaded>
-          {query.isFetchNextPageError && <Wrong why={query.error} />}
-          {query.hasNextPage && (
-            <footer>
-              <button type="button" className="btn small" disabled={query.isFetching} onClick={() => void query.fetchNextPage()}>
-                Older ones
-              </button>
-            </footer>
-          )}
+          <Older query={query} />
         </Panel>
         <Panel
           title={`What jobs of the last ${days} days had, and used`}

@@ -7,7 +7,7 @@ import { answer, api, type Schemas } from '../api'
 import { siteQuery } from '../data'
 import { Ask } from '../parts/ask'
 import { Text, useTyped } from '../parts/fields'
-import { Loaded, Panel } from '../parts/panel'
+import { Loaded, Older, Panel } from '../parts/panel'
 import { Table } from '../parts/table'
 import { Ago } from '../parts/time'
 import { useTitle } from '../parts/title'
@@ -140,13 +140,7 @@ export function Audit() {
             />
           )}
         </Loaded>
-        {query.hasNextPage && (
-          <footer>
-            <button type="button" className="btn small" disabled={query.isFetching} onClick={() => void query.fetchNextPage()}>
-              Older ones
-            </button>
-          </footer>
-        )}
+        <Older query={query} />
       </Panel>
     </>
   )

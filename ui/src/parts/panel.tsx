@@ -1,4 +1,4 @@
-import type { UseQueryResult } from '@tanstack/react-query'
+import type { UseInfiniteQueryResult, UseQueryResult } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 
 import { NoAnswer, Refused } from '../api'
@@ -37,6 +37,22 @@ export function Loaded<T>({ query, children }: { query: UseQueryResult<T>; child
   if (query.data !== undefined && !gone) return children(query.data)
   if (query.error) return <Wrong why={query.error} />
   return <Bones />
+}
+
+/** Older asks for the next page of a list whose newest rows come first, if there is one, and says why it does not come. */
+export function Older({ query }: { query: UseInfiniteQueryResult }) {
+  return (
+    <>
+      {query.isFetchNextPageError && <Wrong why={query.error} />}
+      {query.hasNextPage && (
+        <footer>
+          <button type="button" className="btn small" disabled={query.isFetching} onClick={() => void query.fetchNextPage()}>
+            Older ones
+          </button>
+        </footer>
+      )}
+    </>
+  )
 }
 
 export function Bones() {
