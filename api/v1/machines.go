@@ -4,12 +4,32 @@ import "time"
 
 // NewMachine is a whole machine to enrol.
 type NewMachine struct {
-	Name        string   `json:"name" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$" maxLength:"63"`
-	MACs        []string `json:"macs" minItems:"1" maxItems:"16" doc:"of its NICs on the network that it boots from"`
-	Ports       []string `json:"ports,omitempty" maxItems:"16" doc:"ports of the network's switch, one for each of macs in their order; required if the network has a switch"`
-	Network     string   `json:"network" maxLength:"63" doc:"the network that it boots from"`
-	Power       string   `json:"power" maxLength:"1000"`
-	Credentials string   `json:"credentials,omitempty" maxLength:"1000" doc:"where user:password is found on the controller's host: secret:NAME, a file in secrets.d of its data directory, or env:BMC…, a variable"`
+	Name        string    `json:"name" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$" maxLength:"63"`
+	MACs        []string  `json:"macs" minItems:"1" maxItems:"16" doc:"of its NICs on the network that it boots from"`
+	Ports       []string  `json:"ports,omitempty" maxItems:"16" doc:"ports of the network's switch, one for each of macs in their order; required if the network has a switch"`
+	Network     string    `json:"network" maxLength:"63" doc:"the network that it boots from"`
+	Power       string    `json:"power" maxLength:"1000"`
+	Credentials string    `json:"credentials,omitempty" maxLength:"1000" doc:"where user:password is found on the controller's host: secret:NAME, a file in secrets.d of its data directory, or env:BMC…, a variable"`
+	Location    *Location `json:"location,omitempty" doc:"where it stands"`
+}
+
+// Location is where a machine stands.
+type Location struct {
+	Rack   string `json:"rack" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]*$" maxLength:"32" doc:"name of its rack"`
+	Unit   int    `json:"unit" minimum:"1" maximum:"99" doc:"the lowest unit that it fills, from the floor"`
+	Height int    `json:"height,omitempty" minimum:"1" maximum:"60" default:"1" doc:"units that it fills"`
+	Slot   int    `json:"slot,omitempty" minimum:"0" maximum:"20" doc:"of a chassis that fills these units; 0: it does so itself"`
+}
+
+// PlaceMachineInput is what PlaceMachine takes.
+type PlaceMachineInput struct {
+	Machine string `path:"machine" doc:"name" maxLength:"63"`
+	Body    PlaceMachineBody
+}
+
+// PlaceMachineBody is the body of a PlaceMachineInput.
+type PlaceMachineBody struct {
+	Location *Location `json:"location,omitempty" doc:"absent: it stands in no rack that is known"`
 }
 
 // AddMachinesInput is what AddMachines takes.
@@ -108,6 +128,7 @@ type Machine struct {
 	Node        string        `json:"node,omitempty" doc:"cluster/node that has it"`
 	Classes     []string      `json:"classes"`
 	Summary     Summary       `json:"summary" doc:"of its facts; classes select by it"`
+	Location    *Location     `json:"location,omitempty" doc:"where it stands, as somebody has said"`
 	Facts       Facts         `json:"facts,omitzero" doc:"as its last inspection found them; only for a single machine, not in lists"`
 	Ports       []MachinePort `json:"ports,omitempty" doc:"ports on InfiniBand fabrics; only for a single machine, not in lists"`
 	Drains      bool          `json:"drains,omitempty" doc:"of a hypervisor: its guests are to be moved to other hosts"`

@@ -479,6 +479,12 @@ var (
 		Tag:     "machines", Action: "run", Errors: []int{404},
 		Example:  `{"reason": "a fan is loud"}`,
 		Commands: []string{"machines quarantine"}}}
+	PlaceMachine = Op[PlaceMachineInput, Machine]{Endpoint{ID: "place-machine", Method: http.MethodPut,
+		Path:    "/v1/machines/{machine}/location",
+		Summary: "Say where a machine stands",
+		Tag:     "machines", Action: "run", Errors: []int{404, 409, 422},
+		Example:  `{"location": {"rack": "r01", "unit": 12}}`,
+		Commands: []string{"machines place"}}}
 	RemoveMachine = Op[MachineRef, Machine]{Endpoint{ID: "remove-machine", Method: http.MethodDelete,
 		Path:    "/v1/machines/{machine}",
 		Summary: "Remove a machine from the inventory as soon as it is free",

@@ -86,6 +86,7 @@ type EventsInput struct {
 // ListEventsInput is what ListEvents takes.
 type ListEventsInput struct {
 	Project string `query:"project" doc:"only events of this project" maxLength:"63"`
+	Machine string `query:"machine" doc:"only events of the machine of this name" maxLength:"63"`
 	EventsInput
 }
 

@@ -91,7 +91,7 @@ var wanted = map[answers][]string{
 	{"----y", "----y"}: {"list-machines", "get-machine", "list-machine-test-results", "list-test-results", "list-networks",
 		"list-trends", "list-unknown-machines", "get-status", "list-people",
 		"add-machines", "remove-machine", "free-machine", "inspect-machine", "maintain-machine", "drain-machine",
-		"quarantine-machine", "put-network", "remove-network",
+		"quarantine-machine", "place-machine", "put-network", "remove-network",
 		"add-person", "change-person", "add-person-token", "add-project", "rotate-gateway-key", "list-secrets", "rotate-secrets",
 		"rekey-secrets",
 		"add-external-cluster", "change-external-cluster", "remove-external-cluster", "get-external-cluster-authority",

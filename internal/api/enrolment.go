@@ -2,9 +2,11 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 
 	apiv1 "muster/api/v1"
@@ -38,12 +40,25 @@ func (a *API) addMachines(ctx context.Context, in *apiv1.AddMachinesInput) (*out
 	err := a.DB.Update(ctx, func(tx *core.Tx) error {
 		out.Body.Items = []apiv1.Machine{}
 		machines, err := a.newMachines(ctx, tx, in)
+		if err == nil && slices.ContainsFunc(machines, func(m inventory.Machine) bool { return m.Location.Rack != "" }) {
+			err = machine.LockPlaces(ctx, tx) // before any row is
+		}
 		if err != nil {
 			return err
 		}
-		for _, m := range machines {
+		for i, m := range machines {
 			m.ID = admission.NewID("m")
 			if err := machine.Add(ctx, tx, m); err != nil {
+				return err
+			}
+			if m.Location.Rack != "" {
+				err = machine.Place(ctx, tx, m.ID, m.Location)
+			}
+			switch {
+			case errors.Is(err, core.ErrExists):
+				return spec.Diagnostics{{Code: spec.CodeBadValue, Path: fmt.Sprintf("machines[%d].location.unit", i),
+					Text: err.Error(), Hint: "a place has one machine"}}
+			case err != nil:
 				return err
 			}
 			tx.Log(core.Event{Type: "machine.enrolled", Machine: m.Name, Text: "enrolled by " + identityOf(ctx)})
@@ -117,11 +132,14 @@ func (a *API) wholeMachines(ctx context.Context, tx *core.Tx, kind string, list 
 			wrong = append(wrong, spec.Diagnostic{Code: spec.CodeBadValue, Path: path + "." + field, Text: text, Hint: hint})
 		}
 		m := inventory.Machine{Name: n.Name, Substrate: kind, Network: n.Network,
-			Power: inventory.Power{Control: n.Power, Credentials: n.Credentials}}
+			Power: inventory.Power{Control: n.Power, Credentials: n.Credentials}, Location: locationOf(n.Location)}
 		if other, twice := names[n.Name]; twice {
 			bad("name", fmt.Sprintf("%s is the name of %s too", n.Name, other), "names are unique")
 		}
 		names[n.Name] = path
+		if err := m.Location.Check(); err != nil {
+			bad("location.unit", err.Error(), "its highest unit is unit + height - 1")
+		}
 		on, err := network.Get(ctx, tx, n.Network)
 		if isNotFound(err) {
 			bad("network", fmt.Sprintf("there is no network %q", n.Network),

@@ -31,11 +31,11 @@ func (a *API) listEvents(ctx context.Context, in *apiv1.ListEventsInput) (*huma.
 		if err := permit(ctx, project, "project "+project); err != nil {
 			return nil, err
 		}
-		return a.events(ctx, core.EventsOf{Projects: []string{project}}, in.EventsInput,
+		return a.events(ctx, core.EventsOf{Projects: []string{project}, Machine: in.Machine}, in.EventsInput,
 			func(now access.Caller) bool { return now.May(access.See, project) })
 	}
 	all, projects := callerOf(ctx).Everywhere(), visible(ctx)
-	return a.events(ctx, core.EventsOf{Projects: projects}, in.EventsInput, func(now access.Caller) bool {
+	return a.events(ctx, core.EventsOf{Projects: projects, Machine: in.Machine}, in.EventsInput, func(now access.Caller) bool {
 		return now.Everywhere() == all && (all || slices.Equal(now.Projects(), projects))
 	})
 }

@@ -118,6 +118,7 @@ func (a *API) handlers() []handler {
 		on(apiv1.MaintainMachine, a.maintainMachine),
 		on(apiv1.DrainMachine, a.drainMachine),
 		on(apiv1.FreeMachine, a.freeMachine),
+		on(apiv1.PlaceMachine, a.placeMachine),
 		on(apiv1.QuarantineMachine, a.quarantineMachine),
 		on(apiv1.RemoveMachine, a.removeMachine),
 		on(apiv1.ListUnknownMachines, a.listUnknown),

@@ -8,8 +8,10 @@ import (
 
 	apiv1 "muster/api/v1"
 	"muster/internal/core"
+	"muster/internal/inventory"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
+	"muster/internal/spec"
 )
 
 func (a *API) listMachines(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Machine]], error) {
@@ -111,6 +113,25 @@ func (a *API) quarantineMachine(ctx context.Context, in *apiv1.QuarantineMachine
 		}
 		return machine.Quarantine(ctx, tx, m, why)
 	})
+}
+
+func (a *API) placeMachine(ctx context.Context, in *apiv1.PlaceMachineInput) (*output[apiv1.Machine], error) {
+	at := locationOf(in.Body.Location)
+	if err := at.Check(); err != nil {
+		return nil, spec.Diagnostics{{Code: spec.CodeBadValue, Path: "location.unit", Text: err.Error(),
+			Hint: "its highest unit is unit + height - 1"}}
+	}
+	said := "stands in " + at.String()
+	return a.onMachine(ctx, in.Machine, said, func(ctx context.Context, tx *core.Tx, m machine.Machine) error {
+		return machine.Place(ctx, tx, m.ID, at)
+	})
+}
+
+func locationOf(l *apiv1.Location) inventory.Location {
+	if l == nil {
+		return inventory.Location{}
+	}
+	return inventory.Location{Rack: l.Rack, Unit: l.Unit, Height: max(l.Height, 1), Slot: l.Slot}
 }
 
 func (a *API) onMachine(ctx context.Context, name, verb string,

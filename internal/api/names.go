@@ -26,6 +26,7 @@ func known() map[reflect.Type]string {
 		typeOf[apiv1.ImportFabricBody]():       "Import-fabricRequest",
 		typeOf[apiv1.PutFabricPartitionBody](): "Put-fabric-partitionRequest",
 		typeOf[apiv1.PutTopologyBody]():        "Put-topologyRequest",
+		typeOf[apiv1.PlaceMachineBody]():       "Place-machineRequest",
 		typeOf[apiv1.QuarantineMachineBody]():  "QuarantineBody",
 		typeOf[apiv1.ScaleClusterBody]():       "ScaleInputBody",
 		typeOf[apiv1.Secrets]():                "SecretsOutputBody",

@@ -233,6 +233,9 @@ func (a *API) listedView(m machine.Listed) apiv1.Machine {
 		SwitchPorts: m.Ports, Power: m.Power.Control, Desired: apiv1.Desired(m.Desired), Phase: apiv1.Phase(m.Phase),
 		Reason: m.Reason, Since: m.PhaseAt, Node: m.HolderName, Summary: apiv1.Summary(m.Summary), Classes: []string{},
 	}
+	if m.Location.Rack != "" {
+		view.Location = (*apiv1.Location)(&m.Location)
+	}
 	for _, class := range a.Admission.Catalogue.Classes {
 		if class.Selects(m.Machine.Machine, m.Summary) {
 			view.Classes = append(view.Classes, class.Name)

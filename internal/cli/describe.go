@@ -38,7 +38,7 @@ Slurm's state, and what it waits for or which limits it has, the waiting jobs wi
 		if err != nil {
 			return err
 		}
-		events, _, err := eventsAfter(ctx, controller, cluster.ID, 0)
+		events, _, err := eventsAfter(ctx, controller, whose{cluster: cluster.ID}, 0)
 		if err != nil {
 			return err
 		}

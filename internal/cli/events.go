@@ -15,20 +15,27 @@ import (
 func (a *app) events() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "events [NAME]",
-		Short: "Show what happened, to one cluster or to all",
+		Short: "Show what happened, to one cluster, to one machine or to all",
 		Long: `Print the event log, oldest first: every phase of clusters, nodes and machines with its time and cause. With --watch, follow new
 events until interrupted, across lost connections and restarts of the controller. Every event has a number; --after skips those
 up to it. -o json prints one object per line with --watch, and one list without.`,
 		Example: `  muster events hello
   muster events -w
+  muster events --machine r1n7
   muster events hello --after 120 -o json`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	watch := c.Flags().BoolP("watch", "w", false, "follow events as they happen")
 	after := c.Flags().Int64("after", 0, "only events with numbers above `N`")
+	var of whose
+	c.Flags().StringVar(&of.machine, "machine", "", "only events of this `MACHINE`")
+	_ = c.RegisterFlagCompletionFunc("machine", a.completeAll(a.machineNames))
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		if of.machine != "" && len(args) > 0 {
+			return usage("give either a cluster's name or --machine")
+		}
 		if *after < 0 {
 			return usage("--after must be the number of an event, not %d", *after)
 		}
@@ -39,9 +46,8 @@ up to it. -o json prints one object per line with --watch, and one list without.
 		if err != nil {
 			return err
 		}
-		of := ""
 		if len(args) > 0 {
-			of = args[0]
+			of.cluster = args[0]
 		}
 		if *watch && len(args) > 0 {
 			// by its ID it is still found when it is deleted meanwhile
@@ -49,10 +55,10 @@ up to it. -o json prints one object per line with --watch, and one list without.
 			if err != nil {
 				return err
 			}
-			of = cluster.ID
+			of.cluster = cluster.ID
 		}
 		if *watch {
-			return a.watch(ctx, &stream{client: controller, cluster: of, after: *after, pause: a.timing.look}, *output)
+			return a.watch(ctx, &stream{client: controller, of: of, after: *after, pause: a.timing.look}, *output)
 		}
 		events, raw, err := eventsAfter(ctx, controller, of, *after)
 		if err != nil {

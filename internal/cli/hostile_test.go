@@ -149,7 +149,7 @@ func hostilePaths(s *site) {
 	one(func() any { return poisoned[apiv1.Key]() }, "POST /v1/keys", "DELETE /v1/keys/{k}")
 	one(func() any { return list(poisoned[apiv1.Machine]()) }, "GET /v1/machines", "POST /v1/machines")
 	one(func() any { return poisoned[apiv1.Machine]() }, "GET /v1/machines/{m}", "DELETE /v1/machines/{m}",
-		"POST /v1/machines/{m}/{what}")
+		"POST /v1/machines/{m}/{what}", "PUT /v1/machines/{m}/location")
 	one(func() any { return list(poisoned[apiv1.TestResult]()) }, "GET /v1/machines/{m}/test-results", "GET /v1/test-results")
 	one(func() any { return list(poisoned[apiv1.UnknownMachine]()) }, "GET /v1/unknown-machines")
 	one(func() any { return list(poisoned[apiv1.Network]()) }, "GET /v1/networks")
@@ -222,7 +222,7 @@ func hostileLines(file, plain string) map[string][][]string {
 		"delete":               {{"a"}, {"a", "--wait", "--timeout", "200ms"}},
 		"describe":             {{"a"}},
 		"efficiency":           {{}},
-		"events":               {{}, {"a"}, {"-w"}, {"a", "-w"}},
+		"events":               {{}, {"a"}, {"-w"}, {"a", "-w"}, {"--machine", hostile}},
 		"expand":               {{"-f", file}},
 		"console":              {{}},
 		"extend":               {{"a", "--for", "1h"}, {"a", "--for", "1h", "--dry-run"}},
@@ -264,6 +264,7 @@ func hostileLines(file, plain string) map[string][][]string {
 		"machines inspect":     {{"m"}, {"--all"}},
 		"machines list":        {{}},
 		"machines maintain":    {{"m"}},
+		"machines place":       {{"m", "--rack", "r01", "--unit", "3"}, {hostile, "--nowhere"}},
 		"machines quarantine":  {{"m", "--reason", hostile}},
 		"machines remove":      {{"m"}},
 		"machines unknown":     {{}},

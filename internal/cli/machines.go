@@ -21,7 +21,7 @@ quarantine with a reason, and returns by itself once it passes.`,
   muster machines list
   muster machines maintain local-3`,
 	}, a.machinesList(), a.machinesGet(), a.machinesHealth(), a.machinesAdd(), a.machinesImport(), a.machinesUnknown(),
-		a.machinesInspect(), a.machinesMaintain(), a.machinesDrain(), a.machinesQuarantine(), a.machinesFree(),
+		a.machinesInspect(), a.machinesMaintain(), a.machinesDrain(), a.machinesQuarantine(), a.machinesFree(), a.machinesPlace(),
 		a.machinesRemove())
 }
 
@@ -91,6 +91,9 @@ func (a *app) printMachine(m apiv1.Machine) {
 	add("reason", m.Reason)
 	add("node", m.Node)
 	add("classes", strings.Join(m.Classes, ", "))
+	if m.Location != nil {
+		add("location", locationText(m.Location))
+	}
 	add("network", m.Network)
 	add("macs", strings.Join(m.MACs, ", "))
 	add("switch ports", strings.Join(m.SwitchPorts, ", "))

@@ -25,6 +25,8 @@ wrong, none. The first line names the columns:
   power        how it is switched: ` + drivers.Power().Usages() + `
   credentials  where the controller finds user:password: secret:NAME or env:BMC…; never the password itself
   ports        of the network's switch, one for each MAC, separated by spaces; needed if the network has a switch that Muster sets
+  rack, unit, height, slot
+               where it stands: the rack, the lowest unit that it fills, how many it fills (1), its slot in a chassis; may be left out
 
 Semicolons or tabs may separate the columns, as some spreadsheets have it. A FILE of - is standard input.`,
 		Example: `  muster machines import rack.csv

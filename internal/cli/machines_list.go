@@ -16,7 +16,9 @@ import (
 )
 
 // columns of a list of machines; the first three must be there.
-func columns() []string { return []string{"name", "macs", "power", "network", "credentials", "ports"} }
+func columns() []string {
+	return []string{"name", "macs", "power", "network", "credentials", "ports", "rack", "unit", "height", "slot"}
+}
 
 // machineList is a list of machines with the place of each field in its file.
 type machineList struct {
@@ -99,15 +101,46 @@ func readMachines(file string, text []byte) (list machineList, err error) {
 				return list, usage("%s:%d:%d: %s is missing", file, c.line, c.column, needed)
 			}
 		}
+		at, err := locationIn(file, cells)
+		if err != nil {
+			return list, err
+		}
 		list.places = append(list.places, cells)
 		list.machines = append(list.machines, apiv1.NewMachine{Name: field("name"), MACs: strings.Fields(field("macs")),
 			Network: field("network"), Power: field("power"), Credentials: field("credentials"),
-			Ports: strings.Fields(field("ports"))})
+			Ports: strings.Fields(field("ports")), Location: at})
 	}
 	if len(list.machines) == 0 {
 		return list, usage("%s: lists no machine", file)
 	}
 	return list, nil
+}
+
+// locationIn is where a machine of a list stands; nil where that says nothing of it.
+func locationIn(file string, cells map[string]listed) (*apiv1.Location, error) {
+	at := apiv1.Location{Rack: strings.TrimSpace(cells["rack"].text)}
+	for _, number := range []struct {
+		name string
+		to   *int
+	}{{"unit", &at.Unit}, {"height", &at.Height}, {"slot", &at.Slot}} {
+		c := cells[number.name]
+		text := strings.TrimSpace(c.text)
+		if text == "" {
+			continue
+		}
+		n, err := strconv.Atoi(text)
+		switch {
+		case err != nil:
+			return nil, usage("%s:%d:%d: %s %q is not a number", file, c.line, c.column, number.name, text)
+		case at.Rack == "":
+			return nil, usage("%s:%d:%d: %s %d of no rack: name the rack, too", file, c.line, c.column, number.name, n)
+		}
+		*number.to = n
+	}
+	if at.Rack == "" {
+		return nil, nil
+	}
+	return &at, nil
 }
 
 // plainList is a list without what spreadsheets add to the text: a byte order mark, other ends of lines, and a line that names
@@ -153,7 +186,7 @@ func badList(file string, err error) error {
 
 // Where the controller finds something wrong, and how it names other machines of the list.
 var (
-	atMachine    = pattern.New(`^(?:body\.)?machines\[(\d+)\](?:\.([a-z]+)(?:\[(\d+)\])?)?`)
+	atMachine    = pattern.New(`^(?:body\.)?machines\[(\d+)\](?:\.(?:location\.)?([a-z]+)(?:\[(\d+)\])?)?`)
 	namedMachine = pattern.New(`machines\[(\d+)\]`)
 )
 

@@ -40,7 +40,13 @@ func TestListsOfMachinesAreReadAsSpreadsheetsWriteThem(t *testing.T) {
 			t.Errorf("%s: %v\n%+v", what, err, list.machines)
 		}
 	}
+	placed, err := readMachines("list.csv", []byte("name,macs,power,rack,unit,slot\nr1,52:54:00:aa:00:01,wol,r01,12,3\n"))
+	if at := placed.machines[0].Location; err != nil || at == nil || *at != (apiv1.Location{Rack: "r01", Unit: 12, Slot: 3}) {
+		t.Errorf("%v, %+v", err, at)
+	}
 	for text, says := range map[string]string{
+		"name,macs,power,rack,unit\nr1,52:54:00:aa:00:01,wol,r01,U12\n": `list.csv:2:30: unit "U12" is not a number`,
+		"name,macs,power,unit\nr1,52:54:00:aa:00:01,wol,12\n":           "list.csv:2:26: unit 12 of no rack: name the rack, too",
 		"\xff\xfen\x00a\x00": "list.csv: is UTF-16; save it as CSV in UTF-8",
 		"name,macs,power\nr\xe4ck,52:54:00:aa:00:01,wol\n":  "list.csv:2: is not UTF-8; save it as CSV in UTF-8",
 		"name,macs,power\nr1,52:54:00:aa:00:01,\n":          "list.csv:2:22: power is missing",

@@ -17,13 +17,16 @@ import (
 // silence is how long a stream may say nothing before it counts as lost; the API sends a comment every 15 s.
 const silence = 45 * time.Second
 
+// whose says of which events: those of a cluster, by its name or ID, or of a machine; all, if it says nothing.
+type whose struct{ cluster, machine string }
+
 // stream is a watch of events that outlives lost connections.
 type stream struct {
-	client  *client
-	cluster string // whose events; "": all
-	after   int64  // number of the last event seen
-	lost    func(error)
-	pause   time.Duration // before coming back
+	client *client
+	of     whose
+	after  int64 // number of the last event seen
+	lost   func(error)
+	pause  time.Duration // before coming back
 }
 
 // run calls each for every event until each fails, ctx ends, or the API refuses. lost hears why a connection ended.
@@ -66,9 +69,9 @@ func (s *stream) connection(ctx context.Context, each func(apiv1.Event, []byte) 
 	quiet := time.AfterFunc(silence, cancel)
 	defer quiet.Stop()
 	in := apiv1.EventsInput{Watch: true, LastEventID: strconv.FormatInt(s.after, 10)}
-	ask := apiv1.ListEvents.Ask(apiv1.ListEventsInput{EventsInput: in})
-	if s.cluster != "" {
-		ask = apiv1.ListClusterEvents.Ask(apiv1.ListClusterEventsInput{ClusterRef: apiv1.ClusterRef{Cluster: s.cluster},
+	ask := apiv1.ListEvents.Ask(apiv1.ListEventsInput{Machine: s.of.machine, EventsInput: in})
+	if s.of.cluster != "" {
+		ask = apiv1.ListClusterEvents.Ask(apiv1.ListClusterEventsInput{ClusterRef: apiv1.ClusterRef{Cluster: s.of.cluster},
 			EventsInput: in})
 	}
 	response, err := s.client.open(ctx, ask)
@@ -110,14 +113,14 @@ func (s *stream) connection(ctx context.Context, each func(apiv1.Event, []byte) 
 	}
 }
 
-// eventsAfter are those with higher numbers, of a cluster or, if that is "", of all.
-func eventsAfter(ctx context.Context, c *client, cluster string, after int64) ([]apiv1.Event, []byte, error) {
+// eventsAfter are those with higher numbers.
+func eventsAfter(ctx context.Context, c *client, of whose, after int64) ([]apiv1.Event, []byte, error) {
 	in := apiv1.EventsInput{After: after}
-	if cluster == "" {
-		return apiv1.All(ctx, c, apiv1.ListEvents, apiv1.ListEventsInput{EventsInput: in})
+	if of.cluster == "" {
+		return apiv1.All(ctx, c, apiv1.ListEvents, apiv1.ListEventsInput{Machine: of.machine, EventsInput: in})
 	}
-	return apiv1.All(ctx, c, apiv1.ListClusterEvents, apiv1.ListClusterEventsInput{ClusterRef: apiv1.ClusterRef{Cluster: cluster},
-		EventsInput: in})
+	return apiv1.All(ctx, c, apiv1.ListClusterEvents, apiv1.ListClusterEventsInput{
+		ClusterRef: apiv1.ClusterRef{Cluster: of.cluster}, EventsInput: in})
 }
 
 // lastEvent is the number of a cluster's newest event; 0: it has none.

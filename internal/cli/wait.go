@@ -111,7 +111,7 @@ func (t *tracking) left(ctx context.Context, w *waiting) error {
 func (t *tracking) run(ctx context.Context) error {
 	events := make(chan apiv1.Event, 1000)
 	ended := make(chan error, 1)
-	watch := &stream{client: t.client, cluster: t.op.Cluster, after: t.op.EventsAfter, pause: t.app.timing.back}
+	watch := &stream{client: t.client, of: whose{cluster: t.op.Cluster}, after: t.op.EventsAfter, pause: t.app.timing.back}
 	follow, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
@@ -185,7 +185,7 @@ func (t *tracking) drain(events <-chan apiv1.Event) {
 // catchUp tells the events that led to where the cluster is and that the stream had no time to bring. It is no matter if
 // they cannot be had: how the operation ended is known.
 func (t *tracking) catchUp(ctx context.Context, watch *stream) {
-	events, _, err := eventsAfter(ctx, t.client, watch.cluster, watch.after)
+	events, _, err := eventsAfter(ctx, t.client, watch.of, watch.after)
 	if err != nil {
 		return
 	}

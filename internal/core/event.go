@@ -80,6 +80,7 @@ func (tx *Tx) writeEvents(ctx context.Context) error {
 // EventsOf says which events are meant. Empty fields mean any.
 type EventsOf struct {
 	Cluster  string   // ID
+	Machine  string   // its name
 	Projects []string // nil: any, and those of no project
 	After    int64    // those with higher numbers
 	Before   int64    // those with lower numbers; 0: any
@@ -116,6 +117,9 @@ func (tx *Tx) Events(ctx context.Context, of EventsOf) ([]Event, error) {
 	}
 	if of.Cluster != "" {
 		which.And(`cluster_id = $?`, of.Cluster)
+	}
+	if of.Machine != "" {
+		which.And(`machine = $? AND machine <> ''`, of.Machine)
 	}
 	if of.Projects != nil {
 		which.Among("project", of.Projects)

@@ -19,6 +19,7 @@ type Machine struct {
 	Ports     []string `json:"ports,omitempty"`   // metal: of the network's switch, one for each of MACs; empty: not known
 	Power     Power    `json:"power,omitzero"`    // metal
 	Facts     Facts    `json:"facts"`
+	Location  Location `json:"location,omitzero"`
 }
 
 // IsGuest says that the machine is a part of a hypervisor.

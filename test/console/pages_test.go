@@ -2,12 +2,14 @@ package console_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 
+	"muster/internal/drivers/fabric/fabrictest"
 	"muster/internal/kit/testall"
 	"muster/test/rig"
 )
@@ -21,6 +23,8 @@ func pages() map[string]string {
 		"access": "/access", "sessions": "/sessions", "audit": "/audit", "site": "/site", "machines": "/machines",
 		"machine": "/machines/local-1", "jobs": "/projects/default/jobs", "stock": "/stock", "people": "/people",
 		"terminal": "/projects/default/clusters/cfd/terminal", "files": "/projects/default/clusters/cfd/files",
+		"cost": "/projects/default/cost/cfd", "networks": "/networks", "racks": "/racks",
+		"racks by phase": "/racks?phase=in-use", "fabrics": "/fabrics", "fabric": "/fabrics/ib0", "benchmarks": "/benchmarks",
 	}
 }
 
@@ -35,6 +39,12 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 	r.Run("machines", "add", "--local", "6", "--wait")
 	r.Run("create", "-f", r.File("cfd.yaml", "name: cfd\nqueues:\n  - {name: mpi, nodes: 3}\n  - {name: post, min: 0, max: 2}\n"+
 		"access:\n  apps:\n    - {name: jupyter, port: 8888}\n"), "--wait")
+	run := r.Run("bench", "run", "cfd", "--suite", "stream", "--brief", "--wait", "-o", "json")
+	r.Run("machines", "place", "local-2", "--rack", "r01", "--unit", "3")
+	r.Run("machines", "place", "local-3", "--rack", "r01", "--unit", "8", "--height", "2", "--slot", "1")
+	r.Run("machines", "place", "local-4", "--rack", "r01", "--unit", "8", "--height", "2", "--slot", "2")
+	r.Run("fabric", "add", "ib0", "--manager", fabrictest.HostPort(0).String())
+	r.Run("fabric", "import", "ib0", r.File("snapshot.txt", fabrictest.FatTree(8, 4, 2)))
 	r.Run("ssh", "cfd", "--", "sbatch -p mpi -J bad --wrap 'exit 3'")
 	r.Until("a job is remembered", func() bool { return strings.Contains(r.Run("jobs", "--state", "failed"), "bad") })
 	r.Run("ssh", "cfd", "--", "sbatch -N2 --exclusive -p mpi -J solve --wrap 'sleep 600'; sbatch -N3 --exclusive -p mpi -J mesh --wrap 'sleep 600'")
@@ -52,7 +62,9 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 	b.click("Sign in")
 	b.shows("cfd")
 	address, _, _ := strings.Cut(r.Run("console", "--no-browser"), "/sign-in")
-	for name, path := range pages() {
+	all := pages()
+	all["benchmark"] = "/benchmarks/" + identifier(t, run)
+	for name, path := range all {
 		b.goTo(address + path)
 		b.until("the page is there", `document.querySelector('h1') !== null && document.querySelector('.skeleton') === null`)
 		if name == "jobs" {
@@ -60,6 +72,16 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 		}
 		look(name)
 	}
+}
+
+// identifier is the ID of what the command line has printed as JSON.
+func identifier(t *testing.T, printed string) string {
+	t.Helper()
+	var what struct{ ID string }
+	if err := json.Unmarshal([]byte(printed), &what); err != nil || what.ID == "" {
+		t.Fatalf("%v in %s", err, printed)
+	}
+	return what.ID
 }
 
 // axe is the script of axe-core, which is one of the tools that the console is built with.

@@ -9,6 +9,9 @@ export const siteQuery = queryOptions({
   staleTime: 60_000,
 })
 
+/** operates says whether somebody may change what is the site's. */
+export const operates = (site: Schemas['Site'] | undefined) => site?.operator === true && site.scope === 'all' && !site.only
+
 export const projectsQuery = queryOptions({
   queryKey: ['projects'],
   queryFn: () => whole((page) => api.GET('/v1/projects', { params: { query: page } })),
@@ -42,6 +45,12 @@ export const classesQuery = queryOptions({
 export const machinesQuery = queryOptions({
   queryKey: ['machines'],
   queryFn: () => whole((page) => api.GET('/v1/machines', { params: { query: page } })),
+})
+
+export const networksQuery = queryOptions({
+  queryKey: ['networks'],
+  queryFn: () => whole((page) => api.GET('/v1/networks', { params: { query: page } })),
+  staleTime: 0,
 })
 
 export const snapshotsQuery = queryOptions({

@@ -53,6 +53,17 @@ export function concerns(key: readonly unknown[], c: Change): boolean {
       return c.type.startsWith('snapshot.') || c.type === 'cluster.requested'
     case 'machine':
       return of === c.machine
+    case 'changes':
+      return c.type === 'benchmark.changed'
+    case 'networks':
+      return c.type === 'network.requested'
+    case 'unknown':
+      return c.type === 'machine.unknown' || c.type === 'machine.enrolled'
+    case 'topologies':
+      return c.type === 'topology.imported'
+    case 'fabrics':
+    case 'fabric':
+      return c.type.startsWith('fabric.')
     case 'status':
       return c.machine !== undefined || c.type === 'site.alarm'
   }

@@ -56,6 +56,19 @@ export const router = createRouter({
       validateSearch: (search: Record<string, unknown>) => texts(search, 'q'),
     }),
     createRoute({ ...at('/machines/$machine'), component: lazyRouteComponent(() => import('./pages/machine'), 'Machine') }),
+    createRoute({
+      ...at('/racks'),
+      component: lazyRouteComponent(() => import('./pages/racks'), 'Racks'),
+      validateSearch: (search: Record<string, unknown>) => texts(search, 'phase'),
+    }),
+    createRoute({ ...at('/networks'), component: lazyRouteComponent(() => import('./pages/networks'), 'Networks') }),
+    createRoute({ ...at('/fabrics'), component: lazyRouteComponent(() => import('./pages/fabrics'), 'Fabrics') }),
+    createRoute({ ...at('/fabrics/$fabric'), component: lazyRouteComponent(() => import('./pages/fabrics'), 'Fabric') }),
+    createRoute({ ...at('/benchmarks'), component: lazyRouteComponent(() => import('./pages/benchmarks'), 'Benchmarks') }),
+    createRoute({
+      ...at('/benchmarks/$benchmark'),
+      component: lazyRouteComponent(() => import('./pages/benchmarks'), 'Benchmark'),
+    }),
     createRoute({ ...at('/stock'), component: lazyRouteComponent(() => import('./pages/stock'), 'Stock') }),
     createRoute({ ...at('/people'), component: lazyRouteComponent(() => import('./pages/stock'), 'People') }),
     createRoute({ ...at('/sessions'), component: lazyRouteComponent(() => import('./pages/log'), 'Sessions') }),
@@ -82,6 +95,10 @@ export const router = createRouter({
       ...at('/projects/$project/usage'),
       component: lazyRouteComponent(() => import('./pages/usage'), 'Usage'),
       validateSearch: (search: Record<string, unknown>): { back?: number } => numbered('back', search, 1, 120),
+    }),
+    createRoute({
+      ...at('/projects/$project/cost/$cluster'),
+      component: lazyRouteComponent(() => import('./pages/usage'), 'Cost'),
     }),
     createRoute({
       ...at('/projects/$project/new'),

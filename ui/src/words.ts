@@ -46,6 +46,9 @@ export function bytes(n: number): string {
   return `${n < 10 && unit > 0 ? n.toFixed(1) : Math.round(n)} ${units[unit]}`
 }
 
+/** mebibytes is a size that is told in MiB. */
+export const mebibytes = (n: number) => bytes(n * 1024 * 1024)
+
 /** percent is a share: "41 %"; nothing for what is not known. */
 export const percent = (share: number | undefined) => (share === undefined ? '' : `${Math.round(100 * share)} %`)
 
@@ -64,3 +67,7 @@ export function clock(at: Date, now: Date): string {
 
 /** quoted is a word for a shell, whatever it holds. */
 export const quoted = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)
+
+/** stands is where a machine stands: "rack r01, units 8 to 9, slot 1". */
+export const stands = (l: { rack: string; unit: number; height: number; slot?: number }) =>
+  `rack ${l.rack}, ${l.height > 1 ? `units ${l.unit} to ${l.unit + l.height - 1}` : `unit ${l.unit}`}${l.slot ? `, slot ${l.slot}` : ''}`

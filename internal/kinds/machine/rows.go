@@ -80,7 +80,7 @@ const listed = `CASE WHEN m.hosts = 1 THEN m.facts ELSE '{}' END, '', ` + rest +
 const rest = `m.id, m.name, m.substrate, m.desired, m.inspections_asked, m.inspections_answered, m.quarantine_reason,
 	m.network, m.macs, m.ports, m.power, m.boot, m.boot_at, m.tries, m.failures, m.dirty,
 	m.hosts, COALESCE(m.host_id, ''), COALESCE(h.name, ''), m.allocation, COALESCE(m.to_host_id, ''), COALESCE(t.name, ''),
-	m.to_allocation, m.moves_at, ` + Undisturbed + `, m.drains,
+	m.to_allocation, m.moves_at, ` + Undisturbed + `, m.drains, m.rack, m.unit, m.height, m.slot,
 	m.phase, m.reason, m.phase_at, m.attempts, m.fence, COALESCE(n.id, ''), COALESCE(c.name || '/' || n.name, ''),
 	COALESCE(n.boot, 0)`
 
@@ -100,7 +100,8 @@ func scan(r core.Scanner, after ...any) (Machine, error) {
 	var at, inspected, booted, left, undisturbed int64
 	fields := []any{&facts, &release, &m.ID, &m.Name, &m.Substrate, &m.Desired, &m.Inspections, &inspected,
 		&m.QuarantineReason, &m.Network, &macs, &ports, &power, &m.Boot, &booted, &m.Tries, &m.Failures, &m.Dirty, &m.Hosts,
-		&m.Host, &m.HostName, &allocation, &moves.Host, &moves.HostName, &next, &left, &undisturbed, &m.Drains}
+		&m.Host, &m.HostName, &allocation, &moves.Host, &moves.HostName, &next, &left, &undisturbed, &m.Drains,
+		&m.Location.Rack, &m.Location.Unit, &m.Location.Height, &m.Location.Slot}
 	fields = append(append(fields, m.Fields(&at)...), &m.Holder, &m.HolderName, &m.HolderBoot)
 	if err := r.Scan(append(fields, after...)...); err != nil {
 		return m, err
@@ -349,7 +350,8 @@ func SaveFacts(ctx context.Context, tx *core.Tx, id string, number int64, f inve
 	return core.Wrapf(err, "save facts of machine %s", id)
 }
 
-// Forget frees the name, the MACs and the addresses of a machine that has left the inventory; its events keep the name.
+// Forget frees the name, the MACs, the addresses and the place of a machine that has left the inventory; its events keep the
+// name.
 func Forget(ctx context.Context, tx *core.Tx, id string) error {
 	for _, statement := range []string{
 		`DELETE FROM lease WHERE mac IN (SELECT mac FROM nic WHERE machine_id = $1)`,
@@ -359,7 +361,7 @@ func Forget(ctx context.Context, tx *core.Tx, id string) error {
 		`DELETE FROM test_result WHERE machine_id = $1`,
 		`DELETE FROM allocation WHERE guest_id = $1`,
 		`DELETE FROM host_report WHERE host_id = $1`,
-		`UPDATE machine SET name = name || '@' || id WHERE id = $1`,
+		`UPDATE machine SET name = name || '@' || id, rack = '' WHERE id = $1`,
 	} {
 		if _, err := tx.Exec(ctx, statement, id); err != nil {
 			return fmt.Errorf("forget machine %s: %w", id, err)

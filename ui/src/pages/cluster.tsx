@@ -7,7 +7,7 @@ import { answer, api, type Cluster as ClusterView, type Node, type Schemas } fro
 import { clusterQuery, may, projectsQuery } from '../data'
 import { Feed } from '../parts/feed'
 import { Icon } from '../parts/icon'
-import { Command, Loaded, Panel, Wrong } from '../parts/panel'
+import { Command, Facts, Loaded, Panel, Wrong } from '../parts/panel'
 import { Marks, markOf, Pill, queuesOf } from '../parts/state'
 import { Timeline } from '../parts/timeline'
 import { useTitle } from '../parts/title'
@@ -144,7 +144,14 @@ function Cost({ c }: { c: ClusterView }) {
   const cost = money(c.cost ?? '')
   const perHour = c.per_hour ? money(c.per_hour) : undefined
   return (
-    <Panel title="Cost">
+    <Panel
+      title="Cost"
+      more={
+        <Link to="/projects/$project/cost/$cluster" params={{ project: c.project, cluster: c.id }}>
+          By node
+        </Link>
+      }
+    >
       <div className="in line gap-20">
         <div className="big">
           <b>
@@ -237,18 +244,7 @@ function About({ c }: { c: ClusterView }) {
         </Link>
       }
     >
-      <dl className="in facts">
-        {rows.map(
-          ([words, value]) =>
-            value !== undefined &&
-            value !== '' && (
-              <div key={words} style={{ display: 'contents' }}>
-                <dt>{words}</dt>
-                <dd>{value}</dd>
-              </div>
-            ),
-        )}
-      </dl>
+      <Facts of={rows} />
     </Panel>
   )
 }

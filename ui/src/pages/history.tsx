@@ -9,7 +9,7 @@ import { Command, Loaded, Older, Panel } from '../parts/panel'
 import { Pill } from '../parts/state'
 import { Table } from '../parts/table'
 import { useTitle } from '../parts/title'
-import { amounts, bytes, clock, percent, quoted, span } from '../words'
+import { amounts, clock, mebibytes, percent, quoted, span } from '../words'
 
 type Job = Schemas['Job']
 
@@ -120,7 +120,7 @@ export function History() {
                   ['Nodes', (j) => j.node_count, 'right'],
                   ['CPUs', (j) => j.cpus, 'right'],
                   ['CPUs used', (j) => percent(j.cpu_efficiency), 'right'],
-                  ['Memory', (j) => (j.memory_mib ? bytes(j.memory_mib * 1024 * 1024) : ''), 'right'],
+                  ['Memory', (j) => (j.memory_mib ? mebibytes(j.memory_mib) : ''), 'right'],
                   ['Memory used', (j) => percent(j.memory_efficiency), 'right'],
                   ['Cost', (j) => j.cost && amounts(j.cost), 'right'],
                 ]}

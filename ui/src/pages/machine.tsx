@@ -1,16 +1,19 @@
-// One machine: what it is, what it does, and the proof of its last release.
+// One machine: what it does, what it is made of, what it measured, and the proof of its last release.
 import { queryOptions, useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 
 import { answer, api, type Schemas } from '../api'
-import { Loaded, Panel } from '../parts/panel'
+import { Feed } from '../parts/feed'
+import { Facts, Loaded, Panel } from '../parts/panel'
 import { Pill } from '../parts/state'
-import { Table } from '../parts/table'
+import { Listed, Table } from '../parts/table'
 import { Ago } from '../parts/time'
 import { useTitle } from '../parts/title'
-import { bytes, count } from '../words'
+import { bytes, count, mebibytes, stands } from '../words'
 import { Acting, useActs } from './machines'
+import { Made, Measured } from './made'
+import { Stands } from './racks'
 
 const route = getRouteApi('/machines/$machine')
 
@@ -32,13 +35,22 @@ export function Machine() {
 function Shown({ m }: { m: Machine }) {
   const acts = useActs()
   const [act, setAct] = useState<(typeof acts)[number]>()
+  const [placing, setPlacing] = useState(false)
   const s = m.summary
+  const f = m.facts
   const facts: [string, ReactNode][] = [
     ['Node', m.node],
     ['Classes', m.classes.join(', ')],
+    ['Stands in', m.location && stands(m.location)],
+    ['Part of', m.part?.host],
+    ['Moves to', m.part?.moves_to],
+    ['System', [f?.system?.vendor, f?.system?.product, f?.system?.serial].filter(Boolean).join(' ')],
+    ['Firmware', f?.system?.firmware],
+    ['Kernel', f?.kernel],
     ['Processor', s.cpu_model],
     ['Cores', s.cores && `${s.cores} in ${count(s.sockets ?? 0, 'socket')}`],
-    ['Memory', s.memory_mib && bytes(s.memory_mib * 1024 * 1024)],
+    ['Memory', s.memory_mib && mebibytes(s.memory_mib)],
+    ['Memory bandwidth', f?.triad_gbs && `${f.triad_gbs.toFixed(1)} GB/s`],
     ['Boots from', m.network],
     ['MACs', m.macs?.join(', ')],
     ['Switch ports', m.switch_ports?.join(', ')],
@@ -58,54 +70,52 @@ function Shown({ m }: { m: Machine }) {
           </p>
         </div>
         <div className="actions">
-          {acts.map((a) => (
-            <button type="button" className="btn" key={a.name} onClick={() => setAct(a)}>
-              {a.words}
+          {acts
+            .filter((a) => a.on?.(m) ?? true)
+            .map((a) => (
+              <button type="button" className="btn" key={a.name} onClick={() => setAct(a)}>
+                {a.words}
+              </button>
+            ))}
+          {acts.length > 0 && !m.part && (
+            <button type="button" className="btn" onClick={() => setPlacing(true)}>
+              Place
             </button>
-          ))}
+          )}
         </div>
       </div>
       <div className="cols">
         <div className="stack">
           {m.release && <Released r={m.release} />}
-          {m.ports && m.ports.length > 0 && (
-            <Panel title="Ports on fabrics">
-              <Table
-                label="Ports on fabrics"
-                rows={m.ports}
-                of={(p) => p.fabric + p.port}
-                columns={[
-                  ['Fabric', (p) => p.fabric],
-                  ['Port', (p) => p.port, 'mono'],
-                  ['Answers', (p) => (p.answers ? 'yes' : 'no')],
-                  ['Partitions', (p) => p.entries.join(' '), 'wrap'],
-                ]}
-              />
-            </Panel>
-          )}
+          <Listed
+            label="Ports on fabrics"
+            rows={m.ports}
+            of={(p) => p.fabric + p.port}
+            columns={[
+              ['Fabric', (p) => p.fabric],
+              ['Port', (p) => p.port, 'mono'],
+              ['Answers', (p) => (p.answers ? 'yes' : 'no')],
+              ['Partitions', (p) => p.entries.join(' '), 'wrap'],
+            ]}
+          />
           {m.hosts && (
             <Panel title="Guests" beside={<span className="dim">{`${m.hosts.cores} of ${m.hosts.of_cores} cores`}</span>}>
               <div className="in">{m.hosts.guests.join(', ') || 'None.'}</div>
             </Panel>
           )}
+          <Measured machine={m.name} />
+          <Panel title="Events">
+            <Feed machine={m.name} />
+          </Panel>
+          {f && <Made f={f} />}
         </div>
         <div className="stack">
           <Panel title="About">
-            <dl className="in facts">
-              {facts.map(
-                ([words, value]) =>
-                  value !== undefined &&
-                  value !== '' && (
-                    <div key={words} style={{ display: 'contents' }}>
-                      <dt>{words}</dt>
-                      <dd>{value}</dd>
-                    </div>
-                  ),
-              )}
-            </dl>
+            <Facts of={facts} />
           </Panel>
         </div>
       </div>
+      {placing && <Stands m={m} onClose={() => setPlacing(false)} />}
       {act && <Acting act={act} on={[m]} onClose={() => setAct(undefined)} />}
     </>
   )

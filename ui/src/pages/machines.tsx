@@ -5,7 +5,7 @@ import { useVirtualizer } from '@tanstack/react-virtual'
 import { useMemo, useRef, useState } from 'react'
 
 import { answer, api, type Schemas } from '../api'
-import { machinesQuery, siteQuery } from '../data'
+import { machinesQuery, operates, siteQuery } from '../data'
 import { Ask } from '../parts/ask'
 import { Text, useTyped } from '../parts/fields'
 import { Icon } from '../parts/icon'
@@ -14,6 +14,7 @@ import { Pill } from '../parts/state'
 import { Ago } from '../parts/time'
 import { useTitle } from '../parts/title'
 import { count, quoted } from '../words'
+import { Enrol, Unknown } from './enrol'
 
 type Machine = Schemas['Machine']
 
@@ -40,6 +41,7 @@ function List({ all }: { all: Machine[] }) {
   const [typed, type] = useTyped(q, (q) => void navigate({ to: '/machines', search: q ? { q } : {}, replace: true }))
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
   const [asked, setAsked] = useState<{ act: Act; on: Machine[] }>()
+  const [enrolled, setEnrolled] = useState<{ asked?: Schemas['UnknownMachine'] }>()
   const shown = useMemo(() => matching(all, typed), [all, typed])
   const acts = useActs()
   const these = shown.filter((m) => chosen.has(m.name))
@@ -67,14 +69,20 @@ function List({ all }: { all: Machine[] }) {
               type="button"
               className="btn"
               key={a.name}
-              disabled={these.length === 0}
+              disabled={these.length === 0 || !these.every((m) => a.on?.(m) ?? true)}
               onClick={() => setAsked({ act: a, on: these })}
             >
               {a.words}
             </button>
           ))}
+          {acts.length > 0 && (
+            <button type="button" className="btn main" onClick={() => setEnrolled({})}>
+              <Icon name="plus" /> Add machines
+            </button>
+          )}
         </div>
       </div>
+      <Unknown onEnrol={acts.length > 0 ? (asked) => setEnrolled({ asked }) : undefined} />
       <section className="panel" aria-label="Machines">
         <header>
           <Icon name="filter" />
@@ -89,6 +97,7 @@ function List({ all }: { all: Machine[] }) {
         <Rows shown={shown} chosen={chosen} choose={choose} />
       </section>
       {asked && <Acting {...asked} onClose={() => setAsked(undefined)} />}
+      {enrolled && <Enrol asked={enrolled.asked} onClose={() => setEnrolled(undefined)} />}
     </>
   )
 }
@@ -185,6 +194,7 @@ type Act = {
   said: string
   bad?: boolean
   reasoned?: boolean
+  on?: (m: Machine) => boolean // machines that it can be done to; all
   do: (machine: string, reason: string) => Promise<Machine>
 }
 
@@ -217,12 +227,25 @@ const known: Act[] = [
     reasoned: true,
     do: (m, reason) => answer(api.POST('/v1/machines/{machine}/quarantine', { ...path(m), body: reason ? { reason } : {} })),
   },
+  {
+    name: 'drain',
+    words: 'Drain',
+    said: 'Its guests move to other hosts while they run, or are replaced there once their jobs have ended. Then it leaves service.',
+    on: (m) => m.hosts !== undefined,
+    do: (m) => answer(api.POST('/v1/machines/{machine}/drain', path(m))),
+  },
+  {
+    name: 'remove',
+    words: 'Remove',
+    said: 'It leaves the inventory as soon as it is free, with all that is known of it.',
+    bad: true,
+    do: (m) => answer(api.DELETE('/v1/machines/{machine}', path(m))),
+  },
 ]
 
 /** useActs are the acts that somebody may do to machines. */
 export function useActs(): Act[] {
-  const site = useQuery(siteQuery).data
-  return site?.operator && site.scope === 'all' && !site.only ? known : []
+  return operates(useQuery(siteQuery).data) ? known : []
 }
 
 /** Acting does one thing to several machines, and says of each that refuses why. Another try is for those alone. */

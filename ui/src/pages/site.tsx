@@ -1,9 +1,10 @@
-// The site, for its operators: what needs them.
+// The site, for its operators: what needs them, and what happens.
 import { queryOptions, useQuery } from '@tanstack/react-query'
 
 import { answer, api } from '../api'
+import { Feed } from '../parts/feed'
 import { Icon } from '../parts/icon'
-import { Loaded, Panel } from '../parts/panel'
+import { Facts, Loaded, Panel } from '../parts/panel'
 import { useTitle } from '../parts/title'
 import { Ago } from '../parts/time'
 
@@ -61,6 +62,9 @@ export function Site() {
                   ))}
                 </ul>
               </Panel>
+              <Panel title="Just now">
+                <Feed />
+              </Panel>
             </div>
             <div className="stack">
               {(
@@ -71,14 +75,7 @@ export function Site() {
                 ] as const
               ).map(([words, counts]) => (
                 <Panel key={words} title={words}>
-                  <dl className="in facts">
-                    {Object.entries(counts).map(([phase, n]) => (
-                      <div key={phase} style={{ display: 'contents' }}>
-                        <dt>{phase}</dt>
-                        <dd>{n}</dd>
-                      </div>
-                    ))}
-                  </dl>
+                  <Facts of={Object.entries(counts)} />
                 </Panel>
               ))}
             </div>

@@ -1,13 +1,17 @@
 // What a site has for its tenants: images, classes of machines, people and projects.
-import { queryOptions, useQuery } from '@tanstack/react-query'
+import { queryOptions, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
 
-import { api, whole } from '../api'
-import { classesQuery, imagesQuery, projectsQuery, siteQuery } from '../data'
+import { answer, api, whole } from '../api'
+import { classesQuery, imagesQuery, operates, projectsQuery, siteQuery } from '../data'
+import { Ask } from '../parts/ask'
+import { Text } from '../parts/fields'
+import { Icon } from '../parts/icon'
 import { Command, Loaded, Panel } from '../parts/panel'
 import { Table } from '../parts/table'
 import { Ago } from '../parts/time'
 import { useTitle } from '../parts/title'
-import { bytes } from '../words'
+import { bytes, quoted } from '../words'
 
 const peopleQuery = queryOptions({
   queryKey: ['people'],
@@ -67,13 +71,51 @@ export function Stock() {
   )
 }
 
+/** NewProject makes one, with somebody who says who else is in it. */
+function NewProject({ onClose }: { onClose: () => void }) {
+  const queries = useQueryClient()
+  const [name, setName] = useState('')
+  const [owner, setOwner] = useState('')
+  const [recorded, setRecorded] = useState(false)
+  return (
+    <Ask
+      title="New project"
+      act="Make it"
+      ready={name !== '' && owner !== ''}
+      command={`muster projects add ${quoted(name || 'NAME')} --owner ${quoted(owner || 'PERSON')}${recorded ? ' --recorded' : ''}`}
+      onAct={async () => {
+        await answer(api.POST('/v1/projects', { body: { name, owner, recorded } }))
+        await queries.invalidateQueries({ queryKey: projectsQuery.queryKey })
+      }}
+      onClose={onClose}
+    >
+      <Text label="Name" value={name} onChange={setName} required />
+      <Text label="Owner" value={owner} onChange={setOwner} hint="The person who says who else is in it." required />
+      <label className="line">
+        <input type="checkbox" checked={recorded} onChange={(e) => setRecorded(e.target.checked)} />
+        Record terminals in its clusters
+      </label>
+    </Ask>
+  )
+}
+
 export function People() {
   useTitle('People and projects')
+  const acts = operates(useQuery(siteQuery).data)
+  const [making, setMaking] = useState(false)
   return (
     <>
       <div className="head">
         <h1>People and projects</h1>
+        {acts && (
+          <div className="actions">
+            <button type="button" className="btn main" onClick={() => setMaking(true)}>
+              <Icon name="plus" /> New project
+            </button>
+          </div>
+        )}
       </div>
+      {making && <NewProject onClose={() => setMaking(false)} />}
       <div className="stack">
         <Panel title="People" more={<Command text="muster users add NAME" />}>
           <Loaded query={useQuery(peopleQuery)}>

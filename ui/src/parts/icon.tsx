@@ -32,6 +32,22 @@ const shapes = {
     </>
   ),
   cross: <path d="m4 4 8 8M12 4l-8 8" />,
+  fabric: (
+    <>
+      <path d="M4 4.5 12 11.5M12 4.5 4 11.5M4 4.5v7M12 4.5v7" />
+      <circle cx="4" cy="3.5" r="1.5" />
+      <circle cx="12" cy="3.5" r="1.5" />
+      <circle cx="4" cy="12.5" r="1.5" />
+      <circle cx="12" cy="12.5" r="1.5" />
+    </>
+  ),
+  rack: (
+    <>
+      <rect x="3" y="1.5" width="10" height="13" rx="1.2" />
+      <path d="M3 5h10M3 8h10M3 11h10" />
+    </>
+  ),
+  network: <path d="M8 6V2.5M3 10V6h10v4M8 6v4M1.5 10h3v3.5h-3zM6.5 10h3v3.5h-3zM11.5 10h3v3.5h-3z" />,
   file: <path d="M3.5 1.8h5.6l3.4 3.4v9h-9zM9 2v3.4h3.4" />,
   filter: <path d="M2 3.5h12M4.5 8h7M6.5 12.5h3" />,
   find: (

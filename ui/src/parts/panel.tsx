@@ -28,6 +28,22 @@ export function Panel({
   )
 }
 
+/** Facts are what is known of something, by name; what is not known is left out. */
+export function Facts({ of }: { of: readonly (readonly [words: string, value: ReactNode])[] }) {
+  return (
+    <dl className="in facts">
+      {of
+        .filter(([, value]) => value !== undefined && value !== '')
+        .map(([words, value]) => (
+          <div key={words} style={{ display: 'contents' }}>
+            <dt>{words}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+    </dl>
+  )
+}
+
 /**
  * Loaded shows what a query has found; until then bones, and why it found nothing. What was found stays while it is asked again, but
  * not when it is gone, or is not for this person any more.

@@ -29,6 +29,11 @@ const tones: Record<string, Tone> = {
   deleted: '',
   reserved: '',
   gone: '',
+  passed: 'ok',
+  again: 'warn',
+  slow: 'bad',
+  ok: 'ok',
+  incomplete: 'warn',
 }
 
 /** toneOf is how a phase is shown; one that nobody has named is under way. */

@@ -57,11 +57,15 @@ export function Palette({ open, onOpenChange, project, chooseScheme, signOut, sh
     places.push({ value: 'audit', label: 'Audit log', icon: 'audit', act: () => void navigate({ to: '/audit' }) })
     places.push({ value: 'calendar', label: 'Calendar', icon: 'calendar', act: () => void navigate({ to: '/calendar' }) })
     places.push({ value: 'stock', label: 'Images and classes', icon: 'snapshots', act: () => void navigate({ to: '/stock' }) })
+    places.push({ value: 'benchmarks', label: 'Benchmarks', icon: 'clock', act: () => void navigate({ to: '/benchmarks' }) })
     places.push({ value: 'access', label: 'Keys and tokens', icon: 'key', act: () => void navigate({ to: '/access' }) })
     if (site?.operator)
       for (const [label, icon, to] of [
         ['Site', 'site', '/site'],
         ['Machines', 'machine', '/machines'],
+        ['Racks', 'rack', '/racks'],
+        ['Networks', 'network', '/networks'],
+        ['Fabrics', 'fabric', '/fabrics'],
         ['People and projects', 'members', '/people'],
       ] as const)
         places.push({ value: to, label, icon, act: () => void navigate({ to }) })

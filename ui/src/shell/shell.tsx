@@ -5,7 +5,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, type LinkProps, Outlet, useLocation, useNavigate, useParams } from '@tanstack/react-router'
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 
-import { answer, api, clockSkew, Refused, type Schemas } from '../api'
+import { answer, api, clockSkew, NoAnswer, Refused, type Schemas } from '../api'
 import { clustersQuery, may, projectsQuery, siteQuery } from '../data'
 import { useLive, useRefresh } from '../live'
 import { SignIn } from '../pages/sign-in'
@@ -16,7 +16,6 @@ import { useTitle } from '../parts/title'
 import { arrive } from '../provider'
 import { span } from '../words'
 import { type Key, Keys, useKeys } from './keys'
-import { Palette } from './palette'
 import { chooseScheme } from './scheme'
 
 /** Shell is for who is signed in. Everybody else signs in here: on a page of its own, or over what they were doing. */
@@ -60,6 +59,10 @@ const titles = [
   ['/audit', 'Audit log'],
   ['/site', 'Site'],
   ['/machines', 'Machines'],
+  ['/racks', 'Racks'],
+  ['/networks', 'Networks'],
+  ['/fabrics', 'Fabrics'],
+  ['/benchmarks', 'Benchmarks'],
   ['/stock', 'Images and classes'],
   ['/people', 'People and projects'],
 ] as const
@@ -75,21 +78,36 @@ function Door() {
 
 function Inside({ site }: { site: Schemas['Site'] }) {
   const path = useLocation({ select: (l) => l.pathname })
-  const title = titles.find(([end]) => path.endsWith(end))?.[1]
   const [menu, setMenu] = useState(false)
   useEffect(() => setMenu(false), [path])
   const params = useParams({ strict: false }) as { project?: string; cluster?: string }
+  const costs = params.cluster !== undefined && !path.includes('/clusters/')
+  const title = costs ? 'Cost of a cluster' : titles.find(([end]) => path.endsWith(end) || path.startsWith(`${end}/`))?.[1]
   const projects = useQuery(projectsQuery).data?.filter((p) => p.may.includes('see')) ?? []
   const clusters = useQuery(clustersQuery).data
   const last = useRef(params.project) // pages of no project are of the last one
   if (params.project) last.current = params.project
   const project = last.current ?? site.project ?? projects[0]?.name
+  const [wrong, setWrong] = useState<Error>()
   const [finding, setFinding] = useState(false)
+  const [Palette, setPalette] = useState<typeof import('./palette').Palette>()
+  useEffect(() => {
+    // It comes after the first screen, and again when it is asked for, if it did not come.
+    import('./palette').then(
+      (loaded) => {
+        setWrong(undefined)
+        setPalette(() => loaded.Palette)
+      },
+      () => {
+        if (finding) setWrong(new NoAnswer())
+        setFinding(false)
+      },
+    )
+  }, [finding])
   const [showing, setShowing] = useState(false)
   const navigate = useNavigate()
   const queries = useQueryClient()
   const refresh = useRefresh()
-  const [wrong, setWrong] = useState<Error>()
   const signOut = useCallback(async () => {
     try {
       await answer(api.DELETE('/v1/console/session'))
@@ -162,6 +180,9 @@ function Inside({ site }: { site: Schemas['Site'] }) {
               <Place to="/projects/$project/members" params={{ project }} icon="members">
                 Members
               </Place>
+              <Place to="/benchmarks" params={{}} icon="clock">
+                Benchmarks
+              </Place>
               <Place to="/stock" params={{}} icon="snapshots">
                 Images and classes
               </Place>
@@ -184,6 +205,15 @@ function Inside({ site }: { site: Schemas['Site'] }) {
               </Place>
               <Place to="/machines" params={{}} icon="machine">
                 Machines
+              </Place>
+              <Place to="/racks" params={{}} icon="rack">
+                Racks
+              </Place>
+              <Place to="/networks" params={{}} icon="network">
+                Networks
+              </Place>
+              <Place to="/fabrics" params={{}} icon="fabric">
+                Fabrics
               </Place>
               <Place to="/people" params={{}} icon="members">
                 People and projects
@@ -211,10 +241,10 @@ function Inside({ site }: { site: Schemas['Site'] }) {
                 </Link>
               </>
             )}
-            {(params.cluster ?? title) && (
+            {(title ?? params.cluster) && (
               <>
                 <span aria-hidden="true">/</span>
-                <span aria-current="page">{params.cluster ?? title}</span>
+                <span aria-current="page">{costs ? title : (params.cluster ?? title)}</span>
               </>
             )}
           </nav>
@@ -232,14 +262,16 @@ function Inside({ site }: { site: Schemas['Site'] }) {
           <Outlet />
         </main>
       </div>
-      <Palette
-        open={finding}
-        onOpenChange={setFinding}
-        project={project}
-        chooseScheme={chooseScheme}
-        signOut={leave}
-        showKeys={showKeys}
-      />
+      {Palette && (
+        <Palette
+          open={finding}
+          onOpenChange={setFinding}
+          project={project}
+          chooseScheme={chooseScheme}
+          signOut={leave}
+          showKeys={showKeys}
+        />
+      )}
       <Keys open={showing} onOpenChange={setShowing} />
     </>
   )
