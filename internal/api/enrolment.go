@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 
 	apiv1 "muster/api/v1"
@@ -40,8 +39,8 @@ func (a *API) addMachines(ctx context.Context, in *apiv1.AddMachinesInput) (*out
 	err := a.DB.Update(ctx, func(tx *core.Tx) error {
 		out.Body.Items = []apiv1.Machine{}
 		machines, err := a.newMachines(ctx, tx, in)
-		if err == nil && slices.ContainsFunc(machines, func(m inventory.Machine) bool { return m.Location.Rack != "" }) {
-			err = machine.LockPlaces(ctx, tx) // before any row is
+		if err == nil {
+			err = tx.LockSite(ctx) // before any row is, as who places a machine locks it
 		}
 		if err != nil {
 			return err

@@ -438,6 +438,12 @@ func (tx *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error
 	return result.RowsAffected()
 }
 
+// LockSite makes everybody else who asks for it wait until the transaction ends: what only one may decide at a time.
+func (tx *Tx) LockSite(ctx context.Context) error {
+	_, err := tx.Exec(ctx, `UPDATE site_lock SET taken = taken + 1`)
+	return Wrapf(err, "lock the site")
+}
+
 func (tx *Tx) Row(ctx context.Context, query string, args ...any) *sql.Row {
 	*tx.rows++
 	return tx.tx.QueryRowContext(ctx, tx.text(query), args...)

@@ -57,8 +57,8 @@ func (s *Store) makeTables(ctx context.Context) error {
 		return nil
 	}
 	return s.Quietly(ctx, func(tx *Tx) error {
-		if _, err := tx.Exec(ctx, `UPDATE site_lock SET taken = taken + 1`); err != nil { // one at a time
-			return fmt.Errorf("reserve the schema: %w", err)
+		if err := tx.LockSite(ctx); err != nil {
+			return err
 		}
 		for _, d := range s.kinds {
 			if !brings(d) {

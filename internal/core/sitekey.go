@@ -74,8 +74,8 @@ func (tx *Tx) proven(ctx context.Context) ([]SiteKey, error) {
 // unlock sees to it that the database has a key, and that the newest has sealed all secrets. It may be interrupted and run again.
 func (s *Store) unlock(ctx context.Context) error {
 	err := s.Quietly(ctx, func(tx *Tx) error {
-		if _, err := tx.Exec(ctx, `UPDATE site_lock SET taken = taken + 1`); err != nil { // one at a time
-			return fmt.Errorf("reserve the site's key: %w", err)
+		if err := tx.LockSite(ctx); err != nil {
+			return err
 		}
 		known, err := tx.proven(ctx)
 		if err != nil || len(known) > 0 {
@@ -118,8 +118,8 @@ func (s *Store) Rekey(ctx context.Context) error {
 		return errors.New("the database was opened without the site's key")
 	}
 	return s.Update(ctx, func(tx *Tx) error {
-		if _, err := tx.Exec(ctx, `UPDATE site_lock SET taken = taken + 1`); err != nil {
-			return fmt.Errorf("reserve the site's key: %w", err)
+		if err := tx.LockSite(ctx); err != nil {
+			return err
 		}
 		if err := s.keys.Load(ctx); err != nil {
 			return err
@@ -230,8 +230,8 @@ func (tx *Tx) reseal(ctx context.Context, c SealedColumn) (int, error) {
 // forgetSiteKeys forgets the keys that have sealed nothing, but for the newest, which it returns: "" if another one is
 // needed still.
 func (tx *Tx) forgetSiteKeys(ctx context.Context) (newest string, err error) {
-	if _, err := tx.Exec(ctx, `UPDATE site_lock SET taken = taken + 1`); err != nil {
-		return "", fmt.Errorf("reserve the site's key: %w", err)
+	if err := tx.LockSite(ctx); err != nil {
+		return "", err
 	}
 	// A writer that seals holds the row of the key that it seals with.
 	if _, err := List(ctx, tx, func(r Scanner) (id string, err error) {

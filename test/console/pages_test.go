@@ -2,7 +2,6 @@ package console_test
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -39,7 +38,8 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 	r.Run("machines", "add", "--local", "6", "--wait")
 	r.Run("create", "-f", r.File("cfd.yaml", "name: cfd\nqueues:\n  - {name: mpi, nodes: 3}\n  - {name: post, min: 0, max: 2}\n"+
 		"access:\n  apps:\n    - {name: jupyter, port: 8888}\n"), "--wait")
-	run := r.Run("bench", "run", "cfd", "--suite", "stream", "--brief", "--wait", "-o", "json")
+	var run struct{ ID string }
+	r.Get(&run, "bench", "run", "cfd", "--suite", "stream", "--brief", "--wait")
 	r.Run("machines", "place", "local-2", "--rack", "r01", "--unit", "3")
 	r.Run("machines", "place", "local-3", "--rack", "r01", "--unit", "8", "--height", "2", "--slot", "1")
 	r.Run("machines", "place", "local-4", "--rack", "r01", "--unit", "8", "--height", "2", "--slot", "2")
@@ -63,7 +63,7 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 	b.shows("cfd")
 	address, _, _ := strings.Cut(r.Run("console", "--no-browser"), "/sign-in")
 	all := pages()
-	all["benchmark"] = "/benchmarks/" + identifier(t, run)
+	all["benchmark"] = "/benchmarks/" + run.ID
 	for name, path := range all {
 		b.goTo(address + path)
 		b.until("the page is there", `document.querySelector('h1') !== null && document.querySelector('.skeleton') === null`)
@@ -72,16 +72,6 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 		}
 		look(name)
 	}
-}
-
-// identifier is the ID of what the command line has printed as JSON.
-func identifier(t *testing.T, printed string) string {
-	t.Helper()
-	var what struct{ ID string }
-	if err := json.Unmarshal([]byte(printed), &what); err != nil || what.ID == "" {
-		t.Fatalf("%v in %s", err, printed)
-	}
-	return what.ID
 }
 
 // axe is the script of axe-core, which is one of the tools that the console is built with.

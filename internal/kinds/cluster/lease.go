@@ -60,8 +60,7 @@ func LockAdmission(ctx context.Context, tx *core.Tx) error {
 	if tx.ReadOnly() {
 		return nil
 	}
-	_, err := tx.Exec(ctx, `UPDATE site_lock SET taken = taken + 1`)
-	return core.Wrapf(err, "lock admission")
+	return tx.LockSite(ctx)
 }
 
 // NodeLease is a node as far as the calendar needs it.

@@ -8,30 +8,24 @@ import (
 	"muster/internal/inventory"
 )
 
-// TakenError says which machine stands where another one was to.
-type TakenError struct {
-	Machine string
-	At      inventory.Location
+// taken says which machine stands where another one was to. It is a core.ErrExists.
+type taken struct {
+	machine string
+	at      inventory.Location
 }
 
-func (e TakenError) Error() string { return fmt.Sprintf("machine %s stands in %s", e.Machine, e.At) }
+func (t taken) Error() string { return fmt.Sprintf("machine %s stands in %s", t.machine, t.at) }
 
-// Is says that it is a core.ErrExists.
-func (e TakenError) Is(target error) bool { return target == core.ErrExists }
+func (t taken) Is(target error) bool { return target == core.ErrExists }
 
-// LockPlaces makes everybody else who places a machine wait until the transaction ends.
-func LockPlaces(ctx context.Context, tx *core.Tx) error {
-	_, err := tx.Exec(ctx, `UPDATE site_lock SET taken = taken + 1`)
-	return core.Wrapf(err, "lock places")
-}
-
-// Place notes where a machine stands, or that it stands nowhere that is known. It fails with a TakenError.
+// Place notes where a machine stands, or that it stands in no rack that is known. core.ErrExists if another one stands there: the
+// error names it.
 func Place(ctx context.Context, tx *core.Tx, id string, at inventory.Location) error {
-	if err := LockPlaces(ctx, tx); err != nil {
+	if err := tx.LockSite(ctx); err != nil {
 		return err
 	}
-	scan := func(r core.Scanner) (e TakenError, err error) {
-		return e, r.Scan(&e.Machine, &e.At.Rack, &e.At.Unit, &e.At.Height, &e.At.Slot)
+	scan := func(r core.Scanner) (t taken, err error) {
+		return t, r.Scan(&t.machine, &t.at.Rack, &t.at.Unit, &t.at.Height, &t.at.Slot)
 	}
 	others, err := core.List(ctx, tx, scan, `SELECT name, rack, unit, height, slot FROM machine WHERE rack = $1 AND rack <> ''
 		AND id <> $2 ORDER BY unit, slot`, at.Rack, id)
@@ -39,7 +33,7 @@ func Place(ctx context.Context, tx *core.Tx, id string, at inventory.Location) e
 		return fmt.Errorf("list rack %s: %w", at.Rack, err)
 	}
 	for _, other := range others {
-		if at.Overlaps(other.At) {
+		if at.Overlaps(other.at) {
 			return other
 		}
 	}

@@ -36,11 +36,7 @@ const looks = {
 const byName = (a: string, b: string) => a.localeCompare(b, 'en', { numeric: true })
 
 /** grouped are things by a key, in the order of the keys. */
-function grouped<T>(all: T[], keyOf: (one: T) => string): [string, T[]][] {
-  const groups = new Map<string, T[]>()
-  for (const one of all) groups.set(keyOf(one), [...(groups.get(keyOf(one)) ?? []), one])
-  return [...groups].sort(([a], [b]) => byName(a, b))
-}
+const grouped = <T,>(all: T[], keyOf: (one: T) => string) => [...Map.groupBy(all, keyOf)].sort(([a], [b]) => byName(a, b))
 
 /** usePlace says where a machine stands, and takes what the controller answers for what is so. */
 function usePlace() {
@@ -249,7 +245,7 @@ function Place({ all, onClose }: { all: Machine[]; onClose: () => void }) {
   const [unit, setUnit] = useState(1)
   const [height, setHeight] = useState(1)
   const these = matching(all, filter).toSorted((a, b) => byName(a.name, b.name))
-  const last = these[these.length - 1]
+  const last = these.at(-1)
   const at = (i: number) => ({ rack, unit: unit + i * height, height })
   const command = (m: Machine, i: number) =>
     `muster machines place ${m.name} --rack ${quoted(rack || 'RACK')} --unit ${at(i).unit}${height > 1 ? ` --height ${height}` : ''}`

@@ -7,6 +7,7 @@ import { useMemo } from 'react'
 
 import { clustersQuery, may, projectsQuery, siteQuery } from '../data'
 import { Icon, type IconName } from '../parts/icon'
+import { ofAll, ofProject, ofSite } from './places'
 import type { Scheme } from './scheme'
 
 type Entry = { value: string; label: string; beside?: string; icon: IconName; act: () => void }
@@ -46,29 +47,10 @@ export function Palette({ open, onOpenChange, project, chooseScheme, signOut, sh
           act: () => void navigate({ to: '/projects/$project', params: { project: p.name } }),
         })
     if (project)
-      for (const [label, icon, to] of [
-        ['Jobs', 'jobs', '/projects/$project/jobs'],
-        ['Usage and cost', 'bars', '/projects/$project/usage'],
-        ['Snapshots', 'snapshots', '/projects/$project/snapshots'],
-        ['Members', 'members', '/projects/$project/members'],
-      ] as const)
-        places.push({ value: label, label, beside: project, icon, act: () => void navigate({ to, params: { project } }) })
-    places.push({ value: 'sessions', label: 'SSH sessions', icon: 'terminal', act: () => void navigate({ to: '/sessions' }) })
-    places.push({ value: 'audit', label: 'Audit log', icon: 'audit', act: () => void navigate({ to: '/audit' }) })
-    places.push({ value: 'calendar', label: 'Calendar', icon: 'calendar', act: () => void navigate({ to: '/calendar' }) })
-    places.push({ value: 'stock', label: 'Images and classes', icon: 'snapshots', act: () => void navigate({ to: '/stock' }) })
-    places.push({ value: 'benchmarks', label: 'Benchmarks', icon: 'clock', act: () => void navigate({ to: '/benchmarks' }) })
-    places.push({ value: 'access', label: 'Keys and tokens', icon: 'key', act: () => void navigate({ to: '/access' }) })
-    if (site?.operator)
-      for (const [label, icon, to] of [
-        ['Site', 'site', '/site'],
-        ['Machines', 'machine', '/machines'],
-        ['Racks', 'rack', '/racks'],
-        ['Networks', 'network', '/networks'],
-        ['Fabrics', 'fabric', '/fabrics'],
-        ['People and projects', 'members', '/people'],
-      ] as const)
-        places.push({ value: to, label, icon, act: () => void navigate({ to }) })
+      for (const [label, icon, to] of ofProject)
+        places.push({ value: to, label, beside: project, icon, act: () => void navigate({ to, params: { project } }) })
+    for (const [label, icon, to] of [...ofAll, ...(site?.operator ? ofSite : [])])
+      places.push({ value: to, label, icon, act: () => void navigate({ to }) })
     const acts: Entry[] = [
       ...(project && may(projects, project, 'own')
         ? [

@@ -16,6 +16,7 @@ import { useTitle } from '../parts/title'
 import { arrive } from '../provider'
 import { span } from '../words'
 import { type Key, Keys, useKeys } from './keys'
+import { ofAll, ofProject, ofSite, titleOf } from './places'
 import { chooseScheme } from './scheme'
 
 /** Shell is for who is signed in. Everybody else signs in here: on a page of its own, or over what they were doing. */
@@ -45,28 +46,6 @@ export function Shell() {
   )
 }
 
-/** titles are those of pages whose address says nothing more, by its end. */
-const titles = [
-  ['/new', 'New cluster'],
-  ['/clusters', 'Clusters'],
-  ['/jobs', 'Jobs'],
-  ['/usage', 'Usage and cost'],
-  ['/snapshots', 'Snapshots'],
-  ['/members', 'Members'],
-  ['/calendar', 'Calendar'],
-  ['/access', 'Keys and tokens'],
-  ['/sessions', 'SSH sessions'],
-  ['/audit', 'Audit log'],
-  ['/site', 'Site'],
-  ['/machines', 'Machines'],
-  ['/racks', 'Racks'],
-  ['/networks', 'Networks'],
-  ['/fabrics', 'Fabrics'],
-  ['/benchmarks', 'Benchmarks'],
-  ['/stock', 'Images and classes'],
-  ['/people', 'People and projects'],
-] as const
-
 function Door() {
   useTitle('Sign in')
   return (
@@ -81,8 +60,7 @@ function Inside({ site }: { site: Schemas['Site'] }) {
   const [menu, setMenu] = useState(false)
   useEffect(() => setMenu(false), [path])
   const params = useParams({ strict: false }) as { project?: string; cluster?: string }
-  const costs = params.cluster !== undefined && !path.includes('/clusters/')
-  const title = costs ? 'Cost of a cluster' : titles.find(([end]) => path.endsWith(end) || path.startsWith(`${end}/`))?.[1]
+  const title = titleOf(path)
   const projects = useQuery(projectsQuery).data?.filter((p) => p.may.includes('see')) ?? []
   const clusters = useQuery(clustersQuery).data
   const last = useRef(params.project) // pages of no project are of the last one
@@ -158,66 +136,27 @@ function Inside({ site }: { site: Schemas['Site'] }) {
           {project && <Switch project={project} role={role} projects={projects} />}
           {project && (
             <nav aria-label="Project">
-              <Place to="/projects/$project" params={{ project }} icon="home" exact>
-                Home
-              </Place>
-              <Place to="/projects/$project/clusters" params={{ project }} icon="clusters">
-                Clusters
-                <span className="count">{clusters?.filter((c) => c.project === project).length}</span>
-              </Place>
-              <Place to="/projects/$project/jobs" params={{ project }} icon="jobs">
-                Jobs
-              </Place>
-              <Place to="/calendar" params={{}} icon="calendar">
-                Calendar
-              </Place>
-              <Place to="/projects/$project/usage" params={{ project }} icon="bars">
-                Usage and cost
-              </Place>
-              <Place to="/projects/$project/snapshots" params={{ project }} icon="snapshots">
-                Snapshots
-              </Place>
-              <Place to="/projects/$project/members" params={{ project }} icon="members">
-                Members
-              </Place>
-              <Place to="/benchmarks" params={{}} icon="clock">
-                Benchmarks
-              </Place>
-              <Place to="/stock" params={{}} icon="snapshots">
-                Images and classes
-              </Place>
-              <Place to="/access" params={{}} icon="key">
-                Keys and tokens
-              </Place>
-              <Place to="/sessions" params={{}} icon="terminal">
-                SSH sessions
-              </Place>
-              <Place to="/audit" params={{}} icon="audit">
-                Audit log
-              </Place>
+              {ofProject.map(([label, icon, to]) => (
+                <Place key={to} to={to} params={{ project }} icon={icon} exact={label === 'Home'}>
+                  {label}
+                  {label === 'Clusters' && <span className="count">{clusters?.filter((c) => c.project === project).length}</span>}
+                </Place>
+              ))}
+              {ofAll.map(([label, icon, to]) => (
+                <Place key={to} to={to} params={{}} icon={icon}>
+                  {label}
+                </Place>
+              ))}
             </nav>
           )}
           {site.operator && (
             <nav aria-label="Site">
               <h3>Site</h3>
-              <Place to="/site" params={{}} icon="site">
-                Site
-              </Place>
-              <Place to="/machines" params={{}} icon="machine">
-                Machines
-              </Place>
-              <Place to="/racks" params={{}} icon="rack">
-                Racks
-              </Place>
-              <Place to="/networks" params={{}} icon="network">
-                Networks
-              </Place>
-              <Place to="/fabrics" params={{}} icon="fabric">
-                Fabrics
-              </Place>
-              <Place to="/people" params={{}} icon="members">
-                People and projects
-              </Place>
+              {ofSite.map(([label, icon, to]) => (
+                <Place key={to} to={to} params={{}} icon={icon}>
+                  {label}
+                </Place>
+              ))}
             </nav>
           )}
           <div className="who">
@@ -244,7 +183,7 @@ function Inside({ site }: { site: Schemas['Site'] }) {
             {(title ?? params.cluster) && (
               <>
                 <span aria-hidden="true">/</span>
-                <span aria-current="page">{costs ? title : (params.cluster ?? title)}</span>
+                <span aria-current="page">{title ?? params.cluster}</span>
               </>
             )}
           </nav>
