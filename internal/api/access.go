@@ -34,26 +34,24 @@ const certificateLife = 5 * time.Minute
 const mostKeys = 100
 
 func (a *API) listKeys(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Key]], error) {
-	out := &output[apiv1.List[apiv1.Key]]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Key]) error {
 		keys, err := person.Keys(ctx, tx, identityOf(ctx))
 		var all []apiv1.Key
 		for _, k := range keys {
 			all = append(all, apiv1.Key{Fingerprint: k.Fingerprint, Line: k.Line, CreatedAt: k.CreatedAt})
 		}
-		out.Body = pageOf(*in, all, func(k apiv1.Key) string { return inOrder(k.CreatedAt) + k.Fingerprint })
+		*out = pageOf(*in, all, func(k apiv1.Key) string { return inOrder(k.CreatedAt) + k.Fingerprint })
 		return err
 	})
-	return out, err
 }
 
 func (a *API) addKey(ctx context.Context, in *apiv1.AddKeyInput) (*output[apiv1.Key], error) {
 	key, comment, wrong := publickey.Parse(in.Body.Line)
 	if wrong != nil {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "line: "+wrong.Text, wrong.Hint)
+		return nil, invalid("line: "+wrong.Text, wrong.Hint)
 	}
 	if why := weak(key); why != "" {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "line: "+why, "make one with `ssh-keygen -t ed25519`")
+		return nil, invalid("line: "+why, "make one with `ssh-keygen -t ed25519`")
 	}
 	if p := proven(key, identityOf(ctx), in.Body.Proof); p != nil {
 		return nil, p
@@ -69,8 +67,7 @@ func (a *API) addKey(ctx context.Context, in *apiv1.AddKeyInput) (*output[apiv1.
 			return err
 		}
 		if len(keys) >= mostKeys { // every node of every cluster of theirs is told of each
-			return problem(http.StatusConflict, "conflict", fmt.Sprintf("you have %d SSH keys, the most that one person may have",
-				len(keys)),
+			return conflict(fmt.Sprintf("you have %d SSH keys, the most that one person may have", len(keys)),
 				"`muster keys list` shows them, `muster keys delete` forgets one")
 		}
 		return person.AddKey(ctx, tx, person.Key{Person: identityOf(ctx), Fingerprint: out.Body.Fingerprint, Line: line})
@@ -115,8 +112,8 @@ func (a *API) admitting(ctx context.Context, ref, name string) (c cluster.Cluste
 			return err
 		}
 		if !c.Admits(identityOf(ctx)) {
-			return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("cluster %s admits only some members of its project",
-				c.Name), "its file lists them under access.users")
+			return forbidden(fmt.Sprintf("cluster %s admits only some members of its project", c.Name),
+				"its file lists them under access.users")
 		}
 		nodes, err := node.Of(ctx, tx, c.ID)
 		for _, n := range nodes {
@@ -131,8 +128,7 @@ func (a *API) admitting(ctx context.Context, ref, name string) (c cluster.Cluste
 
 // noNode says that a cluster has no such node.
 func noNode(c cluster.Cluster, name string) *apiv1.Problem {
-	return problem(http.StatusNotFound, "not-found", fmt.Sprintf("cluster %s has no node %q", c.Name, name),
-		"`muster describe "+c.Name+"` lists its nodes")
+	return notFound(fmt.Sprintf("cluster %s has no node %q", c.Name, name), "`muster describe "+c.Name+"` lists its nodes")
 }
 
 // reachable is the node behind a name, with its cluster, if one can log in there now.
@@ -141,8 +137,7 @@ func (a *API) reachable(ctx context.Context, ref, name string) (cluster.Cluster,
 	switch {
 	case err != nil:
 	case c.Phase == cluster.Paused:
-		err = problem(http.StatusConflict, "conflict",
-			fmt.Sprintf("cluster %s is paused since %s", c.Name, c.PhaseAt.Format("2006-01-02 15:04 MST")),
+		err = conflict(fmt.Sprintf("cluster %s is paused since %s", c.Name, c.PhaseAt.Format("2006-01-02 15:04 MST")),
 			"`muster resume "+c.Name+" --wait` brings it back")
 	case found.ID == "" && name != "":
 		err = noNode(c, name)
@@ -154,7 +149,7 @@ func (a *API) reachable(ctx context.Context, ref, name string) (cluster.Cluster,
 
 // notNow says that nobody can log in to a cluster now.
 func notNow(c cluster.Cluster) *apiv1.Problem {
-	return problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s does not accept logins now: %s", c.Name, c.Stands()),
+	return conflict(fmt.Sprintf("cluster %s does not accept logins now: %s", c.Name, c.Stands()),
 		"`muster events -w "+c.Name+"` shows its progress")
 }
 
@@ -165,7 +160,7 @@ func (a *API) certify(ctx context.Context, in *apiv1.CertifyInput) (*output[apiv
 	}
 	text, err := a.Authority.CertifyUser(in.Body.PublicKey, identityOf(ctx), identityOf(ctx), time.Now(), certificateLife)
 	if err != nil {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "public_key: "+err.Error(), "")
+		return nil, invalid("public_key: "+err.Error(), "")
 	}
 	return &output[apiv1.Certificate]{Body: apiv1.Certificate{Certificate: text, Account: identityOf(ctx),
 		HostCA: a.Authority.HostCA(), Head: head.Name}}, nil
@@ -173,7 +168,7 @@ func (a *API) certify(ctx context.Context, in *apiv1.CertifyInput) (*output[apiv
 
 func (a *API) tunnel(ctx context.Context, in *apiv1.TunnelInput) (*huma.StreamResponse, error) {
 	if in.Upgrade != apiv1.TunnelProtocol {
-		return nil, problem(http.StatusUpgradeRequired, "invalid", "this path only upgrades connections",
+		return nil, problem(http.StatusUpgradeRequired, "this path only upgrades connections",
 			"send Connection: Upgrade and Upgrade: "+apiv1.TunnelProtocol)
 	}
 	c, node, err := a.reachable(ctx, in.Cluster, in.Node)
@@ -184,7 +179,7 @@ func (a *API) tunnel(ctx context.Context, in *apiv1.TunnelInput) (*huma.StreamRe
 	inside, err := a.Dialer.Dial(ctx, c.ID, netip.AddrPortFrom(substrate.Address(node.Slot).Addr(), sshPort))
 	if err != nil {
 		a.Log.WarnContext(ctx, "cannot reach a node", "cluster", c.Name, "node", node.Name, "error", err)
-		return nil, problem(http.StatusServiceUnavailable, "unavailable",
+		return nil, problem(http.StatusServiceUnavailable,
 			fmt.Sprintf("node %s of cluster %s does not answer", node.Name, c.Name), "`muster describe "+c.Name+
 				"` shows its state")
 	}

@@ -108,7 +108,7 @@ func (a *API) serve(handlers []handler) (http.Handler, error) {
 		text, err := rendered()
 		if err != nil {
 			a.Log.Error("the OpenAPI document", "error", err)
-			writeProblem(w, problem(http.StatusInternalServerError, "internal", "the OpenAPI document cannot be written",
+			writeProblem(w, problem(http.StatusInternalServerError, "the OpenAPI document cannot be written",
 				"the controller's log says why"))
 			return
 		}
@@ -143,12 +143,11 @@ func (a *API) elsewhere(mux *http.ServeMux) http.Handler {
 			}
 		}
 		if len(allowed) == 0 {
-			writeProblem(w, problem(http.StatusNotFound, "not-found", "there is no "+r.URL.Path,
-				"GET /openapi.yaml lists what there is"))
+			writeProblem(w, notFound("there is no "+r.URL.Path, "GET /openapi.yaml lists what there is"))
 			return
 		}
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		writeProblem(w, problem(http.StatusMethodNotAllowed, "invalid", r.Method+" does not fit "+r.URL.Path,
+		writeProblem(w, problem(http.StatusMethodNotAllowed, r.Method+" does not fit "+r.URL.Path,
 			"it takes "+strings.Join(allowed, ", ")))
 	})
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -42,8 +41,7 @@ func (a *API) appsView(c cluster.Cluster) (apps []apiv1.WebApp) {
 func (a *API) openApp(ctx context.Context, in *apiv1.OpenAppInput) (*output[apiv1.Opened], error) {
 	c, app, err := a.appOf(ctx, in.Cluster, in.App)
 	if err == nil && a.Web == nil {
-		err = problem(http.StatusConflict, "conflict", "this site has no door for web apps",
-			"its operator opens one with `muster serve --web ADDRESS`")
+		err = conflict("this site has no door for web apps", "its operator opens one with `muster serve --web ADDRESS`")
 	}
 	if err == nil {
 		_, _, err = a.reachable(ctx, c.ID, app.Node)
@@ -52,17 +50,16 @@ func (a *API) openApp(ctx context.Context, in *apiv1.OpenAppInput) (*output[apiv
 		return nil, err
 	}
 	code := web.NewCode()
-	out := &output[apiv1.Opened]{Body: apiv1.Opened{URL: web.SignIn(*a.Web, c, app.Name, code), App: app.Name}}
-	err = a.DB.Update(ctx, func(tx *core.Tx) error {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.Opened) error {
+		*out = apiv1.Opened{URL: web.SignIn(*a.Web, c, app.Name, code), App: app.Name}
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
-		out.Body.ExpiresAt = now.Add(web.CodeLife)
+		out.ExpiresAt = now.Add(web.CodeLife)
 		return person.AddWebLogin(ctx, tx, person.HashToken(code), person.WebLogin{Token: callerOf(ctx).Token, Cluster: c.ID,
 			App: app.Name, Browser: askedOf(ctx).cookie}, web.CodeLife)
 	})
-	return out, err
 }
 
 // appOf finds a cluster and its app of that name.
@@ -87,5 +84,5 @@ func (a *API) appOf(ctx context.Context, ref, name string) (c cluster.Cluster, a
 		}
 		hint = "it has " + strings.Join(names, ", ")
 	}
-	return c, app, problem(http.StatusNotFound, "not-found", fmt.Sprintf("cluster %s has no app %q", c.Name, name), hint)
+	return c, app, notFound(fmt.Sprintf("cluster %s has no app %q", c.Name, name), hint)
 }

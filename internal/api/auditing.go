@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,26 +19,25 @@ func (a *API) listAudit(ctx context.Context, in *apiv1.ListAuditInput) (*output[
 	if at, id, ok := strings.Cut(in.Cursor, "-"); ok {
 		ms, err := strconv.ParseInt(at, 10, 64)
 		if err != nil {
-			return nil, problem(http.StatusUnprocessableEntity, "invalid", "cursor: not one that the page before returned", "")
+			return nil, invalid("cursor: not one that the page before returned", "")
 		}
 		of.Before, of.BeforeID = time.UnixMilli(ms), id
 	}
 	narrow(callerOf(ctx), &of, in.Project)
-	out := &output[apiv1.List[apiv1.Entry]]{Body: apiv1.List[apiv1.Entry]{Items: []apiv1.Entry{}}}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Entry]) error {
+		*out = apiv1.List[apiv1.Entry]{Items: []apiv1.Entry{}}
 		entries, err := person.Entries(ctx, tx, of)
 		for _, e := range entries {
-			out.Body.Items = append(out.Body.Items, apiv1.Entry{ID: e.ID, At: e.At, Person: e.Person, Token: e.Token,
+			out.Items = append(out.Items, apiv1.Entry{ID: e.ID, At: e.At, Person: e.Person, Token: e.Token,
 				Door: apiv1.Door(e.Door), Action: e.Action, Project: e.Project, Object: e.Object, Outcome: e.Outcome,
 				Remote: e.Remote, Request: e.Request})
 		}
 		if n := len(entries); n == in.Limit {
 			last := entries[n-1]
-			out.Body.Next = strconv.FormatInt(last.At.UnixMilli(), 10) + "-" + last.ID
+			out.Next = strconv.FormatInt(last.At.UnixMilli(), 10) + "-" + last.ID
 		}
 		return err
 	})
-	return out, err
 }
 
 // narrow limits the entries to those that a caller may see, and to a project's if one is named: an operator sees all, an

@@ -87,10 +87,10 @@ func (a *API) authorise(api huma.API, handlers []handler) func(huma.Context, fun
 		}
 		switch {
 		case operation.WayIn && asked.cookie != "": // who has stolen a cookie would stay for ever
-			refuse(problem(http.StatusForbidden, "forbidden", "a browser that is signed in makes no other way in",
+			refuse(forbidden("a browser that is signed in makes no other way in",
 				"use the command line, where you have a token"))
 		case len(rule.Roles) == 0 && !caller.May(asked.action, ""):
-			refuse(forbidden(caller, asked))
+			refuse(denied(caller, asked))
 		default:
 			next(huma.WithValue(ctx, callerKey{}, caller))
 		}
@@ -182,16 +182,16 @@ func (a *API) nobody(ctx context.Context, err error) *apiv1.Problem {
 		return unauthorized()
 	}
 	a.Log.ErrorContext(ctx, "cannot check who asks", "error", err)
-	return problem(http.StatusInternalServerError, "internal", "the database does not answer", "try again")
+	return problem(http.StatusInternalServerError, "the database does not answer", "try again")
 }
 
 func unauthorized() *apiv1.Problem {
-	return problem(http.StatusUnauthorized, "unauthorized", "a valid token is needed",
+	return problem(http.StatusUnauthorized, "a valid token is needed",
 		"`muster login` gets one; or set MUSTER_TOKEN, or run this on the controller's host as the user who started it")
 }
 
-// forbidden says why a caller may not do something that they know of.
-func forbidden(c access.Caller, r *asked) *apiv1.Problem {
+// denied says why a caller may not do something that they know of.
+func denied(c access.Caller, r *asked) *apiv1.Problem {
 	what := "do this"
 	if brief, _, _ := strings.Cut(r.summary, ":"); brief != "" {
 		what = strings.ToLower(brief[:1]) + brief[1:]
@@ -210,7 +210,7 @@ func forbidden(c access.Caller, r *asked) *apiv1.Problem {
 		}
 		hint = "it takes a project's " + strings.Join(roles, " or ") + "; `muster projects` shows what you are"
 	}
-	return problem(http.StatusForbidden, "forbidden", text, hint)
+	return forbidden(text, hint)
 }
 
 // permit says whether the request's action may be done in a project: ErrNotFound about what, to who may not even know of
@@ -222,7 +222,7 @@ func permit(ctx context.Context, project, what string) error {
 	}
 	asked.project = project
 	if !caller.May(asked.action, project) {
-		return forbidden(caller, asked)
+		return denied(caller, asked)
 	}
 	return nil
 }
@@ -253,8 +253,7 @@ func choose[T any](ctx context.Context, what, ref string, all []T, of func(T) (p
 		project, name := of(one)
 		names = append(names, project+"/"+name)
 	}
-	return found, problem(http.StatusConflict, "conflict", fmt.Sprintf("%s may be %s", ref, strings.Join(names, " or ")),
-		"write the project too")
+	return found, conflict(fmt.Sprintf("%s may be %s", ref, strings.Join(names, " or ")), "write the project too")
 }
 
 // usual is the project of a caller's clusters whose file names none: their only one, or the site's if it is one of theirs;

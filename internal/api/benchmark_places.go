@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 
 	"muster/internal/access"
@@ -76,7 +75,7 @@ func chooseCentre(ctx context.Context, tx *core.Tx, ref string) (centre.Centre, 
 func atCentre(ctx context.Context, c centre.Centre, by centre.Project, queue string, nodes int) (p benchPlace, err error) {
 	seen := "`muster clusters show " + c.Name + "` shows what was seen"
 	if err := door.TakesJobs(c); err != nil {
-		return p, problem(http.StatusConflict, "conflict", err.Error(), seen)
+		return p, conflict(err.Error(), seen)
 	}
 	i := slices.IndexFunc(c.Queues, func(q centre.Queue) bool {
 		open := len(by.Queues) == 0 || slices.Contains(by.Queues, q.Name)
@@ -91,13 +90,13 @@ func atCentre(ctx context.Context, c centre.Centre, by centre.Project, queue str
 		return p, invalidBenchmark("queue %s of external cluster %s has %d nodes", q.Name, c.Name, q.Nodes)
 	case q.Cores == 0:
 		text := fmt.Sprintf("it is not known how large the nodes of queue %s of external cluster %s are", q.Name, c.Name)
-		return p, problem(http.StatusConflict, "conflict", text, seen)
+		return p, conflict(text, seen)
 	}
 	admits := func(*task.Work) error {
 		switch {
 		case c.Account(by, identityOf(ctx)) == "":
 			text := fmt.Sprintf("%s has no account at external cluster %s", identityOf(ctx), c.Name)
-			return problem(http.StatusForbidden, "forbidden", text, "operators say who has: `muster clusters set`")
+			return forbidden(text, "operators say who has: `muster clusters set`")
 		case nodes == 0:
 			return invalidBenchmark("queue %s of external cluster %s has %d nodes: say on how many it is to run",
 				q.Name, c.Name, q.Nodes)
@@ -138,7 +137,7 @@ func (a *API) shapeOf(ctx context.Context, tx *core.Tx, c cluster.Cluster, queue
 	}
 	if size.CPUs == 0 {
 		text := fmt.Sprintf("queue %s of cluster %s has no nodes yet that the scheduler knows", q.Name, c.Name)
-		return "", on, problem(http.StatusConflict, "conflict", text, "`muster describe "+c.Name+"` shows its nodes")
+		return "", on, conflict(text, "`muster describe "+c.Name+"` shows its nodes")
 	}
 	if want > 0 {
 		on.Nodes = want

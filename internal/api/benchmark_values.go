@@ -22,22 +22,21 @@ const (
 )
 
 func (a *API) getBenchmark(ctx context.Context, in *apiv1.BenchmarkRef) (*output[apiv1.Benchmark], error) {
-	out := &output[apiv1.Benchmark]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.Benchmark) error {
 		r, err := a.findBenchmark(ctx, tx, in.Benchmark)
 		if err != nil {
 			return err
 		}
-		out.Body = benchmarkView(r)
+		*out = benchmarkView(r)
 		count, _, err := bench.Tally(ctx, tx, r.ID)
 		if err != nil {
 			return err
 		}
-		out.Body.Steps = map[string]int{}
+		out.Steps = map[string]int{}
 		for state, n := range count {
-			out.Body.Steps[string(state)] = n
+			out.Steps[string(state)] = n
 		}
-		if out.Body.Cautions, err = bench.Cautions(ctx, tx, r); err != nil {
+		if out.Cautions, err = bench.Cautions(ctx, tx, r); err != nil {
 			return err
 		}
 		steps, err := r.Plan.Steps()
@@ -50,18 +49,17 @@ func (a *API) getBenchmark(ctx context.Context, in *apiv1.BenchmarkRef) (*output
 		}
 		for _, o := range bad {
 			for _, s := range o.Steps {
-				out.Body.Problems = append(out.Body.Problems, stepView(o, s, steps))
+				out.Problems = append(out.Problems, stepView(o, s, steps))
 			}
 		}
-		out.Body.Problems = slices.CompactFunc(out.Body.Problems, func(a, b apiv1.BenchmarkStep) bool {
+		out.Problems = slices.CompactFunc(out.Problems, func(a, b apiv1.BenchmarkStep) bool {
 			return a.State == string(bench.StepSkipped) && a.State == b.State && a.Recipe == b.Recipe && a.Why == b.Why
 		})
 		if r.Phase == bench.Ended {
 			return nil
 		}
-		return progressOf(ctx, tx, r, steps, &out.Body)
+		return progressOf(ctx, tx, r, steps, out)
 	})
-	return out, err
 }
 
 // progressOf fills in what a run does now, and how long it still takes.
@@ -135,8 +133,7 @@ func (a *API) measured(ctx context.Context, id string) (s bench.Side, v apiv1.Be
 
 func (a *API) benchmarkRounds(ctx context.Context,
 	in *apiv1.ListOfBenchmarkInput) (*output[apiv1.List[apiv1.BenchmarkRound]], error) {
-	out := &output[apiv1.List[apiv1.BenchmarkRound]]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.BenchmarkRound]) error {
 		if _, err := a.findBenchmark(ctx, tx, in.Benchmark); err != nil {
 			return err
 		}
@@ -150,9 +147,9 @@ func (a *API) benchmarkRounds(ctx context.Context,
 				Disturbed: o.Disturbed, Counts: !o.Broken(), Began: o.Began, Ended: o.Ended, Nodes: o.Nodes})
 		}
 		in.Limit = min(in.Limit, mostLooks)
-		out.Body = pageOf(in.Page, all, func(o apiv1.BenchmarkRound) string { return fmt.Sprintf("%04d", o.Round) })
-		for i := range out.Body.Items {
-			o := &out.Body.Items[i]
+		*out = pageOf(in.Page, all, func(o apiv1.BenchmarkRound) string { return fmt.Sprintf("%04d", o.Round) })
+		for i := range out.Items {
+			o := &out.Items[i]
 			looks, err := bench.LooksOf(ctx, tx, in.Benchmark, o.Round)
 			if err != nil {
 				return err
@@ -161,7 +158,6 @@ func (a *API) benchmarkRounds(ctx context.Context,
 		}
 		return nil
 	})
-	return out, err
 }
 
 func (a *API) benchmarkSteps(ctx context.Context,

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,15 +39,14 @@ func (a *API) recipes() (*recipe.Library, error) {
 	}
 	l, err := recipe.Load(folders...)
 	if err != nil {
-		return nil, problem(http.StatusConflict, "conflict", "the site's recipes cannot be used: "+err.Error(),
+		return nil, conflict("the site's recipes cannot be used: "+err.Error(),
 			"an operator can mend them; `muster bench validate` checks a file")
 	}
 	return l, nil
 }
 
 func invalidBenchmark(format string, args ...any) error {
-	return problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf(format, args...),
-		"`muster bench list` shows what there is, and what each needs")
+	return invalid(fmt.Sprintf(format, args...), "`muster bench list` shows what there is, and what each needs")
 }
 
 func (a *API) listSuites(ctx context.Context, in *apiv1.ListSuitesInput) (*output[apiv1.List[apiv1.Suite]], error) {
@@ -134,8 +132,7 @@ func (a *API) runBenchmark(ctx context.Context, in *apiv1.RunBenchmarkInput) (*o
 	if err != nil {
 		return nil, err
 	}
-	out := &output[apiv1.Benchmark]{}
-	err = a.DB.Update(ctx, func(tx *core.Tx) error {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.Benchmark) error {
 		plan := planOf(l, suite)
 		plan.Precise, plan.Reserved = in.Body.Precise, in.Body.Reservation
 		if plan.Precise > 0 {
@@ -159,10 +156,9 @@ func (a *API) runBenchmark(ctx context.Context, in *apiv1.RunBenchmarkInput) (*o
 			return err
 		}
 		r, err := bench.Get(ctx, tx, one.ID)
-		out.Body = benchmarkView(r)
+		*out = benchmarkView(r)
 		return err
 	})
-	return out, err
 }
 
 // largest is on how many nodes a run is to be: the most of its sizes, where there are any; 0: on all.
@@ -222,7 +218,7 @@ func (a *API) addRun(ctx context.Context, tx *core.Tx, ref, queue string, nodes 
 	}
 	if n >= most {
 		text := fmt.Sprintf("project %s has %d benchmarks that wait or run, and no more are taken", r.Project, n)
-		return problem(http.StatusConflict, "conflict", text, "`muster bench runs` shows them")
+		return conflict(text, "`muster bench runs` shows them")
 	}
 	return bench.Add(ctx, tx, r)
 }
@@ -263,12 +259,12 @@ func (a *API) listBenchmarks(ctx context.Context, in *apiv1.ListBenchmarksInput)
 		at, id, _ := strings.Cut(in.Cursor, "-")
 		ms, err := strconv.ParseInt(at, 10, 64)
 		if err != nil || id == "" {
-			return nil, problem(http.StatusUnprocessableEntity, "invalid", "cursor: not one that the page before returned", "")
+			return nil, invalid("cursor: not one that the page before returned", "")
 		}
 		of.Before, of.BeforeID = time.UnixMilli(ms), id
 	}
-	out := &output[apiv1.List[apiv1.Benchmark]]{Body: apiv1.List[apiv1.Benchmark]{Items: []apiv1.Benchmark{}}}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Benchmark]) error {
+		*out = apiv1.List[apiv1.Benchmark]{Items: []apiv1.Benchmark{}}
 		runs, err := bench.List(ctx, tx, of)
 		if err != nil {
 			return err
@@ -279,14 +275,13 @@ func (a *API) listBenchmarks(ctx context.Context, in *apiv1.ListBenchmarksInput)
 			}
 		}
 		for _, r := range runs {
-			out.Body.Items = append(out.Body.Items, benchmarkView(r))
+			out.Items = append(out.Items, benchmarkView(r))
 		}
 		if n := len(runs); n > 0 && n == of.Limit {
-			out.Body.Next = fmt.Sprintf("%d-%s", runs[n-1].CreatedAt.UnixMilli(), runs[n-1].ID)
+			out.Next = fmt.Sprintf("%d-%s", runs[n-1].CreatedAt.UnixMilli(), runs[n-1].ID)
 		}
 		return err
 	})
-	return out, err
 }
 
 // findBenchmark is the run of an ID, if the request's action may be done there.
@@ -302,15 +297,13 @@ func (a *API) findBenchmark(ctx context.Context, tx *core.Tx, id string) (bench.
 }
 
 func (a *API) cancelBenchmark(ctx context.Context, in *apiv1.BenchmarkRef) (*output[apiv1.Benchmark], error) {
-	out := &output[apiv1.Benchmark]{}
-	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.Benchmark) error {
 		r, err := a.findBenchmark(ctx, tx, in.Benchmark)
 		if err != nil {
 			return err
 		}
 		if caller := callerOf(ctx); r.Account != caller.Name && !caller.May(access.Govern, r.Project) {
-			return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("run %s is %s's", r.ID, r.Account),
-				"it takes them, or an owner of the project")
+			return forbidden(fmt.Sprintf("run %s is %s's", r.ID, r.Account), "it takes them, or an owner of the project")
 		}
 		if r.Every > 0 {
 			err = bench.EndWatch(ctx, tx, r.ClusterID, r.Plan.Suite.Name)
@@ -321,28 +314,25 @@ func (a *API) cancelBenchmark(ctx context.Context, in *apiv1.BenchmarkRef) (*out
 			return err
 		}
 		r, err = bench.Get(ctx, tx, r.ID)
-		out.Body = benchmarkView(r)
+		*out = benchmarkView(r)
 		return err
 	})
-	return out, err
 }
 
 func (a *API) benchmarkOutput(ctx context.Context, in *apiv1.GetBenchmarkOutputInput) (*output[apiv1.BenchmarkOutput], error) {
-	out := &output[apiv1.BenchmarkOutput]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.BenchmarkOutput) error {
 		r, err := a.findBenchmark(ctx, tx, in.Benchmark)
 		if err != nil {
 			return err
 		}
 		if r.Account != identityOf(ctx) {
 			text := fmt.Sprintf("run %s is %s's: its output is too", r.ID, r.Account)
-			return problem(http.StatusForbidden, "forbidden", text, "")
+			return forbidden(text, "")
 		}
 		written, err := bench.OutputOf(ctx, tx, r.ID, in.Round, in.Step)
-		out.Body.Text = written[""]
+		out.Text = written[""]
 		delete(written, "")
-		out.Body.Files = written
+		out.Files = written
 		return err
 	})
-	return out, err
 }

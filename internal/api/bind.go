@@ -11,6 +11,7 @@ import (
 
 	apiv1 "muster/api/v1"
 	"muster/internal/access"
+	"muster/internal/core"
 )
 
 // handler answers one operation of the table.
@@ -23,6 +24,26 @@ type handler struct {
 type output[T any] struct {
 	Status int // 0: the operation's own
 	Body   T
+}
+
+// viewed answers with what f finds. updated does so when f has changed something, for which f may be called again, with an empty
+// answer.
+func viewed[T any](ctx context.Context, a *API, f func(*core.Tx, *T) error) (*output[T], error) {
+	return answered(ctx, a.DB.View, f)
+}
+
+func updated[T any](ctx context.Context, a *API, f func(*core.Tx, *T) error) (*output[T], error) {
+	return answered(ctx, a.DB.Update, f)
+}
+
+func answered[T any](ctx context.Context, run func(context.Context, func(*core.Tx) error) error,
+	f func(*core.Tx, *T) error) (*output[T], error) {
+	var out *output[T]
+	err := run(ctx, func(tx *core.Tx) error {
+		out = new(output[T])
+		return f(tx, &out.Body)
+	})
+	return out, err
 }
 
 // on binds an operation to what answers it: an answer of its type, or an error, which becomes a Problem.

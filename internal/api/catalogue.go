@@ -25,8 +25,7 @@ func (a *API) getSite(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Site
 }
 
 func (a *API) listClasses(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Class]], error) {
-	out := &output[apiv1.List[apiv1.Class]]{}
-	err := a.DB.View(core.Apart(ctx), func(tx *core.Tx) error {
+	return viewed(core.Apart(ctx), a, func(tx *core.Tx, out *apiv1.List[apiv1.Class]) error {
 		machines, err := machine.List(ctx, tx)
 		if err != nil {
 			return err
@@ -62,10 +61,9 @@ func (a *API) listClasses(ctx context.Context, in *apiv1.Page) (*output[apiv1.Li
 			all = append(all, view)
 		}
 		slices.SortFunc(all, func(a, b apiv1.Class) int { return strings.Compare(a.Name, b.Name) })
-		out.Body = pageOf(*in, all, func(c apiv1.Class) string { return c.Name })
+		*out = pageOf(*in, all, func(c apiv1.Class) string { return c.Name })
 		return nil
 	})
-	return out, err
 }
 
 func (a *API) listImages(_ context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Image]], error) {

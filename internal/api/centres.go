@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -67,8 +66,7 @@ func centreView(ctx context.Context, c centres.Centre) (apiv1.ExternalCluster, b
 }
 
 func (a *API) listCentres(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.ExternalCluster]], error) {
-	out := &output[apiv1.List[apiv1.ExternalCluster]]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.ExternalCluster]) error {
 		centres, err := centres.List(ctx, tx)
 		var all []apiv1.ExternalCluster
 		for _, c := range centres {
@@ -76,25 +74,24 @@ func (a *API) listCentres(ctx context.Context, in *apiv1.Page) (*output[apiv1.Li
 				all = append(all, view)
 			}
 		}
-		out.Body = pageOf(*in, all, func(c apiv1.ExternalCluster) string { return c.Name })
+		*out = pageOf(*in, all, func(c apiv1.ExternalCluster) string { return c.Name })
 		return err
 	})
-	return out, err
 }
 
 func (a *API) getCentre(ctx context.Context, in *apiv1.ExternalClusterRef) (*output[apiv1.ExternalCluster], error) {
-	out := &output[apiv1.ExternalCluster]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error { return showCentre(ctx, tx, in.ExternalCluster, out) })
-	return out, err
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.ExternalCluster) error {
+		return showCentre(ctx, tx, in.ExternalCluster, out)
+	})
 }
 
-func showCentre(ctx context.Context, tx *core.Tx, name string, out *output[apiv1.ExternalCluster]) error {
+func showCentre(ctx context.Context, tx *core.Tx, name string, out *apiv1.ExternalCluster) error {
 	c, err := centres.Get(ctx, tx, name)
 	if err != nil {
 		return err
 	}
 	var seen bool
-	if out.Body, seen = centreView(ctx, c); !seen {
+	if *out, seen = centreView(ctx, c); !seen {
 		err = fmt.Errorf("external cluster %s: %w", name, core.ErrNotFound)
 	}
 	return err
@@ -108,11 +105,10 @@ func said(ctx context.Context, tx *core.Tx, name string, s apiv1.ExternalCluster
 			return c, err
 		}
 		if _, twice := c.Of(p.Project); twice {
-			return c, problem(http.StatusUnprocessableEntity, "invalid", "projects: "+p.Project+" is listed twice", "")
+			return c, invalid("projects: "+p.Project+" is listed twice", "")
 		}
 		if (p.Account != "") != (p.Rule == string(centres.SharedAccount)) {
-			return c, problem(http.StatusUnprocessableEntity, "invalid",
-				fmt.Sprintf("projects: %s: rule %s, account %q", p.Project, p.Rule, p.Account),
+			return c, invalid(fmt.Sprintf("projects: %s: rule %s, account %q", p.Project, p.Rule, p.Account),
 				"an account is given with the rule shared, and with no other")
 		}
 		c.Projects = append(c.Projects, centres.Project{Project: p.Project, Queues: p.Queues, Rule: centres.AccountRule(p.Rule),
@@ -122,7 +118,7 @@ func said(ctx context.Context, tx *core.Tx, name string, s apiv1.ExternalCluster
 			return c, err
 		}
 		if slices.ContainsFunc(clusters, func(other cluster.Cluster) bool { return other.Name == name }) {
-			return c, problem(http.StatusConflict, "conflict", fmt.Sprintf("project %s has a cluster %s", p.Project, name),
+			return c, conflict(fmt.Sprintf("project %s has a cluster %s", p.Project, name),
 				"at the door both would have the same name: take another one")
 		}
 	}
@@ -133,7 +129,7 @@ func said(ctx context.Context, tx *core.Tx, name string, s apiv1.ExternalCluster
 	}
 	c, err := centre.Check(c)
 	if err != nil {
-		err = problem(http.StatusUnprocessableEntity, "invalid", err.Error(), "")
+		err = invalid(err.Error(), "")
 	}
 	return c, err
 }
@@ -164,8 +160,7 @@ func who(c centres.Centre) string {
 }
 
 func (a *API) addCentre(ctx context.Context, in *apiv1.AddExternalClusterInput) (*output[apiv1.ExternalCluster], error) {
-	out := &output[apiv1.ExternalCluster]{}
-	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.ExternalCluster) error {
 		c, err := said(ctx, tx, in.Body.Name, in.Body.ExternalClusterSpec)
 		if err != nil {
 			return err
@@ -177,12 +172,10 @@ func (a *API) addCentre(ctx context.Context, in *apiv1.AddExternalClusterInput) 
 			Text: fmt.Sprintf("external cluster %s at %s for %s, by %s", c.Name, c.Login, who(c), identityOf(ctx))})
 		return showCentre(ctx, tx, c.Name, out)
 	})
-	return out, err
 }
 
 func (a *API) changeCentre(ctx context.Context, in *apiv1.ChangeExternalClusterInput) (*output[apiv1.ExternalCluster], error) {
-	out := &output[apiv1.ExternalCluster]{}
-	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.ExternalCluster) error {
 		c, err := said(ctx, tx, in.ExternalCluster, in.Body)
 		if err != nil {
 			return err
@@ -194,7 +187,6 @@ func (a *API) changeCentre(ctx context.Context, in *apiv1.ChangeExternalClusterI
 			Text: fmt.Sprintf("external cluster %s: at %s for %s, by %s", c.Name, c.Login, who(c), identityOf(ctx))})
 		return showCentre(ctx, tx, c.Name, out)
 	})
-	return out, err
 }
 
 func (a *API) removeCentre(ctx context.Context, in *apiv1.ExternalClusterRef) (*output[apiv1.Nothing], error) {

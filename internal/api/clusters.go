@@ -54,8 +54,7 @@ func pageOf[T any](p apiv1.Page, all []T, key func(T) string) apiv1.List[T] {
 func inOrder(t time.Time) string { return fmt.Sprintf("%020d", t.UnixMilli()) }
 
 func (a *API) listClusters(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Cluster]], error) {
-	out := &output[apiv1.List[apiv1.Cluster]]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Cluster]) error {
 		clusters, err := cluster.List(ctx, tx, "")
 		if err != nil {
 			return err
@@ -63,17 +62,16 @@ func (a *API) listClusters(ctx context.Context, in *apiv1.Page) (*output[apiv1.L
 		clusters = slices.DeleteFunc(clusters, func(c cluster.Cluster) bool { return !sees(ctx, c.Project) })
 		// a space comes before all that names have
 		cut := pageOf(*in, clusters, func(c cluster.Cluster) string { return c.Name + " " + c.Project })
-		out.Body = apiv1.List[apiv1.Cluster]{Items: []apiv1.Cluster{}, Next: cut.Next}
+		*out = apiv1.List[apiv1.Cluster]{Items: []apiv1.Cluster{}, Next: cut.Next}
 		for _, c := range cut.Items {
 			view, err := a.clusterView(ctx, tx, c)
 			if err != nil {
 				return err
 			}
-			out.Body.Items = append(out.Body.Items, view)
+			out.Items = append(out.Items, view)
 		}
 		return nil
 	})
-	return out, err
 }
 
 // find is the cluster that a path names: a living one by name, or any by ID. It is one that the caller may do to what they
@@ -100,16 +98,14 @@ func (a *API) find(ctx context.Context, tx *core.Tx, ref string) (cluster.Cluste
 }
 
 func (a *API) getCluster(ctx context.Context, in *apiv1.ClusterRef) (*output[apiv1.Cluster], error) {
-	out := &output[apiv1.Cluster]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.Cluster) error {
 		c, err := a.find(ctx, tx, in.Cluster)
 		if err != nil {
 			return err
 		}
-		out.Body, err = a.clusterView(ctx, tx, c)
+		*out, err = a.clusterView(ctx, tx, c)
 		return err
 	})
-	return out, err
 }
 
 func (a *API) createCluster(ctx context.Context, in *apiv1.CreateClusterInput) (*output[apiv1.Answer], error) {
@@ -190,11 +186,9 @@ func bounds(b apiv1.ScaleClusterBody) (least, most *int, err error) {
 	case b.Min == nil && b.Max == nil:
 		return &b.Nodes, &b.Nodes, nil
 	case b.Min == nil || b.Max == nil || b.Nodes != 0:
-		return nil, nil, problem(http.StatusUnprocessableEntity, "invalid", "the size is unclear",
-			"write either nodes, or min and max")
+		return nil, nil, invalid("the size is unclear", "write either nodes, or min and max")
 	case *b.Min > *b.Max:
-		return nil, nil, problem(http.StatusUnprocessableEntity, "invalid",
-			fmt.Sprintf("min is %d and max is %d", *b.Min, *b.Max), "min must be at most max")
+		return nil, nil, invalid(fmt.Sprintf("min is %d and max is %d", *b.Min, *b.Max), "min must be at most max")
 	}
 	return b.Min, b.Max, nil
 }
@@ -233,7 +227,7 @@ func (a *API) scaleCluster(ctx context.Context, in *apiv1.ScaleClusterInput) (*o
 			if in.Body.Queue == "" {
 				text = fmt.Sprintf("cluster %s has %d queues: say which", current.Name, len(names))
 			}
-			return nil, problem(http.StatusUnprocessableEntity, "invalid", text, "its queues are "+strings.Join(names, ", "))
+			return nil, invalid(text, "its queues are "+strings.Join(names, ", "))
 		})
 }
 
@@ -248,8 +242,7 @@ func (a *API) changed(ctx context.Context, tx *core.Tx, current cluster.Cluster,
 		return nil, err
 	}
 	if current.Phase == core.Deleted {
-		return nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is deleted", current.Name),
-			"create it again")
+		return nil, conflict(fmt.Sprintf("cluster %s is deleted", current.Name), "create it again")
 	}
 	return plan(current)
 }
@@ -431,8 +424,7 @@ func again(ctx context.Context, answer person.Answer, request string, out *outpu
 		return err
 	}
 	if answer.Request != request {
-		return problem(http.StatusUnprocessableEntity, "invalid", "this Idempotency-Key was used for another request",
-			"use a new key for each request")
+		return invalid("this Idempotency-Key was used for another request", "use a new key for each request")
 	}
 	out.Status, out.Body = answer.Status, body
 	return nil

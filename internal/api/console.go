@@ -22,16 +22,15 @@ const (
 
 func (a *API) openConsole(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.ConsoleOpened], error) {
 	code := web.NewCode()
-	out := &output[apiv1.ConsoleOpened]{Body: apiv1.ConsoleOpened{Path: console.SignIn(code)}}
-	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.ConsoleOpened) error {
+		*out = apiv1.ConsoleOpened{Path: console.SignIn(code)}
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
-		out.Body.ExpiresAt = now.Add(consoleCodeLife)
+		out.ExpiresAt = now.Add(consoleCodeLife)
 		return person.AddWebLogin(ctx, tx, person.HashToken(code), person.WebLogin{Token: callerOf(ctx).Token}, consoleCodeLife)
 	})
-	return out, err
 }
 
 // signIn gives a browser a cookie for a token, for a code, or for what a provider says of who sits before it.
@@ -106,7 +105,7 @@ func (a *API) entitled(ctx context.Context, c apiv1.Credential) (entry, error) {
 			return caller, err
 		}), err
 	}
-	return nil, problem(http.StatusUnprocessableEntity, "invalid", "give one of token, code and provider", "")
+	return nil, invalid("give one of token, code and provider", "")
 }
 
 // enterAs is the entry of a token, of which caller is the bearer.
@@ -127,9 +126,9 @@ func unsigned(c apiv1.Credential, err error) error {
 		return err
 	}
 	if c.Token != "" {
-		return problem(http.StatusUnauthorized, "unauthorized", "this is no valid token", "`muster tokens add` makes one")
+		return problem(http.StatusUnauthorized, "this is no valid token", "`muster tokens add` makes one")
 	}
-	return problem(http.StatusUnauthorized, "unauthorized", "this address has been used, or is too old",
+	return problem(http.StatusUnauthorized, "this address has been used, or is too old",
 		"`muster console` makes another one")
 }
 
@@ -149,8 +148,7 @@ func (a *API) signOut(ctx context.Context, in *apiv1.SignOutInput) (*output[apiv
 
 // foreign refuses a request of another site's page.
 func foreign() *apiv1.Problem {
-	return problem(http.StatusForbidden, "forbidden", "another site's page may not do this",
-		"open the console by its own address")
+	return forbidden("another site's page may not do this", "open the console by its own address")
 }
 
 // browser is who a browser is signed in as by a cookie that it shows, of which asked keeps the hash.

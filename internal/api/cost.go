@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	apiv1 "muster/api/v1"
@@ -26,16 +25,14 @@ func between(w apiv1.Window, from, now time.Time) (time.Time, time.Time, error) 
 		to = w.To
 	}
 	if from.After(now) || !w.From.IsZero() && !w.To.IsZero() && !w.To.After(w.From) {
-		return from, to, problem(http.StatusUnprocessableEntity, "invalid",
-			fmt.Sprintf("from %s to %s is not in the past", from.Format(time.RFC3339), to.Format(time.RFC3339)),
-			"from must be before to, and in the past")
+		return from, to, invalid(fmt.Sprintf("from %s to %s is not in the past", from.Format(time.RFC3339),
+			to.Format(time.RFC3339)), "from must be before to, and in the past")
 	}
 	return from, to, nil
 }
 
 func (a *API) clusterCost(ctx context.Context, in *apiv1.GetClusterCostInput) (*output[apiv1.Cost], error) {
-	out := &output[apiv1.Cost]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.Cost) error {
 		c, err := a.find(ctx, tx, in.Cluster)
 		if err != nil {
 			return err
@@ -57,19 +54,17 @@ func (a *API) clusterCost(ctx context.Context, in *apiv1.GetClusterCostInput) (*
 			return err
 		}
 		limits, err := a.Admission.ClusterLimits(ctx, tx, c.ID, c.Spec)
-		out.Body = apiv1.Cost{
+		*out = apiv1.Cost{
 			Cluster: c.Name, ClusterID: c.ID, Project: c.Project, From: from, To: to, Total: price.Total(lines).
 					String(), PerHour: charged.PerHour().String(),
 			Limits: limitViews(limits), Lines: lineViews(lines),
 		}
 		return err
 	})
-	return out, err
 }
 
 func (a *API) statement(ctx context.Context, in *apiv1.GetUsageInput) (*output[apiv1.Statement], error) {
-	out := &output[apiv1.Statement]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.Statement) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -90,21 +85,19 @@ func (a *API) statement(ctx context.Context, in *apiv1.GetUsageInput) (*output[a
 		if err != nil {
 			return err
 		}
-		out.Body = apiv1.Statement{Site: a.Admission.Catalogue.Site, Project: in.Project, From: from, To: to,
+		*out = apiv1.Statement{Site: a.Admission.Catalogue.Site, Project: in.Project, From: from, To: to,
 			Total: price.Total(lines).String(), Lines: lineViews(lines)}
 		for _, l := range lines {
 			if l.Kind == price.Node {
-				out.Body.NodeHours += l.Charged.Hours()
+				out.NodeHours += l.Charged.Hours()
 			}
 		}
 		return nil
 	})
-	return out, err
 }
 
 func (a *API) quota(ctx context.Context, in *apiv1.GetQuotaInput) (*output[apiv1.Quota], error) {
-	out := &output[apiv1.Quota]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.Quota) error {
 		if _, err := person.GetProject(ctx, tx, in.Project); err != nil {
 			return err
 		}
@@ -121,7 +114,7 @@ func (a *API) quota(ctx context.Context, in *apiv1.GetQuotaInput) (*output[apiv1
 		}
 		clusters, err := cluster.Count(ctx, tx, in.Project)
 		granted := a.Admission.Catalogue.Projects[in.Project].Quota
-		out.Body = apiv1.Quota{
+		*out = apiv1.Quota{
 			Project: in.Project, Clusters: apiv1.Share{Used: clusters, Limit: new(granted.MostClusters())},
 			Nodes: apiv1.Share{Used: use.Nodes, Limit: granted.Nodes},
 			Cores: apiv1.Share{Used: use.Cores, Limit: granted.Cores}, GPUs: apiv1.Share{Used: use.GPUs, Limit: granted.GPUs},
@@ -129,7 +122,6 @@ func (a *API) quota(ctx context.Context, in *apiv1.GetQuotaInput) (*output[apiv1
 		}
 		return err
 	})
-	return out, err
 }
 
 func linesOf(ctx context.Context, tx *core.Tx, of meter.Of, by price.By) ([]price.Line, error) {
@@ -137,7 +129,7 @@ func linesOf(ctx context.Context, tx *core.Tx, of meter.Of, by price.By) ([]pric
 	err := meter.Each(ctx, tx, of, sheet.Add)
 	if errors.Is(err, price.ErrManyLines) {
 		text := fmt.Sprintf("it would have more than %d lines", price.MostLines)
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", text, "ask for a shorter time, or by queue")
+		return nil, invalid(text, "ask for a shorter time, or by queue")
 	}
 	return sheet.Lines(), err
 }

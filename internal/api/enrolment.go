@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"strings"
 
 	apiv1 "muster/api/v1"
@@ -25,19 +24,16 @@ func (a *API) addMachines(ctx context.Context, in *apiv1.AddMachinesInput) (*out
 	enrols := a.Admission.Substrates.Of(b.Substrate).Enrols
 	switch {
 	case b.Name != "" && b.Count > 1:
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "name: one name cannot be given to several machines",
+		return nil, invalid("name: one name cannot be given to several machines",
 			"leave the name out, or enrol one at a time")
 	case enrols == substrate.ByNumber && len(b.Machines) > 0:
-		return nil, problem(http.StatusUnprocessableEntity, "invalid",
-			fmt.Sprintf("machines: %s machines are not listed", b.Substrate), "give count, or substrate "+
-				strings.Join(a.Admission.Substrates.Enrolled(substrate.ByList), " or "))
+		return nil, invalid(fmt.Sprintf("machines: %s machines are not listed", b.Substrate), "give count, or substrate "+
+			strings.Join(a.Admission.Substrates.Enrolled(substrate.ByList), " or "))
 	case enrols == substrate.ByList && len(b.Machines) == 0:
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "machines: no machine is listed",
-			"give name, macs, network and power of at least one")
+		return nil, invalid("machines: no machine is listed", "give name, macs, network and power of at least one")
 	}
-	out := &output[apiv1.List[apiv1.Machine]]{}
-	err := a.DB.Update(ctx, func(tx *core.Tx) error {
-		out.Body.Items = []apiv1.Machine{}
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Machine]) error {
+		out.Items = []apiv1.Machine{}
 		machines, err := a.newMachines(ctx, tx, in)
 		if err == nil {
 			err = tx.LockSite(ctx) // before any row is, as who places a machine locks it
@@ -65,11 +61,10 @@ func (a *API) addMachines(ctx context.Context, in *apiv1.AddMachinesInput) (*out
 			if err != nil {
 				return err
 			}
-			out.Body.Items = append(out.Body.Items, a.machineView(stored))
+			out.Items = append(out.Items, a.machineView(stored))
 		}
 		return nil
 	})
-	return out, err
 }
 
 // newMachines is what a request asks to enrol.

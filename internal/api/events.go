@@ -15,6 +15,7 @@ import (
 	apiv1 "muster/api/v1"
 	"muster/internal/access"
 	"muster/internal/core"
+	"muster/internal/kit/clock"
 )
 
 // Timing of a watch. Other replicas' events are seen by polling, and a busy site's many commits a few at a time; a comment
@@ -58,13 +59,13 @@ func (a *API) listClusterEvents(ctx context.Context, in *apiv1.ListClusterEvents
 func (a *API) events(ctx context.Context, of core.EventsOf, in apiv1.EventsInput,
 	still func(access.Caller) bool) (*huma.StreamResponse, error) {
 	if in.Watch && in.Before > 0 {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "a watch goes on from now: before is for lists", "")
+		return nil, invalid("a watch goes on from now: before is for lists", "")
 	}
 	of.After, of.Before, of.Newest = in.After, in.Before, in.Newest
 	if in.LastEventID != "" {
 		last, err := strconv.ParseInt(in.LastEventID, 10, 64)
 		if err != nil {
-			return nil, problem(http.StatusUnprocessableEntity, "invalid", "Last-Event-ID must be the number of an event", "")
+			return nil, invalid("Last-Event-ID must be the number of an event", "")
 		}
 		of.After = last
 	}
@@ -207,10 +208,7 @@ func (a *API) watch(hctx huma.Context, of core.EventsOf, seen bool, still func(a
 		of.After = max(of.After, newest)
 		select {
 		case <-changed:
-			select {
-			case <-time.After(watchRest):
-			case <-ctx.Done():
-			}
+			_ = clock.Sleep(ctx, watchRest)
 		case <-time.After(watchPoll):
 		case <-ctx.Done():
 		}

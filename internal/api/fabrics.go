@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 
 	apiv1 "muster/api/v1"
@@ -18,17 +17,11 @@ import (
 )
 
 func (a *API) listFabrics(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Fabric]], error) {
-	out := &output[apiv1.List[apiv1.Fabric]]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Fabric]) error {
 		fabrics, err := fabrics.List(ctx, tx)
-		var all []apiv1.Fabric
-		for _, f := range fabrics {
-			all = append(all, fabricView(f))
-		}
-		out.Body = pageOf(*in, all, func(f apiv1.Fabric) string { return f.Name })
+		*out = pageOf(*in, each(fabrics, fabricView), func(f apiv1.Fabric) string { return f.Name })
 		return err
 	})
-	return out, err
 }
 
 func fabricView(f fabrics.Fabric) apiv1.Fabric {
@@ -90,8 +83,7 @@ func membershipWord(m fabric.Membership) string {
 // onFabric changes a fabric and shows it as it is then.
 func (a *API) onFabric(ctx context.Context, name, what string, act func(*core.Tx, fabrics.Fabric) error) (*output[apiv1.Fabric],
 	error) {
-	out := &output[apiv1.Fabric]{}
-	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.Fabric) error {
 		f, err := fabrics.Get(ctx, tx, name)
 		if err != nil {
 			return err
@@ -100,10 +92,9 @@ func (a *API) onFabric(ctx context.Context, name, what string, act func(*core.Tx
 			return err
 		}
 		tx.Log(core.Event{Type: "fabric.requested", Text: fmt.Sprintf("fabric %s: %s, by %s", f.Name, what, identityOf(ctx))})
-		out.Body, err = wholeFabric(ctx, tx, f.ID)
+		*out, err = wholeFabric(ctx, tx, f.ID)
 		return err
 	})
-	return out, err
 }
 
 func (a *API) addFabric(ctx context.Context, in *apiv1.AddFabricInput) (*output[apiv1.Fabric], error) {
@@ -117,15 +108,14 @@ func (a *API) addFabric(ctx context.Context, in *apiv1.AddFabricInput) (*output[
 		f.Managers = append(f.Managers, port)
 	}
 	if a.CheckFabric == nil {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "this controller has no drivers of fabrics", "")
+		return nil, invalid("this controller has no drivers of fabrics", "")
 	}
 	if err := a.CheckFabric(f); err != nil {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("fabric %s: %v", f.Name, err),
-			"docs/fabrics.md lists what drivers are told")
+		return nil, invalid(fmt.Sprintf("fabric %s: %v", f.Name, err), "docs/fabrics.md lists what drivers are told")
 	}
 	if twice := firstTwice(f.Managers); twice != 0 {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("fabric %s: manager %s is named twice", f.Name,
-			twice), "name the port of each subnet manager once")
+		return nil, invalid(fmt.Sprintf("fabric %s: manager %s is named twice", f.Name, twice),
+			"name the port of each subnet manager once")
 	}
 	err := a.DB.Update(ctx, func(tx *core.Tx) error { return fabrics.Add(ctx, tx, f) })
 	if err != nil {
@@ -145,12 +135,10 @@ func firstTwice(ports []fabric.GUID) fabric.GUID {
 }
 
 func (a *API) getFabric(ctx context.Context, in *apiv1.FabricRef) (*output[apiv1.Fabric], error) {
-	out := &output[apiv1.Fabric]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
-		out.Body, err = wholeFabric(ctx, tx, in.Fabric)
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.Fabric) (err error) {
+		*out, err = wholeFabric(ctx, tx, in.Fabric)
 		return err
 	})
-	return out, err
 }
 
 func (a *API) removeFabric(ctx context.Context, in *apiv1.FabricRef) (*output[apiv1.Nothing], error) {
@@ -164,8 +152,8 @@ func (a *API) removeFabric(ctx context.Context, in *apiv1.FabricRef) (*output[ap
 }
 
 func (a *API) diffFabric(ctx context.Context, in *apiv1.FabricRef) (*output[apiv1.FabricDiff], error) {
-	out := &output[apiv1.FabricDiff]{Body: apiv1.FabricDiff{Ports: []apiv1.FabricDifference{}}}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.FabricDiff) error {
+		*out = apiv1.FabricDiff{Ports: []apiv1.FabricDifference{}}
 		f, err := fabrics.Get(ctx, tx, in.Fabric)
 		if err != nil {
 			return err
@@ -192,24 +180,22 @@ func (a *API) diffFabric(ctx context.Context, in *apiv1.FabricRef) (*output[apiv
 				tables[guid] = fabric.Port{Entries: p.Entries, Capacity: p.Capacity}
 			}
 		}
-		out.Body.Revision, out.Body.Applied, out.Body.SeenAt = f.Revision, f.Applied, f.SeenAt
+		out.Revision, out.Applied, out.SeenAt = f.Revision, f.Applied, f.SeenAt
 		if f.Phase == core.Degraded && f.Attempts > 0 {
-			out.Body.Reason = f.Reason
+			out.Reason = f.Reason
 		}
 		for _, d := range fabric.Compare(f.Intent(partitions), tables) {
-			out.Body.Ports = append(out.Body.Ports, apiv1.FabricDifference{Port: d.Port.String(), Machine: machines[d.Port],
+			out.Ports = append(out.Ports, apiv1.FabricDifference{Port: d.Port.String(), Machine: machines[d.Port],
 				Surplus: spelled(d.Surplus), Missing: spelled(d.Missing), Silent: d.Silent})
 		}
 		return nil
 	})
-	return out, err
 }
 
 func (a *API) importFabric(ctx context.Context, in *apiv1.ImportFabricInput) (*output[apiv1.Fabric], error) {
 	graph, err := topology.Parse(in.Body.Snapshot)
 	if err != nil {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "snapshot: "+err.Error(),
-			"give the unchanged output of `ibnetdiscover`")
+		return nil, invalid("snapshot: "+err.Error(), "give the unchanged output of `ibnetdiscover`")
 	}
 	var ports []fabrics.Port
 	for _, p := range graph.Ports {
@@ -247,8 +233,7 @@ func (a *API) putPartition(ctx context.Context, in *apiv1.PutFabricPartitionInpu
 			}
 			err := fabrics.PutSitePartition(ctx, tx, f, in.Partition, in.Body.Open, members)
 			if full := (*fabrics.TableFull)(nil); errors.As(err, &full) {
-				return problem(http.StatusConflict, "conflict", full.Error(),
-					"end partitions of the site's own that are not needed, or clusters there")
+				return conflict(full.Error(), "end partitions of the site's own that are not needed, or clusters there")
 			}
 			return err
 		})
@@ -278,12 +263,12 @@ func (a *API) assignPort(ctx context.Context, in *apiv1.AssignFabricPortInput) (
 					return err
 				}
 				if m.IsGuest() {
-					return problem(http.StatusUnprocessableEntity, "invalid",
-						fmt.Sprintf("machine %s is a guest of %s, which has the port", m.Name, m.HostName), "name "+m.HostName)
+					return invalid(fmt.Sprintf("machine %s is a guest of %s, which has the port", m.Name, m.HostName),
+						"name "+m.HostName)
 				}
 				if m.Holder != "" {
-					return problem(http.StatusConflict, "conflict",
-						fmt.Sprintf("machine %s is in use by %s, whose cluster would not have the port", m.Name, m.HolderName),
+					return conflict(fmt.Sprintf("machine %s is in use by %s, whose cluster would not have the port", m.Name,
+						m.HolderName),
 						"say it when the machine is free")
 				}
 				id = m.ID
@@ -310,7 +295,7 @@ func (a *API) forgetPort(ctx context.Context, in *apiv1.FabricPortRef) (*output[
 func guidOf(field, text string) (fabric.GUID, error) {
 	port, err := fabric.ParseGUID(text)
 	if err != nil {
-		return 0, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("%s: %v", field, err), "")
+		return 0, invalid(fmt.Sprintf("%s: %v", field, err), "")
 	}
 	return port, nil
 }
@@ -322,7 +307,7 @@ func spelled[T fmt.Stringer](all []T) []string { return each(all, T.String) }
 func (a *API) onPort(ctx context.Context, tx *core.Tx, f fabrics.Fabric, port fabric.GUID) error {
 	on, err := fabrics.FabricOf(ctx, tx, port)
 	if err == nil && on != f.ID {
-		err = problem(http.StatusNotFound, "not-found", fmt.Sprintf("port %s is not on fabric %s", port, f.Name),
+		err = notFound(fmt.Sprintf("port %s is not on fabric %s", port, f.Name),
 			"`muster fabric get "+f.Name+"` shows its ports; `muster fabric import` adds some")
 	}
 	return err

@@ -29,7 +29,7 @@ func (a *API) files(ctx context.Context, ref string, paths ...string) (cluster.C
 	}
 	for _, one := range paths { // "" comes of a parameter that is not given
 		if one == "" || strings.ContainsRune(one, 0) {
-			return c, nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("path: %.60q is none", one),
+			return c, nil, invalid(fmt.Sprintf("path: %.60q is none", one),
 				"write for example /home/"+identityOf(ctx)+"/case/mesh.cgns")
 		}
 	}
@@ -57,20 +57,19 @@ func (a *API) ofFiles(ctx context.Context, err error, what string) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return problem(http.StatusNotFound, "not-found", what+": it is not there", "")
+		return notFound(what+": it is not there", "")
 	case errors.Is(err, fs.ErrPermission):
-		return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("%s: the cluster does not let %s do this", what,
-			identityOf(ctx)), "")
+		return forbidden(fmt.Sprintf("%s: the cluster does not let %s do this", what, identityOf(ctx)), "")
 	case errors.Is(err, fs.ErrExist):
-		return problem(http.StatusConflict, "conflict", what+": it is there already", "")
+		return conflict(what+": it is there already", "")
 	case errors.As(err, &refusal):
-		return problem(http.StatusConflict, "conflict", what+": "+refusal.Text, "")
+		return conflict(what+": "+refusal.Text, "")
 	case errors.As(err, &over):
 		return overLimit(askedOf(ctx).answer, over)
 	case errors.Is(err, files.ErrUnfinished):
-		return problem(http.StatusBadRequest, "invalid", what+": "+err.Error(), "")
+		return problem(http.StatusBadRequest, what+": "+err.Error(), "")
 	}
-	return problem(http.StatusServiceUnavailable, "unavailable", fmt.Sprintf("%s: %v", what, err), "try again")
+	return problem(http.StatusServiceUnavailable, fmt.Sprintf("%s: %v", what, err), "try again")
 }
 
 func (a *API) listFiles(ctx context.Context, in *apiv1.FileRef) (*output[apiv1.Files], error) {

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 
 	apiv1 "muster/api/v1"
@@ -12,27 +11,25 @@ import (
 )
 
 func (a *API) getHooks(ctx context.Context, in *apiv1.ProjectRef) (*output[apiv1.Hooks], error) {
-	out := &output[apiv1.Hooks]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.Hooks) error {
 		if _, err := a.project(ctx, tx, in.Project); err != nil {
 			return err
 		}
 		hooks, err := person.HooksOf(ctx, tx, in.Project)
-		out.Body = apiv1.Hooks(hooks)
+		*out = apiv1.Hooks(hooks)
 		return err
 	})
-	return out, err
 }
 
 func (a *API) setHooks(ctx context.Context, in *apiv1.SetHooksInput) (*output[apiv1.Hooks], error) {
-	out := &output[apiv1.Hooks]{Body: in.Body}
-	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.Hooks) error {
+		*out = in.Body
 		if _, err := a.project(ctx, tx, in.Project); err != nil {
 			return err
 		}
 		for name, script := range map[string]string{"prolog": in.Body.Prolog, "epilog": in.Body.Epilog} {
 			if why := unfit("the "+name, script); why != "" {
-				return problem(http.StatusUnprocessableEntity, "invalid", why, "`muster projects hooks --help` shows what can be run")
+				return invalid(why, "`muster projects hooks --help` shows what can be run")
 			}
 		}
 		if err := person.SetHooks(ctx, tx, in.Project, person.Hooks(in.Body)); err != nil {
@@ -44,7 +41,6 @@ func (a *API) setHooks(ctx context.Context, in *apiv1.SetHooksInput) (*output[ap
 				words[in.Body.Epilog == ""], identityOf(ctx))})
 		return nil
 	})
-	return out, err
 }
 
 // unfit says why nobody could start a script that is called what; "" if somebody can.

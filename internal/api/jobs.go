@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,8 +44,8 @@ func (a *API) listJobs(ctx context.Context, in *apiv1.ListJobsInput) (*output[ap
 			return nil, err
 		}
 	}
-	out := &output[apiv1.List[apiv1.Job]]{Body: apiv1.List[apiv1.Job]{Items: []apiv1.Job{}}}
-	err = a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Job]) error {
+		*out = apiv1.List[apiv1.Job]{Items: []apiv1.Job{}}
 		jobs, err := job.List(ctx, tx, of)
 		if err != nil {
 			return err
@@ -55,15 +54,14 @@ func (a *API) listJobs(ctx context.Context, in *apiv1.ListJobsInput) (*output[ap
 			_, err = a.find(ctx, tx, in.Cluster) // is there one of that name?
 		}
 		for _, j := range jobs {
-			out.Body.Items = append(out.Body.Items, endedView(j))
+			out.Items = append(out.Items, endedView(j))
 		}
 		if n := len(jobs); n == in.Limit {
 			last := jobs[n-1]
-			out.Body.Next = fmt.Sprintf("%d-%d-%s", last.Ended.UnixMilli(), last.Number, last.ClusterID)
+			out.Next = fmt.Sprintf("%d-%d-%s", last.Ended.UnixMilli(), last.Number, last.ClusterID)
 		}
 		return err
 	})
-	return out, err
 }
 
 func (a *API) listCurrentJobs(ctx context.Context, in *apiv1.ListCurrentJobsInput) (*output[apiv1.List[apiv1.Job]], error) {
@@ -71,8 +69,7 @@ func (a *API) listCurrentJobs(ctx context.Context, in *apiv1.ListCurrentJobsInpu
 	if err != nil {
 		return nil, err
 	}
-	out := &output[apiv1.List[apiv1.Job]]{}
-	err = a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Job]) error {
 		told, err := job.Current(ctx, tx, of)
 		if err != nil {
 			return err
@@ -89,10 +86,9 @@ func (a *API) listCurrentJobs(ctx context.Context, in *apiv1.ListCurrentJobsInpu
 		}
 		key := func(j apiv1.Job) string { return fmt.Sprintf("%s %020d", j.ClusterID, j.Number) }
 		slices.SortFunc(all, func(a, b apiv1.Job) int { return strings.Compare(key(a), key(b)) })
-		out.Body = pageOf(in.Page, all, key)
+		*out = pageOf(in.Page, all, key)
 		return nil
 	})
-	return out, err
 }
 
 // placeOf reads a cursor.
@@ -105,7 +101,7 @@ func placeOf(cursor string) (job.Place, error) {
 			return job.Place{Ended: time.UnixMilli(ended), Cluster: words[2], Number: number}, nil
 		}
 	}
-	return job.Place{}, problem(http.StatusUnprocessableEntity, "invalid", "cursor: not one that the page before returned", "")
+	return job.Place{}, invalid("cursor: not one that the page before returned", "")
 }
 
 // jobView shows what is said of any job.
@@ -177,7 +173,7 @@ var jobForm = pattern.New(`^[0-9]+([_+][0-9]+|_\[[0-9,:%-]+\])?$`)
 // decides whether the caller may.
 func (a *API) onJob(ctx context.Context, in *apiv1.JobRef, act scheduler.Act) (*output[apiv1.Task], error) {
 	if !jobForm.MatchString(in.Job) {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("job: %.60q is none", in.Job),
+		return nil, invalid(fmt.Sprintf("job: %.60q is none", in.Job),
 			"write for example 12, or 12_3 for a task of an array")
 	}
 	run := apiv1.RunTaskInput{ClusterRef: in.ClusterRef, Body: apiv1.TaskBody{Limit: "10m"}}
@@ -190,7 +186,7 @@ func (a *API) onJob(ctx context.Context, in *apiv1.JobRef, act scheduler.Act) (*
 		command := by.Acts[act]
 		if command == nil {
 			text := fmt.Sprintf("cluster %s has %s, which knows no jobs", c.Name, by.Title)
-			return problem(http.StatusConflict, "conflict", text, "")
+			return conflict(text, "")
 		}
 		run.Body.Command = command(in.Job)
 		nodes, err := node.Of(ctx, tx, c.ID)
@@ -201,7 +197,7 @@ func (a *API) onJob(ctx context.Context, in *apiv1.JobRef, act scheduler.Act) (*
 		}
 		if err == nil && run.Body.On == nil {
 			text := fmt.Sprintf("cluster %s has no head now: it is %s", c.Name, c.Phase)
-			err = problem(http.StatusConflict, "conflict", text, "")
+			err = conflict(text, "")
 		}
 		return err
 	})
@@ -217,12 +213,12 @@ func (a *API) efficiency(ctx context.Context, in *apiv1.GetEfficiencyInput) (*ou
 		return nil, err
 	}
 	of.From, of.To = in.Since, in.Until
-	out := &output[apiv1.Efficiencies]{Body: apiv1.Efficiencies{Items: []apiv1.Efficiency{}}}
-	err = a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.Efficiencies) error {
+		*out = apiv1.Efficiencies{Items: []apiv1.Efficiency{}}
 		sums, err := job.Sums(ctx, tx, of, in.By == "user")
 		if errors.Is(err, job.ErrManySums) {
 			text := fmt.Sprintf("it would have more than %d lines", job.MostSums)
-			return problem(http.StatusUnprocessableEntity, "invalid", text, "name a project or a user, or a shorter time")
+			return invalid(text, "name a project or a user, or a shorter time")
 		}
 		for _, s := range sums {
 			e := apiv1.Efficiency{Project: s.Project, User: s.User, Jobs: s.Jobs, Failed: s.Failed, CPUHours: s.CPUHours,
@@ -233,9 +229,8 @@ func (a *API) efficiency(ctx context.Context, in *apiv1.GetEfficiencyInput) (*ou
 			if r := ratio(s.MemoryHoursUsed, s.MemoryHours); r != nil {
 				e.MemoryEfficiency = *r
 			}
-			out.Body.Items = append(out.Body.Items, e)
+			out.Items = append(out.Items, e)
 		}
 		return err
 	})
-	return out, err
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/hiddeco/sshsig"
@@ -26,8 +25,7 @@ func proven(key ssh.PublicKey, person, proof string) *apiv1.Problem {
 	if err == nil {
 		return nil
 	}
-	return problem(http.StatusUnprocessableEntity, "invalid",
-		fmt.Sprintf("proof: it does not show that you have the private key: %s", err),
+	return invalid(fmt.Sprintf("proof: it does not show that you have the private key: %s", err),
 		fmt.Sprintf("`muster keys add` makes one; without it: printf %%s %s | ssh-keygen -Y sign -n %s -f KEY", person,
 			apiv1.KeyProofNamespace))
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -45,14 +44,11 @@ func (a *API) extendCluster(ctx context.Context, in *apiv1.ExtendClusterInput) (
 
 // newEnd is the new end that is asked for.
 func newEnd(in apiv1.ExtendClusterBody, c cluster.Cluster, now time.Time) (time.Time, error) {
-	invalid := func(text, hint string) (time.Time, error) {
-		return time.Time{}, problem(http.StatusUnprocessableEntity, "invalid", text, hint)
-	}
 	if (in.For == "") == (in.Until == "") {
-		return invalid("give either for or until", "as in for: 2d, or until: 2027-03-01T08:00:00Z")
+		return time.Time{}, invalid("give either for or until", "as in for: 2d, or until: 2027-03-01T08:00:00Z")
 	}
 	if c.EndsAt.IsZero() {
-		return invalid(fmt.Sprintf("the lease of cluster %s has no end", c.Name), "there is nothing to extend")
+		return time.Time{}, invalid(fmt.Sprintf("the lease of cluster %s has no end", c.Name), "there is nothing to extend")
 	}
 	if in.For != "" {
 		more, err := duration.Within(in.For, time.Second, duration.Longest)
@@ -67,10 +63,10 @@ func newEnd(in apiv1.ExtendClusterBody, c cluster.Cluster, now time.Time) (time.
 	}
 	until, err := spec.Time(in.Until, now)
 	if err != nil {
-		return invalid("until: "+err.Error(), "")
+		return time.Time{}, invalid("until: "+err.Error(), "")
 	}
 	if !until.After(c.EndsAt) {
-		return invalid(fmt.Sprintf("the lease of cluster %s runs until %s as it is", c.Name, spec.When(c.EndsAt)),
+		return time.Time{}, invalid(fmt.Sprintf("the lease of cluster %s runs until %s as it is", c.Name, spec.When(c.EndsAt)),
 			"to end it earlier, write a shorter lease.for in its file and `muster apply` it")
 	}
 	return until.Truncate(time.Second), nil
@@ -80,8 +76,7 @@ func newEnd(in apiv1.ExtendClusterBody, c cluster.Cluster, now time.Time) (time.
 const week = 7 * 24 * time.Hour
 
 func (a *API) getCalendar(ctx context.Context, in *apiv1.GetCalendarInput) (*output[apiv1.Calendar], error) {
-	out := &output[apiv1.Calendar]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.Calendar) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -94,20 +89,18 @@ func (a *API) getCalendar(ctx context.Context, in *apiv1.GetCalendarInput) (*out
 		if in.Class != "" {
 			class, ok := a.Admission.Catalogue.Find(in.Class)
 			if !ok {
-				return problem(http.StatusNotFound, "not-found", fmt.Sprintf("there is no class %q", in.Class),
-					"`muster classes` lists those there are")
+				return notFound(fmt.Sprintf("there is no class %q", in.Class), "`muster classes` lists those there are")
 			}
 			classes = []inventory.Class{class}
 		}
-		out.Body, err = a.calendarView(ctx, tx, now, classes, from, until)
+		*out, err = a.calendarView(ctx, tx, now, classes, from, until)
 		return err
 	})
-	return out, err
 }
 
 func span(in *apiv1.GetCalendarInput, now time.Time) (from, until time.Time, err error) {
 	if from, err = spec.Time(cmp.Or(in.From, spec.Now), now); err != nil {
-		return from, until, problem(http.StatusUnprocessableEntity, "invalid", "from: "+err.Error(), "")
+		return from, until, invalid("from: "+err.Error(), "")
 	}
 	if from.Before(now) { // what was is in the events
 		from = now
@@ -115,12 +108,12 @@ func span(in *apiv1.GetCalendarInput, now time.Time) (from, until time.Time, err
 	until = from.Add(week)
 	if in.To != "" {
 		if until, err = spec.Time(in.To, now); err != nil {
-			return from, until, problem(http.StatusUnprocessableEntity, "invalid", "to: "+err.Error(), "")
+			return from, until, invalid("to: "+err.Error(), "")
 		}
 	}
 	if !until.After(from) {
-		return from, until, problem(http.StatusUnprocessableEntity, "invalid",
-			fmt.Sprintf("to: %s is not after %s", spec.When(until), spec.When(from)), "the calendar shows what is to come")
+		return from, until, invalid(fmt.Sprintf("to: %s is not after %s", spec.When(until), spec.When(from)),
+			"the calendar shows what is to come")
 	}
 	return from, until, nil
 }

@@ -42,7 +42,7 @@ func (a *API) ways(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Ways], 
 }
 
 func noLogin() *apiv1.Problem {
-	return problem(http.StatusNotFound, "not-found", "this site has no login: its file names no provider under login",
+	return notFound("this site has no login: its file names no provider under login",
 		"an operator can give you a token, for MUSTER_TOKEN")
 }
 
@@ -52,10 +52,10 @@ const anotherLogin = "`muster login` begins another one, and so does the console
 // unproved tells why a login came to nothing. What a provider does wrong is for the log.
 func (a *API) unproved(ctx context.Context, err error) *apiv1.Problem {
 	if errors.Is(err, login.ErrRefused) {
-		return problem(http.StatusUnauthorized, "unauthorized", err.Error(), anotherLogin)
+		return problem(http.StatusUnauthorized, err.Error(), anotherLogin)
 	}
 	a.Log.WarnContext(ctx, "the login provider does not answer as it should", "error", err)
-	return problem(http.StatusServiceUnavailable, "unavailable", "the site's login provider does not answer as it should",
+	return problem(http.StatusServiceUnavailable, "the site's login provider does not answer as it should",
 		"the controller's log says what; try again")
 }
 
@@ -65,13 +65,11 @@ func (a *API) logIn(ctx context.Context, in *apiv1.LogInInput) (*output[apiv1.Lo
 	}
 	b := in.Body
 	if (b.IDToken == "") == (b.Code == "") {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "give an id_token or a code",
-			"the one that the provider gave")
+		return nil, invalid("give an id_token or a code", "the one that the provider gave")
 	}
 	if b.PublicKey != "" {
 		if _, _, _, _, err := ssh.ParseAuthorizedKey([]byte(b.PublicKey)); err != nil {
-			return nil, problem(http.StatusUnprocessableEntity, "invalid", "public_key: this is no SSH public key in one line",
-				"")
+			return nil, invalid("public_key: this is no SSH public key in one line", "")
 		}
 	}
 	who, err := a.prove(ctx, b.IDToken, b.CodeGiven)
@@ -95,7 +93,7 @@ func (a *API) logIn(ctx context.Context, in *apiv1.LogInInput) (*output[apiv1.Lo
 		out.Body.Certificate, err = a.Authority.CertifyLogin(b.PublicKey, caller.Name, caller.Token,
 			caller.Until.Add(-who.site.For), who.site.For)
 		if err != nil {
-			return problem(http.StatusUnprocessableEntity, "invalid", "public_key: "+err.Error(), "")
+			return invalid("public_key: "+err.Error(), "")
 		}
 		return nil
 	})
@@ -136,8 +134,7 @@ func (a *API) letIn(ctx context.Context, tx *core.Tx, who proved, name, hash str
 	isNew bool, err error) {
 	switch err := person.SpendProof(ctx, tx, who.Hash, who.Until); {
 	case errors.Is(err, core.ErrExists):
-		return caller, false, problem(http.StatusUnauthorized, "unauthorized", "this ID token has been used already",
-			anotherLogin)
+		return caller, false, problem(http.StatusUnauthorized, "this ID token has been used already", anotherLogin)
 	case err != nil:
 		return caller, false, err
 	}
@@ -147,8 +144,7 @@ func (a *API) letIn(ctx context.Context, tx *core.Tx, who proved, name, hash str
 	}
 	askedOf(ctx).identity = p.Name
 	if p.Disabled {
-		return caller, false, problem(http.StatusForbidden, "forbidden", p.Name+" is disabled everywhere",
-			"an operator of the site can undo that")
+		return caller, false, forbidden(p.Name+" is disabled everywhere", "an operator of the site can undo that")
 	}
 	t := person.Token{ID: admission.NewID("t"), Person: p.Name, Name: name, Kind: person.LoginToken, Scope: access.Whole}
 	if err := person.AddToken(ctx, tx, hash, t, life); err != nil {
@@ -169,8 +165,7 @@ func (a *API) personOf(ctx context.Context, tx *core.Tx, who proved) (p person.P
 		return p, false, err
 	}
 	refused := func(text, hint string) error {
-		return problem(http.StatusForbidden, "forbidden", text, fmt.Sprintf("an operator can: `%s --subject '%s'`", hint,
-			who.Subject))
+		return forbidden(text, fmt.Sprintf("an operator can: `%s --subject '%s'`", hint, who.Subject))
 	}
 	if !who.site.Create {
 		return p, false, refused("nobody here has this identity, and a login makes no new people at this site",
@@ -224,7 +219,7 @@ func (a *API) openly(ctx huma.Context, refuse func(*apiv1.Problem), next func(hu
 	}
 	if wait := a.Shares.tries.More(remote, time.Now()); wait > 0 {
 		ctx.SetHeader("Retry-After", fmt.Sprint(int(wait.Seconds())+1))
-		refuse(problem(http.StatusTooManyRequests, "unavailable", "too many logins from your address",
+		refuse(problem(http.StatusTooManyRequests, "too many logins from your address",
 			fmt.Sprintf("try again in %s", max(wait, time.Second).Round(time.Second))))
 		return
 	}

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 
 	apiv1 "muster/api/v1"
@@ -15,16 +14,15 @@ import (
 )
 
 func (a *API) listMachines(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Machine]], error) {
-	out := &output[apiv1.List[apiv1.Machine]]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
-		out.Body.Items = []apiv1.Machine{}
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Machine]) error {
+		out.Items = []apiv1.Machine{}
 		machines, err := machine.Page(ctx, tx, in.Cursor, in.Limit+1)
 		if err != nil || len(machines) == 0 {
 			return err
 		}
 		if len(machines) > in.Limit {
 			machines = machines[:in.Limit]
-			out.Body.Next = machines[in.Limit-1].Name
+			out.Next = machines[in.Limit-1].Name
 		}
 		var guests map[string][]machine.Machine
 		if slices.ContainsFunc(machines, func(m machine.Listed) bool { return m.Hosts }) {
@@ -37,29 +35,26 @@ func (a *API) listMachines(ctx context.Context, in *apiv1.Page) (*output[apiv1.L
 		for _, m := range machines {
 			view := a.listedView(m)
 			view.Hosts = shareView(m.Machine, guests[m.ID])
-			out.Body.Items = append(out.Body.Items, view)
+			out.Items = append(out.Items, view)
 		}
 		return nil
 	})
-	return out, err
 }
 
 func (a *API) getMachine(ctx context.Context, in *apiv1.MachineRef) (*output[apiv1.Machine], error) {
-	out := &output[apiv1.Machine]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.Machine) error {
 		m, err := machine.Get(ctx, tx, in.Machine)
 		if err != nil {
 			return err
 		}
 		guests, err := machine.GuestsOn(ctx, tx, m.ID)
-		out.Body = a.machineView(m)
-		out.Body.Hosts = shareView(m, guests)
+		*out = a.machineView(m)
+		out.Hosts = shareView(m, guests)
 		if err == nil {
-			out.Body.Ports, err = portViews(ctx, tx, m.ID)
+			out.Ports, err = portViews(ctx, tx, m.ID)
 		}
 		return err
 	})
-	return out, err
 }
 
 func (a *API) inspectMachine(ctx context.Context, in *apiv1.MachineRef) (*output[apiv1.Machine], error) {
@@ -98,7 +93,7 @@ func (a *API) drainMachine(ctx context.Context, in *apiv1.MachineRef) (*output[a
 
 func drain(ctx context.Context, tx *core.Tx, m machine.Machine) error {
 	if !m.Hosts {
-		return problem(http.StatusConflict, "conflict", fmt.Sprintf("machine %s holds no guests that could move", m.Name),
+		return conflict(fmt.Sprintf("machine %s holds no guests that could move", m.Name),
 			fmt.Sprintf("`muster machines maintain %s` takes it out of service when its node has gone; `muster machines "+
 				"quarantine %s` replaces the node now", m.Name, m.Name))
 	}
@@ -136,15 +131,13 @@ func locationOf(l *apiv1.Location) inventory.Location {
 
 func (a *API) onMachine(ctx context.Context, name, verb string,
 	act func(context.Context, *core.Tx, machine.Machine) error) (*output[apiv1.Machine], error) {
-	out := &output[apiv1.Machine]{}
-	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.Machine) error {
 		m, err := machine.Get(ctx, tx, name)
 		if err != nil {
 			return err
 		}
 		if m.IsGuest() && verb != "quarantine" {
-			return problem(http.StatusConflict, "conflict",
-				fmt.Sprintf("machine %s is a guest of %s and is there for its node alone", m.Name, m.HostName),
+			return conflict(fmt.Sprintf("machine %s is a guest of %s and is there for its node alone", m.Name, m.HostName),
 				"do it to "+m.HostName+", or to the cluster")
 		}
 		if err := act(ctx, tx, m); err != nil {
@@ -152,8 +145,7 @@ func (a *API) onMachine(ctx context.Context, name, verb string,
 		}
 		tx.Log(core.Event{Type: "machine.requested", Machine: m.Name, Text: verb + ", by " + identityOf(ctx)})
 		m, err = machine.Get(ctx, tx, name)
-		out.Body = a.machineView(m)
+		*out = a.machineView(m)
 		return err
 	})
-	return out, err
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"strings"
 
@@ -36,17 +35,11 @@ func text(a interface {
 }
 
 func (a *API) listNetworks(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Network]], error) {
-	out := &output[apiv1.List[apiv1.Network]]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Network]) error {
 		networks, err := network.List(ctx, tx)
-		var all []apiv1.Network
-		for _, n := range networks {
-			all = append(all, a.networkView(n))
-		}
-		out.Body = pageOf(*in, all, func(n apiv1.Network) string { return n.Name })
+		*out = pageOf(*in, each(networks, a.networkView), func(n apiv1.Network) string { return n.Name })
 		return err
 	})
-	return out, err
 }
 
 func (a *API) putNetwork(ctx context.Context, in *apiv1.PutNetworkInput) (*output[apiv1.Network], error) {
@@ -56,13 +49,13 @@ func (a *API) putNetwork(ctx context.Context, in *apiv1.PutNetworkInput) (*outpu
 		Relays: strings.ToLower(strings.Join(in.Body.Relays, ",")),
 		Switch: in.Body.Switch, SwitchBridge: in.Body.SwitchBridge, SwitchDatabase: in.Body.SwitchDatabase,
 	}
-	bad := func(text, hint string) error { return problem(http.StatusUnprocessableEntity, "invalid", text, hint) }
 	if in.Body.Name != "" && in.Body.Name != in.Network {
-		return nil, bad(fmt.Sprintf("name: %q is not the %q of the path", in.Body.Name, in.Network), "a network keeps its name")
+		return nil, invalid(fmt.Sprintf("name: %q is not the %q of the path", in.Body.Name, in.Network),
+			"a network keeps its name")
 	}
 	var err error
 	if n.Address, err = netip.ParsePrefix(in.Body.Address); err != nil {
-		return nil, bad(fmt.Sprintf("address: %q", in.Body.Address),
+		return nil, invalid(fmt.Sprintf("address: %q", in.Body.Address),
 			"write the controller's own address there with the prefix length, as in 10.78.0.1/16")
 	}
 	for _, field := range []struct {
@@ -73,19 +66,18 @@ func (a *API) putNetwork(ctx context.Context, in *apiv1.PutNetworkInput) (*outpu
 			continue
 		}
 		if *field.address, err = netip.ParseAddr(field.text); err != nil {
-			return nil, bad(fmt.Sprintf("%s: %q is no address", field.name, field.text), "write an IPv4 address")
+			return nil, invalid(fmt.Sprintf("%s: %q is no address", field.name, field.text), "write an IPv4 address")
 		}
 	}
 	if err := cmp.Or(n.Validate(), a.Drivers.Switches.Check(n)); err != nil {
-		return nil, bad(err.Error(), "")
+		return nil, invalid(err.Error(), "")
 	}
 	err = a.DB.Update(ctx, func(tx *core.Tx) error {
 		if without, err := a.withoutPort(ctx, tx, n); err != nil {
 			return err
 		} else if len(without) > 0 {
-			return problem(http.StatusConflict, "conflict",
-				fmt.Sprintf("the switch ports of these machines of network %s are not known: %s", n.Name,
-					strings.Join(without, ", ")),
+			return conflict(fmt.Sprintf("the switch ports of these machines of network %s are not known: %s", n.Name,
+				strings.Join(without, ", ")),
 				"remove them with `muster machines remove`, and enrol them again with --port")
 		}
 		tx.Log(core.Event{Type: "network.requested", Text: fmt.Sprintf("network %s on %s, by %s", n.Name, n.Interface,
@@ -123,8 +115,8 @@ func (a *API) removeNetwork(ctx context.Context, in *apiv1.NetworkRef) (*output[
 			}
 		}
 		if len(on) > 0 {
-			return problem(http.StatusConflict, "conflict", fmt.Sprintf("machines boot from network %s: %s", in.Network,
-				strings.Join(on, ", ")), "remove them first, with `muster machines remove`")
+			return conflict(fmt.Sprintf("machines boot from network %s: %s", in.Network, strings.Join(on, ", ")),
+				"remove them first, with `muster machines remove`")
 		}
 		tx.Log(core.Event{Type: "network.requested", Text: fmt.Sprintf("network %s removed, by %s", in.Network, identityOf(ctx))})
 		return network.Remove(ctx, tx, in.Network)
@@ -133,16 +125,14 @@ func (a *API) removeNetwork(ctx context.Context, in *apiv1.NetworkRef) (*output[
 }
 
 func (a *API) listUnknown(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.UnknownMachine]], error) {
-	out := &output[apiv1.List[apiv1.UnknownMachine]]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.UnknownMachine]) error {
 		strangers, err := network.DiscoveredMachines(ctx, tx)
 		var all []apiv1.UnknownMachine
 		for _, s := range strangers {
 			all = append(all, apiv1.UnknownMachine{MAC: s.MAC, Network: s.Network, MACs: some(s.MACs), Facts: factsView(s.Facts),
 				FirstSeen: s.FirstSeen, LastSeen: s.LastSeen})
 		}
-		out.Body = pageOf(*in, all, func(m apiv1.UnknownMachine) string { return m.MAC })
+		*out = pageOf(*in, all, func(m apiv1.UnknownMachine) string { return m.MAC })
 		return err
 	})
-	return out, err
 }

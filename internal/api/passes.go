@@ -12,24 +12,21 @@ import (
 )
 
 func (a *API) listPasses(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.TestResult]], error) {
-	out := &output[apiv1.List[apiv1.TestResult]]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.TestResult]) error {
 		passes, err := node.LastPasses(ctx, tx)
 		if err != nil {
 			return err
 		}
 		cut := pageOf(*in, passes, func(p node.Pass) string { return p.Machine })
-		out.Body.Next = cut.Next
-		out.Body.Items, err = a.passViews(ctx, tx, cut.Items)
+		out.Next = cut.Next
+		out.Items, err = a.passViews(ctx, tx, cut.Items)
 		return err
 	})
-	return out, err
 }
 
 // listMachinePasses answers in one page: few are kept of a machine.
 func (a *API) listMachinePasses(ctx context.Context, in *apiv1.MachineRef) (*output[apiv1.List[apiv1.TestResult]], error) {
-	out := &output[apiv1.List[apiv1.TestResult]]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.TestResult]) error {
 		m, err := machine.Get(ctx, tx, in.Machine)
 		if err != nil {
 			return err
@@ -38,10 +35,9 @@ func (a *API) listMachinePasses(ctx context.Context, in *apiv1.MachineRef) (*out
 		if err != nil {
 			return err
 		}
-		out.Body.Items, err = a.passViews(ctx, tx, passes)
+		out.Items, err = a.passViews(ctx, tx, passes)
 		return err
 	})
-	return out, err
 }
 
 func (a *API) passViews(ctx context.Context, tx *core.Tx, passes []node.Pass) ([]apiv1.TestResult, error) {

@@ -27,11 +27,11 @@ func patience(in *apiv1.PauseClusterInput) (time.Duration, error) {
 	case err != nil:
 		return 0, err
 	case in.OnJobs == onJobsRequeue && drainFor > 0:
-		return 0, problem(http.StatusUnprocessableEntity, "invalid",
-			"drain_timeout has no meaning for jobs that are requeued at once", "leave drain_timeout out, or say on_jobs=wait")
+		return 0, invalid("drain_timeout has no meaning for jobs that are requeued at once",
+			"leave drain_timeout out, or say on_jobs=wait")
 	case in.OnJobs == onJobsKeep && drainFor > 0:
-		return 0, problem(http.StatusUnprocessableEntity, "invalid",
-			"drain_timeout has no meaning for jobs that are kept in memory", "leave drain_timeout out, or say on_jobs=wait")
+		return 0, invalid("drain_timeout has no meaning for jobs that are kept in memory",
+			"leave drain_timeout out, or say on_jobs=wait")
 	case in.OnJobs == onJobsWait && drainFor == 0:
 		return cluster.UntilJobsEnd, nil
 	}
@@ -48,15 +48,15 @@ func (a *API) pauseCluster(ctx context.Context, in *apiv1.PauseClusterInput) (*o
 		func(ctx context.Context, tx *core.Tx, c cluster.Cluster) (*admission.Plan, func() error, error) {
 			plan := &admission.Plan{Spec: c.Spec}
 			if c.Desired == core.ToDelete {
-				return nil, nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is being deleted", c.Name), "")
+				return nil, nil, conflict(fmt.Sprintf("cluster %s is being deleted", c.Name), "")
 			}
 			keep := in.OnJobs == onJobsKeep
 			if c.Phase == cluster.Paused && c.Desired == cluster.ToPause && !(c.KeepsMemory && in.OnJobs == onJobsRequeue) {
 				return plan, nil, nil
 			}
 			if keep && c.Desired == cluster.ToPause && !c.KeepsMemory {
-				return nil, nil, problem(http.StatusConflict, "conflict",
-					fmt.Sprintf("cluster %s is pausing already, and its jobs are not kept in memory", c.Name), "")
+				return nil, nil, conflict(fmt.Sprintf("cluster %s is pausing already, and its jobs are not kept in memory",
+					c.Name), "")
 			}
 			refused, err := a.Admission.Unpausable(ctx, tx, c)
 			if err != nil {
@@ -125,7 +125,7 @@ func (a *API) turn(ctx context.Context, in apiv1.Request, asked, ref, kind strin
 			return err
 		}
 		if c.Phase == core.Deleted {
-			return problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is deleted", c.Name), "create it again")
+			return conflict(fmt.Sprintf("cluster %s is deleted", c.Name), "create it again")
 		}
 		p, act, err := plan(ctx, tx, c)
 		if err != nil {

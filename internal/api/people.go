@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 
 	apiv1 "muster/api/v1"
@@ -19,42 +18,33 @@ func personView(p person.Person) apiv1.Person {
 }
 
 func (a *API) listPeople(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Person]], error) {
-	out := &output[apiv1.List[apiv1.Person]]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Person]) error {
 		people, err := person.List(ctx, tx)
-		var all []apiv1.Person
-		for _, p := range people {
-			all = append(all, personView(p))
-		}
-		out.Body = pageOf(*in, all, func(p apiv1.Person) string { return p.Name })
+		*out = pageOf(*in, each(people, personView), func(p apiv1.Person) string { return p.Name })
 		return err
 	})
-	return out, err
 }
 
 func (a *API) addPerson(ctx context.Context, in *apiv1.AddPersonInput) (*output[apiv1.Person], error) {
 	b := in.Body
 	if why := noAccount(b.Name); why != "" {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid",
-			fmt.Sprintf("name: %q cannot be an account on nodes: %s", b.Name, why), "`muster users add "+accountLike(b.Name)+"`")
+		return nil, invalid(fmt.Sprintf("name: %q cannot be an account on nodes: %s", b.Name, why),
+			"`muster users add "+accountLike(b.Name)+"`")
 	}
-	out := &output[apiv1.Person]{}
-	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.Person) error {
 		if err := person.Add(ctx, tx, person.Person{Name: b.Name, FullName: b.FullName, Operator: b.Operator,
 			Subject: b.Subject}); err != nil {
 			return err
 		}
 		tx.Log(core.Event{Type: "person.requested", Text: fmt.Sprintf("%s may come, by %s", b.Name, identityOf(ctx))})
 		p, err := person.Get(ctx, tx, b.Name)
-		out.Body = personView(p)
+		*out = personView(p)
 		return err
 	})
-	return out, err
 }
 
 func (a *API) changePerson(ctx context.Context, in *apiv1.ChangePersonInput) (*output[apiv1.Person], error) {
-	out := &output[apiv1.Person]{}
-	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.Person) error {
 		p, err := person.Get(ctx, tx, in.Person)
 		if err != nil {
 			return err
@@ -65,18 +55,16 @@ func (a *API) changePerson(ctx context.Context, in *apiv1.ChangePersonInput) (*o
 		change(&p.Disabled, b.Disabled)
 		change(&p.Subject, b.Subject)
 		if p.Name == identityOf(ctx) && (p.Disabled || !p.Operator) {
-			return problem(http.StatusConflict, "conflict", "you cannot disable yourself or take away your own operator role",
-				"another operator can")
+			return conflict("you cannot disable yourself or take away your own operator role", "another operator can")
 		}
 		if err := person.Change(ctx, tx, p); err != nil {
 			return err
 		}
 		tx.Log(core.Event{Type: "person.requested", Text: fmt.Sprintf("%s: operator %t, disabled %t, by %s", p.Name, p.Operator,
 			p.Disabled, identityOf(ctx))})
-		out.Body = personView(p)
+		*out = personView(p)
 		return nil
 	})
-	return out, err
 }
 
 // change sets a field if there is something to set it to.
@@ -100,8 +88,7 @@ func (a *API) projectView(ctx context.Context, tx *core.Tx, p person.Project) (a
 }
 
 func (a *API) listProjects(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Project]], error) {
-	out := &output[apiv1.List[apiv1.Project]]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Project]) error {
 		projects, err := person.Projects(ctx, tx)
 		if err != nil {
 			return err
@@ -130,15 +117,13 @@ func (a *API) listProjects(ctx context.Context, in *apiv1.Page) (*output[apiv1.L
 				all = append(all, view)
 			}
 		}
-		out.Body = pageOf(*in, all, func(p apiv1.Project) string { return p.Name })
+		*out = pageOf(*in, all, func(p apiv1.Project) string { return p.Name })
 		return nil
 	})
-	return out, err
 }
 
 func (a *API) addProject(ctx context.Context, in *apiv1.AddProjectInput) (*output[apiv1.Project], error) {
-	out := &output[apiv1.Project]{}
-	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.Project) error {
 		b := in.Body
 		if _, err := person.Get(ctx, tx, b.Owner); err != nil {
 			return err
@@ -154,11 +139,10 @@ func (a *API) addProject(ctx context.Context, in *apiv1.AddProjectInput) (*outpu
 			Text: fmt.Sprintf("project %s of %s, by %s", b.Name, b.Owner, identityOf(ctx))})
 		p, err := person.GetProject(ctx, tx, b.Name)
 		if err == nil {
-			out.Body, err = a.projectView(ctx, tx, p)
+			*out, err = a.projectView(ctx, tx, p)
 		}
 		return err
 	})
-	return out, err
 }
 
 // project is one that the caller may do to what they want to.
@@ -171,8 +155,7 @@ func (a *API) project(ctx context.Context, tx *core.Tx, name string) (person.Pro
 }
 
 func (a *API) changeProject(ctx context.Context, in *apiv1.ChangeProjectInput) (*output[apiv1.Project], error) {
-	out := &output[apiv1.Project]{}
-	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.Project) error {
 		p, err := a.project(ctx, tx, in.Project)
 		if err != nil {
 			return err
@@ -183,23 +166,20 @@ func (a *API) changeProject(ctx context.Context, in *apiv1.ChangeProjectInput) (
 		}
 		tx.Log(core.Event{Type: "project.requested", Project: p.Name, Text: fmt.Sprintf("project %s: recorded %t, by %s", p.Name,
 			p.Recorded, identityOf(ctx))})
-		out.Body, err = a.projectView(ctx, tx, p)
+		*out, err = a.projectView(ctx, tx, p)
 		return err
 	})
-	return out, err
 }
 
 func (a *API) listMembers(ctx context.Context, in *apiv1.ListMembersInput) (*output[apiv1.List[apiv1.Member]], error) {
-	out := &output[apiv1.List[apiv1.Member]]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Member]) error {
 		if _, err := a.project(ctx, tx, in.Project); err != nil {
 			return err
 		}
 		all, err := memberViews(ctx, tx, in.Project, "")
-		out.Body = pageOf(in.Page, all, func(m apiv1.Member) string { return m.Person })
+		*out = pageOf(in.Page, all, func(m apiv1.Member) string { return m.Person })
 		return err
 	})
-	return out, err
 }
 
 func (a *API) setMember(ctx context.Context, in *apiv1.SetMemberInput) (*output[apiv1.Member], error) {
@@ -313,7 +293,7 @@ func (a *API) ownerStays(ctx context.Context, tx *core.Tx, project, name string)
 		}
 	}
 	if err == nil && last {
-		err = problem(http.StatusConflict, "conflict", fmt.Sprintf("%s is the only owner of project %s", name, project),
+		err = conflict(fmt.Sprintf("%s is the only owner of project %s", name, project),
 			"make somebody else an owner first")
 	}
 	return err

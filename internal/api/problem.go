@@ -17,17 +17,28 @@ import (
 	"muster/internal/spec"
 )
 
-func problem(status int, code, text, hint string) *apiv1.Problem {
-	p := &apiv1.Problem{Title: http.StatusText(status), Status: status, Code: code, Detail: text}
+// problem has the code that goes with its status.
+func problem(status int, text, hint string) *apiv1.Problem {
+	p := &apiv1.Problem{Title: http.StatusText(status), Status: status, Code: code(status), Detail: text}
 	if hint != "" {
 		p.Detail += " (" + hint + ")"
 	}
 	return p
 }
 
+func invalid(text, hint string) *apiv1.Problem {
+	return problem(http.StatusUnprocessableEntity, text, hint)
+}
+
+func conflict(text, hint string) *apiv1.Problem { return problem(http.StatusConflict, text, hint) }
+func notFound(text, hint string) *apiv1.Problem { return problem(http.StatusNotFound, text, hint) }
+
+// forbidden is of what somebody who may see a thing may not do to it.
+func forbidden(text, hint string) *apiv1.Problem { return problem(http.StatusForbidden, text, hint) }
+
 // badDuration refuses a field that is not a duration, or not one between its bounds.
 func badDuration(field string, err error) *apiv1.Problem {
-	return problem(http.StatusUnprocessableEntity, "invalid", field+": "+err.Error(), "")
+	return invalid(field+": "+err.Error(), "")
 }
 
 func writeProblem(w http.ResponseWriter, p *apiv1.Problem) {
@@ -44,7 +55,7 @@ const mostMistakes = 100
 func init() {
 	huma.DefaultArrayNullable = false
 	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
-		p := problem(status, code(status), message, "")
+		p := problem(status, message, "")
 		for _, err := range errs {
 			var own *apiv1.Problem
 			if errors.As(err, &own) {
@@ -86,6 +97,8 @@ func code(status int) string {
 		return "unauthorized"
 	case http.StatusForbidden:
 		return "forbidden"
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return "unavailable"
 	}
 	if status >= 500 {
 		return "internal"
@@ -113,7 +126,7 @@ func (a *API) tell(err error, doc *spec.Document) error {
 	var ds spec.Diagnostics
 	var refusal *admission.Refusal
 	var own *apiv1.Problem
-	p := problem(http.StatusInternalServerError, "internal", "something went wrong in the controller", "its log says what")
+	p := problem(http.StatusInternalServerError, "something went wrong in the controller", "its log says what")
 	switch {
 	case err == nil:
 		return nil
@@ -125,14 +138,15 @@ func (a *API) tell(err error, doc *spec.Document) error {
 		if doc != nil {
 			ds = doc.Locate(ds)
 		}
-		p = problem(kind.status, kind.code, ds.Error(), "")
+		p = problem(kind.status, ds.Error(), "")
+		p.Code = kind.code
 		p.Offers = offers(refusal.Offers)
 	case errors.As(err, &ds):
-		p = problem(http.StatusUnprocessableEntity, "invalid", ds.Error(), "")
+		p = invalid(ds.Error(), "")
 	case errors.Is(err, core.ErrNotFound):
-		p = problem(http.StatusNotFound, "not-found", err.Error(), whereToLook(err))
+		p = notFound(err.Error(), whereToLook(err))
 	case errors.Is(err, core.ErrExists), errors.Is(err, fabrics.ErrInUse):
-		p = problem(http.StatusConflict, "conflict", err.Error(), "")
+		p = conflict(err.Error(), "")
 	default:
 		p.Cause = err
 	}

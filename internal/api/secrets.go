@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -128,12 +127,10 @@ func idOf(ctx context.Context, tx *core.Tx, s core.Secret) (string, error) {
 }
 
 func (a *API) listSecrets(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Secrets], error) {
-	out := &output[apiv1.Secrets]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
-		out.Body.Items, err = a.secretsOf(ctx, tx)
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.Secrets) (err error) {
+		out.Items, err = a.secretsOf(ctx, tx)
 		return err
 	})
-	return out, err
 }
 
 func (a *API) rotateSecrets(ctx context.Context, in *apiv1.RotateSecretsInput) (*output[apiv1.Secrets], error) {
@@ -152,8 +149,7 @@ func (a *API) rotateSecrets(ctx context.Context, in *apiv1.RotateSecretsInput) (
 	if deadline != nil {
 		order.Deadline = max(*deadline, time.Second)
 	}
-	out := &output[apiv1.Secrets]{}
-	err = a.DB.Update(ctx, func(tx *core.Tx) error {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.Secrets) error {
 		order := order // a transaction may run again
 		clusters, host, err := a.named(ctx, tx, in.Body.Names, &order)
 		if err != nil {
@@ -161,7 +157,7 @@ func (a *API) rotateSecrets(ctx context.Context, in *apiv1.RotateSecretsInput) (
 		}
 		if len(order.Uses) > 0 {
 			if err := rotation.Begin(ctx, tx, order); errors.Is(err, rotation.ErrUnderWay) {
-				return problem(http.StatusConflict, "conflict", err.Error(), "`muster secrets list` says what it waits for")
+				return conflict(err.Error(), "`muster secrets list` says what it waits for")
 			} else if err != nil {
 				return err
 			}
@@ -181,10 +177,9 @@ func (a *API) rotateSecrets(ctx context.Context, in *apiv1.RotateSecretsInput) (
 				return err
 			}
 		}
-		out.Body.Items, err = a.secretsOf(ctx, tx)
+		out.Items, err = a.secretsOf(ctx, tx)
 		return err
 	})
-	return out, err
 }
 
 // nextHostKey makes the gateways' next host key, if there is none yet.
@@ -253,7 +248,7 @@ func (a *API) named(ctx context.Context, tx *core.Tx, names []string, o *rotatio
 			}
 		}
 		if !found && !slices.Contains(kinds, name) {
-			return nil, false, problem(http.StatusNotFound, "not-found", fmt.Sprintf("there is no secret %q", name),
+			return nil, false, notFound(fmt.Sprintf("there is no secret %q", name),
 				"there are all, root, "+strings.Join(append(kinds, gatewayHostKey), ", ")+", "+strings.Join(known, ", ")+", and "+
 					strings.Join(patterns, ", ")+"; the site key is changed by `muster secrets rekey`")
 		}
@@ -281,7 +276,7 @@ func whileOf(field, text string) (*time.Duration, error) {
 func (a *API) rekeySecrets(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Secrets], error) {
 	err := a.DB.Rekey(ctx)
 	if errors.Is(err, core.ErrSameKey) {
-		return nil, problem(http.StatusConflict, "conflict", err.Error(),
+		return nil, conflict(err.Error(),
 			"put a new key before the old one: a line more in the key file, above the others, or before what the key command "+
 				"prints; keep the old line until `muster secrets list` has one site-key")
 	}

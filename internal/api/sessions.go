@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -22,15 +21,15 @@ func (a *API) listSessions(ctx context.Context, in *apiv1.ListSessionsInput) (*o
 	if at, id, ok := strings.Cut(in.Cursor, "-"); ok {
 		ms, err := strconv.ParseInt(at, 10, 64)
 		if err != nil {
-			return nil, problem(http.StatusUnprocessableEntity, "invalid", "cursor: not one that the page before returned", "")
+			return nil, invalid("cursor: not one that the page before returned", "")
 		}
 		of.Before, of.BeforeID = time.UnixMilli(ms), id
 	}
 	if c := callerOf(ctx); !c.Everywhere() {
 		of.Projects, of.Person, of.Within = owned(c), c.Name, c.Project
 	}
-	out := &output[apiv1.List[apiv1.Session]]{Body: apiv1.List[apiv1.Session]{Items: []apiv1.Session{}}}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Session]) error {
+		*out = apiv1.List[apiv1.Session]{Items: []apiv1.Session{}}
 		sessions, err := person.Sessions(ctx, tx, of)
 		for _, s := range sessions {
 			view := apiv1.Session{ID: s.ID, Person: s.Person, Credential: s.Credential, Project: s.Project, Kind: s.Kind,
@@ -39,15 +38,14 @@ func (a *API) listSessions(ctx context.Context, in *apiv1.ListSessionsInput) (*o
 			if !s.EndedAt.IsZero() {
 				view.EndedAt = &s.EndedAt
 			}
-			out.Body.Items = append(out.Body.Items, view)
+			out.Items = append(out.Items, view)
 		}
 		if n := len(sessions); n == in.Limit {
 			last := sessions[n-1]
-			out.Body.Next = strconv.FormatInt(last.BeganAt.UnixMilli(), 10) + "-" + last.ID
+			out.Next = strconv.FormatInt(last.BeganAt.UnixMilli(), 10) + "-" + last.ID
 		}
 		return err
 	})
-	return out, err
 }
 
 // endSession is an act of govern, or of the person whose session it is.
@@ -79,12 +77,10 @@ func (a *API) gatewayView(ctx context.Context, tx *core.Tx) (apiv1.Gateway, erro
 }
 
 func (a *API) getGateway(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Gateway], error) {
-	out := &output[apiv1.Gateway]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
-		out.Body, err = a.gatewayView(ctx, tx)
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.Gateway) (err error) {
+		*out, err = a.gatewayView(ctx, tx)
 		return err
 	})
-	return out, err
 }
 
 // Bounds of the time between the announcement of a host key and its use: clients that come in between learn it.
@@ -102,14 +98,13 @@ func (a *API) rotateGatewayKey(ctx context.Context, in *apiv1.RotateGatewayKeyIn
 	if err != nil {
 		return nil, err
 	}
-	out := &output[apiv1.Gateway]{}
-	err = a.DB.Update(ctx, func(tx *core.Tx) (err error) {
-		if out.Body, err = a.gatewayView(ctx, tx); err != nil {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.Gateway) (err error) {
+		if *out, err = a.gatewayView(ctx, tx); err != nil {
 			return err
 		}
-		if n := len(out.Body.Keys); n > 1 {
-			return problem(http.StatusConflict, "conflict", "a next key is announced already: it takes over at "+
-				out.Body.Keys[n-1].From.UTC().Format(time.RFC3339), "wait until then")
+		if n := len(out.Keys); n > 1 {
+			return conflict("a next key is announced already: it takes over at "+
+				out.Keys[n-1].From.UTC().Format(time.RFC3339), "wait until then")
 		}
 		if err := authority.AddGatewayKey(ctx, tx, authority.GatewayKey{Line: line, Private: core.NewSecret([]byte(private))},
 			after); err != nil {
@@ -117,8 +112,7 @@ func (a *API) rotateGatewayKey(ctx context.Context, in *apiv1.RotateGatewayKeyIn
 		}
 		tx.Log(core.Event{Type: "gateway.requested", Text: fmt.Sprintf("the gateway's host key changes in %s, by %s", after,
 			identityOf(ctx))})
-		out.Body, err = a.gatewayView(ctx, tx)
+		*out, err = a.gatewayView(ctx, tx)
 		return err
 	})
-	return out, err
 }

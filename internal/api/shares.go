@@ -92,5 +92,5 @@ func overLimit(ctx huma.Context, over *limit.Over) *apiv1.Problem {
 		status = http.StatusTooManyRequests
 	}
 	ctx.SetHeader("Retry-After", strconv.Itoa(int(over.After.Seconds())))
-	return problem(status, "unavailable", over.Text, over.Hint)
+	return problem(status, over.Text, over.Hint)
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 
 	apiv1 "muster/api/v1"
@@ -24,8 +23,7 @@ func snapshotView(s snapshot.Snapshot) apiv1.Snapshot {
 }
 
 func (a *API) createSnapshot(ctx context.Context, in *apiv1.CreateSnapshotInput) (*output[apiv1.Snapshot], error) {
-	out := &output[apiv1.Snapshot]{}
-	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.Snapshot) error {
 		c, err := a.find(ctx, tx, in.Cluster)
 		if err != nil {
 			return err
@@ -52,20 +50,19 @@ func (a *API) createSnapshot(ctx context.Context, in *apiv1.CreateSnapshotInput)
 		tx.Log(core.Event{Type: "cluster.requested", Project: c.Project, ClusterID: c.ID, Cluster: c.Name,
 			Text: fmt.Sprintf("snapshot %s, by %s", s.Name, s.CreatedBy)})
 		s, err = snapshot.Get(ctx, tx, s.ID)
-		out.Body = snapshotView(s)
+		*out = snapshotView(s)
 		return err
 	})
-	return out, err
 }
 
 // savable refuses clusters that hold nothing yet, or nothing that can be reached.
 func (a *API) savable(ctx context.Context, tx *core.Tx, c cluster.Cluster) error {
 	switch {
 	case c.Desired == core.ToDelete:
-		return problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is %s", c.Name, c.Phase), "")
+		return conflict(fmt.Sprintf("cluster %s is %s", c.Name, c.Phase), "")
 	case c.Phase == core.Pending || c.Reached == 0 && c.Phase == cluster.Provisioning:
-		return problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s has not been ready yet: there is nothing to save",
-			c.Name), "`muster events -w "+c.Name+"` shows its progress")
+		return conflict(fmt.Sprintf("cluster %s has not been ready yet: there is nothing to save", c.Name),
+			"`muster events -w "+c.Name+"` shows its progress")
 	}
 	nodes, err := node.Of(ctx, tx, c.ID)
 	if err != nil {
@@ -77,8 +74,8 @@ func (a *API) savable(ctx context.Context, tx *core.Tx, c cluster.Cluster) error
 		}
 		if m, err := machine.Get(ctx, tx, n.MachineID); err != nil || !a.Admission.Substrates.Of(m.Substrate).KeepsHead {
 			if err == nil {
-				err = problem(http.StatusConflict, "conflict",
-					fmt.Sprintf("the head of cluster %s is machine %s: its /home is in that machine's memory", c.Name, m.Name),
+				err = conflict(fmt.Sprintf("the head of cluster %s is machine %s: its /home is in that machine's memory", c.Name,
+					m.Name),
 					"snapshots are of clusters whose head.class is on a service host")
 			}
 			return err
@@ -104,7 +101,7 @@ func (a *API) roomForSnapshot(ctx context.Context, tx *core.Tx, c cluster.Cluste
 	const hint = "`muster snapshots list` shows them, `muster snapshots delete` makes room"
 	refuse := func(text, hint string, values ...any) error {
 		text = fmt.Sprintf("project %s "+text, append([]any{c.Project}, values...)...)
-		return problem(http.StatusConflict, "conflict", text, hint)
+		return conflict(text, hint)
 	}
 	taken, saving := int64(0), []string{c.ID}
 	for _, s := range all {
@@ -140,8 +137,7 @@ func (a *API) roomForSnapshot(ctx context.Context, tx *core.Tx, c cluster.Cluste
 }
 
 func (a *API) listSnapshots(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Snapshot]], error) {
-	out := &output[apiv1.List[apiv1.Snapshot]]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Snapshot]) error {
 		rows, err := snapshot.List(ctx, tx, "")
 		var all []apiv1.Snapshot
 		for _, s := range rows {
@@ -149,10 +145,9 @@ func (a *API) listSnapshots(ctx context.Context, in *apiv1.Page) (*output[apiv1.
 				all = append(all, snapshotView(s))
 			}
 		}
-		out.Body = pageOf(*in, all, func(s apiv1.Snapshot) string { return s.Name + " " + s.Project })
+		*out = pageOf(*in, all, func(s apiv1.Snapshot) string { return s.Name + " " + s.Project })
 		return err
 	})
-	return out, err
 }
 
 // findSnapshot is the snapshot of a name, or of an ID, deleted or not.
@@ -178,18 +173,15 @@ func (a *API) findSnapshot(ctx context.Context, tx *core.Tx, ref string) (snapsh
 }
 
 func (a *API) getSnapshot(ctx context.Context, in *apiv1.SnapshotRef) (*output[apiv1.Snapshot], error) {
-	out := &output[apiv1.Snapshot]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.Snapshot) error {
 		s, err := a.findSnapshot(ctx, tx, in.Snapshot)
-		out.Body = snapshotView(s)
+		*out = snapshotView(s)
 		return err
 	})
-	return out, err
 }
 
 func (a *API) deleteSnapshot(ctx context.Context, in *apiv1.SnapshotRef) (*output[apiv1.Snapshot], error) {
-	out := &output[apiv1.Snapshot]{}
-	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.Snapshot) error {
 		s, err := a.findSnapshot(ctx, tx, in.Snapshot)
 		if err != nil {
 			return err
@@ -202,15 +194,14 @@ func (a *API) deleteSnapshot(ctx context.Context, in *apiv1.SnapshotRef) (*outpu
 			return err
 		}
 		if len(waiting) > 0 {
-			return problem(http.StatusConflict, "conflict", fmt.Sprintf("snapshot %s is being copied to cluster %s", s.Name,
-				strings.Join(waiting, ", ")), "delete it when that has its files")
+			return conflict(fmt.Sprintf("snapshot %s is being copied to cluster %s", s.Name, strings.Join(waiting, ", ")),
+				"delete it when that has its files")
 		}
 		if s, err = snapshot.Get(ctx, tx, s.ID); err == nil {
-			out.Body = snapshotView(s)
+			*out = snapshotView(s)
 		}
 		return err
 	})
-	return out, err
 }
 
 // sourceOf is the snapshot that a new cluster is to get its files from; nil without one.
@@ -229,7 +220,7 @@ func (a *API) sourceOf(ctx context.Context, tx *core.Tx, ref string) (*snapshot.
 		return nil, err
 	}
 	if s.Phase != snapshot.Saved || s.Desired != core.Present {
-		return nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("snapshot %s is %s: %s", s.Name, s.Phase, s.Reason),
+		return nil, conflict(fmt.Sprintf("snapshot %s is %s: %s", s.Name, s.Phase, s.Reason),
 			"`muster snapshots list` shows those that are saved")
 	}
 	return &s, nil

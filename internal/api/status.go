@@ -55,7 +55,7 @@ func (a *API) Probes(mux *http.ServeMux) {
 func (a *API) metrics(w http.ResponseWriter, r *http.Request) {
 	caller, p := a.bearer(r.Context(), r.Header.Get("Authorization"))
 	if p == nil && !caller.May(access.Survey, "") {
-		p = forbidden(caller, &asked{action: access.Survey, summary: "Read the metrics"})
+		p = denied(caller, &asked{action: access.Survey, summary: "Read the metrics"})
 	}
 	if p != nil {
 		if p.Status == http.StatusUnauthorized {

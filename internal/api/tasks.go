@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -75,8 +74,7 @@ func (a *API) runTask(ctx context.Context, in *apiv1.RunTaskInput) (*output[apiv
 	if err != nil {
 		return nil, err
 	}
-	out := &output[apiv1.Task]{}
-	err = a.DB.Update(ctx, func(tx *core.Tx) error {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.Task) error {
 		c, err := a.find(ctx, tx, in.Cluster)
 		if err != nil {
 			return err
@@ -89,15 +87,13 @@ func (a *API) runTask(ctx context.Context, in *apiv1.RunTaskInput) (*output[apiv
 			return err
 		}
 		t, err = task.Get(ctx, tx, t.ID)
-		out.Body = taskView(ctx, c, t)
+		*out = taskView(ctx, c, t)
 		return err
 	})
-	return out, err
 }
 
 func invalidTask(format string, args ...any) error {
-	return problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf(format, args...),
-		"`muster run --help` shows what can be run")
+	return invalid(fmt.Sprintf(format, args...), "`muster run --help` shows what can be run")
 }
 
 // workOf reads what is wanted, as far as the request alone says whether it makes sense.
@@ -139,10 +135,10 @@ func workOf(b apiv1.TaskBody) (task.Work, error) {
 func (a *API) runnable(ctx context.Context, tx *core.Tx, c cluster.Cluster, w *task.Work) error {
 	switch {
 	case !c.Admits(identityOf(ctx)):
-		return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("cluster %s admits some of its project only", c.Name),
+		return forbidden(fmt.Sprintf("cluster %s admits some of its project only", c.Name),
 			"they stand in its file under access.users")
 	case c.Desired == core.ToDelete || c.Desired == cluster.ToPause:
-		return problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is %s", c.Name, c.Phase),
+		return conflict(fmt.Sprintf("cluster %s is %s", c.Name, c.Phase),
 			"`muster get "+c.Name+"` shows it; `muster resume` brings one back that is paused")
 	}
 	n, err := task.Unfinished(ctx, tx, c.ID)
@@ -151,7 +147,7 @@ func (a *API) runnable(ctx context.Context, tx *core.Tx, c cluster.Cluster, w *t
 	}
 	if n >= mostUnfinished {
 		text := fmt.Sprintf("cluster %s has %d tasks that wait or run, and no more are taken", c.Name, n)
-		return problem(http.StatusConflict, "conflict", text, "`muster tasks list "+c.Name+"` shows them")
+		return conflict(text, "`muster tasks list "+c.Name+"` shows them")
 	}
 	by := a.Admission.Schedulers.Of(c.Spec.Scheduler())
 	if err := limitTask(by, w); err != nil {
@@ -238,8 +234,7 @@ func named(ctx context.Context, tx *core.Tx, c cluster.Cluster, w *task.Work) er
 }
 
 func (a *API) listTasks(ctx context.Context, in *apiv1.ListTasksInput) (*output[apiv1.List[apiv1.Task]], error) {
-	out := &output[apiv1.List[apiv1.Task]]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Task]) error {
 		c, err := a.find(ctx, tx, in.Cluster)
 		if err != nil {
 			return err
@@ -251,10 +246,9 @@ func (a *API) listTasks(ctx context.Context, in *apiv1.ListTasksInput) (*output[
 			v.Samples = nil // one asks for a task's own
 			all = append(all, v)
 		}
-		out.Body = pageOf(in.Page, all, func(t apiv1.Task) string { return inOrder(t.CreatedAt) + t.ID })
+		*out = pageOf(in.Page, all, func(t apiv1.Task) string { return inOrder(t.CreatedAt) + t.ID })
 		return err
 	})
-	return out, err
 }
 
 // findTask is the task of an ID with its cluster, if the request's action may be done there.
@@ -271,52 +265,46 @@ func (a *API) findTask(ctx context.Context, tx *core.Tx, id string) (cluster.Clu
 }
 
 func (a *API) getTask(ctx context.Context, in *apiv1.TaskRef) (*output[apiv1.Task], error) {
-	out := &output[apiv1.Task]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.Task) error {
 		c, t, err := a.findTask(ctx, tx, in.Task)
 		if err == nil {
-			out.Body = taskView(ctx, c, t)
+			*out = taskView(ctx, c, t)
 		}
 		return err
 	})
-	return out, err
 }
 
 func (a *API) taskOutput(ctx context.Context, in *apiv1.GetTaskOutputInput) (*output[apiv1.TaskOutput], error) {
-	out := &output[apiv1.TaskOutput]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.TaskOutput) error {
 		c, t, err := a.findTask(ctx, tx, in.Task)
 		if err != nil {
 			return err
 		}
 		if !owns(ctx, c, t) {
-			return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("task %s is %s's: its output is too", t.ID, t.Account),
-				"")
+			return forbidden(fmt.Sprintf("task %s is %s's: its output is too", t.ID, t.Account), "")
 		}
 		piece, err := task.Output(ctx, tx, t.ID, in.From)
-		out.Body = apiv1.TaskOutput{Bytes: piece, Next: in.From + int64(len(piece)), Ended: t.Phase == task.Ended}
-		if out.Body.Bytes == nil {
-			out.Body.Bytes = []byte{}
+		*out = apiv1.TaskOutput{Bytes: piece, Next: in.From + int64(len(piece)), Ended: t.Phase == task.Ended}
+		if out.Bytes == nil {
+			out.Bytes = []byte{}
 		}
 		return err
 	})
-	return out, err
 }
 
 func (a *API) cancelTask(ctx context.Context, in *apiv1.TaskRef) (*output[apiv1.Task], error) {
-	out := &output[apiv1.Task]{}
-	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.Task) error {
 		c, t, err := a.findTask(ctx, tx, in.Task)
 		if err != nil {
 			return err
 		}
 		if t.System() {
-			return problem(http.StatusConflict, "conflict", fmt.Sprintf("task %s is part of the cluster's pause", t.ID),
+			return conflict(fmt.Sprintf("task %s is part of the cluster's pause", t.ID),
 				"`muster resume "+c.Name+"` calls the pause off, and this with it")
 		}
 		if caller := callerOf(ctx); t.Account != caller.Name && !caller.May(access.Govern, c.Project) {
 			text := fmt.Sprintf("task %s is %s's", t.ID, t.Account)
-			return problem(http.StatusForbidden, "forbidden", text, "it takes them, or an owner of the project")
+			return forbidden(text, "it takes them, or an owner of the project")
 		}
 		if t.Phase != task.Ended && !t.Cancel {
 			if err := task.Cancel(ctx, tx, t); err != nil {
@@ -324,8 +312,7 @@ func (a *API) cancelTask(ctx context.Context, in *apiv1.TaskRef) (*output[apiv1.
 			}
 		}
 		t, err = task.Get(ctx, tx, t.ID)
-		out.Body = taskView(ctx, c, t)
+		*out = taskView(ctx, c, t)
 		return err
 	})
-	return out, err
 }

@@ -26,7 +26,7 @@ func (a *API) openTerminal(ctx context.Context, in *apiv1.TerminalInput) (*huma.
 	case err != nil:
 		return nil, err
 	case in.Node != "" && c.Phase == cluster.Paused:
-		return nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is paused", c.Name),
+		return nil, conflict(fmt.Sprintf("cluster %s is paused", c.Name),
 			"`muster resume "+c.Name+"` brings it back, and so may a terminal on its head")
 	case node.ID == "" && in.Node != "": // what is no node's name never comes to a shell
 		return nil, noNode(c, in.Node)
@@ -35,7 +35,7 @@ func (a *API) openTerminal(ctx context.Context, in *apiv1.TerminalInput) (*huma.
 	case console.Foreign(asked.request()): // whoever it is: browsers ask nobody before they open a WebSocket
 		return nil, foreign()
 	case !strings.EqualFold(in.Upgrade, "websocket"): // last: it tells a browser that nothing else is in the way
-		return nil, problem(http.StatusUpgradeRequired, "invalid", "this path only upgrades connections",
+		return nil, problem(http.StatusUpgradeRequired, "this path only upgrades connections",
 			"open it as a WebSocket of protocol "+apiv1.TerminalProtocol)
 	}
 	at, size := terminal.Place{Cluster: c.ID, Ref: c.Project + "/" + c.Name, Node: in.Node}, terminal.Size{Columns: in.Columns,

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
-	"net/http"
 	"time"
 
 	apiv1 "muster/api/v1"
@@ -29,17 +28,11 @@ func tokenView(t person.Token) apiv1.Token {
 }
 
 func (a *API) listTokens(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Token]], error) {
-	out := &output[apiv1.List[apiv1.Token]]{}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Token]) error {
 		tokens, err := person.Tokens(ctx, tx, identityOf(ctx))
-		var all []apiv1.Token
-		for _, t := range tokens {
-			all = append(all, tokenView(t))
-		}
-		out.Body = pageOf(*in, all, func(t apiv1.Token) string { return inOrder(t.CreatedAt) + t.ID })
+		*out = pageOf(*in, each(tokens, tokenView), func(t apiv1.Token) string { return inOrder(t.CreatedAt) + t.ID })
 		return err
 	})
-	return out, err
 }
 
 // tokenMark begins every token, so that tools which look for leaked secrets can know one.
@@ -93,8 +86,7 @@ func (a *API) makeToken(ctx context.Context, b apiv1.NewToken, name string) (*ou
 			return err
 		}
 		if len(had) >= mostTokens {
-			return problem(http.StatusConflict, "conflict", fmt.Sprintf("%s has %d tokens, the most that one person may have",
-				name, len(had)),
+			return conflict(fmt.Sprintf("%s has %d tokens, the most that one person may have", name, len(had)),
 				"`muster tokens list` shows them, `muster tokens revoke` ends some")
 		}
 		if err := person.AddToken(ctx, tx, person.HashToken(text), t, life); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 
 	apiv1 "muster/api/v1"
@@ -15,13 +14,11 @@ import (
 )
 
 func (a *API) listTopologies(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Topology]], error) {
-	out := &output[apiv1.List[apiv1.Topology]]{}
-	err := a.DB.View(core.Apart(ctx), func(tx *core.Tx) error {
+	return viewed(core.Apart(ctx), a, func(tx *core.Tx, out *apiv1.List[apiv1.Topology]) error {
 		all, err := topologies(ctx, tx)
-		out.Body = pageOf(*in, all, func(t apiv1.Topology) string { return t.Fabric })
+		*out = pageOf(*in, all, func(t apiv1.Topology) string { return t.Fabric })
 		return err
 	})
-	return out, err
 }
 
 func topologies(ctx context.Context, tx *core.Tx) ([]apiv1.Topology, error) {
@@ -40,11 +37,10 @@ func topologies(ctx context.Context, tx *core.Tx) ([]apiv1.Topology, error) {
 func (a *API) putTopology(ctx context.Context, in *apiv1.PutTopologyInput) (*output[apiv1.Topology], error) {
 	graph, err := topology.Read(in.Body.Snapshot)
 	if err != nil {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "snapshot: "+err.Error(),
+		return nil, invalid("snapshot: "+err.Error(),
 			"give the unchanged output of `ibnetdiscover`, or of `lldpctl -f keyvalue` after lines machine=NAME")
 	}
-	out := &output[apiv1.Topology]{}
-	err = a.DB.Update(ctx, func(tx *core.Tx) error {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.Topology) error {
 		if err := notKept(ctx, tx, in.Fabric); err != nil {
 			return err
 		}
@@ -56,12 +52,11 @@ func (a *API) putTopology(ctx context.Context, in *apiv1.PutTopologyInput) (*out
 		all, err := topologies(ctx, tx)
 		for _, t := range all {
 			if t.Fabric == in.Fabric {
-				out.Body = t
+				*out = t
 			}
 		}
 		return err
 	})
-	return out, err
 }
 
 // notKept refuses a fabric whose partitions are kept: its ports and its cables come from the same snapshot.
@@ -73,7 +68,7 @@ func notKept(ctx context.Context, tx *core.Tx, name string) error {
 	if err != nil {
 		return err
 	}
-	return problem(http.StatusConflict, "conflict", "the partitions of fabric "+f.Name+
+	return conflict("the partitions of fabric "+f.Name+
 		" are kept, and its cables are known from the same snapshot", "`muster fabric import "+f.Name+" FILE` imports both")
 }
 
@@ -87,7 +82,7 @@ func (a *API) removeTopology(ctx context.Context, in *apiv1.RemoveTopologyInput)
 			return err
 		}
 		if !slices.ContainsFunc(known, func(c fabrics.Cabling) bool { return c.Fabric == in.Fabric }) {
-			return problem(http.StatusNotFound, "not-found", "of fabric "+in.Fabric+" no cables are known",
+			return notFound("of fabric "+in.Fabric+" no cables are known",
 				"`muster fabric cables list` shows of which they are")
 		}
 		return fabrics.DropTopology(ctx, tx, in.Fabric)

@@ -110,6 +110,6 @@ func (a *API) settled(ctx context.Context) *apiv1.Problem {
 	if !waits || limit.IsReserved(ctx) || a.trail.write(ctx, a.DB, "") == nil {
 		return nil
 	}
-	return problem(http.StatusServiceUnavailable, "unavailable", "the audit log cannot be written, so nothing is done",
+	return problem(http.StatusServiceUnavailable, "the audit log cannot be written, so nothing is done",
 		"an operator finds the reason in the controller's log; mostly the disk of the database is full")
 }

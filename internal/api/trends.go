@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -29,7 +28,7 @@ func (a *API) clusterTrends(ctx context.Context,
 
 func (a *API) listTrends(ctx context.Context, in *apiv1.ListTrendsInput) (*output[apiv1.List[apiv1.BenchmarkTrend]], error) {
 	if (in.Machine == "") == (in.Class == "") {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "trends are of a machine or of a class: name one of them", "")
+		return nil, invalid("trends are of a machine or of a class: name one of them", "")
 	}
 	of := bench.TrendsOf{Scope: bench.Scope{Machine: in.Machine}, Class: in.Class, Quantity: in.Quantity}
 	return a.trends(ctx, of, in.Page, func(*core.Tx) (string, error) { return "", nil })
@@ -85,20 +84,18 @@ func changeView(c bench.Change) apiv1.BenchmarkChange {
 }
 
 func (a *API) listChanges(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.List[apiv1.BenchmarkChange]], error) {
-	out := &output[apiv1.List[apiv1.BenchmarkChange]]{Body: apiv1.List[apiv1.BenchmarkChange]{Items: []apiv1.BenchmarkChange{}}}
-	err := a.DB.View(ctx, func(tx *core.Tx) error {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.BenchmarkChange]) error {
+		*out = apiv1.List[apiv1.BenchmarkChange]{Items: []apiv1.BenchmarkChange{}}
 		changes, err := bench.Changes(ctx, tx, visible(ctx), mostChanges)
 		for _, c := range changes {
-			out.Body.Items = append(out.Body.Items, changeView(c))
+			out.Items = append(out.Items, changeView(c))
 		}
 		return err
 	})
-	return out, err
 }
 
 func (a *API) acceptChange(ctx context.Context, in *apiv1.ChangeRef) (*output[apiv1.BenchmarkChange], error) {
-	out := &output[apiv1.BenchmarkChange]{}
-	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.BenchmarkChange) error {
 		c, err := bench.GetChange(ctx, tx, in.Change)
 		if err == nil && c.Scope.Cluster == "" && !callerOf(ctx).May(access.Run, "") { // it is the site's
 			err = fmt.Errorf("change %s: %w", in.Change, core.ErrNotFound)
@@ -113,8 +110,7 @@ func (a *API) acceptChange(ctx context.Context, in *apiv1.ChangeRef) (*output[ap
 			return err
 		}
 		c, err = bench.GetChange(ctx, tx, in.Change)
-		out.Body = changeView(c)
+		*out = changeView(c)
 		return err
 	})
-	return out, err
 }

@@ -2,9 +2,10 @@ package cli
 
 import (
 	"context"
-	apiv1 "muster/api/v1"
 
 	"github.com/spf13/cobra"
+
+	apiv1 "muster/api/v1"
 )
 
 func (a *app) apply() *cobra.Command {
@@ -31,12 +32,7 @@ of the same name.`,
 		if err != nil {
 			return err
 		}
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		controller.file = file.name
-		return carryOut(ctx, a, controller, flags, apiv1.ApplyCluster, file.apply(flags.request(*drain), bool(*refresh)))
+		return carryOut(ctx, a, flags, apiv1.ApplyCluster, file.apply(flags.request(*drain), bool(*refresh)))
 	})
 	return c
 }

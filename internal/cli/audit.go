@@ -63,7 +63,7 @@ func (a *app) printAudit(entries []apiv1.Entry, looks bool) {
 		if from == "@" { // the address of a unix socket: root's own, on the controller's host
 			from = "local socket"
 		}
-		t.row(clock(e.At), e.Person, string(e.Door), e.Action, e.Project, e.Object, outcome, from, e.Token)
+		t.row(localTime(e.At), e.Person, string(e.Door), e.Action, e.Project, e.Object, outcome, from, e.Token)
 	}
 	t.print(a.out)
 }

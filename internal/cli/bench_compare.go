@@ -47,13 +47,9 @@ With --runs, A and B are runs: those of a comparison, or any others, whose value
 		}
 		of := apiv1.CompareBenchmarksInput{BenchmarkRef: apiv1.BenchmarkRef{Benchmark: args[0]}, With: args[1],
 			Margin: *margin / 100}
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		if !*runs {
 			in.Cluster, in.Body.Beside = args[0], args[1]
-			b, raw, err := apiv1.RunBenchmark.Call(ctx, controller, in)
+			b, raw, err := apiv1.RunBenchmark.Call(ctx, a, in)
 			if err != nil {
 				return err
 			}
@@ -63,12 +59,12 @@ With --runs, A and B are runs: those of a comparison, or any others, whose value
 				a.say("`muster bench compare --runs %s %s` compares them, `muster bench cancel %s` ends both", b.ID, b.Peer, b.ID)
 				return output.print(a.out, raw, func() { a.out.line("%s %s", b.ID, b.Peer) })
 			}
-			if _, err := a.awaitBenchmarks(ctx, controller, wait, b.ID, b.Peer); err != nil {
+			if _, err := a.awaitBenchmarks(ctx, wait, b.ID, b.Peer); err != nil {
 				return err
 			}
 			of.Benchmark, of.With = b.ID, b.Peer
 		}
-		both, raw, err := apiv1.CompareBenchmarks.Call(ctx, controller, of)
+		both, raw, err := apiv1.CompareBenchmarks.Call(ctx, a, of)
 		if err != nil {
 			return err
 		}

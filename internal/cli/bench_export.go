@@ -32,15 +32,11 @@ benchmarks do; reframe is a report of a session, with a test case for each step 
 		if write == nil && *format != string(asJSON) {
 			return usage("-o: %q is none; there are %s", *format, strings.Join(formats, ", "))
 		}
-		controller, err := a.connect()
+		b, _, err := apiv1.GetBenchmark.Call(ctx, a, apiv1.BenchmarkRef{Benchmark: args[0]})
 		if err != nil {
 			return err
 		}
-		b, _, err := apiv1.GetBenchmark.Call(ctx, controller, apiv1.BenchmarkRef{Benchmark: args[0]})
-		if err != nil {
-			return err
-		}
-		run, err := measuredBy(ctx, controller, b, true)
+		run, err := measuredBy(ctx, a, b, true)
 		if err != nil {
 			return err
 		}
@@ -61,7 +57,7 @@ benchmarks do; reframe is a report of a session, with a test case for each step 
 }
 
 // measuredBy is a run with what it has measured.
-func measuredBy(ctx context.Context, c *client, b apiv1.Benchmark, samples bool) (all export.Run, err error) {
+func measuredBy(ctx context.Context, c apiv1.Client, b apiv1.Benchmark, samples bool) (all export.Run, err error) {
 	of := apiv1.ListOfBenchmarkInput{BenchmarkRef: apiv1.BenchmarkRef{Benchmark: b.ID}}
 	all.Benchmark = b
 	if all.Series, _, err = apiv1.All(ctx, c, apiv1.ListBenchmarkSeries, of); err != nil {

@@ -64,9 +64,9 @@ A change is told once the last four runs show it: values are on another level, b
 		case name != "":
 			in := apiv1.ListClusterTrendsInput{Machine: of.Machine, Quantity: of.Quantity}
 			in.Cluster = name
-			all, raw, err = askAll(ctx, a, apiv1.ListClusterTrends, in)
+			all, raw, err = apiv1.All(ctx, a, apiv1.ListClusterTrends, in)
 		default:
-			all, raw, err = askAll(ctx, a, apiv1.ListTrends, of)
+			all, raw, err = apiv1.All(ctx, a, apiv1.ListTrends, of)
 		}
 		if err != nil {
 			return err

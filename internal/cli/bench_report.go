@@ -45,15 +45,12 @@ and which of their claims are seen here, too.`,
 		case len(args) > mostReported:
 			return usage("%d runs are too many for a page: %d are the most", len(args), mostReported)
 		}
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		r := report.Report{Made: time.Now(), Version: Version()}
-		if err := gather(ctx, controller, &r, args, *margin/100); err != nil {
+		if err := gather(ctx, a, &r, args, *margin/100); err != nil {
 			return err
 		}
 		if *beside {
+			var err error
 			if r.Papers, err = published(r); err != nil {
 				return err
 			}
@@ -104,7 +101,7 @@ func published(r report.Report) (pages []papers.Page, err error) {
 }
 
 // gather reads runs, those done in turns with them, and comparisons.
-func gather(ctx context.Context, c *client, r *report.Report, ids []string, margin float64) error {
+func gather(ctx context.Context, c apiv1.Client, r *report.Report, ids []string, margin float64) error {
 	for i := 0; i < len(ids); i++ {
 		b, _, err := apiv1.GetBenchmark.Call(ctx, c, apiv1.BenchmarkRef{Benchmark: ids[i]})
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/kit/clock"
 	"muster/internal/kit/words"
 )
 
@@ -116,12 +117,8 @@ cluster is deleted. With --wait, the exit status is 1 unless all is ok that can 
 		if err := wait.check(); err != nil {
 			return err
 		}
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		in.Cluster = args[0]
-		b, raw, err := apiv1.RunBenchmark.Call(ctx, controller, in)
+		b, raw, err := apiv1.RunBenchmark.Call(ctx, a, in)
 		if err != nil {
 			return err
 		}
@@ -130,10 +127,10 @@ cluster is deleted. With --wait, the exit status is 1 unless all is ok that can 
 			a.say("`muster bench show %s` shows it, `muster bench cancel %s` ends it", b.ID, b.ID)
 			return output.print(a.out, raw, func() { a.out.line("%s", b.ID) })
 		}
-		if b, err = a.awaitBenchmarks(ctx, controller, wait, b.ID); err != nil {
+		if b, err = a.awaitBenchmarks(ctx, wait, b.ID); err != nil {
 			return err
 		}
-		if err := a.showBenchmark(ctx, controller, b, *output, false); err != nil {
+		if err := a.showBenchmark(ctx, b, *output, false); err != nil {
 			return err
 		}
 		if b.Outcome != apiv1.BenchmarkOK {
@@ -144,23 +141,19 @@ cluster is deleted. With --wait, the exit status is 1 unless all is ok that can 
 	return c
 }
 
-func (a *app) suiteNames(ctx context.Context, c *client) (list []string, err error) {
-	suites, _, err := apiv1.All(ctx, c, apiv1.ListSuites, apiv1.ListSuitesInput{})
-	for _, s := range suites {
-		list = append(list, s.Name+"\t"+s.About)
-	}
-	return list, err
+func (a *app) suiteNames(ctx context.Context) ([]string, error) {
+	return namesOf(ctx, a, apiv1.ListSuites, func(s apiv1.Suite) string { return s.Name + "\t" + s.About })
 }
 
 // awaitBenchmarks returns runs when all have ended, and the first of them; it tells what runs.
-func (a *app) awaitBenchmarks(ctx context.Context, c *client, w *waiting, ids ...string) (first apiv1.Benchmark, err error) {
+func (a *app) awaitBenchmarks(ctx context.Context, w *waiting, ids ...string) (first apiv1.Benchmark, err error) {
 	ctx, cancel := w.limit(ctx)
 	defer cancel()
 	show, told, all := &plainLines{app: a, start: time.Now()}, "", strings.Join(ids, " and ")
 	for {
 		text, left := "", 0.0
 		for i, id := range ids {
-			b, _, err := apiv1.GetBenchmark.Call(ctx, c, apiv1.BenchmarkRef{Benchmark: id})
+			b, _, err := apiv1.GetBenchmark.Call(ctx, a, apiv1.BenchmarkRef{Benchmark: id})
 			switch {
 			case errors.Is(context.Cause(ctx), errTimeout):
 				return b, fmt.Errorf("not done after %s (it goes on; `muster bench show %s` shows it)", w.timeout, ids[0])
@@ -191,10 +184,7 @@ func (a *app) awaitBenchmarks(ctx context.Context, c *client, w *waiting, ids ..
 		}
 		// Where the controller shares its CPUs with the nodes, a long run is disturbed by who looks often.
 		pause := max(a.timing.draw*2, min(time.Since(show.start)/50, a.timing.draw*20))
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		_ = clock.Sleep(ctx, pause)
 	}
 }
 

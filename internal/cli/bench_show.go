@@ -33,22 +33,18 @@ With --samples, every value is shown, each round, and what its nodes said of the
 	samples := c.Flags().Bool("samples", false, "show every value")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
+		b, _, err := apiv1.GetBenchmark.Call(ctx, a, apiv1.BenchmarkRef{Benchmark: args[0]})
 		if err != nil {
 			return err
 		}
-		b, _, err := apiv1.GetBenchmark.Call(ctx, controller, apiv1.BenchmarkRef{Benchmark: args[0]})
-		if err != nil {
-			return err
-		}
-		return a.showBenchmark(ctx, controller, b, *output, *samples)
+		return a.showBenchmark(ctx, b, *output, *samples)
 	})
 	return c
 }
 
 // showBenchmark prints a run with what it has measured.
-func (a *app) showBenchmark(ctx context.Context, c *client, b apiv1.Benchmark, output format, samples bool) error {
-	all, err := measuredBy(ctx, c, b, samples)
+func (a *app) showBenchmark(ctx context.Context, b apiv1.Benchmark, output format, samples bool) error {
+	all, err := measuredBy(ctx, a, b, samples)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func timesOf(runs []apiv1.Benchmark, pauses []time.Duration) []at {
 // printTimes shows what runs of a suite came to, with such pauses between them.
 func (a *app) printTimes(ctx context.Context, in apiv1.ListClusterTrendsInput, suite string, pauses []time.Duration,
 	output format) error {
-	runs, _, err := askAll(ctx, a, apiv1.ListBenchmarks, apiv1.ListBenchmarksInput{Cluster: in.Cluster, Suite: suite})
+	runs, _, err := apiv1.All(ctx, a, apiv1.ListBenchmarks, apiv1.ListBenchmarksInput{Cluster: in.Cluster, Suite: suite})
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (a *app) printTimes(ctx context.Context, in apiv1.ListClusterTrendsInput, s
 		}
 	}
 	in.Runs = strings.Join(ids, ",")
-	trends, raw, err := askAll(ctx, a, apiv1.ListClusterTrends, in)
+	trends, raw, err := apiv1.All(ctx, a, apiv1.ListClusterTrends, in)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ It ends with --off, with ` + "`muster bench cancel`" + ` of its run, and with it
 			return a.endWatch(ctx, args[0], in.Body.Suite)
 		}
 		in.Cluster, in.Body.Every = args[0], duration.Text(time.Duration(every))
-		b, raw, err := ask(ctx, a, apiv1.RunBenchmark, in)
+		b, raw, err := apiv1.RunBenchmark.Call(ctx, a, in)
 		if err != nil {
 			return err
 		}
@@ -57,17 +57,13 @@ It ends with --off, with ` + "`muster bench cancel`" + ` of its run, and with it
 
 // endWatch cancels the run of a suite that is repeated on a cluster.
 func (a *app) endWatch(ctx context.Context, name, suite string) error {
-	controller, err := a.connect()
-	if err != nil {
-		return err
-	}
-	runs, _, err := apiv1.All(ctx, controller, apiv1.ListBenchmarks, apiv1.ListBenchmarksInput{Cluster: name, Suite: suite})
+	runs, _, err := apiv1.All(ctx, a, apiv1.ListBenchmarks, apiv1.ListBenchmarksInput{Cluster: name, Suite: suite})
 	if err != nil {
 		return err
 	}
 	for _, b := range runs {
 		if b.Every != "" && b.Phase != apiv1.Ended {
-			if _, _, err := apiv1.CancelBenchmark.Call(ctx, controller, apiv1.BenchmarkRef{Benchmark: b.ID}); err != nil {
+			if _, _, err := apiv1.CancelBenchmark.Call(ctx, a, apiv1.BenchmarkRef{Benchmark: b.ID}); err != nil {
 				return err
 			}
 			a.say("suite %s is not repeated any more on %s", suite, name)

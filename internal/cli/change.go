@@ -35,12 +35,12 @@ func (f *changing) request(drain drainTimeout) apiv1.Request {
 }
 
 // carryOut asks for a change and tells, or waits for, what comes of it.
-func carryOut[In any](ctx context.Context, a *app, c *client, f *changing, op apiv1.Op[In, apiv1.Answer], in In) error {
+func carryOut[In any](ctx context.Context, a *app, f *changing, op apiv1.Op[In, apiv1.Answer], in In) error {
 	if err := f.check(); err != nil {
 		return err
 	}
 	start := time.Now()
-	answer, raw, err := op.Call(ctx, c, in)
+	answer, raw, err := op.Call(ctx, a, in)
 	if err != nil {
 		return err
 	}
@@ -59,11 +59,11 @@ func carryOut[In any](ctx context.Context, a *app, c *client, f *changing, op ap
 	if !f.wait {
 		return f.output.print(a.out, raw, func() {})
 	}
-	underway, err := a.operation(ctx, c, answer)
+	underway, err := a.operation(ctx, answer)
 	if err != nil {
 		return err
 	}
-	t, err := a.await(ctx, c, f.waiting, underway, *answer.Cluster, start)
+	t, err := a.await(ctx, f.waiting, underway, *answer.Cluster, start)
 	if err != nil {
 		return err
 	}
@@ -76,11 +76,11 @@ func carryOut[In any](ctx context.Context, a *app, c *client, f *changing, op ap
 }
 
 // operation is what to wait for. Where the request changed nothing, that is the change made before, which may be on its way.
-func (a *app) operation(ctx context.Context, c *client, answer apiv1.Answer) (apiv1.Operation, error) {
+func (a *app) operation(ctx context.Context, answer apiv1.Answer) (apiv1.Operation, error) {
 	if answer.Operation != nil {
 		return *answer.Operation, nil
 	}
-	after, err := lastEvent(ctx, c, answer.Cluster.ID)
+	after, err := lastEvent(ctx, a, answer.Cluster.ID)
 	return apiv1.Operation{Kind: "change", Cluster: answer.Cluster.ID, Generation: answer.Cluster.Generation, EventsAfter: after},
 		err
 }

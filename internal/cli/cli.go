@@ -25,8 +25,10 @@ type app struct {
 	out, err *screen
 	self     func() (string, error) // path of this program
 	timing   timing
-	acting   bool // a verb's action has begun: what fails from here on is no error of usage
-	insecure bool // the token may go to another host in clear
+	acting   bool    // a verb's action has begun: what fails from here on is no error of usage
+	insecure bool    // the token may go to another host in clear
+	file     string  // the cluster file that was read: places that the controller names are in it
+	client   *client // once the controller is found
 }
 
 // verb is a command that is built when it is asked for.

@@ -14,7 +14,17 @@ import (
 	"time"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/kit/clock"
 )
+
+// Do is for operations of the API: the app is the controller's client to them. The first one finds the controller.
+func (a *app) Do(ctx context.Context, ask apiv1.Ask) ([]byte, error) {
+	controller, err := a.connect()
+	if err != nil {
+		return nil, err
+	}
+	return controller.Do(ctx, ask)
+}
 
 // client talks to one controller.
 type client struct {
@@ -27,8 +37,7 @@ type client struct {
 	beside  string // socket of the same controller for root on its host; "" if it is none of this host
 	control string // the same, if the token is the one that belongs to it
 	say     func(format string, args ...any)
-	told    bool   // that the controller is busy
-	file    string // name of the file that is sent, for what is wrong with it
+	told    bool // that the controller is busy
 }
 
 // problemError is an error that the API told.
@@ -59,10 +68,7 @@ func (c *client) wait(ctx context.Context, why error, after time.Duration) {
 		c.say("the controller is busy: %v; trying again", why)
 	}
 	c.told = true
-	select {
-	case <-ctx.Done():
-	case <-time.After(after):
-	}
+	_ = clock.Sleep(ctx, after)
 }
 
 // must is for values that always marshal.
@@ -176,15 +182,6 @@ func (c *client) problem(response *http.Response) error {
 	p := &problemError{Problem: *apiv1.ReadProblem(c.base.String(), response, text)}
 	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {
 		p.after = time.Duration(seconds) * time.Second
-	}
-	for i := range p.Errors {
-		d := &p.Errors[i]
-		switch {
-		case c.file == "":
-			d.Line, d.Col = 0, 0 // a place in a text that the user never saw
-		case d.Line > 0:
-			d.File = c.file
-		}
 	}
 	return p
 }

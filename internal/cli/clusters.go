@@ -24,13 +24,10 @@ makes. Its queues then show in ` + "`muster list`" + `.`,
 	}, a.clustersCA(), a.clustersRegister(), a.clustersSet(), a.clustersList(), a.clustersShow(), a.clustersUnregister())
 }
 
-func (a *app) centreNames(ctx context.Context, c *client) ([]string, error) {
-	centres, _, err := apiv1.All(ctx, c, apiv1.ListExternalClusters, apiv1.Page{})
-	var list []string
-	for _, one := range centres {
-		list = append(list, one.Name+"\t"+string(one.State))
-	}
-	return list, err
+func (a *app) centreNames(ctx context.Context) ([]string, error) {
+	return namesOf(ctx, a, apiv1.ListExternalClusters, func(c apiv1.ExternalCluster) string {
+		return c.Name + "\t" + string(c.State)
+	})
 }
 
 func (a *app) clustersList() *cobra.Command {

@@ -64,8 +64,8 @@ Once a minute Muster logs in there with the account of --probe, which needs no p
 		if err := f.change(&body.ExternalClusterSpec); err != nil {
 			return err
 		}
-		return a.saidOfCentre(ctx, args[0], f.wait, output, func(controller *client) (apiv1.ExternalCluster, []byte, error) {
-			return apiv1.AddExternalCluster.Call(ctx, controller, apiv1.AddExternalClusterInput{Body: body})
+		return a.saidOfCentre(ctx, args[0], f.wait, output, func() (apiv1.ExternalCluster, []byte, error) {
+			return apiv1.AddExternalCluster.Call(ctx, a, apiv1.AddExternalClusterInput{Body: body})
 		})
 	})
 	return c
@@ -92,15 +92,15 @@ no longer allowed end.
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		return a.saidOfCentre(ctx, args[0], f.wait, output,
-			func(controller *client) (centre apiv1.ExternalCluster, raw []byte, err error) {
+			func() (centre apiv1.ExternalCluster, raw []byte, err error) {
 				ref := apiv1.ExternalClusterRef{ExternalCluster: args[0]}
-				if centre, _, err = apiv1.GetExternalCluster.Call(ctx, controller, ref); err != nil {
+				if centre, _, err = apiv1.GetExternalCluster.Call(ctx, a, ref); err != nil {
 					return centre, nil, err
 				}
 				if err := f.change(&centre.ExternalClusterSpec); err != nil {
 					return centre, nil, err
 				}
-				return apiv1.ChangeExternalCluster.Call(ctx, controller,
+				return apiv1.ChangeExternalCluster.Call(ctx, a,
 					apiv1.ChangeExternalClusterInput{ExternalClusterRef: ref, Body: centre.ExternalClusterSpec})
 			})
 	})
@@ -109,18 +109,14 @@ no longer allowed end.
 
 // saidOfCentre tells the controller, waits if that is wanted, and prints the centre.
 func (a *app) saidOfCentre(ctx context.Context, name string, wait bool, output *format,
-	say func(*client) (apiv1.ExternalCluster, []byte, error)) error {
-	controller, err := a.connect()
-	if err != nil {
-		return err
-	}
-	centre, raw, err := say(controller)
+	say func() (apiv1.ExternalCluster, []byte, error)) error {
+	centre, raw, err := say()
 	for wait && err == nil && centre.State == apiv1.ExternalClusterNew {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(a.timing.look / 2):
-			centre, raw, err = apiv1.GetExternalCluster.Call(ctx, controller, apiv1.ExternalClusterRef{ExternalCluster: name})
+			centre, raw, err = apiv1.GetExternalCluster.Call(ctx, a, apiv1.ExternalClusterRef{ExternalCluster: name})
 		}
 	}
 	if err != nil {

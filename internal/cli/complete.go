@@ -15,11 +15,11 @@ import (
 const completionPatience = 2 * time.Second
 
 // names lists what an argument may be.
-type names func(ctx context.Context, c *client) ([]string, error)
+type names func(ctx context.Context) ([]string, error)
 
 // clusterNames are names alone where one is enough, and PROJECT/NAME where there are several projects.
-func (a *app) clusterNames(ctx context.Context, c *client) ([]string, error) {
-	clusters, _, err := apiv1.All(ctx, c, apiv1.ListClusters, apiv1.Page{})
+func (a *app) clusterNames(ctx context.Context) ([]string, error) {
+	clusters, _, err := apiv1.All(ctx, a, apiv1.ListClusters, apiv1.Page{})
 	projects, called := map[string]bool{}, map[string]int{}
 	for _, cluster := range clusters {
 		projects[cluster.Project] = true
@@ -37,29 +37,31 @@ func (a *app) clusterNames(ctx context.Context, c *client) ([]string, error) {
 	return list, err
 }
 
-func (a *app) projectNames(ctx context.Context, c *client) ([]string, error) {
-	projects, _, err := apiv1.All(ctx, c, apiv1.ListProjects, apiv1.Page{})
-	var list []string
-	for _, p := range projects {
-		list = append(list, p.Name+"\t"+string(p.Role))
+// namesOf are those of all that a list has; what follows a tab explains one.
+func namesOf[In, T any](ctx context.Context, a *app, op apiv1.Op[In, apiv1.List[T]], name func(T) string) (all []string,
+	err error) {
+	var in In
+	items, _, err := apiv1.All(ctx, a, op, in)
+	for _, one := range items {
+		all = append(all, name(one))
 	}
-	return list, err
+	return all, err
+}
+
+func (a *app) projectNames(ctx context.Context) ([]string, error) {
+	return namesOf(ctx, a, apiv1.ListProjects, func(p apiv1.Project) string { return p.Name + "\t" + string(p.Role) })
 }
 
 // personNames are everybody's for operators; others know those of their own projects.
-func (a *app) personNames(ctx context.Context, c *client) ([]string, error) {
-	var list []string
-	people, _, err := apiv1.All(ctx, c, apiv1.ListPeople, apiv1.Page{})
+func (a *app) personNames(ctx context.Context) ([]string, error) {
+	list, err := namesOf(ctx, a, apiv1.ListPeople, func(p apiv1.Person) string { return p.Name + "\t" + p.FullName })
 	if err == nil {
-		for _, p := range people {
-			list = append(list, p.Name+"\t"+p.FullName)
-		}
 		return list, nil
 	}
-	projects, err := a.projectNames(ctx, c)
+	projects, err := a.projectNames(ctx)
 	for _, project := range projects {
 		name, _, _ := strings.Cut(project, "\t")
-		members, _, err := apiv1.All(ctx, c, apiv1.ListMembers,
+		members, _, err := apiv1.All(ctx, a, apiv1.ListMembers,
 			apiv1.ListMembersInput{ProjectRef: apiv1.ProjectRef{Project: name}})
 		if err != nil {
 			return nil, err
@@ -72,26 +74,17 @@ func (a *app) personNames(ctx context.Context, c *client) ([]string, error) {
 	return slices.Compact(list), err
 }
 
-func (a *app) machineNames(ctx context.Context, c *client) ([]string, error) {
-	machines, _, err := apiv1.All(ctx, c, apiv1.ListMachines, apiv1.Page{})
-	var list []string
-	for _, m := range machines {
-		list = append(list, m.Name+"\t"+string(m.Phase))
-	}
-	return list, err
+func (a *app) machineNames(ctx context.Context) ([]string, error) {
+	return namesOf(ctx, a, apiv1.ListMachines, func(m apiv1.Machine) string { return m.Name + "\t" + string(m.Phase) })
 }
 
 // completeAll completes every argument.
 func (a *app) completeAll(n names) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		c, err := a.connect()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		c.pauses = nil
+		a.timing.repeats = nil
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionPatience)
 		defer cancel()
-		list, err := n(ctx, c)
+		list, err := n(ctx)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}

@@ -35,10 +35,10 @@ Browsers stay signed in over HTTPS, and without it at localhost only.`,
 			return err
 		}
 		if *ends {
-			_, _, err := apiv1.SignOut.Call(ctx, controller, apiv1.SignOutInput{All: true})
+			_, _, err := apiv1.SignOut.Call(ctx, a, apiv1.SignOutInput{All: true})
 			return err
 		}
-		opened, raw, err := apiv1.OpenConsole.Call(ctx, controller, apiv1.Nothing{})
+		opened, raw, err := apiv1.OpenConsole.Call(ctx, a, apiv1.Nothing{})
 		if err != nil {
 			return err
 		}

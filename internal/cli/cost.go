@@ -51,19 +51,15 @@ for a spreadsheet, with times in seconds and unrounded amounts. Times are in UTC
 		if err != nil {
 			return err
 		}
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		if len(args) > 0 {
-			cost, raw, err := apiv1.GetClusterCost.Call(ctx, controller,
+			cost, raw, err := apiv1.GetClusterCost.Call(ctx, a,
 				apiv1.GetClusterCostInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Window: span})
 			if err != nil {
 				return err
 			}
 			return output.print(a.out, raw, cost.Lines, func() { a.printCost(cost) })
 		}
-		statement, raw, err := apiv1.GetUsage.Call(ctx, controller, apiv1.GetUsageInput{Project: w.project, Window: span})
+		statement, raw, err := apiv1.GetUsage.Call(ctx, a, apiv1.GetUsageInput{Project: w.project, Window: span})
 		if err != nil {
 			return err
 		}

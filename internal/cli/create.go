@@ -40,24 +40,17 @@ A cluster created with --from-snapshot starts with the saved /home and job queue
 		copied := *snapshot != "" && *path == "" && *nodes == 0 && len(args) == 1
 		var file clusterFile
 		var err error
-		if !copied {
-			if file, err = a.fileOrShorthand(*path, args, *nodes, lease); err != nil {
-				return err
-			}
+		if copied {
+			file, err = a.fromSnapshot(ctx, *snapshot, args[0], given(lease))
+		} else {
+			file, err = a.fileOrShorthand(*path, args, *nodes, lease)
 		}
-		controller, err := a.connect()
 		if err != nil {
 			return err
 		}
-		if copied {
-			if file, err = a.fromSnapshot(ctx, controller, *snapshot, args[0], given(lease)); err != nil {
-				return err
-			}
-		}
-		controller.file = file.name
 		in := apiv1.CreateClusterInput{FileInput: apiv1.FileInput{Request: flags.request(0), RawBody: file.text},
 			FromSnapshot: *snapshot}
-		return carryOut(ctx, a, controller, flags, apiv1.CreateCluster, in)
+		return carryOut(ctx, a, flags, apiv1.CreateCluster, in)
 	})
 	return c
 }

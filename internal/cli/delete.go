@@ -23,12 +23,8 @@ nothing of the cluster is left on them; --wait waits for that and prints the rec
 	}
 	flags := &changing{waiting: waitFlags(c, "nothing of it is left"), output: formatFlag(c)}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		in := apiv1.DeleteClusterInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}}
-		return carryOut(ctx, a, controller, flags, apiv1.DeleteCluster, in)
+		return carryOut(ctx, a, flags, apiv1.DeleteCluster, in)
 	})
 	return c
 }

@@ -30,15 +30,11 @@ Slurm's state, and what it waits for or which limits it has, the waiting jobs wi
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
+		cluster, _, err := apiv1.GetCluster.Call(ctx, a, apiv1.ClusterRef{Cluster: args[0]})
 		if err != nil {
 			return err
 		}
-		cluster, _, err := apiv1.GetCluster.Call(ctx, controller, apiv1.ClusterRef{Cluster: args[0]})
-		if err != nil {
-			return err
-		}
-		events, _, err := eventsAfter(ctx, controller, whose{cluster: cluster.ID}, 0)
+		events, _, err := eventsAfter(ctx, a, whose{cluster: cluster.ID}, 0)
 		if err != nil {
 			return err
 		}

@@ -42,32 +42,28 @@ up to it. -o json prints one object per line with --watch, and one list without.
 		if *watch && *output == asYAML {
 			return usage("-o yaml and --watch do not go together; -o json prints one object a line")
 		}
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		if len(args) > 0 {
 			of.cluster = args[0]
 		}
 		if *watch && len(args) > 0 {
 			// by its ID it is still found when it is deleted meanwhile
-			cluster, _, err := apiv1.GetCluster.Call(ctx, controller, apiv1.ClusterRef{Cluster: args[0]})
+			cluster, _, err := apiv1.GetCluster.Call(ctx, a, apiv1.ClusterRef{Cluster: args[0]})
 			if err != nil {
 				return err
 			}
 			of.cluster = cluster.ID
 		}
 		if *watch {
-			return a.watch(ctx, &stream{client: controller, of: of, after: *after, pause: a.timing.look}, *output)
+			return a.watch(ctx, &stream{app: a, of: of, after: *after, pause: a.timing.look}, *output)
 		}
-		events, raw, err := eventsAfter(ctx, controller, of, *after)
+		events, raw, err := eventsAfter(ctx, a, of, *after)
 		if err != nil {
 			return err
 		}
 		return output.print(a.out, raw, func() {
 			t := newTable("NUMBER", "TIME", "CLUSTER", "WHO", "EVENT")
 			for _, e := range events {
-				t.row(strconv.FormatInt(e.Seq, 10), clock(e.At), e.Cluster, who(e), what(e))
+				t.row(strconv.FormatInt(e.Seq, 10), localTime(e.At), e.Cluster, who(e), what(e))
 			}
 			t.print(a.out)
 		})
@@ -90,7 +86,7 @@ func (a *app) watch(ctx context.Context, s *stream, f format) error {
 			_, err := a.out.raw().Write(append(safeJSON(raw), '\n'))
 			return err
 		}
-		a.out.line("%-6d  %s  %-12s  %-12s  %s", e.Seq, clock(e.At), e.Cluster, who(e), what(e))
+		a.out.line("%-6d  %s  %-12s  %-12s  %s", e.Seq, localTime(e.At), e.Cluster, who(e), what(e))
 		return nil
 	})
 	if errors.Is(err, context.Cause(ctx)) {
@@ -99,8 +95,8 @@ func (a *app) watch(ctx context.Context, s *stream, f format) error {
 	return err
 }
 
-// clock is a time as the user's own clock shows it.
-func clock(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05.000") }
+// localTime is a time as the user's own clock shows it.
+func localTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05.000") }
 
 // who is what an event is about: a node with its machine, a machine, the cluster itself, or what else the site has: a fabric, a
 // project.

@@ -96,13 +96,28 @@ func (a *app) report(failed *cobra.Command, err error) int {
 		a.complain(err.Error())
 		a.say("`%s --help` shows how it is used", failed.CommandPath())
 	case errors.As(err, &problem) && len(problem.Errors) > 0:
-		a.tellDiagnostics(problem.Errors)
+		a.tellDiagnostics(a.placed(problem.Errors))
 	case errors.As(err, &wrong):
 		a.tellDiagnostics(wrong)
 	default:
 		a.complain(err.Error())
 	}
 	return exitOf(err)
+}
+
+// placed puts what the controller finds wrong into the file that was sent. Without one, places are in a text that the user
+// never saw.
+func (a *app) placed(wrong spec.Diagnostics) spec.Diagnostics {
+	for i := range wrong {
+		switch d := &wrong[i]; {
+		case d.File != "": // a list of machines
+		case a.file == "":
+			d.Line, d.Col = 0, 0
+		case d.Line > 0:
+			d.File = a.file
+		}
+	}
+	return wrong
 }
 
 // tellDiagnostics prints one thing wrong a line. Those with a place in a file begin with it.

@@ -36,7 +36,7 @@ To continue a cluster that was paused at the end of its lease, extend it, then r
 		}
 		in := apiv1.ExtendClusterInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Request: apiv1.Request{DryRun: *dryRun},
 			Body: apiv1.ExtendClusterBody{For: *longer, Until: *until}}
-		answer, raw, err := ask(ctx, a, apiv1.ExtendCluster, in)
+		answer, raw, err := apiv1.ExtendCluster.Call(ctx, a, in)
 		if err != nil {
 			return err
 		}

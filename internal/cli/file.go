@@ -15,7 +15,6 @@ import (
 
 // clusterFile is a cluster file as it was read.
 type clusterFile struct {
-	name string // for messages
 	text []byte
 	doc  *spec.Document
 }
@@ -33,10 +32,10 @@ func (a *app) readFile(path string) (clusterFile, error) {
 	}
 	var f clusterFile
 	var err error
-	if f.name, f.text, err = a.readText("the cluster file", path); err != nil {
+	if a.file, f.text, err = a.readText("the cluster file", path); err != nil {
 		return f, err
 	}
-	f.doc, err = spec.Parse(f.name, f.text)
+	f.doc, err = spec.Parse(a.file, f.text)
 	return f, err
 }
 

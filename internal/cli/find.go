@@ -36,18 +36,20 @@ func dataDir() string {
 	return defaultData
 }
 
-// connect finds the controller and the token for it: in the environment, in what a login left, or else in the data
+// connect finds the controller and the token for it, once: in the environment, in what a login left, or else in the data
 // directory of a controller on this host. The local administrator's token is never sent to a URL from the environment.
 func (a *app) connect() (*client, error) {
+	if a.client != nil {
+		return a.client, nil
+	}
 	c, admin, err := a.find()
 	if err != nil {
 		return nil, err
 	}
-	if c.token = os.Getenv(envToken); c.token != "" {
-		return c, nil
-	}
+	c.token = os.Getenv(envToken)
 	l, err := readLogin(c.base)
 	switch {
+	case c.token != "":
 	case err == nil && time.Now().After(l.ExpiresAt):
 		return nil, fmt.Errorf("your login as %s has ended: `muster login` begins a new one, `muster logout` does without",
 			l.Person)
@@ -60,6 +62,7 @@ func (a *app) connect() (*client, error) {
 	default:
 		c.token, c.control = admin, c.beside
 	}
+	a.client = c
 	return c, nil
 }
 

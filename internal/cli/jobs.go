@@ -91,7 +91,7 @@ array, all of whose tasks are 12. A single job is shown with all that is known o
 		}
 		var jobs apiv1.List[apiv1.Job]
 		if !slices.Contains(current, *state) {
-			ended, _, err := askAll(ctx, a, apiv1.ListJobs, apiv1.ListJobsInput{JobsOf: which.whose(), JobsIn: in,
+			ended, _, err := apiv1.All(ctx, a, apiv1.ListJobs, apiv1.ListJobsInput{JobsOf: which.whose(), JobsIn: in,
 				State: apiv1.JobState(*state), Since: since, Until: until})
 			if err != nil {
 				return err
@@ -100,7 +100,7 @@ array, all of whose tasks are 12. A single job is shown with all that is known o
 			jobs.Items = ended
 		}
 		if !slices.Contains(ends, *state) && until.IsZero() {
-			now, _, err := askAll(ctx, a, apiv1.ListCurrentJobs, apiv1.ListCurrentJobsInput{JobsOf: which.whose(), JobsIn: in,
+			now, _, err := apiv1.All(ctx, a, apiv1.ListCurrentJobs, apiv1.ListCurrentJobsInput{JobsOf: which.whose(), JobsIn: in,
 				State: apiv1.JobState(*state)})
 			if err != nil {
 				return err
@@ -154,15 +154,11 @@ func (a *app) onJob(verb string, ask jobAsk, short, long string) *cobra.Command 
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
+		task, err := ask(ctx, a, apiv1.JobRef{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Job: args[1]})
 		if err != nil {
 			return err
 		}
-		task, err := ask(ctx, controller, apiv1.JobRef{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Job: args[1]})
-		if err != nil {
-			return err
-		}
-		return a.follow(ctx, controller, task.ID, asTable)
+		return a.follow(ctx, task.ID, asTable)
 	})
 	return c
 }

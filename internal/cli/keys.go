@@ -81,7 +81,7 @@ ecdsa, both also on security keys (sk-…), and RSA of 3072 bits and more.`,
 			}
 		}
 		body := apiv1.AddKeyBody{Line: line, Proof: string(signature)}
-		key, raw, err := ask(ctx, a, apiv1.AddKey, apiv1.AddKeyInput{Body: body})
+		key, raw, err := apiv1.AddKey.Call(ctx, a, apiv1.AddKeyInput{Body: body})
 		if err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (a *app) sayNotYet(texts []string) {
 // signName has ssh-keygen sign the caller's name with the private half of a key, which lies beside the public one or is in an
 // SSH agent.
 func (a *app) signName(ctx context.Context, path string) ([]byte, error) {
-	site, _, err := ask(ctx, a, apiv1.GetSite, apiv1.Nothing{})
+	site, _, err := apiv1.GetSite.Call(ctx, a, apiv1.Nothing{})
 	if err != nil {
 		return nil, err
 	}
@@ -149,13 +149,8 @@ func (a *app) keysDelete() *cobra.Command {
 		Long:    `Remove a key: within seconds it gives no access to your clusters. Sessions through the gateway that it opened end.`,
 		Example: `  muster keys delete SHA256:9zNnXxFvbBnuk0yBBiUBDS2h4oR1X4P2jZy3L0cQ8yA`,
 		Args:    cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeFirst(func(ctx context.Context, c *client) ([]string, error) {
-			keys, _, err := apiv1.All(ctx, c, apiv1.ListKeys, apiv1.Page{})
-			var list []string
-			for _, k := range keys {
-				list = append(list, k.Fingerprint)
-			}
-			return list, err
+		ValidArgsFunction: a.completeFirst(func(ctx context.Context) ([]string, error) {
+			return namesOf(ctx, a, apiv1.ListKeys, func(k apiv1.Key) string { return k.Fingerprint })
 		}),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {

@@ -24,18 +24,14 @@ clusters that Muster did not build follow, with the queues that your projects ma
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		clusters, raw, err := apiv1.All(ctx, controller, apiv1.ListClusters, apiv1.Page{})
+		clusters, raw, err := apiv1.All(ctx, a, apiv1.ListClusters, apiv1.Page{})
 		if err != nil {
 			return err
 		}
 		if *output != asTable {
 			return output.print(a.out, raw, nil)
 		}
-		centres, _, err := apiv1.All(ctx, controller, apiv1.ListExternalClusters, apiv1.Page{})
+		centres, _, err := apiv1.All(ctx, a, apiv1.ListExternalClusters, apiv1.Page{})
 		if err != nil {
 			return err
 		}

@@ -64,17 +64,13 @@ there. ` + "`muster machines import`" + ` enrols many at once.`,
 		if err := waits.check(); err != nil {
 			return err
 		}
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		body := apiv1.AddMachinesBody{Substrate: spec.IsolationLocal, Count: *count, CPUs: *cpus, MemoryMiB: mebibytes}
-		list, raw, err := apiv1.AddMachines.Call(ctx, controller, apiv1.AddMachinesInput{Body: body})
+		list, raw, err := apiv1.AddMachines.Call(ctx, a, apiv1.AddMachinesInput{Body: body})
 		if err != nil {
 			return err
 		}
 		if waits.wait {
-			if list.Items, err = a.awaitMachines(ctx, controller, waits, list.Items); err != nil {
+			if list.Items, err = a.awaitMachines(ctx, waits, list.Items); err != nil {
 				return err
 			}
 			raw = must(json.Marshal(list))

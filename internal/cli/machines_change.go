@@ -77,11 +77,11 @@ func (a *app) machinesRemove() *cobra.Command {
 }
 
 // askMachine asks something of the machine of a name.
-type askMachine func(ctx context.Context, c *client, name string) (apiv1.Machine, error)
+type askMachine func(ctx context.Context, c apiv1.Client, name string) (apiv1.Machine, error)
 
 // askedByName asks what needs no more than the name.
 func askedByName(op apiv1.Op[apiv1.MachineRef, apiv1.Machine]) askMachine {
-	return func(ctx context.Context, c *client, name string) (apiv1.Machine, error) {
+	return func(ctx context.Context, c apiv1.Client, name string) (apiv1.Machine, error) {
 		m, _, err := op.Call(ctx, c, apiv1.MachineRef{Machine: name})
 		return m, err
 	}
@@ -108,12 +108,11 @@ func (a *app) forMachines(c *cobra.Command, every *bool, waits *waiting, what st
 				return err
 			}
 		}
-		controller, err := a.connect()
-		if err != nil {
+		if _, err := a.connect(); err != nil { // said once, not of each machine
 			return err
 		}
 		if every != nil && *every {
-			machines, _, err := apiv1.All(ctx, controller, apiv1.ListMachines, apiv1.Page{})
+			machines, _, err := apiv1.All(ctx, a, apiv1.ListMachines, apiv1.Page{})
 			if err != nil {
 				return err
 			}
@@ -121,20 +120,20 @@ func (a *app) forMachines(c *cobra.Command, every *bool, waits *waiting, what st
 				names = append(names, m.Name)
 			}
 		}
-		asked, err := a.askMachines(ctx, controller, names, what, ask)
+		asked, err := a.askMachines(ctx, names, what, ask)
 		if waits == nil || !waits.wait {
 			return err
 		}
-		_, late := a.awaitMachines(ctx, controller, waits, asked)
+		_, late := a.awaitMachines(ctx, waits, asked)
 		return errors.Join(err, late)
 	})
 }
 
 // askMachines asks all, whatever becomes of one, and returns the first error; those after it are told at once.
-func (a *app) askMachines(ctx context.Context, c *client, names []string, what string, ask askMachine) (asked []apiv1.Machine,
+func (a *app) askMachines(ctx context.Context, names []string, what string, ask askMachine) (asked []apiv1.Machine,
 	first error) {
 	for _, name := range names {
-		m, err := ask(ctx, c, name)
+		m, err := ask(ctx, a, name)
 		if err != nil {
 			a.complain(err.Error())
 			if first == nil {
@@ -153,7 +152,7 @@ const machineLook = 200 * time.Millisecond
 
 // awaitMachines waits until each machine has come out of an inspection that began after before was read, and returns
 // them as they are then. One in quarantine is an error.
-func (a *app) awaitMachines(ctx context.Context, c *client, w *waiting, before []apiv1.Machine) ([]apiv1.Machine, error) {
+func (a *app) awaitMachines(ctx context.Context, w *waiting, before []apiv1.Machine) ([]apiv1.Machine, error) {
 	ctx, cancel := w.limit(ctx)
 	defer cancel()
 	start := time.Now()
@@ -161,7 +160,7 @@ func (a *app) awaitMachines(ctx context.Context, c *client, w *waiting, before [
 	after := make([]apiv1.Machine, len(before))
 	var failed error
 	for i, old := range before {
-		m, err := a.awaitMachine(ctx, c, w, lines, old)
+		m, err := a.awaitMachine(ctx, w, lines, old)
 		if err != nil {
 			return nil, err
 		}
@@ -177,11 +176,11 @@ func (a *app) awaitMachines(ctx context.Context, c *client, w *waiting, before [
 	return after, nil
 }
 
-func (a *app) awaitMachine(ctx context.Context, c *client, w *waiting, lines *plainLines, old apiv1.Machine) (apiv1.Machine,
+func (a *app) awaitMachine(ctx context.Context, w *waiting, lines *plainLines, old apiv1.Machine) (apiv1.Machine,
 	error) {
 	m, said := old, time.Now()
 	for {
-		now, _, err := apiv1.GetMachine.Call(ctx, c, apiv1.MachineRef{Machine: old.Name})
+		now, _, err := apiv1.GetMachine.Call(ctx, a, apiv1.MachineRef{Machine: old.Name})
 		switch {
 		case err != nil && ctx.Err() == nil:
 			return m, err

@@ -29,16 +29,13 @@ A whole machine that is far below similar ones is measured twice more, and then 
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		var passes []apiv1.TestResult
 		var raw []byte
+		var err error
 		if len(args) == 1 {
-			passes, raw, err = apiv1.All(ctx, controller, apiv1.ListMachineTestResults, apiv1.MachineRef{Machine: args[0]})
+			passes, raw, err = apiv1.All(ctx, a, apiv1.ListMachineTestResults, apiv1.MachineRef{Machine: args[0]})
 		} else {
-			passes, raw, err = apiv1.All(ctx, controller, apiv1.ListTestResults, apiv1.Page{})
+			passes, raw, err = apiv1.All(ctx, a, apiv1.ListTestResults, apiv1.Page{})
 		}
 		if err != nil {
 			return err

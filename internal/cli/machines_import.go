@@ -54,23 +54,19 @@ func (a *app) enrol(ctx context.Context, machines []apiv1.NewMachine, waits *wai
 	if err := waits.check(); err != nil {
 		return err
 	}
-	controller, err := a.connect()
-	if err != nil {
-		return err
-	}
-	if err := a.onlyNetwork(ctx, controller, machines); err != nil {
+	if err := a.onlyNetwork(ctx, machines); err != nil {
 		return err
 	}
 	if err := a.namedSecrets(machines); err != nil {
 		return err
 	}
 	body := apiv1.AddMachinesBody{Substrate: spec.IsolationMetal, Machines: machines}
-	list, raw, err := apiv1.AddMachines.Call(ctx, controller, apiv1.AddMachinesInput{Body: body})
+	list, raw, err := apiv1.AddMachines.Call(ctx, a, apiv1.AddMachinesInput{Body: body})
 	if err != nil {
 		return err
 	}
 	if waits.wait {
-		if list.Items, err = a.awaitMachines(ctx, controller, waits, list.Items); err != nil {
+		if list.Items, err = a.awaitMachines(ctx, waits, list.Items); err != nil {
 			return err
 		}
 		raw = must(json.Marshal(list))
@@ -79,11 +75,11 @@ func (a *app) enrol(ctx context.Context, machines []apiv1.NewMachine, waits *wai
 }
 
 // onlyNetwork fills in the network where there is no choice.
-func (a *app) onlyNetwork(ctx context.Context, c *client, machines []apiv1.NewMachine) error {
+func (a *app) onlyNetwork(ctx context.Context, machines []apiv1.NewMachine) error {
 	if !slices.ContainsFunc(machines, func(m apiv1.NewMachine) bool { return m.Network == "" }) {
 		return nil
 	}
-	networks, _, err := apiv1.All(ctx, c, apiv1.ListNetworks, apiv1.Page{})
+	networks, _, err := apiv1.All(ctx, a, apiv1.ListNetworks, apiv1.Page{})
 	if err != nil {
 		return err
 	}

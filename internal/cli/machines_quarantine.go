@@ -2,9 +2,10 @@ package cli
 
 import (
 	"context"
-	apiv1 "muster/api/v1"
 
 	"github.com/spf13/cobra"
+
+	apiv1 "muster/api/v1"
 )
 
 func (a *app) machinesQuarantine() *cobra.Command {
@@ -19,7 +20,7 @@ Use this also after an alarm (` + "`muster status`" + `) whose nodes are lost fo
   muster machines quarantine rack-1 rack-2 rack-3`,
 	}
 	reason := c.Flags().String("reason", "", "why, for the site's operators")
-	a.forMachines(c, nil, nil, "is quarantined", func(ctx context.Context, c *client, name string) (apiv1.Machine, error) {
+	a.forMachines(c, nil, nil, "is quarantined", func(ctx context.Context, c apiv1.Client, name string) (apiv1.Machine, error) {
 		in := apiv1.QuarantineMachineInput{Machine: name, Body: apiv1.QuarantineMachineBody{Reason: *reason}}
 		m, _, err := apiv1.QuarantineMachine.Call(ctx, c, in)
 		return m, err

@@ -39,18 +39,14 @@ certificate. It is valid for the site's apps only.`,
 		if *ca != (len(args) == 0) {
 			return usage("give either the name of a cluster, or --ca")
 		}
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		if *ca {
-			return a.printWebCA(ctx, controller)
+			return a.printWebCA(ctx)
 		}
-		app, err := a.whichApp(ctx, controller, args)
+		app, err := a.whichApp(ctx, args)
 		if err != nil {
 			return err
 		}
-		opened, raw, err := apiv1.OpenApp.Call(ctx, controller, apiv1.OpenAppInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]},
+		opened, raw, err := apiv1.OpenApp.Call(ctx, a, apiv1.OpenAppInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]},
 			App: app})
 		if err != nil {
 			return err
@@ -67,11 +63,11 @@ certificate. It is valid for the site's apps only.`,
 }
 
 // whichApp is the app that is named, or the only one.
-func (a *app) whichApp(ctx context.Context, controller *client, args []string) (string, error) {
+func (a *app) whichApp(ctx context.Context, args []string) (string, error) {
 	if len(args) == 2 {
 		return args[1], nil
 	}
-	cluster, _, err := apiv1.GetCluster.Call(ctx, controller, apiv1.ClusterRef{Cluster: args[0]})
+	cluster, _, err := apiv1.GetCluster.Call(ctx, a, apiv1.ClusterRef{Cluster: args[0]})
 	if err != nil {
 		return "", err
 	}
@@ -89,8 +85,8 @@ func (a *app) whichApp(ctx context.Context, controller *client, args []string) (
 	return "", usage("cluster %s has several web apps: name one of %s", cluster.Name, strings.Join(names, ", "))
 }
 
-func (a *app) printWebCA(ctx context.Context, controller *client) error {
-	site, _, err := apiv1.GetSite.Call(ctx, controller, apiv1.Nothing{})
+func (a *app) printWebCA(ctx context.Context) error {
+	site, _, err := apiv1.GetSite.Call(ctx, a, apiv1.Nothing{})
 	if err != nil {
 		return err
 	}

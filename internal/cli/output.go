@@ -48,7 +48,7 @@ func formatFlag(c *cobra.Command) *format {
 
 // show prints the object of the API that an operation answers; table is for people.
 func show[In, T any](ctx context.Context, a *app, op apiv1.Op[In, T], in In, output format, table func(T)) error {
-	object, raw, err := ask(ctx, a, op, in)
+	object, raw, err := op.Call(ctx, a, in)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func show[In, T any](ctx context.Context, a *app, op apiv1.Op[In, T], in In, out
 // showAll prints all that a list of the API has; table is for people.
 func showAll[In, T any](ctx context.Context, a *app, op apiv1.Op[In, apiv1.List[T]], in In, output format,
 	table func([]T)) error {
-	items, raw, err := askAll(ctx, a, op, in)
+	items, raw, err := apiv1.All(ctx, a, op, in)
 	if err != nil {
 		return err
 	}
@@ -97,27 +97,9 @@ func listing[T any](a *app, c *cobra.Command, op apiv1.Op[apiv1.Page, apiv1.List
 	return c
 }
 
-// ask asks the controller for one operation; it returns the answer, also as it came.
-func ask[In, Out any](ctx context.Context, a *app, op apiv1.Op[In, Out], in In) (out Out, raw []byte, err error) {
-	controller, err := a.connect()
-	if err != nil {
-		return out, nil, err
-	}
-	return op.Call(ctx, controller, in)
-}
-
-// askAll asks for all pages of a list.
-func askAll[In, T any](ctx context.Context, a *app, op apiv1.Op[In, apiv1.List[T]], in In) ([]T, []byte, error) {
-	controller, err := a.connect()
-	if err != nil {
-		return nil, nil, err
-	}
-	return apiv1.All(ctx, controller, op, in)
-}
-
 // do has an operation carried out whose answer tells nothing, and says that it is done.
 func do[In, Out any](ctx context.Context, a *app, op apiv1.Op[In, Out], in In, format string, args ...any) error {
-	if _, _, err := ask(ctx, a, op, in); err != nil {
+	if _, _, err := op.Call(ctx, a, in); err != nil {
 		return err
 	}
 	a.say(format, args...)

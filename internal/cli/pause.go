@@ -2,9 +2,10 @@ package cli
 
 import (
 	"context"
-	apiv1 "muster/api/v1"
 
 	"github.com/spf13/cobra"
+
+	apiv1 "muster/api/v1"
 )
 
 func (a *app) pause() *cobra.Command {
@@ -41,13 +42,9 @@ cluster can be resumed on the same hosts only; --on-jobs requeue discards its me
 		default:
 			return usage("--on-jobs must be requeue, wait or keep, not %q", *onJobs)
 		}
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		in := apiv1.PauseClusterInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Request: flags.request(*drain),
 			OnJobs: *onJobs}
-		return carryOut(ctx, a, controller, flags, apiv1.PauseCluster, in)
+		return carryOut(ctx, a, flags, apiv1.PauseCluster, in)
 	})
 	return c
 }
@@ -66,12 +63,8 @@ missing (exit code 3), and the cluster stays paused. For a cluster that is still
 	}
 	flags := changeFlags(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		in := apiv1.ResumeClusterInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, DryRun: flags.dryRun}
-		return carryOut(ctx, a, controller, flags, apiv1.ResumeCluster, in)
+		return carryOut(ctx, a, flags, apiv1.ResumeCluster, in)
 	})
 	return c
 }

@@ -30,12 +30,7 @@ would be removed or rebooted with time and reason, and the price. Nothing is cha
 		if err != nil {
 			return err
 		}
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		controller.file = file.name
-		answer, raw, err := apiv1.ApplyCluster.Call(ctx, controller, file.apply(apiv1.Request{DryRun: true}, bool(*refresh)))
+		answer, raw, err := apiv1.ApplyCluster.Call(ctx, a, file.apply(apiv1.Request{DryRun: true}, bool(*refresh)))
 		if err != nil {
 			return err
 		}

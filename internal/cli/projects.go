@@ -26,7 +26,7 @@ also manages the members. Without a verb, list your projects and your role in ea
 	}, a.projectsList(), a.projectsAdd(), a.projectsSet(), a.projectsHooks(), a.projectsMembers(), a.projectsGrant(),
 		a.projectsRevoke(), a.projectsJoin(), a.projectsLeave())
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		projects, _, err := askAll(ctx, a, apiv1.ListProjects, apiv1.Page{})
+		projects, _, err := apiv1.All(ctx, a, apiv1.ListProjects, apiv1.Page{})
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ log in.`,
 		}
 		in := apiv1.ChangeProjectInput{ProjectRef: apiv1.ProjectRef{Project: args[0]},
 			Body: apiv1.ChangeProjectBody{Recorded: recorded}}
-		_, raw, err := ask(ctx, a, apiv1.ChangeProject, in)
+		_, raw, err := apiv1.ChangeProject.Call(ctx, a, in)
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ job is cancelled. The epilog runs after them. Each has a minute.`,
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		ref := apiv1.ProjectRef{Project: args[0]}
-		hooks, raw, err := ask(ctx, a, apiv1.GetHooks, ref)
+		hooks, raw, err := apiv1.GetHooks.Call(ctx, a, ref)
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ job is cancelled. The epilog runs after them. Each has a minute.`,
 			*change.script = string(text)
 		}
 		if changed {
-			if hooks, raw, err = ask(ctx, a, apiv1.SetHooks, apiv1.SetHooksInput{ProjectRef: ref, Body: hooks}); err != nil {
+			if hooks, raw, err = apiv1.SetHooks.Call(ctx, a, apiv1.SetHooksInput{ProjectRef: ref, Body: hooks}); err != nil {
 				return err
 			}
 		}
@@ -199,7 +199,7 @@ func (a *app) projectsMembers() *cobra.Command {
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		members, raw, err := askAll(ctx, a, apiv1.ListMembers,
+		members, raw, err := apiv1.All(ctx, a, apiv1.ListMembers,
 			apiv1.ListMembersInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}})
 		if err != nil {
 			return err
@@ -241,7 +241,7 @@ project's clusters within seconds, except on those whose file names others under
 		Example: `  muster projects grant aero bob member
   muster projects grant aero alice owner`,
 		Args: cobra.ExactArgs(3),
-		ValidArgsFunction: a.completeInTurn(a.projectNames, a.personNames, func(context.Context, *client) ([]string, error) {
+		ValidArgsFunction: a.completeInTurn(a.projectNames, a.personNames, func(context.Context) ([]string, error) {
 			return roleNames(), nil
 		}),
 	}
@@ -252,7 +252,7 @@ project's clusters within seconds, except on those whose file names others under
 		}
 		in := apiv1.SetMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}, PersonRef: apiv1.PersonRef{Person: args[1]},
 			Body: apiv1.SetMemberBody{Role: apiv1.Role(args[2])}}
-		m, raw, err := ask(ctx, a, apiv1.SetMember, in)
+		m, raw, err := apiv1.SetMember.Call(ctx, a, in)
 		if err != nil {
 			return err
 		}
@@ -313,7 +313,7 @@ project's. Its only owner cannot leave: make somebody else an owner first.`,
 		ValidArgsFunction: a.completeFirst(a.projectNames),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		site, _, err := ask(ctx, a, apiv1.GetSite, apiv1.Nothing{})
+		site, _, err := apiv1.GetSite.Call(ctx, a, apiv1.Nothing{})
 		if err != nil {
 			return err
 		}

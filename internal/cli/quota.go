@@ -24,24 +24,20 @@ do nodes that a queue must always have, even while they are missing.`,
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		if len(args) > 0 {
-			quota, raw, err := apiv1.GetQuota.Call(ctx, controller, apiv1.GetQuotaInput{Project: args[0]})
+			quota, raw, err := apiv1.GetQuota.Call(ctx, a, apiv1.GetQuotaInput{Project: args[0]})
 			if err != nil {
 				return err
 			}
 			return output.print(a.out, raw, func() { a.printQuota(quota) })
 		}
-		projects, _, err := apiv1.All(ctx, controller, apiv1.ListProjects, apiv1.Page{})
+		projects, _, err := apiv1.All(ctx, a, apiv1.ListProjects, apiv1.Page{})
 		if err != nil {
 			return err
 		}
 		whole, quotas := apiv1.List[json.RawMessage]{Items: []json.RawMessage{}}, []apiv1.Quota{}
 		for _, p := range projects {
-			quota, raw, err := apiv1.GetQuota.Call(ctx, controller, apiv1.GetQuotaInput{Project: p.Name})
+			quota, raw, err := apiv1.GetQuota.Call(ctx, a, apiv1.GetQuotaInput{Project: p.Name})
 			if err != nil {
 				return err
 			}

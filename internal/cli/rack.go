@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/kit/clock"
 	"muster/internal/rack"
 )
 
@@ -171,7 +172,8 @@ func (a *app) announceRack(ctx context.Context, dir rack.Folder, name string) er
 		Mode:  string(network.Mode),
 		First: network.First.String(), Last: network.Last.String(), Unknown: string(network.Unknown), Switch: network.Switch,
 	}
-	err := networkCall(ctx, a, apiv1.PutNetwork, apiv1.PutNetworkInput{Network: name, Body: body})
+	a.timing.repeats = nil // a rack needs no controller
+	_, _, err := apiv1.PutNetwork.Call(ctx, a, apiv1.PutNetworkInput{Network: name, Body: body})
 	if refused := (*problemError)(nil); errors.As(err, &refused) {
 		return fmt.Errorf("the rack is up, but the controller refused its network: %w", err)
 	}
@@ -180,17 +182,6 @@ func (a *app) announceRack(ctx context.Context, dir rack.Folder, name string) er
 			"to add it", name, network.Interface, network.Namespace, err)
 	}
 	return nil
-}
-
-// networkCall makes a call once: a rack needs no controller.
-func networkCall[In, Out any](ctx context.Context, a *app, op apiv1.Op[In, Out], in In) error {
-	controller, err := a.connect()
-	if err != nil {
-		return err
-	}
-	controller.pauses = nil
-	_, _, err = op.Call(ctx, controller, in)
-	return err
 }
 
 func (a *app) rackDown() *cobra.Command {
@@ -214,10 +205,10 @@ nothing.`,
 		if err != nil {
 			return err
 		}
+		a.timing.repeats = nil
 		controller, err := a.connect()
 		if err == nil {
-			controller.pauses = nil
-			err = a.retire(ctx, controller, shape.Name, *force)
+			err = a.retire(ctx, shape.Name, *force)
 		}
 		switch {
 		case errors.Is(err, rack.ErrConflict) || ctx.Err() != nil:
@@ -228,7 +219,7 @@ nothing.`,
 		if err := dir.Down(ctx); err != nil || controller == nil {
 			return err
 		}
-		err = networkCall(ctx, a, apiv1.RemoveNetwork, apiv1.NetworkRef{Network: shape.Name})
+		_, _, err = apiv1.RemoveNetwork.Call(ctx, a, apiv1.NetworkRef{Network: shape.Name})
 		if refused := (*problemError)(nil); errors.As(err, &refused) && exitOf(err) != exitNotFound {
 			a.say("the controller did not remove network %s: %v", shape.Name, err)
 		}
@@ -246,9 +237,9 @@ func (inUse) Is(target error) bool { return target == rack.ErrConflict }
 const retireWithin = 20 * time.Second
 
 // retire takes the machines of a network out of the inventory.
-func (a *app) retire(ctx context.Context, c *client, network string, force bool) error {
+func (a *app) retire(ctx context.Context, network string, force bool) error {
 	for deadline := time.Now().Add(retireWithin); ; {
-		machines, _, err := apiv1.All(ctx, c, apiv1.ListMachines, apiv1.Page{})
+		machines, _, err := apiv1.All(ctx, a, apiv1.ListMachines, apiv1.Page{})
 		if err != nil {
 			return err
 		}
@@ -260,7 +251,7 @@ func (a *app) retire(ctx context.Context, c *client, network string, force bool)
 			if m.Desired == apiv1.ForRemoval {
 				continue
 			}
-			if _, _, err := apiv1.RemoveMachine.Call(ctx, c, apiv1.MachineRef{Machine: m.Name}); err != nil &&
+			if _, _, err := apiv1.RemoveMachine.Call(ctx, a, apiv1.MachineRef{Machine: m.Name}); err != nil &&
 				exitOf(err) != exitNotFound {
 				return err
 			}
@@ -268,10 +259,8 @@ func (a *app) retire(ctx context.Context, c *client, network string, force bool)
 		if len(machines) == 0 || time.Now().After(deadline) || force {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(machineLook):
+		if err := clock.Sleep(ctx, machineLook); err != nil {
+			return err
 		}
 	}
 }

@@ -38,13 +38,9 @@ func (a *app) rolloutVerb(action, short, long string) *cobra.Command {
 	drain := drainFlag(c)
 	flags := changeFlags(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		in := apiv1.ChangeRolloutInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Request: flags.request(*drain),
 			Body: apiv1.ChangeRolloutBody{Action: action}}
-		return carryOut(ctx, a, controller, flags, apiv1.ChangeRollout, in)
+		return carryOut(ctx, a, flags, apiv1.ChangeRollout, in)
 	})
 	return c
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/kit/clock"
 	"muster/internal/kit/duration"
 )
 
@@ -73,18 +74,14 @@ A program reports samples as lines NAME VALUE [UNIT] in the file that MUSTER_SAM
 			}
 			in.Body.Script = text
 		}
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		task, raw, err := apiv1.RunTask.Call(ctx, controller, in)
+		task, raw, err := apiv1.RunTask.Call(ctx, a, in)
 		if err != nil {
 			return err
 		}
 		if *detach {
 			return output.print(a.out, raw, func() { a.out.line("%s", task.ID) })
 		}
-		return a.follow(ctx, controller, task.ID, *output)
+		return a.follow(ctx, task.ID, *output)
 	})
 	return c
 }
@@ -116,12 +113,12 @@ func (a *app) script(name string) (string, error) {
 }
 
 // follow shows what a task writes until it has ended, and ends as it does. For other formats it shows the task instead.
-func (a *app) follow(ctx context.Context, c *client, id string, output format) error {
+func (a *app) follow(ctx context.Context, id string, output format) error {
 	told, from, since := "", int64(0), time.Now()
 	for {
-		task, raw, err := apiv1.GetTask.Call(ctx, c, apiv1.TaskRef{Task: id})
+		task, raw, err := apiv1.GetTask.Call(ctx, a, apiv1.TaskRef{Task: id})
 		if err == nil && output == asTable {
-			from, err = a.pour(ctx, c, id, from)
+			from, err = a.pour(ctx, id, from)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -136,18 +133,15 @@ func (a *app) follow(ctx context.Context, c *client, id string, output format) e
 			told = text
 			a.say("task %s %s", id, text)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(a.timing.draw * 2):
-		}
+		_ = clock.Sleep(ctx, a.timing.draw*2)
 	}
 }
 
 // pour writes what a task has written from a byte on, and returns where it goes on.
-func (a *app) pour(ctx context.Context, c *client, id string, from int64) (int64, error) {
+func (a *app) pour(ctx context.Context, id string, from int64) (int64, error) {
 	to := a.foreign()
 	for {
-		piece, _, err := apiv1.GetTaskOutput.Call(ctx, c, apiv1.GetTaskOutputInput{TaskRef: apiv1.TaskRef{Task: id}, From: from})
+		piece, _, err := apiv1.GetTaskOutput.Call(ctx, a, apiv1.GetTaskOutputInput{TaskRef: apiv1.TaskRef{Task: id}, From: from})
 		if err != nil || len(piece.Bytes) == 0 {
 			return from, err
 		}

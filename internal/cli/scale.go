@@ -38,12 +38,8 @@ MIN-MAX makes the queue grow and shrink with its jobs between the two. A single 
 		if err := readSize(&body, number); err != nil || named && queue == "" {
 			return usage("%q is not a number of nodes: write N, QUEUE=N or QUEUE=MIN-MAX, as in 5, gpu=2 or cpu=0-16", args[1])
 		}
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		in := apiv1.ScaleClusterInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Request: flags.request(*drain), Body: body}
-		return carryOut(ctx, a, controller, flags, apiv1.ScaleCluster, in)
+		return carryOut(ctx, a, flags, apiv1.ScaleCluster, in)
 	})
 	return c
 }

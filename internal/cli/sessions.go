@@ -64,13 +64,8 @@ func (a *app) sessionsEnd() *cobra.Command {
 background on the cluster go on.`,
 		Example: `  muster sessions end s0f3a9c5d7e1b2468`,
 		Args:    cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeFirst(func(ctx context.Context, c *client) ([]string, error) {
-			sessions, _, err := apiv1.All(ctx, c, apiv1.ListSessions, apiv1.ListSessionsInput{})
-			var list []string
-			for _, s := range sessions {
-				list = append(list, s.ID)
-			}
-			return list, err
+		ValidArgsFunction: a.completeFirst(func(ctx context.Context) ([]string, error) {
+			return namesOf(ctx, a, apiv1.ListSessions, func(s apiv1.Session) string { return s.ID })
 		}),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {

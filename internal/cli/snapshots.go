@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/kit/clock"
 	"muster/internal/spec"
 )
 
@@ -29,13 +30,9 @@ copied. For a consistent state, pause the cluster first. ` + "`muster create NEW
 		if err := wait.check(); err != nil {
 			return err
 		}
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		in := apiv1.CreateSnapshotInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]},
 			Body: apiv1.CreateSnapshotBody{Name: *name}}
-		s, raw, err := apiv1.CreateSnapshot.Call(ctx, controller, in)
+		s, raw, err := apiv1.CreateSnapshot.Call(ctx, a, in)
 		if err != nil {
 			return err
 		}
@@ -44,7 +41,7 @@ copied. For a consistent state, pause the cluster first. ` + "`muster create NEW
 			return output.print(a.out, raw, func() {})
 		}
 		start := time.Now()
-		if raw, err = a.awaitSnapshot(ctx, controller, wait, &s); err != nil {
+		if raw, err = a.awaitSnapshot(ctx, wait, &s); err != nil {
 			return err
 		}
 		a.say("snapshot %s is %s: %s in %s", s.Name, a.paint(a.err, green, "saved"), bytesSize(s.Bytes),
@@ -56,12 +53,12 @@ copied. For a consistent state, pause the cluster first. ` + "`muster create NEW
 }
 
 // awaitSnapshot returns when a snapshot is saved; it tells now and then how far it is.
-func (a *app) awaitSnapshot(ctx context.Context, c *client, w *waiting, s *apiv1.Snapshot) ([]byte, error) {
+func (a *app) awaitSnapshot(ctx context.Context, w *waiting, s *apiv1.Snapshot) ([]byte, error) {
 	ctx, cancel := w.limit(ctx)
 	defer cancel()
 	told := time.Now()
 	for {
-		now, raw, err := apiv1.GetSnapshot.Call(ctx, c, apiv1.SnapshotRef{Snapshot: s.ID})
+		now, raw, err := apiv1.GetSnapshot.Call(ctx, a, apiv1.SnapshotRef{Snapshot: s.ID})
 		switch {
 		case errors.Is(context.Cause(ctx), errTimeout):
 			return nil, fmt.Errorf("not saved after %s: %s are copied (it goes on; `muster snapshots list` shows it)", w.timeout,
@@ -78,10 +75,7 @@ func (a *app) awaitSnapshot(ctx context.Context, c *client, w *waiting, s *apiv1
 			a.say("%s are copied", bytesSize(now.Copied))
 		}
 		*s = now
-		select {
-		case <-ctx.Done():
-		case <-time.After(a.timing.draw):
-		}
+		_ = clock.Sleep(ctx, a.timing.draw)
 	}
 }
 
@@ -137,13 +131,8 @@ func (a *app) snapshotsDelete() *cobra.Command {
 		Long:    `Delete a snapshot. Clusters made from it keep their files.`,
 		Example: `  muster snapshots delete before-upgrade`,
 		Args:    cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeFirst(func(ctx context.Context, c *client) ([]string, error) {
-			list, _, err := apiv1.All(ctx, c, apiv1.ListSnapshots, apiv1.Page{})
-			var names []string
-			for _, s := range list {
-				names = append(names, s.Name)
-			}
-			return names, err
+		ValidArgsFunction: a.completeFirst(func(ctx context.Context) ([]string, error) {
+			return namesOf(ctx, a, apiv1.ListSnapshots, func(s apiv1.Snapshot) string { return s.Name })
 		}),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
@@ -153,8 +142,8 @@ func (a *app) snapshotsDelete() *cobra.Command {
 }
 
 // fromSnapshot is the file of a snapshot's cluster under a new name, with a lease of its own.
-func (a *app) fromSnapshot(ctx context.Context, c *client, ref, name string, lease *spec.Lease) (clusterFile, error) {
-	s, _, err := apiv1.GetSnapshot.Call(ctx, c, apiv1.SnapshotRef{Snapshot: ref})
+func (a *app) fromSnapshot(ctx context.Context, ref, name string, lease *spec.Lease) (clusterFile, error) {
+	s, _, err := apiv1.GetSnapshot.Call(ctx, a, apiv1.SnapshotRef{Snapshot: ref})
 	if err != nil {
 		return clusterFile{}, err
 	}

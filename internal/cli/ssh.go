@@ -57,7 +57,7 @@ func (a *app) enter(ctx context.Context, ref, node string, command []string) err
 	if err != nil {
 		return err
 	}
-	cluster, _, err := apiv1.GetCluster.Call(ctx, controller, apiv1.ClusterRef{Cluster: ref})
+	cluster, _, err := apiv1.GetCluster.Call(ctx, a, apiv1.ClusterRef{Cluster: ref})
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ const (
 )
 
 // credentials makes a key, has it certified for a few minutes, and leaves both in dir with whom to trust.
-func credentials(ctx context.Context, c *client, ref, dir string) (apiv1.Certificate, error) {
+func credentials(ctx context.Context, c apiv1.Client, ref, dir string) (apiv1.Certificate, error) {
 	var certificate apiv1.Certificate
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -31,11 +31,7 @@ Then ` + "`ssh CLUSTER@muster`" + ` is a cluster's head, and ` + "`ssh NODE.CLUS
 	}
 	write := c.Flags().Bool("write", false, "write them into ~/.ssh rather than printing them")
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		gateway, _, err := apiv1.GetGateway.Call(ctx, controller, apiv1.Nothing{})
+		gateway, _, err := apiv1.GetGateway.Call(ctx, a, apiv1.Nothing{})
 		if err != nil {
 			return err
 		}

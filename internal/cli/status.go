@@ -28,11 +28,7 @@ and the alarms that need a person. The exit code is 1 if the controller is not r
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		s, raw, err := apiv1.GetStatus.Call(ctx, controller, apiv1.Nothing{})
+		s, raw, err := apiv1.GetStatus.Call(ctx, a, apiv1.Nothing{})
 		if err != nil {
 			return err
 		}

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	apiv1 "muster/api/v1"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	apiv1 "muster/api/v1"
+	"muster/internal/kit/clock"
 )
 
 // silence is how long a stream may say nothing before it counts as lost; the API sends a comment every 15 s.
@@ -22,18 +24,22 @@ type whose struct{ cluster, machine string }
 
 // stream is a watch of events that outlives lost connections.
 type stream struct {
-	client *client
-	of     whose
-	after  int64 // number of the last event seen
-	lost   func(error)
-	pause  time.Duration // before coming back
+	app   *app
+	of    whose
+	after int64 // number of the last event seen
+	lost  func(error)
+	pause time.Duration // before coming back
 }
 
 // run calls each for every event until each fails, ctx ends, or the API refuses. lost hears why a connection ended.
 func (s *stream) run(ctx context.Context, each func(apiv1.Event, []byte) error) error {
+	controller, err := s.app.connect()
+	if err != nil {
+		return err
+	}
 	for {
 		seen := s.after
-		err := s.connection(ctx, each)
+		err := s.connection(ctx, controller, each)
 		var told *problemError
 		var own eachError
 		switch {
@@ -51,10 +57,8 @@ func (s *stream) run(ctx context.Context, each func(apiv1.Event, []byte) error) 
 		if s.after == seen && s.lost != nil {
 			s.lost(err)
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(pause):
+		if err := clock.Sleep(ctx, pause); err != nil {
+			return err
 		}
 	}
 }
@@ -63,7 +67,7 @@ func (s *stream) run(ctx context.Context, each func(apiv1.Event, []byte) error) 
 type eachError struct{ error }
 
 // connection listens until the connection ends, which it always does at some time.
-func (s *stream) connection(ctx context.Context, each func(apiv1.Event, []byte) error) error {
+func (s *stream) connection(ctx context.Context, controller *client, each func(apiv1.Event, []byte) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	quiet := time.AfterFunc(silence, cancel)
@@ -74,13 +78,13 @@ func (s *stream) connection(ctx context.Context, each func(apiv1.Event, []byte) 
 		ask = apiv1.ListClusterEvents.Ask(apiv1.ListClusterEventsInput{ClusterRef: apiv1.ClusterRef{Cluster: s.of.cluster},
 			EventsInput: in})
 	}
-	response, err := s.client.open(ctx, ask)
+	response, err := controller.open(ctx, ask)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
 	if kind := response.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
-		return fmt.Errorf("%s sends %q instead of events", s.client.base, kind)
+		return fmt.Errorf("%s sends %q instead of events", controller.base, kind)
 	}
 	lines := bufio.NewReader(response.Body)
 	var data []byte
@@ -90,7 +94,7 @@ func (s *stream) connection(ctx context.Context, each func(apiv1.Event, []byte) 
 			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
-			return s.client.lost(err)
+			return controller.lost(err)
 		}
 		quiet.Reset(silence)
 		field, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
@@ -114,7 +118,7 @@ func (s *stream) connection(ctx context.Context, each func(apiv1.Event, []byte) 
 }
 
 // eventsAfter are those with higher numbers.
-func eventsAfter(ctx context.Context, c *client, of whose, after int64) ([]apiv1.Event, []byte, error) {
+func eventsAfter(ctx context.Context, c apiv1.Client, of whose, after int64) ([]apiv1.Event, []byte, error) {
 	in := apiv1.EventsInput{After: after}
 	if of.cluster == "" {
 		return apiv1.All(ctx, c, apiv1.ListEvents, apiv1.ListEventsInput{Machine: of.machine, EventsInput: in})
@@ -124,7 +128,7 @@ func eventsAfter(ctx context.Context, c *client, of whose, after int64) ([]apiv1
 }
 
 // lastEvent is the number of a cluster's newest event; 0: it has none.
-func lastEvent(ctx context.Context, c *client, cluster string) (int64, error) {
+func lastEvent(ctx context.Context, c apiv1.Client, cluster string) (int64, error) {
 	newest, _, err := apiv1.ListClusterEvents.Call(ctx, c, apiv1.ListClusterEventsInput{
 		ClusterRef: apiv1.ClusterRef{Cluster: cluster}, EventsInput: apiv1.EventsInput{Newest: true, Limit: 1}})
 	if err != nil || len(newest.Items) == 0 {

@@ -135,14 +135,10 @@ With -f, follow it until the task has ended, and exit with its exit status.`,
 	}
 	follow := c.Flags().BoolP("follow", "f", false, "follow the output until the task has ended")
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		if *follow {
-			return a.follow(ctx, controller, args[0], asTable)
+			return a.follow(ctx, args[0], asTable)
 		}
-		_, err = a.pour(ctx, controller, args[0], 0)
+		_, err := a.pour(ctx, args[0], 0)
 		return err
 	})
 	return c

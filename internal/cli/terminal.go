@@ -1,11 +1,12 @@
 package cli
 
 import (
-	apiv1 "muster/api/v1"
 	"os"
 
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
+
+	apiv1 "muster/api/v1"
 )
 
 // colour is a basic one, which every terminal's theme knows.

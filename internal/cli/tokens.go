@@ -71,21 +71,18 @@ somebody who cannot log in; that person's list shows who made it.`,
 	_ = c.RegisterFlagCompletionFunc("person", a.completeAll(a.personNames))
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		body := apiv1.NewToken{Name: args[0], Scope: apiv1.ScopeAll, Project: *project, For: *life}
 		if *read {
 			body.Scope = apiv1.ScopeRead
 		}
 		var made apiv1.Token
 		var raw []byte
+		var err error
 		if *person != "" {
-			made, raw, err = apiv1.AddPersonToken.Call(ctx, controller,
+			made, raw, err = apiv1.AddPersonToken.Call(ctx, a,
 				apiv1.AddPersonTokenInput{PersonRef: apiv1.PersonRef{Person: *person}, Body: body})
 		} else {
-			made, raw, err = apiv1.AddToken.Call(ctx, controller, apiv1.AddTokenInput{Body: body})
+			made, raw, err = apiv1.AddToken.Call(ctx, a, apiv1.AddTokenInput{Body: body})
 		}
 		if err != nil {
 			return err
@@ -106,13 +103,10 @@ func (a *app) tokensRevoke() *cobra.Command {
 		Long:    `Revoke tokens: they are refused at once, and what they hold open ends within seconds.`,
 		Example: `  muster tokens revoke tv5we3mthdo`,
 		Args:    cobra.MinimumNArgs(1),
-		ValidArgsFunction: a.completeAll(func(ctx context.Context, c *client) ([]string, error) {
-			tokens, _, err := apiv1.All(ctx, c, apiv1.ListTokens, apiv1.Page{})
-			var list []string
-			for _, t := range tokens {
-				list = append(list, t.ID+"\t"+strings.ReplaceAll(t.Name, "\t", " "))
-			}
-			return list, err
+		ValidArgsFunction: a.completeAll(func(ctx context.Context) ([]string, error) {
+			return namesOf(ctx, a, apiv1.ListTokens, func(t apiv1.Token) string {
+				return t.ID + "\t" + strings.ReplaceAll(t.Name, "\t", " ")
+			})
 		}),
 	}
 	c.RunE = a.do(func(ctx context.Context, ids []string) error {

@@ -18,11 +18,10 @@ code is then 2. ` + "`muster plan`" + ` checks whether the site has the classes,
 	}
 	path := fileFlag(c)
 	c.RunE = a.do(func(context.Context, []string) error {
-		file, err := a.readFile(*path)
-		if err != nil {
+		if _, err := a.readFile(*path); err != nil {
 			return err
 		}
-		a.say("%s is a valid cluster file", file.name)
+		a.say("%s is a valid cluster file", a.file)
 		return nil
 	})
 	return c

@@ -67,7 +67,6 @@ var errTimeout = errors.New("timeout")
 // tracking is one operation on its way.
 type tracking struct {
 	app     *app
-	client  *client
 	op      apiv1.Operation
 	name    string
 	start   time.Time // of the request
@@ -79,11 +78,11 @@ type tracking struct {
 }
 
 // await shows the progress of an operation until it is done.
-func (a *app) await(ctx context.Context, c *client, w *waiting, op apiv1.Operation, cluster apiv1.Cluster,
+func (a *app) await(ctx context.Context, w *waiting, op apiv1.Operation, cluster apiv1.Cluster,
 	start time.Time) (*tracking, error) {
 	ctx, cancel := w.limit(ctx)
 	defer cancel()
-	t := &tracking{app: a, client: c, op: op, name: cluster.Name, start: start, show: a.newProgress(cluster.Name, start),
+	t := &tracking{app: a, op: op, name: cluster.Name, start: start, show: a.newProgress(cluster.Name, start),
 		cluster: cluster, said: time.Now()}
 	err := t.run(ctx)
 	t.show.end()
@@ -111,7 +110,7 @@ func (t *tracking) left(ctx context.Context, w *waiting) error {
 func (t *tracking) run(ctx context.Context) error {
 	events := make(chan apiv1.Event, 1000)
 	ended := make(chan error, 1)
-	watch := &stream{client: t.client, of: whose{cluster: t.op.Cluster}, after: t.op.EventsAfter, pause: t.app.timing.back}
+	watch := &stream{app: t.app, of: whose{cluster: t.op.Cluster}, after: t.op.EventsAfter, pause: t.app.timing.back}
 	follow, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
@@ -185,7 +184,7 @@ func (t *tracking) drain(events <-chan apiv1.Event) {
 // catchUp tells the events that led to where the cluster is and that the stream had no time to bring. It is no matter if
 // they cannot be had: how the operation ended is known.
 func (t *tracking) catchUp(ctx context.Context, watch *stream) {
-	events, _, err := eventsAfter(ctx, t.client, watch.of, watch.after)
+	events, _, err := eventsAfter(ctx, t.app, watch.of, watch.after)
 	if err != nil {
 		return
 	}
@@ -203,7 +202,7 @@ func (t *tracking) tell(e apiv1.Event) {
 func (t *tracking) look(ctx context.Context) (done bool, err error) {
 	t.looked = time.Now()
 	var now apiv1.Cluster
-	raw, err := t.client.once(ctx, apiv1.GetCluster.Ask(apiv1.ClusterRef{Cluster: t.op.Cluster}))
+	raw, err := t.app.client.once(ctx, apiv1.GetCluster.Ask(apiv1.ClusterRef{Cluster: t.op.Cluster}))
 	if err == nil {
 		err = decode(raw, &now)
 	}

@@ -28,7 +28,7 @@ to check that the controller is found and accepts you.`,
 		if err != nil {
 			return err
 		}
-		site, raw, err := apiv1.GetSite.Call(ctx, controller, apiv1.Nothing{})
+		site, raw, err := apiv1.GetSite.Call(ctx, a, apiv1.Nothing{})
 		if err != nil {
 			return err
 		}

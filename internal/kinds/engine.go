@@ -18,6 +18,7 @@ import (
 	"muster/internal/kinds/person"
 	"muster/internal/kinds/snapshot"
 	"muster/internal/kinds/snapshot/snapshotlife"
+	"muster/internal/kit/clock"
 )
 
 // NewEngine makes the engine of one controller, with the lives of all kinds; owner names the controller among its replicas.
@@ -48,10 +49,7 @@ func Sweep(ctx context.Context, d life.Deps, every time.Duration, log *slog.Logg
 		if err := d.ClearAlarms(ctx); err != nil && ctx.Err() == nil {
 			log.Error("cannot check whether alarms have ended", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(every):
-		}
+		_ = clock.Sleep(ctx, every)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kinds/host"
+	"muster/internal/kit/clock"
 )
 
 // ThisHost is the place of nodes that reach the controllers by sockets of their host; every other place is a network.
@@ -25,10 +26,7 @@ func (m *Monitor) Listen(ctx context.Context, place string) error {
 			m.log.Error("cannot record that agents are heard; their silence does not count meanwhile", "place", place, "error", err)
 		}
 		heard = err == nil
-		select {
-		case <-ctx.Done():
-		case <-time.After(listenEvery):
-		}
+		_ = clock.Sleep(ctx, listenEvery)
 	}
 	return nil
 }

@@ -9,8 +9,9 @@ import (
 	"slices"
 	"testing"
 
-	"muster/internal/inventory"
 	"pgregory.net/rapid"
+
+	"muster/internal/inventory"
 )
 
 // quality is what Hold promises the best of, in this order: NUMA nodes, far devices, GPUs without an HCA of their own,

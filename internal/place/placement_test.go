@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"testing"
 
-	"muster/internal/inventory"
 	"pgregory.net/rapid"
+
+	"muster/internal/inventory"
 )
 
 func class(t interface{ Fatal(...any) }, name, condition string) inventory.Class {

@@ -8,11 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"muster/internal/drivers/fabric/fabrictest"
 	"muster/internal/fabric"
 	"muster/internal/inventory"
 	"muster/internal/place/topology"
-	"pgregory.net/rapid"
 )
 
 // fatTree is a map of hosts on leaves below one level of spines, and the hosts.

@@ -8,6 +8,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kinds/host"
+	"muster/internal/kit/clock"
 	"muster/internal/protocol"
 )
 
@@ -67,10 +68,7 @@ func (d *Doors) keepDoor(ctx context.Context, cluster string) {
 			said = err.Error()
 			d.Log.Warn("this controller cannot listen to the guests of a cluster", "cluster", cluster, "error", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(doorRetry):
-		}
+		_ = clock.Sleep(ctx, doorRetry)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/inventory"
 	"muster/internal/kinds/network"
+	"muster/internal/kit/clock"
 	"muster/internal/netboot"
 	"muster/internal/netboot/onlink"
 	"muster/internal/protocol"
@@ -107,10 +108,7 @@ func (d *Doors) keep(ctx context.Context, n inventory.Network) {
 			d.trouble(n.Name, said)
 			d.Log.Error("machines of a network are not served", "network", n.Name, "error", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(serviceRetry):
-		}
+		_ = clock.Sleep(ctx, serviceRetry)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"muster/internal/kit/clock"
 	"muster/internal/kit/space"
 )
 
@@ -84,10 +85,7 @@ func (d *Driver) GuardDisk(ctx context.Context) {
 			})
 			trimmed = time.Now()
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(again):
-		}
+		_ = clock.Sleep(ctx, again)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"muster/internal/kit/clock"
 )
 
 // Processes and threads, tasks to the kernel, have numbers that all nodes of a host share with it. Each node may have a few at
@@ -47,10 +49,7 @@ func (d *Driver) GuardShares(ctx context.Context) {
 			d.config.Log.Error("cannot share out what nodes have of the host", "error", err)
 		}
 		told = err != nil
-		select {
-		case <-ctx.Done():
-		case <-time.After(tasksLook):
-		}
+		_ = clock.Sleep(ctx, tasksLook)
 	}
 }
 

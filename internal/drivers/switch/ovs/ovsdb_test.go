@@ -1,10 +1,11 @@
 package ovs
 
 import (
-	switches "muster/internal/drivers/switch"
 	"net"
 	"reflect"
 	"testing"
+
+	switches "muster/internal/drivers/switch"
 )
 
 const ovsTable = `{"data":[["p1",5,"access",false],["p2",["set",[]],["set",[]],true],["p3",["set",[4094]],["set",["access"]],true]],"headings":["name","tag","vlan_mode","protected"]}`

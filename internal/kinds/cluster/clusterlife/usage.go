@@ -12,6 +12,7 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/meter"
+	"muster/internal/kit/clock"
 	"muster/internal/price"
 )
 
@@ -38,10 +39,7 @@ func (w Handlers) WatchLimits(ctx context.Context, log *slog.Logger) {
 		if err != nil && ctx.Err() == nil {
 			log.Error("cannot watch budgets", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(next):
-		}
+		_ = clock.Sleep(ctx, next)
 	}
 }
 
@@ -265,10 +263,7 @@ func (w Handlers) MeasureHomes(ctx context.Context, every time.Duration, log *sl
 		if err := w.measureHomes(ctx, log); err != nil && ctx.Err() == nil {
 			log.Error("cannot measure the storage of clusters", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(every):
-		}
+		_ = clock.Sleep(ctx, every)
 	}
 }
 
