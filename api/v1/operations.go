@@ -395,48 +395,6 @@ var (
 		Commands: []string{"audit"}}}
 )
 
-// Operations on the site.
-var (
-	GetSite = Op[Nothing, Site]{Endpoint{ID: "get-site", Method: http.MethodGet, Path: "/v1/site",
-		Summary: "Show the site and who you are",
-		Tag:     "catalogue", Action: "be",
-		Commands: []string{"whoami", "open"}}}
-	GetStatus = Op[Nothing, Status]{Endpoint{ID: "get-status", Method: http.MethodGet, Path: "/v1/status",
-		Summary: "Show the state of the site",
-		Tag:     "catalogue", Action: "survey",
-		Commands: []string{"status"}}}
-	ListClasses = Op[Page, List[Class]]{Endpoint{ID: "list-classes", Method: http.MethodGet, Path: "/v1/classes",
-		Summary: "List the site's classes",
-		Tag:     "catalogue", Action: "browse",
-		Commands: []string{"classes"}}}
-	ListImages = Op[Page, List[Image]]{Endpoint{ID: "list-images", Method: http.MethodGet, Path: "/v1/images",
-		Summary: "List images",
-		Tag:     "catalogue", Action: "browse",
-		Commands: []string{"images list"}}}
-	GetCalendar = Op[GetCalendarInput, Calendar]{Endpoint{ID: "get-calendar", Method: http.MethodGet, Path: "/v1/calendar",
-		Summary: "Show which machines are free, held and reserved when",
-		Tag:     "catalogue", Action: "browse", Errors: []int{404},
-		Commands: []string{"calendar"}}}
-	GetUsage = Op[GetUsageInput, Statement]{Endpoint{ID: "get-usage", Method: http.MethodGet, Path: "/v1/usage",
-		Summary: "Show what projects have used, this month or at any time",
-		Tag:     "usage", Action: "browse",
-		Commands: []string{"cost"}}}
-	ListSecrets = Op[Nothing, Secrets]{Endpoint{ID: "list-secrets", Method: http.MethodGet, Path: "/v1/secrets",
-		Summary: "List the site's secrets, without their values",
-		Tag:     "site", Action: "run",
-		Commands: []string{"secrets list"}}}
-	RotateSecrets = Op[RotateSecretsInput, Secrets]{Endpoint{ID: "rotate-secrets", Method: http.MethodPost,
-		Path:    "/v1/secrets/rotate",
-		Summary: "Rotate secrets of the site, while everything runs",
-		Tag:     "site", Action: "run", Errors: []int{404, 409, 422},
-		Example:  `{"names": ["root"]}`,
-		Commands: []string{"secrets rotate"}}}
-	RekeySecrets = Op[Nothing, Secrets]{Endpoint{ID: "rekey-secrets", Method: http.MethodPost, Path: "/v1/secrets/rekey",
-		Summary: "Encrypt the secrets in the database with a new key",
-		Tag:     "site", Action: "run", Errors: []int{409},
-		Commands: []string{"secrets rekey"}}}
-)
-
 // Operations on machines.
 var (
 	ListMachines = Op[Page, List[Machine]]{Endpoint{ID: "list-machines", Method: http.MethodGet, Path: "/v1/machines",

@@ -21,7 +21,11 @@ type Entry struct {
 type ListAuditInput struct {
 	Person  string    `query:"person" doc:"only entries of this person" maxLength:"32"`
 	Project string    `query:"project" doc:"only entries of this project" maxLength:"63"`
+	Action  string    `query:"action" doc:"only entries of this operation, or of what is done at a door, such as begin-session" maxLength:"64"`
+	Object  string    `query:"object" doc:"only entries of what was done to this, as the log names it" maxLength:"200"`
+	Show    string    `query:"show" default:"all" enum:"all,acts,refused" doc:"acts: without what only read and was allowed; refused: only what was"`
 	Since   time.Time `query:"since" doc:"RFC 3339"`
+	Until   time.Time `query:"until" doc:"RFC 3339; only entries of before"`
 	Limit   int       `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"how many at most"`
 	Cursor  string    `query:"cursor" doc:"from the page before" maxLength:"200" pattern:"^([0-9]+-[a-z0-9-]+)?$"`
 }
@@ -180,10 +184,51 @@ type Readiness struct {
 	Checks []Check `json:"checks" doc:"database, engine, agents: the controller works only if all three do"`
 }
 
+// Moment is how many there were of everything at one time.
+type Moment struct {
+	At       time.Time      `json:"at"`
+	Clusters map[string]int `json:"clusters" doc:"by phase"`
+	Nodes    map[string]int `json:"nodes" doc:"by phase"`
+	Machines map[string]int `json:"machines" doc:"by phase"`
+	Running  int            `json:"running_jobs"`
+	Pending  int            `json:"pending_jobs"`
+	Due      int            `json:"due" doc:"objects whose work had not begun"`
+	Lag      float64        `json:"lag_seconds" doc:"how late the oldest of that work was, at most in the step"`
+}
+
+// ListMomentsInput says how close they are.
+type ListMomentsInput struct {
+	Step int `query:"step" default:"5" minimum:"1" maximum:"60" doc:"minutes from one to the next"`
+}
+
 // Alarm is something that a person should look at.
 type Alarm struct {
-	Name string `json:"name" doc:"stable; programs may branch on it"`
-	Text string `json:"text" doc:"what is wrong and where to look, as text for people"`
+	ID           string           `json:"id" doc:"NAME, or NAME:OF where several may have one name; it stays as long as the alarm stands" example:"machines-quarantined"`
+	Name         string           `json:"name" doc:"stable; programs may branch on it"`
+	Text         string           `json:"text" doc:"what is wrong and where to look, as text for people"`
+	Since        *time.Time       `json:"since,omitempty" doc:"when the newest of what it tells of came; absent: not known"`
+	Acknowledged *Acknowledgement `json:"acknowledged,omitempty" doc:"absent: nobody has said that they know of all that it tells of"`
+}
+
+// Acknowledgement says who knows of an alarm.
+type Acknowledgement struct {
+	By    string    `json:"by"`
+	At    time.Time `json:"at"`
+	Until time.Time `json:"until" doc:"from then on it counts no more"`
+	Note  string    `json:"note,omitempty"`
+}
+
+// AcknowledgeAlarmInput says that the caller knows of an alarm.
+type AcknowledgeAlarmInput struct {
+	Alarm string `path:"alarm" maxLength:"200" doc:"ID of one that stands"`
+	Body  AcknowledgeAlarmBody
+}
+
+// AcknowledgeAlarmBody says for how long, and why.
+type AcknowledgeAlarmBody struct {
+	Note  string     `json:"note,omitempty" maxLength:"500" pattern:"^[^\\x00-\\x1f\\x7f]*$" doc:"for other operators, in one line"`
+	For   string     `json:"for,omitempty" maxLength:"20" doc:"how long it counts, up to 30d (default: 1d); 0s takes it back"`
+	Since *time.Time `json:"since,omitempty" doc:"of the alarm as the caller has seen it: if it tells of something newer, that is a conflict"`
 }
 
 // Status is how the site is.

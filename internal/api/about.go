@@ -16,7 +16,8 @@ type About struct {
 	Since  time.Time
 	Engine *core.Engine // nil: nothing is checked
 	Agents string       // path of the socket by which agents of its host come in
-	// Alarms is what of this controller a person should look at, such as a network that it cannot serve.
+	// Alarms is what of this controller a person should look at, such as a network that it cannot serve. Where several may have
+	// one name, the ID says which of them it is.
 	Alarms func(ctx context.Context) []apiv1.Alarm
 	// LocalRoot says who root of a node on this host is for the host.
 	LocalRoot string

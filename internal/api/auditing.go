@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	apiv1 "muster/api/v1"
 	"muster/internal/access"
@@ -15,13 +12,11 @@ import (
 )
 
 func (a *API) listAudit(ctx context.Context, in *apiv1.ListAuditInput) (*output[apiv1.List[apiv1.Entry]], error) {
-	of := person.EntriesOf{Person: in.Person, Since: in.Since, Limit: in.Limit}
-	if at, id, ok := strings.Cut(in.Cursor, "-"); ok {
-		ms, err := strconv.ParseInt(at, 10, 64)
-		if err != nil {
-			return nil, invalid("cursor: not one that the page before returned", "")
-		}
-		of.Before, of.BeforeID = time.UnixMilli(ms), id
+	of := person.EntriesOf{Person: in.Person, Since: in.Since, Until: in.Until, Limit: in.Limit, Action: in.Action,
+		Object: in.Object, Show: person.Show(in.Show)}
+	var err error
+	if of.Before, of.BeforeID, err = placeAt(in.Cursor); err != nil {
+		return nil, err
 	}
 	narrow(callerOf(ctx), &of, in.Project)
 	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Entry]) error {
@@ -34,7 +29,7 @@ func (a *API) listAudit(ctx context.Context, in *apiv1.ListAuditInput) (*output[
 		}
 		if n := len(entries); n == in.Limit {
 			last := entries[n-1]
-			out.Next = strconv.FormatInt(last.At.UnixMilli(), 10) + "-" + last.ID
+			out.Next = cursor(last.At, last.ID)
 		}
 		return err
 	})

@@ -89,7 +89,7 @@ var wanted = map[answers][]string{
 		"get-login", "log-in",
 		"list-external-clusters", "get-external-cluster"},
 	{"----y", "----y"}: {"list-machines", "get-machine", "list-machine-test-results", "list-test-results", "list-networks",
-		"list-trends", "list-unknown-machines", "get-status", "list-people",
+		"list-trends", "list-unknown-machines", "get-status", "list-moments", "acknowledge-alarm", "list-people",
 		"add-machines", "remove-machine", "free-machine", "inspect-machine", "maintain-machine", "drain-machine",
 		"quarantine-machine", "place-machine", "put-network", "remove-network",
 		"add-person", "change-person", "add-person-token", "add-project", "rotate-gateway-key", "list-secrets", "rotate-secrets",

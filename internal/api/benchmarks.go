@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	apiv1 "muster/api/v1"
@@ -255,13 +253,9 @@ func (a *API) listBenchmarks(ctx context.Context, in *apiv1.ListBenchmarksInput)
 		}
 		of.Projects = []string{project}
 	}
-	if in.Cursor != "" {
-		at, id, _ := strings.Cut(in.Cursor, "-")
-		ms, err := strconv.ParseInt(at, 10, 64)
-		if err != nil || id == "" {
-			return nil, invalid("cursor: not one that the page before returned", "")
-		}
-		of.Before, of.BeforeID = time.UnixMilli(ms), id
+	var err error
+	if of.Before, of.BeforeID, err = placeAt(in.Cursor); err != nil {
+		return nil, err
 	}
 	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Benchmark]) error {
 		*out = apiv1.List[apiv1.Benchmark]{Items: []apiv1.Benchmark{}}
@@ -278,7 +272,7 @@ func (a *API) listBenchmarks(ctx context.Context, in *apiv1.ListBenchmarksInput)
 			out.Items = append(out.Items, benchmarkView(r))
 		}
 		if n := len(runs); n > 0 && n == of.Limit {
-			out.Next = fmt.Sprintf("%d-%s", runs[n-1].CreatedAt.UnixMilli(), runs[n-1].ID)
+			out.Next = cursor(runs[n-1].CreatedAt, runs[n-1].ID)
 		}
 		return err
 	})

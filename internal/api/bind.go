@@ -26,16 +26,17 @@ type output[T any] struct {
 	Body   T
 }
 
-// viewed answers with what f finds. updated does so when f has changed something, for which f may be called again, with an empty
-// answer.
+// viewed answers with what f finds.
 func viewed[T any](ctx context.Context, a *API, f func(*core.Tx, *T) error) (*output[T], error) {
 	return answered(ctx, a.DB.View, f)
 }
 
+// updated answers with what f has done. f may run several times, each time with an empty answer.
 func updated[T any](ctx context.Context, a *API, f func(*core.Tx, *T) error) (*output[T], error) {
 	return answered(ctx, a.DB.Update, f)
 }
 
+// answered is either, by how the transaction is run.
 func answered[T any](ctx context.Context, run func(context.Context, func(*core.Tx) error) error,
 	f func(*core.Tx, *T) error) (*output[T], error) {
 	var out *output[T]

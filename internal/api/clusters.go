@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,6 +50,24 @@ func pageOf[T any](p apiv1.Page, all []T, key func(T) string) apiv1.List[T] {
 	}
 	return list
 }
+
+// cursor is where a list goes on whose newest come first: after the one of an instant and an ID.
+func cursor(at time.Time, id string) string { return fmt.Sprintf("%d-%s", at.UnixMilli(), id) }
+
+// placeAt reads a cursor; of none, all is empty.
+func placeAt(text string) (at time.Time, id string, err error) {
+	if text == "" {
+		return at, "", nil
+	}
+	ms, id, _ := strings.Cut(text, "-")
+	n, err := strconv.ParseInt(ms, 10, 64)
+	if err != nil || id == "" {
+		return at, "", badCursor()
+	}
+	return time.UnixMilli(n), id, nil
+}
+
+func badCursor() error { return invalid("cursor: not one that the page before returned", "") }
 
 // inOrder is an instant as text that sorts as instants do.
 func inOrder(t time.Time) string { return fmt.Sprintf("%020d", t.UnixMilli()) }

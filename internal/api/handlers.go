@@ -103,6 +103,8 @@ func (a *API) handlers() []handler {
 
 		on(apiv1.GetSite, a.getSite),
 		on(apiv1.GetStatus, a.status),
+		on(apiv1.ListMoments, a.listMoments),
+		on(apiv1.AcknowledgeAlarm, a.acknowledgeAlarm),
 		on(apiv1.ListClasses, a.listClasses),
 		on(apiv1.ListImages, a.listImages),
 		on(apiv1.GetCalendar, a.getCalendar),

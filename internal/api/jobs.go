@@ -101,7 +101,7 @@ func placeOf(cursor string) (job.Place, error) {
 			return job.Place{Ended: time.UnixMilli(ended), Cluster: words[2], Number: number}, nil
 		}
 	}
-	return job.Place{}, invalid("cursor: not one that the page before returned", "")
+	return job.Place{}, badCursor()
 }
 
 // jobView shows what is said of any job.

@@ -80,24 +80,23 @@ func (a *API) logIn(ctx context.Context, in *apiv1.LogInInput) (*output[apiv1.Lo
 	if b.Name != "" {
 		name += " from " + b.Name
 	}
-	text, out := newToken(), &output[apiv1.LoggedIn]{}
-	err = a.DB.Update(ctx, func(tx *core.Tx) error {
+	text := newToken()
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.LoggedIn) error {
 		caller, isNew, err := a.letIn(ctx, tx, who, name, person.HashToken(text), who.site.For)
 		if err != nil {
 			return err
 		}
-		out.Body = apiv1.LoggedIn{ID: caller.Token, Token: text, Person: caller.Name, New: isNew, ExpiresAt: caller.Until}
+		*out = apiv1.LoggedIn{ID: caller.Token, Token: text, Person: caller.Name, New: isNew, ExpiresAt: caller.Until}
 		if b.PublicKey == "" {
 			return nil
 		}
-		out.Body.Certificate, err = a.Authority.CertifyLogin(b.PublicKey, caller.Name, caller.Token,
+		out.Certificate, err = a.Authority.CertifyLogin(b.PublicKey, caller.Name, caller.Token,
 			caller.Until.Add(-who.site.For), who.site.For)
 		if err != nil {
 			return invalid("public_key: "+err.Error(), "")
 		}
 		return nil
 	})
-	return out, err
 }
 
 // proved is who has proved to be somebody, at which site.

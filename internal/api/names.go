@@ -11,6 +11,7 @@ import (
 func known() map[reflect.Type]string {
 	return map[reflect.Type]string{
 		typeOf[spec.Cluster]():                 fileSchema,
+		typeOf[apiv1.AcknowledgeAlarmBody]():   "Acknowledge-alarmRequest",
 		typeOf[apiv1.AddExternalClusterBody](): "Add-external-clusterRequest",
 		typeOf[apiv1.AddKeyBody]():             "Add-keyRequest",
 		typeOf[apiv1.AddMachinesBody]():        "EnrolmentBody",

@@ -33,7 +33,7 @@ func invalid(text, hint string) *apiv1.Problem {
 func conflict(text, hint string) *apiv1.Problem { return problem(http.StatusConflict, text, hint) }
 func notFound(text, hint string) *apiv1.Problem { return problem(http.StatusNotFound, text, hint) }
 
-// forbidden is of what somebody who may see a thing may not do to it.
+// forbidden is for who is known, and may not.
 func forbidden(text, hint string) *apiv1.Problem { return problem(http.StatusForbidden, text, hint) }
 
 // badDuration refuses a field that is not a duration, or not one between its bounds.
@@ -156,10 +156,8 @@ func (a *API) tell(err error, doc *spec.Document) error {
 
 func offers(all []admission.Offer) (told []apiv1.Offer) {
 	for _, o := range all {
-		offer := apiv1.Offer{Kind: string(o.Kind), Text: o.Text, Queue: o.Queue, Nodes: o.Nodes, Class: o.Class}
-		if !o.Start.IsZero() {
-			offer.Start = &o.Start
-		}
+		offer := apiv1.Offer{Kind: string(o.Kind), Text: o.Text, Queue: o.Queue, Nodes: o.Nodes, Class: o.Class,
+			Start: instant(o.Start)}
 		if o.For > 0 {
 			offer.For = duration.Text(o.For)
 		}

@@ -7,6 +7,7 @@ import (
 	"muster/internal/access"
 	"muster/internal/core"
 	"muster/internal/kinds/person"
+	"muster/internal/kit/clock"
 )
 
 // lookEvery is how often answers that last ask whether it has changed who may do what.
@@ -49,10 +50,8 @@ func (a *API) lasting(ctx context.Context, cluster string, still func(*core.Tx, 
 				known = -1
 				a.Log.WarnContext(ctx, "cannot look whether somebody may stay", "identity", caller.Name, "error", err)
 			}
-			select {
-			case <-within.Done():
+			if clock.Sleep(within, lookEvery) != nil {
 				return
-			case <-time.After(lookEvery):
 			}
 		}
 	}()

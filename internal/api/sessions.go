@@ -3,8 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	apiv1 "muster/api/v1"
@@ -18,12 +16,9 @@ import (
 
 func (a *API) listSessions(ctx context.Context, in *apiv1.ListSessionsInput) (*output[apiv1.List[apiv1.Session]], error) {
 	of := person.SessionsOf{Ended: in.Ended, Limit: in.Limit}
-	if at, id, ok := strings.Cut(in.Cursor, "-"); ok {
-		ms, err := strconv.ParseInt(at, 10, 64)
-		if err != nil {
-			return nil, invalid("cursor: not one that the page before returned", "")
-		}
-		of.Before, of.BeforeID = time.UnixMilli(ms), id
+	var err error
+	if of.Before, of.BeforeID, err = placeAt(in.Cursor); err != nil {
+		return nil, err
 	}
 	if c := callerOf(ctx); !c.Everywhere() {
 		of.Projects, of.Person, of.Within = owned(c), c.Name, c.Project
@@ -42,7 +37,7 @@ func (a *API) listSessions(ctx context.Context, in *apiv1.ListSessionsInput) (*o
 		}
 		if n := len(sessions); n == in.Limit {
 			last := sessions[n-1]
-			out.Next = strconv.FormatInt(last.BeganAt.UnixMilli(), 10) + "-" + last.ID
+			out.Next = cursor(last.BeganAt, last.ID)
 		}
 		return err
 	})

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"muster/internal/core"
 	"muster/internal/kinds"
 	"muster/internal/kinds/cluster"
-	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 )
@@ -72,72 +70,42 @@ func (a *API) status(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Statu
 		Readiness: a.About.Ready(ctx, a.DB), Site: a.Admission.Catalogue.Site, Version: a.Version, Controller: a.About.Name,
 		Since:     a.About.Since,
 		LocalRoot: a.About.LocalRoot,
-		Clusters:  map[string]int{}, Nodes: map[string]int{}, Machines: map[string]int{}, Alarms: []apiv1.Alarm{},
+		Alarms:    []apiv1.Alarm{},
 	}
-	var c kinds.Census
-	err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
-		standing, err := host.Alarms(ctx, tx)
-		if err != nil {
-			return err
-		}
-		for _, alarm := range standing {
-			s.Alarms = append(s.Alarms, apiv1.Alarm{Name: "nodes-lost", Text: alarm.Text})
-		}
-		c, err = kinds.Count(ctx, tx)
-		return err
-	})
+	alarms, c, err := a.alarms(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for kind, counts := range map[core.Kind]map[string]int{cluster.Kind: s.Clusters, node.Kind: s.Nodes,
-		machine.Kind: s.Machines} {
-		for phase, n := range c.Phases[kind] {
-			counts[string(phase)] = n
-		}
-	}
+	s.Clusters, s.Nodes, s.Machines = inPhases(c.Phases)
 	for _, q := range c.Queues {
 		s.Due += q.Due
 		s.Lag = max(s.Lag, q.Lag.Seconds())
 	}
-	s.Alarms = append(s.Alarms, alarms(c, a.DB.Living())...)
-	if a.About.Alarms != nil {
-		s.Alarms = append(s.Alarms, a.About.Alarms(ctx)...)
-	}
+	s.Alarms = append(s.Alarms, alarms...)
 	return &output[apiv1.Status]{Body: s}, nil
 }
 
-// lagAlarm is how long due work may wait before it is told: the controllers are too few, or hang.
-const lagAlarm = 5 * time.Second
+// inPhases is how many clusters, nodes and machines are in each phase.
+func inPhases(all map[core.Kind]map[core.Phase]int) (clusters, nodes, machines map[string]int) {
+	of := func(kind core.Kind) map[string]int {
+		counts := map[string]int{}
+		for phase, n := range all[kind] {
+			counts[string(phase)] = n
+		}
+		return counts
+	}
+	return of(cluster.Kind), of(node.Kind), of(machine.Kind)
+}
 
-// alarms are what can be seen from the numbers.
-func alarms(c kinds.Census, of []core.Definition) []apiv1.Alarm {
-	var all []apiv1.Alarm
-	add := func(name string, n int, one, more, look string) {
-		switch {
-		case n == 1:
-			all = append(all, apiv1.Alarm{Name: name, Text: "1 " + one + "; " + look})
-		case n > 1:
-			all = append(all, apiv1.Alarm{Name: name, Text: fmt.Sprintf("%d %s; %s", n, more, look)})
-		}
-	}
-	for _, k := range of {
-		for _, p := range k.Failures {
-			if a := k.Alarm; a != nil {
-				add(fmt.Sprintf("%ss-%s", k.Kind, p), c.Phases[k.Kind][p], a.One, a.More, a.Look)
-			}
-		}
-	}
-	add("nodes-silent", c.Heard.Silent, "ready node says nothing", "ready nodes say nothing",
-		"`muster describe CLUSTER` shows when each was last seen")
-	add("machines-unknown", c.Unknown, "unknown machine asked to boot", "unknown machines asked to boot",
-		"`muster machines unknown` shows them")
-	add("benchmarks-worse", c.Worse, "quantity is worse than it was", "quantities are worse than they were",
-		"`muster bench changes` shows them")
-	for kind, q := range c.Queues {
-		if q.Lag > lagAlarm {
-			all = append(all, apiv1.Alarm{Name: "engine-lag",
-				Text: fmt.Sprintf("work on %ss is %.0f s late; the controllers are busy, or hang", kind, q.Lag.Seconds())})
-		}
-	}
-	return all
+func (a *API) listMoments(ctx context.Context, in *apiv1.ListMomentsInput) (*output[apiv1.List[apiv1.Moment]], error) {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Moment]) error {
+		day, err := kinds.Day(ctx, tx, time.Duration(in.Step)*time.Minute)
+		out.Items = some(each(day, func(m kinds.Moment) apiv1.Moment {
+			v := apiv1.Moment{At: m.At, Running: m.Jobs.Running, Pending: m.Jobs.Pending, Due: m.Due,
+				Lag: float64(m.LagMS) / 1000}
+			v.Clusters, v.Nodes, v.Machines = inPhases(m.Phases)
+			return v
+		}))
+		return err
+	})
 }

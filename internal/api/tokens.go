@@ -67,11 +67,11 @@ func (a *API) makeToken(ctx context.Context, b apiv1.NewToken, name string) (*ou
 			return nil, badDuration("for", err)
 		}
 	}
-	text, out := newToken(), &output[apiv1.Token]{}
+	text := newToken()
 	t := person.Token{ID: admission.NewID("t"), Person: name, Name: b.Name, Kind: person.APIToken, Scope: access.Scope(b.Scope),
 		Project:   b.Project,
 		ExpiresAt: callerOf(ctx).Until} // what a token makes does not outlive it
-	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+	return updated(ctx, a, func(tx *core.Tx, out *apiv1.Token) error {
 		bearer, err := person.CallerOf(ctx, tx, name)
 		if err != nil {
 			return err
@@ -98,16 +98,15 @@ func (a *API) makeToken(ctx context.Context, b apiv1.NewToken, name string) (*ou
 		tokens, err := person.Tokens(ctx, tx, name)
 		for _, made := range tokens {
 			if made.ID == t.ID {
-				out.Body = tokenView(made)
+				*out = tokenView(made)
 			}
 		}
-		if err == nil && out.Body.ID == "" { // the caller's own ends in this moment
+		if err == nil && out.ID == "" { // the caller's own ends in this moment
 			return unauthorized()
 		}
-		out.Body.Token = text
+		out.Token = text
 		return err
 	})
-	return out, err
 }
 
 func (a *API) deleteToken(ctx context.Context, in *apiv1.DeleteTokenInput) (*output[apiv1.Nothing], error) {

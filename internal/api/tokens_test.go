@@ -237,6 +237,19 @@ func TestTheAuditLogTellsWhoDidWhatAndNoSecret(t *testing.T) {
 			}
 		}
 	}
+	for query, want := range map[string]string{
+		"show=refused&person=viewer&action=get-cluster":  "bio/cfd",
+		"object=aero/cfd&action=pause-cluster&show=acts": "pause-cluster",
+		"until=2020-01-01T00:00:00Z":                     "",
+		"object=aero":                                    "",
+		"action=get-cluster&show=acts&object=aero/cfd":   "",
+	} {
+		got := as(t, s, "operator", "GET", "/v1/audit?"+query, "").text
+		if want == "" != strings.Contains(got, `"items":[]`) || !strings.Contains(got, want) {
+			t.Errorf("%s:\n%s", query, got)
+		}
+	}
+	wants(t, as(t, s, "operator", "GET", "/v1/audit?show=mine", ""), 422, "show")
 	if got := as(t, s, "owner", "GET", "/v1/audit?project=bio", ""); names(got.text, "bio") {
 		t.Error(got.text)
 	}

@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -99,10 +101,11 @@ func TestWhatFailsOfAKindIsAnAlarmByItsDefinition(t *testing.T) {
 	all := append(kinds.All(), core.Definition{Kind: "ticket", Phases: []core.Phase{core.Pending, core.Failed},
 		Failures: []core.Phase{core.Failed},
 		Alarm:    &core.Alarm{One: "ticket is lost", More: "tickets are lost", Look: "ask for them"}})
+	came := time.UnixMilli(1_790_000_000_000)
 	count := func(degraded, failed int) kinds.Census {
 		return kinds.Census{Phases: map[core.Kind]map[core.Phase]int{
 			"fabric": {core.Degraded: degraded, core.Ready: 9}, "ticket": {core.Failed: failed}, "node": {core.Failed: 3},
-		}}
+		}, Newest: map[core.Kind]map[core.Phase]time.Time{"fabric": {core.Degraded: came}, "ticket": {core.Failed: came}}}
 	}
 	for _, c := range []struct {
 		census kinds.Census
@@ -110,11 +113,11 @@ func TestWhatFailsOfAKindIsAnAlarmByItsDefinition(t *testing.T) {
 	}{
 		{count(0, 0), nil},
 		{count(1, 2), []apiv1.Alarm{
-			{Name: "fabrics-degraded", Text: "1 fabric is degraded; `muster fabric list` says why"},
-			{Name: "tickets-failed", Text: "2 tickets are lost; ask for them"},
+			{Name: "fabrics-degraded", Text: "1 fabric is degraded; `muster fabric list` says why", Since: &came},
+			{Name: "tickets-failed", Text: "2 tickets are lost; ask for them", Since: &came},
 		}},
 	} {
-		if got := alarms(c.census, all); !slices.Equal(got, c.want) {
+		if got := counted(c.census, all); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%+v, want %+v", got, c.want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"time"
 
 	apiv1 "muster/api/v1"
 	"muster/internal/admission"
@@ -44,6 +45,14 @@ func some[T any](list []T) []T {
 		return []T{}
 	}
 	return list
+}
+
+// instant is a time; nil: there is none.
+func instant(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
 }
 
 // clusterView reads a cluster's nodes beside it.

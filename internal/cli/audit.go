@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,37 +16,52 @@ func (a *app) audit() *cobra.Command {
 		Use:   "audit",
 		Short: "Show who did what, or tried to",
 		Long: `Show the audit log, oldest first: every API request and every session, allowed or refused, with who made it and
-from where. The contents of sessions and requests are not in it. Requests that only read are left out of the table; --all shows
+from where. The contents of sessions and requests are not in it. Requests that only read and were allowed are left out; --all shows
 them. You see what you did yourself; owners also see what was done in their projects, and operators see all.`,
 		Example: `  muster audit --since 1h
   muster audit --project aero --person bob
+  muster audit --refused --since 7d
+  muster audit --action delete-cluster --object aero/cfd --since 30d
   muster audit --since 2026-11-01 -o json`,
 		Args: cobra.NoArgs,
 	}
 	person := c.Flags().String("person", "", "only what this `PERSON` did")
 	project := c.Flags().String("project", "", "only what was done in this `PROJECT`")
+	action := c.Flags().String("action", "", "only this `ACTION`, such as delete-cluster or begin-session")
+	object := c.Flags().String("object", "", "only what was done to this `OBJECT`, as the log names it")
 	since := c.Flags().String("since", "1d", "only from this `TIME` on: 2h or 3d ago, a day, or RFC 3339")
+	until := c.Flags().String("until", "", "only before this `TIME`")
 	_ = c.RegisterFlagCompletionFunc("person", a.completeAll(a.personNames))
 	_ = c.RegisterFlagCompletionFunc("project", a.completeAll(a.projectNames))
 	looks := c.Flags().Bool("all", false, "show requests that only read, too")
+	refused := c.Flags().Bool("refused", false, "show only what was refused, or failed")
+	c.MarkFlagsMutuallyExclusive("all", "refused")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
 		from, err := past("--since", *since, time.Now())
 		if err != nil {
 			return err
 		}
-		in := apiv1.ListAuditInput{Since: from.UTC().Truncate(time.Second), Person: *person, Project: *project}
-		return showAll(ctx, a, apiv1.ListAudit, in, *output, func(entries []apiv1.Entry) { a.printAudit(entries, *looks) })
+		in := apiv1.ListAuditInput{Since: from.UTC().Truncate(time.Second), Person: *person, Project: *project, Action: *action,
+			Object: *object, Show: "acts"}
+		if *until != "" {
+			if in.Until, err = past("--until", *until, time.Now()); err != nil {
+				return err
+			}
+			in.Until = in.Until.UTC().Truncate(time.Second)
+		}
+		switch {
+		case *looks:
+			in.Show = "all"
+		case *refused:
+			in.Show = "refused"
+		}
+		return showAll(ctx, a, apiv1.ListAudit, in, *output, a.printAudit)
 	})
 	return c
 }
 
-func (a *app) printAudit(entries []apiv1.Entry, looks bool) {
-	if !looks {
-		entries = slices.DeleteFunc(entries, func(e apiv1.Entry) bool {
-			return e.Outcome == "200" && (strings.HasPrefix(e.Action, "get-") || strings.HasPrefix(e.Action, "list-"))
-		})
-	}
+func (a *app) printAudit(entries []apiv1.Entry) {
 	if len(entries) == 0 {
 		a.say("no entries that you may see; `--since 30d` looks further back, `--all` shows requests that only read, too")
 		return

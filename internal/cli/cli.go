@@ -27,7 +27,7 @@ type app struct {
 	timing   timing
 	acting   bool    // a verb's action has begun: what fails from here on is no error of usage
 	insecure bool    // the token may go to another host in clear
-	file     string  // the cluster file that was read: places that the controller names are in it
+	file     string  // name of the cluster file that was read: places in what is wrong are in it
 	client   *client // once the controller is found
 }
 
@@ -87,6 +87,7 @@ func verbs() []verb {
 
 		{"serve", forOperators, (*app).serve},
 		{"status", forOperators, (*app).status},
+		{"alarms", forOperators, (*app).alarms},
 		{"users", forOperators, (*app).users},
 		{"gateway", forOperators, (*app).gateway},
 		{"secrets", forOperators, (*app).secrets},

@@ -17,7 +17,7 @@ import (
 	"muster/internal/kit/clock"
 )
 
-// Do is for operations of the API: the app is the controller's client to them. The first one finds the controller.
+// Do makes the app an apiv1.Client. The first request finds the controller.
 func (a *app) Do(ctx context.Context, ask apiv1.Ask) ([]byte, error) {
 	controller, err := a.connect()
 	if err != nil {
@@ -100,10 +100,8 @@ func (c *client) Do(ctx context.Context, ask apiv1.Ask) ([]byte, error) {
 		if attempt == len(c.pauses) || !repeatable(ask.Operation, err) || ctx.Err() != nil {
 			return nil, err
 		}
-		select {
-		case <-ctx.Done():
+		if clock.Sleep(ctx, c.pauses[attempt]) != nil {
 			return nil, err
-		case <-time.After(c.pauses[attempt]):
 		}
 	}
 }
@@ -182,6 +180,9 @@ func (c *client) problem(response *http.Response) error {
 	p := &problemError{Problem: *apiv1.ReadProblem(c.base.String(), response, text)}
 	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {
 		p.after = time.Duration(seconds) * time.Second
+	}
+	for i := range p.Errors {
+		p.Errors[i].File = "" // which the controller cannot know
 	}
 	return p
 }

@@ -157,7 +157,7 @@ afterwards.`,
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		ref := apiv1.ExternalClusterRef{ExternalCluster: args[0]}
-		return do(ctx, a, apiv1.RemoveExternalCluster, ref, "external cluster %s is forgotten", args[0])
+		return done(ctx, a, apiv1.RemoveExternalCluster, ref, "external cluster %s is forgotten", args[0])
 	})
 	return c
 }

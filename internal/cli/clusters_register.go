@@ -8,11 +8,11 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/kit/clock"
 )
 
 // centreFlags is what a command says of a centre. What is not said stays as it is.
@@ -64,9 +64,11 @@ Once a minute Muster logs in there with the account of --probe, which needs no p
 		if err := f.change(&body.ExternalClusterSpec); err != nil {
 			return err
 		}
-		return a.saidOfCentre(ctx, args[0], f.wait, output, func() (apiv1.ExternalCluster, []byte, error) {
-			return apiv1.AddExternalCluster.Call(ctx, a, apiv1.AddExternalClusterInput{Body: body})
-		})
+		centre, raw, err := apiv1.AddExternalCluster.Call(ctx, a, apiv1.AddExternalClusterInput{Body: body})
+		if err != nil {
+			return err
+		}
+		return a.showCentre(ctx, centre, raw, f.wait, output)
 	})
 	return c
 }
@@ -91,42 +93,40 @@ no longer allowed end.
 	c.Flags().StringArrayVar(&f.out, "remove-project", nil, "no longer admit `PROJECT`; may be repeated")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return a.saidOfCentre(ctx, args[0], f.wait, output,
-			func() (centre apiv1.ExternalCluster, raw []byte, err error) {
-				ref := apiv1.ExternalClusterRef{ExternalCluster: args[0]}
-				if centre, _, err = apiv1.GetExternalCluster.Call(ctx, a, ref); err != nil {
-					return centre, nil, err
-				}
-				if err := f.change(&centre.ExternalClusterSpec); err != nil {
-					return centre, nil, err
-				}
-				return apiv1.ChangeExternalCluster.Call(ctx, a,
-					apiv1.ChangeExternalClusterInput{ExternalClusterRef: ref, Body: centre.ExternalClusterSpec})
-			})
+		ref := apiv1.ExternalClusterRef{ExternalCluster: args[0]}
+		centre, _, err := apiv1.GetExternalCluster.Call(ctx, a, ref)
+		if err != nil {
+			return err
+		}
+		if err := f.change(&centre.ExternalClusterSpec); err != nil {
+			return err
+		}
+		centre, raw, err := apiv1.ChangeExternalCluster.Call(ctx, a,
+			apiv1.ChangeExternalClusterInput{ExternalClusterRef: ref, Body: centre.ExternalClusterSpec})
+		if err != nil {
+			return err
+		}
+		return a.showCentre(ctx, centre, raw, f.wait, output)
 	})
 	return c
 }
 
-// saidOfCentre tells the controller, waits if that is wanted, and prints the centre.
-func (a *app) saidOfCentre(ctx context.Context, name string, wait bool, output *format,
-	say func() (apiv1.ExternalCluster, []byte, error)) error {
-	centre, raw, err := say()
-	for wait && err == nil && centre.State == apiv1.ExternalClusterNew {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(a.timing.look / 2):
-			centre, raw, err = apiv1.GetExternalCluster.Call(ctx, a, apiv1.ExternalClusterRef{ExternalCluster: name})
+// showCentre waits until the centre has been looked at, if that is wanted, and prints it.
+func (a *app) showCentre(ctx context.Context, centre apiv1.ExternalCluster, raw []byte, wait bool, output *format) error {
+	for wait && centre.State == apiv1.ExternalClusterNew {
+		err := clock.Sleep(ctx, a.timing.look/2)
+		if err == nil {
+			centre, raw, err = apiv1.GetExternalCluster.Call(ctx, a, apiv1.ExternalClusterRef{ExternalCluster: centre.Name})
 		}
-	}
-	if err != nil {
-		return err
+		if err != nil {
+			return err
+		}
 	}
 	if err := output.print(a.out, raw, func() { a.printCentre(centre) }); err != nil {
 		return err
 	}
 	if wait && centre.State == apiv1.ExternalClusterSilent {
-		return errors.New("external cluster " + name + " does not answer: " + centre.Reason)
+		return errors.New("external cluster " + centre.Name + " does not answer: " + centre.Reason)
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ func (a *app) machineNames(ctx context.Context) ([]string, error) {
 // completeAll completes every argument.
 func (a *app) completeAll(n names) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		a.timing.repeats = nil
+		a.hurry()
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionPatience)
 		defer cancel()
 		list, err := n(ctx)

@@ -67,7 +67,7 @@ func (a *app) fileOrShorthand(path string, args []string, nodes int, lease spec.
 	case nodes <= 0:
 		return clusterFile{}, usage("say how many nodes: muster create %s --nodes N, with N from 1", args[0])
 	}
-	return shorthand(spec.Cluster{Name: args[0], Nodes: nodes, Lease: given(lease)})
+	return unwritten(spec.Cluster{Name: args[0], Nodes: nodes, Lease: given(lease)})
 }
 
 // given says that the lease has at least one setting.

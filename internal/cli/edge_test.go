@@ -79,7 +79,7 @@ func TestNothingIsPrintedPastTheEdge(t *testing.T) {
 						if (f.Name == "shown" || f.Name == "print" || f.Name == "println") && !literal(n.Args) {
 							t.Errorf("%s: %s(…) makes text fit for a terminal of any text: use line or cell", at(), f.Name)
 						}
-						if f.Name == "line" && !literal(n.Args[:1]) || f.Name == "do" && len(n.Args) > 4 &&
+						if f.Name == "line" && !literal(n.Args[:1]) || f.Name == "done" && len(n.Args) > 4 &&
 							!literal(n.Args[4:5]) {
 							t.Errorf("%s: a format is a literal", at())
 						}
@@ -91,7 +91,7 @@ func TestNothingIsPrintedPastTheEdge(t *testing.T) {
 								t.Errorf("%s: %s writes raw to where a terminal may be; is it data, and escaped?", at(), inside)
 							}
 						case "say", "line":
-							if inside != "say" && inside != "do" && !literal(n.Args[:1]) {
+							if inside != "say" && inside != "done" && !literal(n.Args[:1]) {
 								t.Errorf("%s: a format is a literal", at())
 							}
 						}

@@ -98,15 +98,14 @@ func (a *app) report(failed *cobra.Command, err error) int {
 	case errors.As(err, &problem) && len(problem.Errors) > 0:
 		a.tellDiagnostics(a.placed(problem.Errors))
 	case errors.As(err, &wrong):
-		a.tellDiagnostics(wrong)
+		a.tellDiagnostics(a.placed(wrong))
 	default:
 		a.complain(err.Error())
 	}
 	return exitOf(err)
 }
 
-// placed puts what the controller finds wrong into the file that was sent. Without one, places are in a text that the user
-// never saw.
+// placed puts what is wrong into the file that was read. Without one, places are in a text that the user never saw.
 func (a *app) placed(wrong spec.Diagnostics) spec.Diagnostics {
 	for i := range wrong {
 		switch d := &wrong[i]; {

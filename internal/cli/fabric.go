@@ -199,7 +199,7 @@ or while a removed partition's key may still be on a port.`,
 		Args:    cobra.ExactArgs(1),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return do(ctx, a, apiv1.RemoveFabric, apiv1.FabricRef{Fabric: args[0]}, "fabric %s is no longer managed", args[0])
+		return done(ctx, a, apiv1.RemoveFabric, apiv1.FabricRef{Fabric: args[0]}, "fabric %s is no longer managed", args[0])
 	})
 	return c
 }
@@ -321,7 +321,7 @@ func (a *app) fabricInfra() *cobra.Command {
 	}
 	remove.RunE = a.do(func(ctx context.Context, args []string) error {
 		in := apiv1.FabricPartitionRef{Fabric: args[0], Partition: args[1]}
-		return do(ctx, a, apiv1.RemoveFabricPartition, in, "partition %s of fabric %s is being removed", args[1], args[0])
+		return done(ctx, a, apiv1.RemoveFabricPartition, in, "partition %s of fabric %s is being removed", args[1], args[0])
 	})
 	return group(&cobra.Command{
 		Use:     "infra",
@@ -373,7 +373,7 @@ only when the adapter is gone: the port is no longer checked before its machine 
 		if err != nil {
 			return err
 		}
-		return do(ctx, a, apiv1.ForgetFabricPort, port, "port %s is removed", args[1])
+		return done(ctx, a, apiv1.ForgetFabricPort, port, "port %s is removed", args[1])
 	})
 	return c
 }

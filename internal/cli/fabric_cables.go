@@ -93,7 +93,7 @@ func (a *app) cablesForget() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return do(ctx, a, apiv1.RemoveTopology, apiv1.RemoveTopologyInput{Fabric: args[0]},
+		return done(ctx, a, apiv1.RemoveTopology, apiv1.RemoveTopologyInput{Fabric: args[0]},
 			"the cables of fabric %s are forgotten", args[0])
 	})
 	return c

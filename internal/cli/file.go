@@ -63,16 +63,11 @@ func notUTF8(text []byte) int {
 	return 0
 }
 
-// shorthand is the file that NAME --nodes N stands for. What is wrong with it has no place in a file.
-func shorthand(c spec.Cluster) (clusterFile, error) {
+// unwritten is the file of a cluster that nobody has written as a file.
+func unwritten(c spec.Cluster) (clusterFile, error) {
 	f := clusterFile{text: spec.Render(c)}
 	var err error
 	f.doc, err = spec.Parse("", f.text)
-	if wrong, ok := err.(spec.Diagnostics); ok {
-		for i := range wrong {
-			wrong[i].Line, wrong[i].Col = 0, 0
-		}
-	}
 	return f, err
 }
 

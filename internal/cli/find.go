@@ -46,10 +46,12 @@ func (a *app) connect() (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.token = os.Getenv(envToken)
+	if c.token = os.Getenv(envToken); c.token != "" {
+		a.client = c
+		return c, nil
+	}
 	l, err := readLogin(c.base)
 	switch {
-	case c.token != "":
 	case err == nil && time.Now().After(l.ExpiresAt):
 		return nil, fmt.Errorf("your login as %s has ended: `muster login` begins a new one, `muster logout` does without",
 			l.Person)
@@ -65,6 +67,9 @@ func (a *app) connect() (*client, error) {
 	a.client = c
 	return c, nil
 }
+
+// hurry has a request that fails not made again. Call it before the first.
+func (a *app) hurry() { a.timing.repeats = nil }
 
 // find finds the controller, and the local administrator's token if it is one of this host.
 func (a *app) find() (c *client, admin string, err error) {

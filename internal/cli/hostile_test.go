@@ -170,6 +170,8 @@ func hostilePaths(s *site) {
 	one(func() any { return poisoned[apiv1.Session]() }, "DELETE /v1/sessions/{s}")
 	one(func() any { return poisoned[apiv1.Site]() }, "GET /v1/site")
 	one(func() any { return poisoned[apiv1.Status]() }, "GET /v1/status")
+	one(func() any { return list(poisoned[apiv1.Moment]()) }, "GET /v1/status/day")
+	one(func() any { return poisoned[apiv1.Alarm]() }, "PUT /v1/alarms/{a}/acknowledgement")
 	one(func() any { return poisoned[apiv1.Ways]() }, "GET /v1/login")
 	events := func(w http.ResponseWriter, r *http.Request) {
 		e := poisoned[apiv1.Event]()
@@ -191,12 +193,14 @@ func hostilePaths(s *site) {
 // that is not here must be among those that print nothing but their own.
 func hostileLines(file, plain string) map[string][][]string {
 	return map[string][][]string{
-		"apply":         {{"-f", file}, {"-f", file, "--dry-run"}, {"-f", file, "--wait", "--timeout", "200ms"}},
-		"audit":         {{}, {"--all"}},
-		"bench accept":  {{"h"}},
-		"bench cancel":  {{"b"}},
-		"bench changes": {{}, {"--worse"}},
-		"bench compare": {{"a", "b"}, {"a", "b", "--wait"}, {"--runs", hostile, "b"}},
+		"alarms acknowledge": {{"a", "--note", "n"}, {hostile}},
+		"alarms list":        {{}},
+		"apply":              {{"-f", file}, {"-f", file, "--dry-run"}, {"-f", file, "--wait", "--timeout", "200ms"}},
+		"audit":              {{}, {"--all"}},
+		"bench accept":       {{"h"}},
+		"bench cancel":       {{"b"}},
+		"bench changes":      {{}, {"--worse"}},
+		"bench compare":      {{"a", "b"}, {"a", "b", "--wait"}, {"--runs", hostile, "b"}},
 		"bench export": {{"b"}, {"b", "-o", "json"}, {"b", "-o", "prometheus"}, {"b", "-o", "benchstat"},
 			{"b", "-o", "reframe"}},
 		"bench history":       {{"a"}, {"--machine", hostile}, {"a", "--suite", hostile, "--after", "2d,2h"}},
@@ -299,7 +303,7 @@ func hostileLines(file, plain string) map[string][][]string {
 		"snapshots list":       {{}},
 		"ssh":                  {{"a:n"}, {hostile}},
 		"ssh-config":           {{}},
-		"status":               {{}},
+		"status":               {{}, {"--day"}},
 		"tasks cancel":         {{"t"}, {hostile}},
 		"tasks get":            {{"t"}},
 		"tasks list":           {{"a"}},

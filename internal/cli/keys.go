@@ -154,7 +154,7 @@ func (a *app) keysDelete() *cobra.Command {
 		}),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return do(ctx, a, apiv1.DeleteKey, apiv1.DeleteKeyInput{Fingerprint: args[0]}, "key %s is removed", args[0])
+		return done(ctx, a, apiv1.DeleteKey, apiv1.DeleteKeyInput{Fingerprint: args[0]}, "key %s is removed", args[0])
 	})
 	return c
 }

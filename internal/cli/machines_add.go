@@ -65,19 +65,23 @@ there. ` + "`muster machines import`" + ` enrols many at once.`,
 			return err
 		}
 		body := apiv1.AddMachinesBody{Substrate: spec.IsolationLocal, Count: *count, CPUs: *cpus, MemoryMiB: mebibytes}
-		list, raw, err := apiv1.AddMachines.Call(ctx, a, apiv1.AddMachinesInput{Body: body})
-		if err != nil {
-			return err
-		}
-		if waits.wait {
-			if list.Items, err = a.awaitMachines(ctx, waits, list.Items); err != nil {
-				return err
-			}
-			raw = must(json.Marshal(list))
-		}
-		return output.print(a.out, raw, func() { a.printMachines(list.Items) })
+		return a.addMachines(ctx, body, waits, output)
 	})
 	return c
+}
+
+func (a *app) addMachines(ctx context.Context, body apiv1.AddMachinesBody, waits *waiting, output *format) error {
+	list, raw, err := apiv1.AddMachines.Call(ctx, a, apiv1.AddMachinesInput{Body: body})
+	if err != nil {
+		return err
+	}
+	if waits.wait {
+		if list.Items, err = a.awaitMachines(ctx, waits, list.Items); err != nil {
+			return err
+		}
+		raw = must(json.Marshal(list))
+	}
+	return output.print(a.out, raw, func() { a.printMachines(list.Items) })
 }
 
 // parseMemory is a size in MiB; 0 for none.

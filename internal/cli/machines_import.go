@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -54,24 +53,16 @@ func (a *app) enrol(ctx context.Context, machines []apiv1.NewMachine, waits *wai
 	if err := waits.check(); err != nil {
 		return err
 	}
+	if _, err := a.connect(); err != nil { // before secrets are copied for it
+		return err
+	}
 	if err := a.onlyNetwork(ctx, machines); err != nil {
 		return err
 	}
 	if err := a.namedSecrets(machines); err != nil {
 		return err
 	}
-	body := apiv1.AddMachinesBody{Substrate: spec.IsolationMetal, Machines: machines}
-	list, raw, err := apiv1.AddMachines.Call(ctx, a, apiv1.AddMachinesInput{Body: body})
-	if err != nil {
-		return err
-	}
-	if waits.wait {
-		if list.Items, err = a.awaitMachines(ctx, waits, list.Items); err != nil {
-			return err
-		}
-		raw = must(json.Marshal(list))
-	}
-	return output.print(a.out, raw, func() { a.printMachines(list.Items) })
+	return a.addMachines(ctx, apiv1.AddMachinesBody{Substrate: spec.IsolationMetal, Machines: machines}, waits, output)
 }
 
 // onlyNetwork fills in the network where there is no choice.

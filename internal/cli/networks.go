@@ -113,7 +113,7 @@ func (a *app) networksRemove() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return do(ctx, a, apiv1.RemoveNetwork, apiv1.NetworkRef{Network: args[0]}, "network %s is removed", args[0])
+		return done(ctx, a, apiv1.RemoveNetwork, apiv1.NetworkRef{Network: args[0]}, "network %s is removed", args[0])
 	})
 	return c
 }

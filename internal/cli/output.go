@@ -97,8 +97,8 @@ func listing[T any](a *app, c *cobra.Command, op apiv1.Op[apiv1.Page, apiv1.List
 	return c
 }
 
-// do has an operation carried out whose answer tells nothing, and says that it is done.
-func do[In, Out any](ctx context.Context, a *app, op apiv1.Op[In, Out], in In, format string, args ...any) error {
+// done has an operation carried out whose answer tells nothing, and says that it is done.
+func done[In, Out any](ctx context.Context, a *app, op apiv1.Op[In, Out], in In, format string, args ...any) error {
 	if _, _, err := op.Call(ctx, a, in); err != nil {
 		return err
 	}

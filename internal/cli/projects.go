@@ -279,7 +279,7 @@ clusters and files stay the project's. The only owner of a project stays: make s
 		ValidArgsFunction: a.completeInTurn(a.projectNames, a.personNames),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return do(ctx, a, apiv1.RemoveMember, apiv1.RemoveMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]},
+		return done(ctx, a, apiv1.RemoveMember, apiv1.RemoveMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]},
 			PersonRef: apiv1.PersonRef{Person: args[1]}}, "%s",
 			fmt.Sprintf("%s is no longer in %s; their clusters and files stay there", args[1], args[0]))
 	})
@@ -297,7 +297,7 @@ project's clusters within seconds.`,
 		ValidArgsFunction: a.completeFirst(a.projectNames),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return do(ctx, a, apiv1.JoinProject, apiv1.ProjectRef{Project: args[0]}, "%s", "you are in project "+args[0])
+		return done(ctx, a, apiv1.JoinProject, apiv1.ProjectRef{Project: args[0]}, "%s", "you are in project "+args[0])
 	})
 	return c
 }
@@ -317,7 +317,7 @@ project's. Its only owner cannot leave: make somebody else an owner first.`,
 		if err != nil {
 			return err
 		}
-		return do(ctx, a, apiv1.RemoveMember, apiv1.RemoveMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]},
+		return done(ctx, a, apiv1.RemoveMember, apiv1.RemoveMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]},
 			PersonRef: apiv1.PersonRef{Person: site.Identity}}, "%s", "you are no longer in project "+args[0])
 	})
 	return c

@@ -172,7 +172,7 @@ func (a *app) announceRack(ctx context.Context, dir rack.Folder, name string) er
 		Mode:  string(network.Mode),
 		First: network.First.String(), Last: network.Last.String(), Unknown: string(network.Unknown), Switch: network.Switch,
 	}
-	a.timing.repeats = nil // a rack needs no controller
+	a.hurry() // a rack needs no controller
 	_, _, err := apiv1.PutNetwork.Call(ctx, a, apiv1.PutNetworkInput{Network: name, Body: body})
 	if refused := (*problemError)(nil); errors.As(err, &refused) {
 		return fmt.Errorf("the rack is up, but the controller refused its network: %w", err)
@@ -205,7 +205,7 @@ nothing.`,
 		if err != nil {
 			return err
 		}
-		a.timing.repeats = nil
+		a.hurry()
 		controller, err := a.connect()
 		if err == nil {
 			err = a.retire(ctx, shape.Name, *force)

@@ -69,7 +69,7 @@ background on the cluster go on.`,
 		}),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return do(ctx, a, apiv1.EndSession, apiv1.EndSessionInput{Session: args[0]}, "session %s is ended", args[0])
+		return done(ctx, a, apiv1.EndSession, apiv1.EndSessionInput{Session: args[0]}, "session %s is ended", args[0])
 	})
 	return c
 }

@@ -136,7 +136,7 @@ func (a *app) snapshotsDelete() *cobra.Command {
 		}),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return do(ctx, a, apiv1.DeleteSnapshot, apiv1.SnapshotRef{Snapshot: args[0]}, "snapshot %s is being deleted", args[0])
+		return done(ctx, a, apiv1.DeleteSnapshot, apiv1.SnapshotRef{Snapshot: args[0]}, "snapshot %s is being deleted", args[0])
 	})
 	return c
 }
@@ -149,7 +149,5 @@ func (a *app) fromSnapshot(ctx context.Context, ref, name string, lease *spec.Le
 	}
 	s.Spec.Name = name
 	s.Spec.Lease = lease
-	f := clusterFile{text: spec.Render(s.Spec)}
-	f.doc, err = spec.Parse("", f.text)
-	return f, err
+	return unwritten(s.Spec)
 }

@@ -72,7 +72,7 @@ func (a *app) enter(ctx context.Context, ref, node string, command []string) err
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	certificate, err := credentials(ctx, controller, ref, dir)
+	certificate, err := credentials(ctx, a, ref, dir)
 	if err != nil {
 		return err
 	}

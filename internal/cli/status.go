@@ -21,13 +21,24 @@ func (a *app) status() *cobra.Command {
 		Use:   "status",
 		Short: "Show the state of the site: controller, machines, clusters, alarms",
 		Long: `Show whether the controller is ready and what it checked, how many clusters, nodes and machines are in each phase,
-and the alarms that need a person. The exit code is 1 if the controller is not ready, for use in scripts.`,
+and the alarms that need a person. The exit code is 1 if the controller is not ready, for use in scripts.
+
+With --day, show how many there were of everything at the end of each hour of the last day; -o json has every five minutes.`,
 		Example: `  muster status
-  muster status -o json`,
+  muster status -o json
+  muster status --day`,
 		Args: cobra.NoArgs,
 	}
+	day := c.Flags().Bool("day", false, "show how many there were of everything in the last day instead")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		if *day {
+			in := apiv1.ListMomentsInput{Step: 5}
+			if *output == asTable {
+				in.Step = 60
+			}
+			return show(ctx, a, apiv1.ListMoments, in, *output, a.printDay)
+		}
 		s, raw, err := apiv1.GetStatus.Call(ctx, a, apiv1.Nothing{})
 		if err != nil {
 			return err
@@ -41,6 +52,19 @@ and the alarms that need a person. The exit code is 1 if the controller is not r
 		return nil
 	})
 	return c
+}
+
+func (a *app) printDay(day apiv1.List[apiv1.Moment]) {
+	if len(day.Items) == 0 {
+		a.say("nothing has been counted yet; the controller does so each minute")
+		return
+	}
+	t := newTable("TIME", "CLUSTERS", "NODES", "MACHINES", "JOBS RUNNING", "JOBS PENDING", "LATE")
+	for _, m := range day.Items {
+		t.row(m.At.Local().Format("Mon 15:04"), counts(m.Clusters, cluster.Kind), counts(m.Nodes, node.Kind),
+			counts(m.Machines, machine.Kind), m.Running, m.Pending, span(m.Lag))
+	}
+	t.print(a.out)
 }
 
 func (a *app) printStatus(s apiv1.Status) {
@@ -71,7 +95,7 @@ func (a *app) printStatus(s apiv1.Status) {
 		if i > 0 {
 			name = ""
 		}
-		t.row(name, alarm.Text)
+		t.row(name, alarm.Text+known(alarm))
 	}
 	t.print(a.out)
 }

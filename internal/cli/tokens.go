@@ -111,7 +111,7 @@ func (a *app) tokensRevoke() *cobra.Command {
 	}
 	c.RunE = a.do(func(ctx context.Context, ids []string) error {
 		for _, id := range ids {
-			if err := do(ctx, a, apiv1.DeleteToken, apiv1.DeleteTokenInput{Token: id}, "token %s is revoked", id); err != nil {
+			if err := done(ctx, a, apiv1.DeleteToken, apiv1.DeleteTokenInput{Token: id}, "token %s is revoked", id); err != nil {
 				return err
 			}
 		}

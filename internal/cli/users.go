@@ -133,7 +133,7 @@ locked. Their files, jobs and clusters stay. ` + "`muster users enable`" + ` und
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		in := apiv1.ChangePersonInput{PersonRef: apiv1.PersonRef{Person: args[0]},
 			Body: apiv1.ChangePersonBody{Disabled: &disabled}}
-		return do(ctx, a, apiv1.ChangePerson, in, "%s",
+		return done(ctx, a, apiv1.ChangePerson, in, "%s",
 			fmt.Sprintf(map[bool]string{true: "%s is disabled everywhere; their files, jobs and clusters stay",
 				false: "%s is enabled again"}[disabled], args[0]))
 	})

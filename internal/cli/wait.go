@@ -202,7 +202,8 @@ func (t *tracking) tell(e apiv1.Event) {
 func (t *tracking) look(ctx context.Context) (done bool, err error) {
 	t.looked = time.Now()
 	var now apiv1.Cluster
-	raw, err := t.app.client.once(ctx, apiv1.GetCluster.Ask(apiv1.ClusterRef{Cluster: t.op.Cluster}))
+	controller := t.app.client // which has been asked for the change
+	raw, err := controller.once(ctx, apiv1.GetCluster.Ask(apiv1.ClusterRef{Cluster: t.op.Cluster}))
 	if err == nil {
 		err = decode(raw, &now)
 	}

@@ -39,6 +39,7 @@ func readers() []any {
 		fabrics.Any,
 		fabrics.List,
 		fabrics.Topology,
+		host.Acknowledgements,
 		host.Alarms,
 		host.AllSeen,
 		host.Beyond,

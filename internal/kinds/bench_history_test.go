@@ -91,8 +91,8 @@ func TestAMachineThatHasBecomeSlowerIsNamed(t *testing.T) {
 		}
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
 			c, err := kinds.Count(ctx, tx)
-			if c.Worse != 1 {
-				t.Errorf("%d are counted", c.Worse)
+			if c.Worse.N != 1 {
+				t.Errorf("%d are counted", c.Worse.N)
 			}
 			if _, err := tx.Exec(ctx, `DELETE FROM benchmark WHERE id = 'r9'`); err != nil {
 				return err

@@ -13,27 +13,42 @@ import (
 type Census struct {
 	Phases   map[core.Kind]map[core.Phase]int
 	Oldest   map[core.Kind]map[core.Phase]time.Duration // how long the first of them has been there
+	Newest   map[core.Kind]map[core.Phase]time.Time     // when the last of them came there
 	Queues   map[core.Kind]Queue
 	Projects map[string]ProjectTotals
+	Jobs     Jobs
 	Heard    Heard
-	Unknown  int // machines that asked to boot and that nobody has enrolled
-	Worse    int // quantities of benchmarks that are worse than they were, which nobody has accepted
+	Unknown  Told // machines that asked to boot and that nobody has enrolled
+	Worse    Told // quantities of benchmarks that are worse than they were, which nobody has accepted
+}
+
+// Told is how many there are of what a person should look at, and when the newest of them came.
+type Told struct {
+	N      int
+	Newest time.Time
 }
 
 // Queue is the work of the engines with one kind.
 type Queue struct {
-	Due  int           // rows whose time has come and that nobody has taken yet
-	Lag  time.Duration // how long the oldest of them has waited
-	Held int           // rows that some controller works on
+	Due   int           // rows whose time has come and that nobody has taken yet
+	Lag   time.Duration // how long the oldest of them has waited
+	Since time.Time     // when its time came
+	Held  int           // rows that some controller works on
 }
 
 // Allocation is what a project has.
 type ProjectTotals struct{ Clusters, Nodes int }
 
+// Jobs are those that have not ended, as the heads of clusters have told.
+type Jobs struct {
+	Running int `json:"running,omitempty"`
+	Pending int `json:"pending,omitempty"`
+}
+
 // Heard is how ready nodes were heard of.
 type Heard struct {
 	Oldest time.Duration // since the last report of the node that has been silent the longest
-	Silent int           // nodes that have not reported for longer than Silence
+	Silent Told          // nodes that have not reported for longer than Silence
 }
 
 // Silence is how long a ready node, which reports every 5 s, may say nothing before it counts as silent.
@@ -42,7 +57,7 @@ const Silence = 20 * time.Second
 // Count counts.
 func Count(ctx context.Context, tx *core.Tx) (Census, error) {
 	c := Census{Phases: map[core.Kind]map[core.Phase]int{}, Oldest: map[core.Kind]map[core.Phase]time.Duration{},
-		Queues: map[core.Kind]Queue{}, Projects: map[string]ProjectTotals{}}
+		Newest: map[core.Kind]map[core.Phase]time.Time{}, Queues: map[core.Kind]Queue{}, Projects: map[string]ProjectTotals{}}
 	for _, d := range tx.Living() {
 		if err := countKind(ctx, tx, &c, d); err != nil {
 			return c, fmt.Errorf("count %ss: %w", d.Kind, err)
@@ -51,48 +66,63 @@ func Count(ctx context.Context, tx *core.Tx) (Census, error) {
 	if err := countProjects(ctx, tx, &c); err != nil {
 		return c, fmt.Errorf("count what projects have: %w", err)
 	}
-	var oldest int64
+	var oldest, newest int64
 	err := tx.Row(ctx, `SELECT COALESCE(MAX(now_ms() - o.seen_at), 0), COALESCE(SUM(CASE WHEN now_ms() - o.seen_at > $1 THEN 1
-		ELSE 0 END), 0)
+		ELSE 0 END), 0), COALESCE(MAX(CASE WHEN now_ms() - o.seen_at > $1 THEN o.seen_at + $1 END), 0)
 		FROM node n JOIN observed o ON o.node_id = n.id
-		WHERE n.phase = 'ready'`, Silence.Milliseconds()).Scan(&oldest, &c.Heard.Silent)
+		WHERE n.phase = 'ready'`, Silence.Milliseconds()).Scan(&oldest, &c.Heard.Silent.N, &newest)
 	if err != nil {
 		return c, fmt.Errorf("count silent nodes: %w", err)
 	}
-	c.Heard.Oldest = time.Duration(oldest) * time.Millisecond
-	if err := tx.Row(ctx, `SELECT COUNT(*) FROM unknown_machine`).Scan(&c.Unknown); err != nil {
+	c.Heard.Oldest, c.Heard.Silent.Newest = time.Duration(oldest)*time.Millisecond, core.Instant(newest)
+	if err := tx.Row(ctx, `SELECT COUNT(*), COALESCE(MAX(first_seen), 0) FROM unknown_machine`).
+		Scan(&c.Unknown.N, &newest); err != nil {
 		return c, fmt.Errorf("count unknown machines: %w", err)
 	}
+	c.Unknown.Newest = core.Instant(newest)
+	if err := tx.Row(ctx, `SELECT CAST(COALESCE(SUM(running), 0) AS BIGINT),
+		CAST(COALESCE(SUM(pending), 0) AS BIGINT) FROM cluster_jobs`).
+		Scan(&c.Jobs.Running, &c.Jobs.Pending); err != nil {
+		return c, fmt.Errorf("count jobs: %w", err)
+	}
 	worse, err := bench.Standing(ctx, tx, "")
-	c.Worse = len(worse)
+	c.Worse.N = len(worse)
+	for _, w := range worse {
+		if w.ToldAt.After(c.Worse.Newest) {
+			c.Worse.Newest = w.ToldAt
+		}
+	}
 	return c, err
 }
 
 // countKind counts who is in which phase, and the work that is due.
 func countKind(ctx context.Context, tx *core.Tx, c *Census, d core.Definition) error {
 	var q Queue
-	var lag int64
+	var lag, since int64
 	err := tx.Row(ctx, `SELECT
 			COALESCE(SUM(CASE WHEN lease_until < now_ms() THEN 1 ELSE 0 END), 0),
 			COALESCE(MAX(CASE WHEN lease_until < now_ms() THEN now_ms() - wake_at END), 0),
+			COALESCE(MIN(CASE WHEN lease_until < now_ms() THEN wake_at END), 0),
 			COALESCE(SUM(CASE WHEN lease_until < now_ms() THEN 0 ELSE 1 END), 0)
-		FROM `+string(d.Kind)+` WHERE wake_at <= now_ms()`).Scan(&q.Due, &lag, &q.Held)
+		FROM `+string(d.Kind)+` WHERE wake_at <= now_ms()`).Scan(&q.Due, &lag, &since, &q.Held)
 	if err != nil {
 		return err
 	}
-	q.Lag = time.Duration(lag) * time.Millisecond
+	q.Lag, q.Since = time.Duration(lag)*time.Millisecond, core.Instant(since)
 	c.Queues[d.Kind] = q
 	type group struct {
-		phase core.Phase
-		n     int
-		ms    int64 // of the first in the phase
+		phase      core.Phase
+		n          int
+		ms, newest int64 // of the first in the phase, and of the last
 	}
-	scan := func(r core.Scanner) (g group, err error) { return g, r.Scan(&g.phase, &g.n, &g.ms) }
-	groups, err := core.List(ctx, tx, scan, `SELECT phase, COUNT(*), now_ms() - MIN(phase_at) FROM `+string(d.Kind)+
-		` WHERE phase <> $1 GROUP BY phase`, string(d.End))
+	scan := func(r core.Scanner) (g group, err error) { return g, r.Scan(&g.phase, &g.n, &g.ms, &g.newest) }
+	groups, err := core.List(ctx, tx, scan, `SELECT phase, COUNT(*), now_ms() - MIN(phase_at), MAX(phase_at) FROM `+
+		string(d.Kind)+` WHERE phase <> $1 GROUP BY phase`, string(d.End))
 	c.Phases[d.Kind], c.Oldest[d.Kind] = map[core.Phase]int{}, map[core.Phase]time.Duration{}
+	c.Newest[d.Kind] = map[core.Phase]time.Time{}
 	for _, g := range groups {
 		c.Phases[d.Kind][g.phase], c.Oldest[d.Kind][g.phase] = g.n, time.Duration(g.ms)*time.Millisecond
+		c.Newest[d.Kind][g.phase] = core.Instant(g.newest)
 	}
 	return err
 }

@@ -59,7 +59,7 @@ func TestACensusCountsWhatLives(t *testing.T) {
 			if q := c.Queues[node.Kind]; q.Due+q.Held != 0 {
 				t.Errorf("nodes' queue %+v", q)
 			}
-			if c.Heard.Silent != 0 || c.Heard.Oldest < 0 || c.Heard.Oldest > kinds.Silence {
+			if c.Heard.Silent.N != 0 || c.Heard.Oldest < 0 || c.Heard.Oldest > kinds.Silence {
 				t.Errorf("heard %+v", c.Heard)
 			}
 			return nil

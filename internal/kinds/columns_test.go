@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"muster/internal/inventory"
+	"muster/internal/kinds"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
@@ -29,7 +30,8 @@ var update = flag.Bool("update", false, "write testdata/columns.txt again")
 func columns() map[string]any {
 	var seen node.Node
 	return map[string]any{
-		"boot.file": machine.Boot{}.File, "boot.findings": machine.Boot{}.Findings,
+		"census.counts": kinds.Counts{},
+		"boot.file":     machine.Boot{}.File, "boot.findings": machine.Boot{}.Findings,
 		"cluster_jobs.current": protocol.CurrentJobs{},
 		"cluster.receipt":      cluster.Cluster{}.Receipt, "cluster.spec": cluster.Cluster{}.Spec,
 		"cluster.learned": cluster.Cluster{}.Learned, "cluster.targets": cluster.Cluster{}.Targets,

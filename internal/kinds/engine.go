@@ -11,6 +11,7 @@ import (
 	"muster/internal/inventory"
 	"muster/internal/kinds/authority"
 	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/host"
 	"muster/internal/kinds/job"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/node"
@@ -54,10 +55,12 @@ func Sweep(ctx context.Context, d life.Deps, every time.Duration, log *slog.Logg
 }
 
 // Forget deletes what was kept for a while: answers for repeated requests, tokens that have ended, and trust in old keys; who did
-// what, events, and what is gone, after keep; and jobs that have ended, as the site has it. Call it now and then.
+// what, events, and what is gone, after keep; jobs that have ended, as the site has it; and how many there were, after a day.
+// Call it now and then.
 func Forget(ctx context.Context, tx *core.Tx, keep time.Duration, jobs inventory.Jobs) error {
 	const day = 24 * time.Hour
 	return errors.Join(person.ForgetAnswers(ctx, tx, day), person.ForgetTokens(ctx, tx, day), authority.ForgetTrust(ctx, tx),
 		person.ForgetEntries(ctx, tx, keep), tx.ForgetEvents(ctx, keep), job.Forget(ctx, tx, jobs.Keep, jobs.PerProject),
-		node.Forget(ctx, tx, keep), snapshot.Forget(ctx, tx, keep), cluster.Forget(ctx, tx, keep))
+		node.Forget(ctx, tx, keep), snapshot.Forget(ctx, tx, keep), cluster.Forget(ctx, tx, keep), forgetMoments(ctx, tx),
+		host.ForgetAcknowledgements(ctx, tx))
 }

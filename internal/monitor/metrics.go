@@ -24,7 +24,8 @@ const countWithin = 5 * time.Second
 type metrics struct {
 	db *core.Store
 
-	up, entities, oldest, due, lag, held, projectClusters, projectNodes, heard, silent, unknown, worse *prometheus.Desc
+	up, entities, oldest, due, lag, held, projectClusters, projectNodes, heard, silent, unknown, worse,
+	jobs *prometheus.Desc
 }
 
 // NewMetrics makes the collector of what the database knows.
@@ -45,6 +46,7 @@ func NewMetrics(db *core.Store) prometheus.Collector {
 		projectNodes:    desc("project_nodes", "Nodes of a project's clusters, heads included.", "project"),
 		heard: desc("heartbeat_age_max_seconds",
 			"How long the ready node has said nothing that has been silent the longest."),
+		jobs:    desc("jobs", "Jobs that are running or pending, as the heads of clusters told last.", "state"),
 		silent:  desc("nodes_silent", "Ready nodes that have said nothing for 20 s or longer."),
 		unknown: desc("machines_unknown", "Machines that asked to boot and that nobody has enrolled."),
 		worse: desc("benchmarks_worse",
@@ -54,7 +56,7 @@ func NewMetrics(db *core.Store) prometheus.Collector {
 
 func (m metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{m.up, m.entities, m.oldest, m.due, m.lag, m.held, m.projectClusters, m.projectNodes,
-		m.heard, m.silent, m.unknown, m.worse} {
+		m.heard, m.silent, m.unknown, m.worse, m.jobs} {
 		to <- d
 	}
 }
@@ -90,9 +92,11 @@ func (m metrics) Collect(to chan<- prometheus.Metric) {
 		gauge(m.projectNodes, float64(has.Nodes), project)
 	}
 	gauge(m.heard, c.Heard.Oldest.Seconds())
-	gauge(m.silent, float64(c.Heard.Silent))
-	gauge(m.unknown, float64(c.Unknown))
-	gauge(m.worse, float64(c.Worse))
+	gauge(m.silent, float64(c.Heard.Silent.N))
+	gauge(m.unknown, float64(c.Unknown.N))
+	gauge(m.worse, float64(c.Worse.N))
+	gauge(m.jobs, float64(c.Jobs.Running), "running")
+	gauge(m.jobs, float64(c.Jobs.Pending), "pending")
 }
 
 // counted tells of every call of an agent and how it was answered.

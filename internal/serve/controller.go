@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -90,6 +91,9 @@ const measureEvery = 10 * time.Minute
 // sealEvery is how often secrets are sealed again that an older key has sealed.
 const sealEvery = 5 * time.Second
 
+// noteEvery is how often it is looked whether the minute has been noted.
+const noteEvery = 20 * time.Second
+
 // forgetEvery is how often old rows are deleted.
 const forgetEvery = time.Hour
 
@@ -116,7 +120,8 @@ type controller struct {
 	telemetry *telemetry.Telemetry
 	login     api.Login // nil: nobody logs in
 	budget    limit.Budget
-	doors     *limit.Group // of agents
+	doors     *limit.Group              // of agents
+	fullSince atomic.Pointer[time.Time] // nil: the data directory's disk has room
 }
 
 // Run serves until ctx ends. Nodes that run go on running: the next controller finds them.
@@ -359,6 +364,7 @@ func (k *controller) run(ctx context.Context) error {
 	group.Go(func() error { return watch.Listen(ctx, monitor.ThisHost) })
 	group.Go(func() error { return (&centre.Watcher{DB: k.db, Authority: k.authority, Log: k.Log}).Run(ctx) })
 	group.Go(func() error { return k.every(ctx, forgetEvery, "cannot delete old rows", k.housekeep) })
+	group.Go(func() error { return k.every(ctx, noteEvery, "cannot note how many there are", k.note) })
 	group.Go(func() error { return k.serveHost(ctx, agents, watch.Handler()) })
 	group.Go(func() error {
 		return k.gate(control, k.budget.ControlLimits()).Serve(limit.Reserved(ctx), nil, handler)
@@ -402,13 +408,24 @@ func (k *controller) housekeep(ctx context.Context) error {
 	})
 }
 
+// note keeps how many there are for the site's page, and looks whether the disk is full: an alarm says since when.
+func (k *controller) note(ctx context.Context) error {
+	k.short(ctx)
+	return kinds.Note(ctx, k.db)
+}
+
 // newOwner names this controller among its replicas.
 func newOwner() string {
 	var random [4]byte
 	_, _ = rand.Read(random[:])
+	return fmt.Sprintf("%s-%d-%s", hostname(), os.Getpid(), hex.EncodeToString(random[:]))
+}
+
+// hostname is this host's.
+func hostname() string {
 	host, err := os.Hostname()
 	if err != nil {
-		host = "host"
+		return "host"
 	}
-	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), hex.EncodeToString(random[:]))
+	return host
 }

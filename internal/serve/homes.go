@@ -25,12 +25,19 @@ func (k *controller) short(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
 	_, full, _ := k.shared.Room(ctx) // of a disk that cannot be looked at nothing is said
+	switch {
+	case full == "":
+		k.fullSince.Store(nil)
+	case k.fullSince.Load() == nil:
+		now := time.Now()
+		k.fullSince.Store(&now)
+	}
 	return full
 }
 
 func (k *controller) diskAlarms(ctx context.Context) []apiv1.Alarm {
 	if text := k.short(ctx); text != "" {
-		return []apiv1.Alarm{{Name: "disk-full",
+		return []apiv1.Alarm{{ID: hostname(), Name: "disk-full", Since: k.fullSince.Load(),
 			Text: text + "; no cluster is made, and nothing more can be written to any /home"}}
 	}
 	return nil

@@ -66,11 +66,12 @@ func (k *controller) about(engine *core.Engine, doors *agents.Doors) api.About {
 		Name:  k.owner,
 		Since: time.Now().UTC(),
 		Alarms: func(ctx context.Context) []apiv1.Alarm {
-			var all []apiv1.Alarm
-			for _, text := range doors.Unserved() {
-				all = append(all, apiv1.Alarm{Name: "network-down", Text: text})
+			all := k.diskAlarms(ctx)
+			for network, trouble := range doors.Unserved() {
+				all = append(all, apiv1.Alarm{ID: hostname() + ":" + network, Name: "network-down", Since: &trouble.Since,
+					Text: fmt.Sprintf("machines of network %s are not served: %s", network, trouble.Why)})
 			}
-			return append(all, k.diskAlarms(ctx)...)
+			return all
 		},
 		Engine: engine,
 		Agents: k.socket(),

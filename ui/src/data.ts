@@ -84,6 +84,9 @@ export const filesQuery = (ref: string, path: string) =>
     staleTime: 0,
   })
 
+/** entriesShown are which entries of the audit log may be of interest. */
+export const entriesShown = ['acts', 'refused', 'all'] as const
+
 /** endings are the states in which a job may have ended. */
 export const endings = [
   'completed',

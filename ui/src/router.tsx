@@ -1,7 +1,7 @@
 // The address is a page's whole state.
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link } from '@tanstack/react-router'
 
-import { endings } from './data'
+import { endings, entriesShown } from './data'
 import { Start } from './pages/start'
 import { Wrong } from './parts/panel'
 import { Shell } from './shell/shell'
@@ -75,7 +75,10 @@ export const router = createRouter({
     createRoute({
       ...at('/audit'),
       component: lazyRouteComponent(() => import('./pages/log'), 'Audit'),
-      validateSearch: (search: Record<string, unknown>) => texts(search, 'person'),
+      validateSearch: (search: Record<string, unknown>) => {
+        const show = entriesShown.find((s) => s === search['show'])
+        return { ...texts(search, 'person', 'action', 'object'), ...(show && { show }) }
+      },
     }),
     createRoute({ ...at('/access'), component: lazyRouteComponent(() => import('./pages/access'), 'Access') }),
     createRoute({

@@ -28,7 +28,7 @@ type Doors struct {
 	first func() ([]byte, error) // the first stage, packed once, when the first network needs it
 
 	mu       sync.Mutex
-	troubles map[string]string // by network: why its machines are not served
+	troubles map[string]Trouble // by network
 }
 
 // Config is what doors are made of.
@@ -54,7 +54,7 @@ type Clusters interface {
 // New makes doors, which are shut.
 func New(c Config) *Doors {
 	return &Doors{
-		Config: c, first: sync.OnceValues(initramfs.Archive), troubles: map[string]string{},
+		Config: c, first: sync.OnceValues(initramfs.Archive), troubles: map[string]Trouble{},
 		boots: &control.Controller{DB: c.DB, Authority: c.Authority, Images: c.Files, Telemetry: c.Telemetry},
 	}
 }

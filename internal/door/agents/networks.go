@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -100,12 +99,9 @@ func (d *Doors) forgetNeighbours(n inventory.Network) {
 
 // keep serves one network until ctx ends.
 func (d *Doors) keep(ctx context.Context, n inventory.Network) {
-	said := ""
 	defer d.trouble(n.Name, "")
 	for ctx.Err() == nil {
-		if err := d.network(ctx, n); err != nil && ctx.Err() == nil && err.Error() != said {
-			said = err.Error()
-			d.trouble(n.Name, said)
+		if err := d.network(ctx, n); err != nil && ctx.Err() == nil && d.trouble(n.Name, err.Error()) {
 			d.Log.Error("machines of a network are not served", "network", n.Name, "error", err)
 		}
 		_ = clock.Sleep(ctx, serviceRetry)
@@ -149,24 +145,29 @@ func (d *Doors) network(ctx context.Context, n inventory.Network) error {
 	return group.Wait()
 }
 
-// trouble notes why the machines of a network are not served; "" that they are.
-func (d *Doors) trouble(network, why string) {
+// trouble notes why the machines of a network are not served; "" that they are. It says whether that is something new.
+func (d *Doors) trouble(network, why string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if why == "" {
-		delete(d.troubles, network)
-	} else {
-		d.troubles[network] = why
+	if d.troubles[network].Why == why {
+		return false
 	}
+	delete(d.troubles, network)
+	if why != "" {
+		d.troubles[network] = Trouble{why, time.Now()}
+	}
+	return true
 }
 
-// Unserved says of each network whose machines this controller cannot serve why it cannot.
-func (d *Doors) Unserved() []string {
+// Trouble is why machines are not served, and since when.
+type Trouble struct {
+	Why   string
+	Since time.Time
+}
+
+// Unserved are the networks whose machines this controller cannot serve.
+func (d *Doors) Unserved() map[string]Trouble {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var all []string
-	for _, network := range slices.Sorted(maps.Keys(d.troubles)) {
-		all = append(all, fmt.Sprintf("machines of network %s are not served: %s", network, d.troubles[network]))
-	}
-	return all
+	return maps.Clone(d.troubles)
 }

@@ -12,6 +12,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/identity"
 	centres "muster/internal/kinds/centre"
+	"muster/internal/kit/clock"
 )
 
 // Watcher looks at the registered centres, and writes down what it sees. Replicas share the work.
@@ -41,10 +42,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 		case !errors.Is(err, core.ErrNotFound) && ctx.Err() == nil:
 			w.Log.ErrorContext(ctx, "cannot list the registered centres", "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if clock.Sleep(ctx, tick) != nil {
 			return looks.Wait()
-		case <-time.After(tick):
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"muster/internal/core"
 	"muster/internal/fabric"
@@ -312,10 +313,20 @@ func TestAKeyIsNotGivenAgainBeforeAllOthersWere(t *testing.T) {
 func TestAnAlarmThatIsRaisedAnewSaysWhatIsWrongNow(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		s := kindstest.Open(t, url)
-		for _, text := range []string{"nobody answers", "a stranger is in charge"} {
+		var raised []time.Time
+		for _, text := range []string{"nobody answers", "a stranger is in charge", "a stranger is in charge"} {
 			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
 				return host.RaiseAlarmAnew(ctx, tx, "fabric ib0", text)
 			})
+			kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
+				alarms, err := host.Alarms(ctx, tx)
+				raised = append(raised, alarms[0].RaisedAt)
+				return err
+			})
+			time.Sleep(2 * time.Millisecond)
+		}
+		if !raised[1].After(raised[0]) || !raised[2].Equal(raised[1]) {
+			t.Errorf("raised at %v", raised)
 		}
 		kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
 			alarms, err := host.Alarms(ctx, tx)

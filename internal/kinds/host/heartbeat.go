@@ -172,7 +172,7 @@ func RaiseAlarmAnew(ctx context.Context, tx *core.Tx, place, text string) error 
 	if err := RaiseAlarm(ctx, tx, place, text); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, `UPDATE alarm SET text = $2 WHERE place = $1 AND text <> $2`, place, text)
+	_, err := tx.Exec(ctx, `UPDATE alarm SET text = $2, raised_at = now_ms() WHERE place = $1 AND text <> $2`, place, text)
 	return core.Wrapf(err, "change the alarm at %q", place)
 }
 

@@ -75,7 +75,8 @@ func Pause(ctx context.Context, tx *core.Tx, cluster string, asleep bool) error 
 	}
 	text, err := json.Marshal(t.CurrentJobs)
 	if err == nil {
-		_, err = tx.Exec(ctx, `UPDATE cluster_jobs SET current = $2 WHERE cluster_id = $1`, cluster, string(text))
+		_, err = tx.Exec(ctx, `UPDATE cluster_jobs SET current = $2, running = 0, pending = running + pending WHERE cluster_id = $1`,
+			cluster, string(text))
 	}
 	return core.Wrapf(err, "pause the jobs of cluster %s", cluster)
 }

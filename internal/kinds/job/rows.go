@@ -94,16 +94,16 @@ func Keep(ctx context.Context, tx *core.Tx, of Job, told protocol.JobsTold) (kep
 	} else if told.Current == nil {
 		return kept, nil
 	}
-	current := ""
+	current, counts := "", protocol.CurrentJobs{}
 	if told.Current != nil {
 		text, err := json.Marshal(told.Current)
 		if err != nil {
 			return kept, err
 		}
-		current = string(text)
+		current, counts = string(text), *told.Current
 		kept.Other = current != before
 	}
-	return kept, saveTold(ctx, tx, of.ClusterID, kept.Since, current)
+	return kept, saveTold(ctx, tx, of.ClusterID, kept.Since, current, counts)
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -114,13 +114,18 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // saveTold notes what was told last. "" tells nothing of jobs that have not ended.
-func saveTold(ctx context.Context, tx *core.Tx, cluster string, until time.Time, current string) error {
-	_, err := tx.Exec(ctx, `INSERT INTO cluster_jobs (cluster_id, until, current) VALUES ($1, $2, $3)
+func saveTold(ctx context.Context, tx *core.Tx, cluster string, until time.Time, current string, of protocol.CurrentJobs) error {
+	_, err := tx.Exec(ctx, `INSERT INTO cluster_jobs (cluster_id, until, current, running, pending) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (cluster_id) DO UPDATE SET until = excluded.until,
-			current = CASE WHEN excluded.current = '' THEN cluster_jobs.current ELSE excluded.current END`,
-		cluster, until.UnixMilli(), current)
+			current = CASE WHEN excluded.current = '' THEN cluster_jobs.current ELSE excluded.current END,
+			running = CASE WHEN excluded.current = '' THEN cluster_jobs.running ELSE excluded.running END,
+			pending = CASE WHEN excluded.current = '' THEN cluster_jobs.pending ELSE excluded.pending END`,
+		cluster, until.UnixMilli(), current, believed(of.Running), believed(of.Waiting))
 	return core.Wrapf(err, "jobs of cluster %s", cluster)
 }
+
+// believed is a number of jobs that there can be.
+func believed(n int) int { return min(max(n, 0), 1<<17) }
 
 // Bounds of what is believed of one job.
 const (

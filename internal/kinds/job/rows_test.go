@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/internal/core"
+	"muster/internal/kinds"
 	"muster/internal/kinds/job"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/protocol"
@@ -298,6 +299,17 @@ func TestJobsOfAClusterThatGoesEndWithIt(t *testing.T) {
 			t.Errorf("since %v, it was %v", kept.Since, since)
 		}
 		tell(protocol.JobsTold{Until: s.now.Add(-time.Minute)}) // they are as they were
+		counted := func(running, pending int) {
+			t.Helper()
+			s.update(func(tx *core.Tx) error {
+				c, err := kinds.Count(t.Context(), tx)
+				if want := (kinds.Jobs{Running: running, Pending: pending}); c.Jobs != want {
+					t.Errorf("%+v are counted, want %+v", c.Jobs, want)
+				}
+				return err
+			})
+		}
+		counted(1, 7)
 		for _, c := range []struct {
 			of    job.Of
 			found int
@@ -314,6 +326,7 @@ func TestJobsOfAClusterThatGoesEndWithIt(t *testing.T) {
 			}
 		}
 		s.update(func(tx *core.Tx) error { return job.Pause(t.Context(), tx, "c1", true) })
+		counted(0, 8)
 		if all := current(job.Of{}); len(all) != 1 || all[0].Jobs[0].Began.IsZero() ||
 			all[0].Jobs[1].Reason != "its cluster is paused" {
 			t.Errorf("of a cluster that sleeps: %+v", all)
@@ -322,6 +335,7 @@ func TestJobsOfAClusterThatGoesEndWithIt(t *testing.T) {
 		for range 2 {
 			s.update(func(tx *core.Tx) error { return job.End(t.Context(), tx, "c1") })
 		}
+		counted(0, 0)
 		s.update(func(tx *core.Tx) error {
 			jobs, err := job.List(t.Context(), tx, job.Of{Limit: 9})
 			if err == nil && (len(jobs) != 2 || jobs[1].Ran() < time.Minute || jobs[1].Outcome != protocol.JobCancelled ||

@@ -70,7 +70,32 @@ type EntriesOf struct {
 	Before   time.Time // older ones only
 	BeforeID string    // with Before: those of that instant with a lower ID too
 	Since    time.Time
+	Until    time.Time // older ones only
+	Action   string
+	Object   string
+	Show     Show
 	Limit    int
+}
+
+// Show says which entries are of interest.
+type Show string
+
+// What may be of interest.
+const (
+	Everything Show = "all"
+	Acts       Show = "acts" // without what only read and was allowed
+	Refused    Show = "refused"
+)
+
+// shown: what is of interest → its condition. Operations that read are called so, and outcomes of the API are statuses of HTTP.
+func shown(s Show) string {
+	switch s {
+	case Acts:
+		return `NOT (outcome IN ('200', '304') AND (action LIKE 'get-%' OR action LIKE 'list-%'))`
+	case Refused:
+		return `(outcome LIKE '4__' OR outcome LIKE '5__')`
+	}
+	return ""
 }
 
 // Entries lists the audit log, newest first.
@@ -91,7 +116,19 @@ func entries(ctx context.Context, tx *core.Tx, of EntriesOf, only scope) ([]Entr
 	if of.Person != "" {
 		which.And(`person = $?`, of.Person)
 	}
+	if of.Action != "" {
+		which.And(`action = $?`, of.Action)
+	}
+	if of.Object != "" {
+		which.And(`object = $?`, of.Object)
+	}
+	if condition := shown(of.Show); condition != "" {
+		which.And(condition)
+	}
 	only.narrow(&which)
+	if !of.Until.IsZero() {
+		which.And(`at < $?`, of.Until.UnixMilli())
+	}
 	if !of.Before.IsZero() {
 		which.And(`(at < $? OR at = $? AND id < $?)`, of.Before.UnixMilli(), of.Before.UnixMilli(), of.BeforeID)
 	}

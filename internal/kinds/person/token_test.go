@@ -83,8 +83,11 @@ func TestTokensAndTheAuditLogGoByTheDatabasesClock(t *testing.T) {
 			t.Errorf("the cluster's file has changed and its doors are not told: %d, then %d", before, after)
 		}
 
-		for _, e := range []person.Entry{{ID: "a1", Person: "bob", Project: "aero"}, {ID: "a2", Person: "alice"},
-			{ID: "a3", Person: "alice", Project: "bio"}, {ID: "a4", Person: "bob"}} {
+		for _, e := range []person.Entry{
+			{ID: "a1", Person: "bob", Project: "aero", Action: "get-cluster", Object: "cfd", Outcome: "200"},
+			{ID: "a2", Person: "alice", Action: "list-keys", Outcome: "200"},
+			{ID: "a3", Person: "alice", Project: "bio", Action: "get-cluster", Object: "dna", Outcome: "404"},
+			{ID: "a4", Person: "bob", Action: "begin-session", Object: "cfd", Outcome: "let in"}} {
 			e.Door = person.APIDoor
 			update(func(tx *core.Tx) error { return person.Audit(ctx, tx, e) })
 		}
@@ -92,6 +95,8 @@ func TestTokensAndTheAuditLogGoByTheDatabasesClock(t *testing.T) {
 			"a4 a3 a2 a1": {}, "a4 a1": {Person: "bob"}, "a1": {Projects: []string{"aero"}}, "": {Projects: []string{}},
 			"a3 a2 a1": {Projects: []string{"aero", "bio"}, Own: "alice"}, // a3 is of both
 			"a3 a2":    {Projects: []string{}, Own: "alice"},
+			"a3 a1":    {Action: "get-cluster"}, "a4": {Object: "cfd", Show: person.Acts}, "a3": {Show: person.Refused},
+			"a4 a3": {Show: person.Acts}, "a2": {Person: "alice", Action: "list-keys", Until: time.Now().Add(time.Hour)},
 		} {
 			of.Limit = 10
 			if got := entries(ctx, t, db, of); !sameWords(got, want) {

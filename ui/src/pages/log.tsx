@@ -6,7 +6,7 @@ import { useState } from 'react'
 import { answer, api, type Schemas } from '../api'
 import { siteQuery } from '../data'
 import { Ask } from '../parts/ask'
-import { Text, useTyped } from '../parts/fields'
+import { Pick, Text, useTyped } from '../parts/fields'
 import { Loaded, Older, Panel } from '../parts/panel'
 import { Table } from '../parts/table'
 import { Ago } from '../parts/time'
@@ -96,15 +96,21 @@ const route = getRouteApi('/audit')
 
 export function Audit() {
   useTitle('Audit log')
-  const { person = '' } = route.useSearch()
+  const of = route.useSearch()
   const navigate = useNavigate()
-  const [typed, type] = useTyped(person, (p) => void navigate({ to: '/audit', search: p ? { person: p } : {}, replace: true }))
+  const narrow = (to: { [K in keyof typeof of]: string }) => {
+    const search = (now: typeof of) => Object.fromEntries(Object.entries({ ...now, ...to }).filter(([, v]) => v)) as typeof of
+    void navigate({ from: '/audit', search, replace: true })
+  }
+  const [person, typePerson] = useTyped(of.person ?? '', (text) => narrow({ person: text }))
+  const [action, typeAction] = useTyped(of.action ?? '', (text) => narrow({ action: text }))
+  const [object, typeObject] = useTyped(of.object ?? '', (text) => narrow({ object: text }))
   const query = useInfiniteQuery({
-    queryKey: ['audit', person],
+    queryKey: ['audit', of],
     queryFn: ({ pageParam }) =>
       answer(
         api.GET('/v1/audit', {
-          params: { query: { limit: 100, ...(person ? { person } : {}), ...(pageParam ? { cursor: pageParam } : {}) } },
+          params: { query: { limit: 100, show: 'acts', ...of, ...(pageParam ? { cursor: pageParam } : {}) } },
         }),
       ),
     initialPageParam: '',
@@ -117,7 +123,19 @@ export function Audit() {
       <div className="head">
         <h1>Audit log</h1>
         <div className="actions">
-          <Text label="Only of" value={typed} onChange={type} placeholder="everybody" />
+          <Text label="Who" value={person} onChange={typePerson} placeholder="everybody" />
+          <Text label="What" value={action} onChange={typeAction} placeholder="anything" />
+          <Text label="To" value={object} onChange={typeObject} placeholder="anything" />
+          <Pick
+            label="Show"
+            value={of.show ?? 'acts'}
+            values={[
+              ['acts', 'what was done'],
+              ['refused', 'what was refused'],
+              ['all', 'reading, too'],
+            ]}
+            onChange={(show) => narrow({ show })}
+          />
         </div>
       </div>
       <Panel title="Newest first">

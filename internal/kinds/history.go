@@ -1,0 +1,98 @@
+package kinds
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"muster/internal/core"
+)
+
+// Moment is how many there were of everything at one time.
+type Moment struct {
+	At time.Time `json:"-"`
+	Counts
+}
+
+// Counts are the numbers of a moment.
+type Counts struct {
+	Phases map[core.Kind]map[core.Phase]int `json:"phases"`
+	Jobs   Jobs                             `json:"jobs"`
+	Due    int                              `json:"due,omitempty"` // rows whose work has not begun
+	LagMS  int64                            `json:"lag_ms,omitempty"`
+}
+
+// kept is how long a moment is remembered.
+const kept = 24 * time.Hour
+
+// Note keeps how many there are now, once a minute, however often and by how many controllers it is called.
+func Note(ctx context.Context, db *core.Store) error {
+	var minute int64
+	var noted bool
+	var c Census
+	err := db.View(ctx, func(tx *core.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		minute = now.Truncate(time.Minute).UnixMilli()
+		err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM census WHERE at = $1)`, minute).Scan(&noted)
+		if err == nil && !noted {
+			c, err = Count(ctx, tx)
+		}
+		return err
+	})
+	if err != nil || noted {
+		return err
+	}
+	counts := Counts{Phases: c.Phases, Jobs: c.Jobs}
+	for _, q := range c.Queues {
+		counts.Due += q.Due
+		counts.LagMS = max(counts.LagMS, q.Lag.Milliseconds())
+	}
+	text, err := json.Marshal(counts)
+	if err != nil {
+		return err
+	}
+	return db.Quietly(ctx, func(tx *core.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO census (at, counts) VALUES ($1, $2) ON CONFLICT (at) DO NOTHING`, minute, string(text))
+		return core.Wrapf(err, "note how many there are")
+	})
+}
+
+// forgetMoments drops those that are older than a day.
+func forgetMoments(ctx context.Context, tx *core.Tx) error {
+	_, err := tx.Exec(ctx, `DELETE FROM census WHERE at < now_ms() - $1`, kept.Milliseconds())
+	return core.Wrapf(err, "forget how many there were")
+}
+
+// Day lists the moments that are remembered, the oldest first: the last of each step of time, with the longest lag in it.
+func Day(ctx context.Context, tx *core.Tx, step time.Duration) ([]Moment, error) {
+	scan := func(r core.Scanner) (m Moment, err error) {
+		var at int64
+		var text string
+		if err := r.Scan(&at, &text); err != nil {
+			return m, err
+		}
+		m.At = core.Instant(at)
+		if err := json.Unmarshal([]byte(text), &m.Counts); err != nil {
+			return m, fmt.Errorf("how many there were at %s: %w", m.At, err)
+		}
+		return m, nil
+	}
+	all, err := core.List(ctx, tx, scan, `SELECT at, counts FROM census WHERE at >= now_ms() - $1 ORDER BY at`, kept.Milliseconds())
+	if err != nil {
+		return nil, fmt.Errorf("list how many there were: %w", err)
+	}
+	var day []Moment
+	for _, m := range all {
+		if n := len(day); n > 0 && m.At.Truncate(step).Equal(day[n-1].At.Truncate(step)) {
+			m.LagMS = max(m.LagMS, day[n-1].LagMS)
+			day[n-1] = m
+			continue
+		}
+		day = append(day, m)
+	}
+	return day, nil
+}
