@@ -215,7 +215,7 @@ func TestDashboardsAndRulesAskForWhatThereIs(t *testing.T) {
 // A label with the names of clusters, nodes or machines would make series without end.
 func TestMetricsNameNothingThatThereIsNoEndOf(t *testing.T) {
 	few := []string{"call", "cause", "door", "driver", "instance", "job", "kind", "le", "limit", "mode", "network", "operation",
-		"phase", "project", "protocol", "result", "status", "step", "substrate", "version"}
+		"phase", "project", "protocol", "result", "state", "status", "step", "substrate", "version"}
 	_, labels := offered(t)
 	delete(labels, "")
 	for _, name := range slices.Sorted(maps.Keys(labels)) {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,10 +35,18 @@ func (s Shell) Run(ctx context.Context, script string) ([]byte, error) {
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		words := strings.TrimSpace(told.String())
+		words := strings.Join(slices.DeleteFunc(strings.Fields(told.String()), isProcess), " ")
 		return out, fmt.Errorf("%s: %w: %s", s[0], err, words[max(0, len(words)-300):])
 	}
 	return out, nil
+}
+
+// isProcess says that a word is the number of a process, as in "ibwarn: [2217] …", without which the same fault says the same.
+func isProcess(word string) bool {
+	inside, begins := strings.CutPrefix(word, "[")
+	inside, ends := strings.CutSuffix(inside, "]")
+	_, err := strconv.Atoi(inside)
+	return begins && ends && err == nil
 }
 
 // Quoted is a word as sh reads it.
