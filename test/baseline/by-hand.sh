@@ -95,6 +95,8 @@ write_configuration() {
 	END
     # Named, as slurmd would otherwise look for control groups, and end when the node has none.
     echo CgroupPlugin=cgroup/v1 > "$work/etc/slurm/cgroup.conf"
+    # Without it a rank crashes in MPI_Init now and then (docs/decisions/slurm.md).
+    echo PMIxCollFence=ring > "$work/etc/slurm/mpi.conf"
 }
 
 # One template; @…@ is filled in for each node.
