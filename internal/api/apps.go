@@ -51,12 +51,11 @@ func (a *API) openApp(ctx context.Context, in *apiv1.OpenAppInput) (*output[apiv
 	}
 	code := web.NewCode()
 	return updated(ctx, a, func(tx *core.Tx, out *apiv1.Opened) error {
-		*out = apiv1.Opened{URL: web.SignIn(*a.Web, c, app.Name, code), App: app.Name}
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
-		out.ExpiresAt = now.Add(web.CodeLife)
+		*out = apiv1.Opened{URL: web.SignIn(*a.Web, c, app.Name, code), App: app.Name, ExpiresAt: now.Add(web.CodeLife)}
 		return person.AddWebLogin(ctx, tx, person.HashToken(code), person.WebLogin{Token: callerOf(ctx).Token, Cluster: c.ID,
 			App: app.Name, Browser: askedOf(ctx).cookie}, web.CodeLife)
 	})

@@ -20,13 +20,11 @@ func (a *API) listAudit(ctx context.Context, in *apiv1.ListAuditInput) (*output[
 	}
 	narrow(callerOf(ctx), &of, in.Project)
 	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Entry]) error {
-		*out = apiv1.List[apiv1.Entry]{Items: []apiv1.Entry{}}
 		entries, err := person.Entries(ctx, tx, of)
-		for _, e := range entries {
-			out.Items = append(out.Items, apiv1.Entry{ID: e.ID, At: e.At, Person: e.Person, Token: e.Token,
-				Door: apiv1.Door(e.Door), Action: e.Action, Project: e.Project, Object: e.Object, Outcome: e.Outcome,
-				Remote: e.Remote, Request: e.Request})
-		}
+		out.Items = some(each(entries, func(e person.Entry) apiv1.Entry {
+			return apiv1.Entry{ID: e.ID, At: e.At, Person: e.Person, Token: e.Token, Door: apiv1.Door(e.Door), Action: e.Action,
+				Project: e.Project, Object: e.Object, Outcome: e.Outcome, Remote: e.Remote, Request: e.Request}
+		}))
 		if n := len(entries); n == in.Limit {
 			last := entries[n-1]
 			out.Next = cursor(last.At, last.ID)

@@ -258,7 +258,6 @@ func (a *API) listBenchmarks(ctx context.Context, in *apiv1.ListBenchmarksInput)
 		return nil, err
 	}
 	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Benchmark]) error {
-		*out = apiv1.List[apiv1.Benchmark]{Items: []apiv1.Benchmark{}}
 		runs, err := bench.List(ctx, tx, of)
 		if err != nil {
 			return err
@@ -268,9 +267,7 @@ func (a *API) listBenchmarks(ctx context.Context, in *apiv1.ListBenchmarksInput)
 				_, _, err = chooseCentre(ctx, tx, in.Cluster)
 			}
 		}
-		for _, r := range runs {
-			out.Items = append(out.Items, benchmarkView(r))
-		}
+		out.Items = some(each(runs, benchmarkView))
 		if n := len(runs); n > 0 && n == of.Limit {
 			out.Next = cursor(runs[n-1].CreatedAt, runs[n-1].ID)
 		}

@@ -23,12 +23,11 @@ const (
 func (a *API) openConsole(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.ConsoleOpened], error) {
 	code := web.NewCode()
 	return updated(ctx, a, func(tx *core.Tx, out *apiv1.ConsoleOpened) error {
-		*out = apiv1.ConsoleOpened{Path: console.SignIn(code)}
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
-		out.ExpiresAt = now.Add(consoleCodeLife)
+		*out = apiv1.ConsoleOpened{Path: console.SignIn(code), ExpiresAt: now.Add(consoleCodeLife)}
 		return person.AddWebLogin(ctx, tx, person.HashToken(code), person.WebLogin{Token: callerOf(ctx).Token}, consoleCodeLife)
 	})
 }

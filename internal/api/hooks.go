@@ -23,7 +23,6 @@ func (a *API) getHooks(ctx context.Context, in *apiv1.ProjectRef) (*output[apiv1
 
 func (a *API) setHooks(ctx context.Context, in *apiv1.SetHooksInput) (*output[apiv1.Hooks], error) {
 	return updated(ctx, a, func(tx *core.Tx, out *apiv1.Hooks) error {
-		*out = in.Body
 		if _, err := a.project(ctx, tx, in.Project); err != nil {
 			return err
 		}
@@ -39,6 +38,7 @@ func (a *API) setHooks(ctx context.Context, in *apiv1.SetHooksInput) (*output[ap
 		tx.Log(core.Event{Type: "project.requested", Project: in.Project,
 			Text: fmt.Sprintf("project %s: prolog %s, epilog %s, by %s", in.Project, words[in.Body.Prolog == ""],
 				words[in.Body.Epilog == ""], identityOf(ctx))})
+		*out = in.Body
 		return nil
 	})
 }

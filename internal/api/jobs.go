@@ -45,7 +45,6 @@ func (a *API) listJobs(ctx context.Context, in *apiv1.ListJobsInput) (*output[ap
 		}
 	}
 	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Job]) error {
-		*out = apiv1.List[apiv1.Job]{Items: []apiv1.Job{}}
 		jobs, err := job.List(ctx, tx, of)
 		if err != nil {
 			return err
@@ -53,9 +52,7 @@ func (a *API) listJobs(ctx context.Context, in *apiv1.ListJobsInput) (*output[ap
 		if len(jobs) == 0 && in.Cluster != "" && in.Cursor == "" {
 			_, err = a.find(ctx, tx, in.Cluster) // is there one of that name?
 		}
-		for _, j := range jobs {
-			out.Items = append(out.Items, endedView(j))
-		}
+		out.Items = some(each(jobs, endedView))
 		if n := len(jobs); n == in.Limit {
 			last := jobs[n-1]
 			out.Next = fmt.Sprintf("%d-%d-%s", last.Ended.UnixMilli(), last.Number, last.ClusterID)

@@ -24,17 +24,12 @@ func (a *API) listSessions(ctx context.Context, in *apiv1.ListSessionsInput) (*o
 		of.Projects, of.Person, of.Within = owned(c), c.Name, c.Project
 	}
 	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Session]) error {
-		*out = apiv1.List[apiv1.Session]{Items: []apiv1.Session{}}
 		sessions, err := person.Sessions(ctx, tx, of)
-		for _, s := range sessions {
-			view := apiv1.Session{ID: s.ID, Person: s.Person, Credential: s.Credential, Project: s.Project, Kind: s.Kind,
-				Place: s.Place, What: s.What, Remote: s.Remote, BeganAt: s.BeganAt, EndedAt: nil, Received: s.Received,
-				Sent: s.Sent, Outcome: s.Outcome, Recorded: s.Recorded}
-			if !s.EndedAt.IsZero() {
-				view.EndedAt = &s.EndedAt
-			}
-			out.Items = append(out.Items, view)
-		}
+		out.Items = some(each(sessions, func(s person.Session) apiv1.Session {
+			return apiv1.Session{ID: s.ID, Person: s.Person, Credential: s.Credential, Project: s.Project, Kind: s.Kind,
+				Place: s.Place, What: s.What, Remote: s.Remote, BeganAt: s.BeganAt, EndedAt: instant(s.EndedAt),
+				Received: s.Received, Sent: s.Sent, Outcome: s.Outcome, Recorded: s.Recorded}
+		}))
 		if n := len(sessions); n == in.Limit {
 			last := sessions[n-1]
 			out.Next = cursor(last.BeganAt, last.ID)

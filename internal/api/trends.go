@@ -85,11 +85,8 @@ func changeView(c bench.Change) apiv1.BenchmarkChange {
 
 func (a *API) listChanges(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.List[apiv1.BenchmarkChange]], error) {
 	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.BenchmarkChange]) error {
-		*out = apiv1.List[apiv1.BenchmarkChange]{Items: []apiv1.BenchmarkChange{}}
 		changes, err := bench.Changes(ctx, tx, visible(ctx), mostChanges)
-		for _, c := range changes {
-			out.Items = append(out.Items, changeView(c))
-		}
+		out.Items = some(each(changes, changeView))
 		return err
 	})
 }
