@@ -30,6 +30,11 @@ const (
 // folder is one of libvirt's own.
 func (d *Driver) folder(name string) string { return filepath.Join(d.config.Dir, "libvirt", name) }
 
+// qemuLog is the file of what a domain's QEMU says, and libvirt of it.
+func (d *Driver) qemuLog(domain string) string {
+	return filepath.Join(d.folder("log"), "qemu", domain+".log")
+}
+
 // connect speaks to libvirt, which is started if it does not run. The caller has a shared lock of it.
 func (d *Driver) connect(ctx context.Context) (*virt, error) {
 	if _, runs := d.libvirt(); runs {

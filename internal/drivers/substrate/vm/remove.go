@@ -79,6 +79,9 @@ func (d *Driver) removeBoot(ctx context.Context, b boot, r substrate.Ref) error 
 	if err := errors.Join(erase(ctx, b.memoryPath(memoryFile)), erase(ctx, b.memoryPath(usedFile))); err != nil {
 		return err
 	}
+	if err := missing(os.Remove(d.qemuLog(b.name))); err != nil { // libvirt never does
+		return err
+	}
 	return os.RemoveAll(b.dir)
 }
 
