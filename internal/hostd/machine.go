@@ -102,6 +102,7 @@ func (m Machine) furnish(ctx context.Context, o *Options) error {
 	o.Guests, o.Movers, o.Sleepers, o.Networks, o.Images = guests, guests, guests, cables, images
 	o.Lost = func() (map[string]string, error) { return lost(moved) }
 	go mend(ctx, moved, log)
+	go guests.KeepEnds(ctx)
 	seen := &sightings{log: log}
 	go moved.Watch(ctx, guardEvery, guardKeep, seen.tell)
 	o.Partitions = seen.all

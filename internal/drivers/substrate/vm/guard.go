@@ -45,11 +45,14 @@ func (h host) Work(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { h.mend(ctx) })
 	all.Go(func() { h.guard(ctx) })
-	all.Go(func() {
-		onhost.KeepEnds(ctx, filepath.Join(h.guests(), "*/*", consoleFile), filepath.Join(h.folder("log"), "libvirtd.log"),
-			filepath.Join(h.folder("log"), "qemu/*.log"))
-	})
+	all.Go(func() { h.KeepEnds(ctx) })
 	all.Wait()
+}
+
+// KeepEnds keeps of what guests, QEMU and libvirt say the last megabytes, until ctx ends.
+func (d *Driver) KeepEnds(ctx context.Context) {
+	onhost.KeepEnds(ctx, filepath.Join(d.guests(), "*/*", consoleFile), filepath.Join(d.folder("log"), "libvirtd.log"),
+		d.qemuLog("*"))
 }
 
 // mend tries again to take back what is lost until ctx ends, and tells each reason once.
