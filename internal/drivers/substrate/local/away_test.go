@@ -2,12 +2,18 @@ package local
 
 import (
 	"context"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/kit/netns"
@@ -67,6 +73,60 @@ func TestAClusterGoesOnAtAHostThatIsAway(t *testing.T) {
 	}
 	if got := ask(t, stranger, local1); got != "" || received(t, guest) != before {
 		t.Errorf("another cluster's guest on the same host says something to this one's, and hears %q", got)
+	}
+}
+
+// TestAPortKeepsNobodyWhoAsksIt has a guest ask for the gateway at a bridge's own group address, which comes to the guest's port
+// itself, on behalf of ever new neighbours.
+func TestAPortKeepsNobodyWhoAsksIt(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("skipped: networks need root")
+	}
+	s, dir := newNetworkOfMachines(t), filepath.Join(t.TempDir(), "cables")
+	cables, err := NewCables(dir)
+	check(t, err)
+	check(t, cables.EnsureShared(t.Context(), "c1", s.network(7)))
+	t.Cleanup(func() { check(t, cables.RemoveShared(context.Background(), "c1")) })
+	n, guest := s.guest(t, cables, "c1", 7, local1)
+	gateway := substrate.Gateway().Addr().AsSlice()
+	const asks = 20
+	check(t, netns.Do(guest, func() error {
+		link, err := net.InterfaceByName("eth0")
+		if err != nil {
+			return err
+		}
+		socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(socket)
+		for i := range asks {
+			question := slices.Concat([]byte{0x01, 0x80, 0xc2, 0, 0, 0x0e}, n.MAC, []byte{8, 6, 0, 1, 8, 0, 6, 4, 0, 1}, n.MAC,
+				substrate.Address(1000+i).Addr().AsSlice(), make([]byte, 6), gateway)
+			if err := unix.Sendto(socket, question, 0, &unix.SockaddrLinklayer{Ifindex: link.Index}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	var heard uint64
+	var kept []netlink.Neigh
+	look := func() bool {
+		check(t, withLinks(filepath.Join(dir, "clusters/c1/netns"), func(links *netlink.Handle) error {
+			port, err := links.LinkByName(substrate.PortName(n.Node))
+			if err != nil {
+				return err
+			}
+			heard = port.Attrs().Statistics.RxPackets
+			kept, err = links.NeighList(port.Attrs().Index, unix.AF_INET)
+			return err
+		}))
+		return heard >= asks
+	}
+	eventually(t, "the port hears all questions", look)
+	time.Sleep(100 * time.Millisecond) // who is kept is kept by then
+	if look(); len(kept) > 0 {
+		t.Errorf("the host keeps %d neighbours of a guest's making, as %v", len(kept), kept[0])
 	}
 }
 

@@ -145,11 +145,16 @@ func fence(cluster string, n substrate.Node, more map[int]bool) error {
 		if err != nil {
 			return err
 		}
-		if err := enslave(links, port, bridge, flags); err != nil {
-			return err
-		}
 		link, err := links.LinkByName(port)
 		if err != nil {
+			return err
+		}
+		// Frames to a bridge's own group addresses (01:80:c2:00:00:0e) come to the port itself, which would answer questions and
+		// keep who asks in the table of neighbours that all networks of the host share.
+		if err := links.LinkSetARPOff(link); err != nil {
+			return fmt.Errorf("switch ARP off: %w", err)
+		}
+		if err := enslave(links, port, bridge, flags); err != nil {
 			return err
 		}
 		if err := links.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: unix.AF_BRIDGE, Flags: netlink.NTF_MASTER,

@@ -128,6 +128,8 @@ func everything(own, neighbour, stranger substrate.Node) []said {
 		{what: "a bridge's hello", frame: ethernet(mac("01:80:c2:00:00:00"), own.MAC, 38, []byte{0x42, 0x42, 3, 0, 0, 0, 0}),
 			gateway: true},
 		{what: "LLDP", frame: ethernet(mac("01:80:c2:00:00:0e"), own.MAC, typeLLDP)},
+		{what: "ARP, to the nearest bridge: who has the gateway's address",
+			frame: ethernet(mac("01:80:c2:00:00:0e"), own.MAC, typeARP, arp(1, own.MAC, me, door))},
 		{what: "jumbo, to its neighbour", frame: ethernet(neighbour.MAC, own.MAC, typeOwn, make([]byte, 8000))},
 		{what: "plain, to its neighbour", frame: ethernet(neighbour.MAC, own.MAC, typeOwn), neighbour: true},
 	}
