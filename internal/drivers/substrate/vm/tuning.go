@@ -37,16 +37,31 @@ const (
 // bound bounds what QEMU can take of its host, where that has control groups to give. QEMU's own threads are pinned after
 // it: who moves into a group may run on all of its CPUs.
 func (d *Driver) bound(b boot, n substrate.Node, qemu onhost.Process, described domain.Domain) error {
+	p, _, err := b.part()
+	if err != nil {
+		return err
+	}
 	cpus := slices.Concat(slices.Concat(described.Pins...), described.Besides)
 	slices.Sort(cpus)
 	bounds := onhost.Bounds{
-		MemoryMiB: memoryMiB(n) + memoryMiB(n)/tables + ownMiB, // huge pages are not counted there, which only makes it wider
+		MemoryMiB: boundMiB(memoryMiB(n), p.PageKiB, d.kvm()),
 		Pids:      ownThreads + len(described.Pins), CPUs: inventory.CPUList(slices.Compact(cpus)),
 	}
-	if !d.kvm() {
-		bounds.MemoryMiB += emulatorMiB
-	}
 	return d.cgroups.Enclose(b.name, qemu.PID, bounds)
+}
+
+// boundMiB is how much memory a QEMU can take. Its guest's is left out where that is in huge pages: those are not counted in the
+// group, and would be room for QEMU itself. (Of a guest that has come with its memory, plain pages are not counted there either:
+// they were taken before QEMU was in the group.)
+func boundMiB(guest, pageKiB int, kvm bool) int {
+	bound := guest/tables + ownMiB
+	if pageKiB == plain {
+		bound += guest
+	}
+	if !kvm {
+		bound += emulatorMiB
+	}
+	return bound
 }
 
 func memoryMiB(n substrate.Node) int {

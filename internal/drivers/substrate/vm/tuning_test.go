@@ -86,3 +86,19 @@ func TestThreadsOfAGuestAreKnownByTheirNames(t *testing.T) {
 		t.Errorf("virtual CPUs are the threads %v, want %v", got, want)
 	}
 }
+
+func TestHugePagesAreNoRoomForQEMUItself(t *testing.T) {
+	const guest = 64 << 10
+	for _, c := range []struct {
+		pageKiB int
+		kvm     bool
+		want    int
+	}{
+		{plain, true, guest + 1024 + 512}, {2 << 10, true, 1024 + 512}, {1 << 20, true, 1024 + 512},
+		{plain, false, guest + 1024 + 512 + 1024}, {2 << 10, false, 1024 + 512 + 1024},
+	} {
+		if got := boundMiB(guest, c.pageKiB, c.kvm); got != c.want {
+			t.Errorf("pages of %d KiB, KVM %v: it may take %d MiB, want %d", c.pageKiB, c.kvm, got, c.want)
+		}
+	}
+}
