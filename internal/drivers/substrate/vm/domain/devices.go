@@ -46,7 +46,10 @@ func (p *plan) devices() *libvirtxml.DomainDeviceList {
 		Hostdevs:   passed,
 		MemBalloon: &libvirtxml.DomainMemBalloon{Model: "none"},
 		RNGs: []libvirtxml.DomainRNG{{
-			Model: "virtio", Backend: &libvirtxml.DomainRNGBackend{
+			Model: "virtio",
+			// Without a rate a guest that reads without end keeps its host's kernel at making random bytes.
+			Rate: &libvirtxml.DomainRNGRate{Bytes: 1 << 20, Period: 1000},
+			Backend: &libvirtxml.DomainRNGBackend{
 				Random: &libvirtxml.DomainRNGBackendRandom{Device: "/dev/urandom"}},
 		}},
 	}
