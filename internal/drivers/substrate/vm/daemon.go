@@ -150,6 +150,7 @@ host_uuid = "%x-%x-%x-%x-%x"
 }
 
 // qemuConf says how guests are held. Files' owners are our business: libvirt would give shared ones to the guest that starts.
+// Only a limit of 1 keeps cores also from a program of the host's that handles them: core(5).
 func (d *Driver) qemuConf() string {
 	var mounts []string
 	for _, size := range hugePageSizes() {
@@ -165,7 +166,7 @@ namespaces = [ "mount" ]
 cgroup_controllers = [ ]
 stdio_handler = "file"
 hugetlbfs_mount = [ %s ]
-max_core = 0
+max_core = 1
 `, d.uid, d.gid, strings.Join(mounts, ", "))
 }
 
