@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
-	"slices"
 	"strings"
 )
 
@@ -88,35 +87,62 @@ func (o Op[In, Out]) Call(ctx context.Context, c Client, in In) (out Out, raw []
 // mostOfAPage is how many a page holds at most.
 const mostOfAPage = "1000"
 
-// All asks for every page of a list. It returns the items, and the list as one answer with the items as they came.
-func All[In, T any](ctx context.Context, c Client, op Op[In, List[T]], in In) (items []T, raw []byte, err error) {
-	var texts [][]byte
-	ask := op.Ask(in)
+// All asks for every page of a list and returns the items; none is an empty list. While a page is read the next one is on its
+// way: from the second on, c.Do is called from a goroutine of All's own, one call at a time, none of which outlives All.
+func All[In, T any](ctx context.Context, c Client, op Op[In, List[T]], in In) ([]T, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ask, items := op.Ask(in), []T{}
 	ask.Query.Set("limit", mostOfAPage)
-	for {
-		raw, err := c.Do(ctx, ask)
-		if err != nil {
-			return nil, nil, err
-		}
-		var page List[json.RawMessage]
-		if err = json.Unmarshal(raw, &page); err == nil {
-			for _, text := range page.Items {
-				var item T
-				if err = json.Unmarshal(text, &item); err != nil {
-					break
-				}
-				items, texts = append(items, item), append(texts, text)
-			}
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("the answer to %s %s makes no sense: %w", op.Method, op.Path, err)
-		}
-		if page.Next == "" {
-			raw = slices.Concat([]byte(`{"items":[`), bytes.Join(texts, []byte(",")), []byte("]}"))
-			return items, raw, nil
-		}
-		ask.Query.Set(cursorOf(reflect.TypeFor[In]()), page.Next)
+	begin := func(cursor string) <-chan answer {
+		ask.Query.Set(cursorOf(reflect.TypeFor[In]()), cursor)
+		coming := make(chan answer, 1)
+		go func() {
+			text, err := c.Do(ctx, ask)
+			coming <- answer{text, err}
+		}()
+		return coming
 	}
+	text, err := c.Do(ctx, ask)
+	for err == nil {
+		var coming <-chan answer
+		if next := nextOf(text); next != "" {
+			coming = begin(next)
+		}
+		var page List[T]
+		if err := json.Unmarshal(text, &page); err != nil {
+			if coming != nil {
+				cancel()
+				<-coming
+			}
+			return nil, fmt.Errorf("the answer to %s %s makes no sense: %w", op.Method, op.Path, err)
+		}
+		items = append(items, page.Items...)
+		switch {
+		case page.Next == "":
+			return items, nil
+		case coming == nil:
+			coming = begin(page.Next)
+		}
+		got := <-coming
+		text, err = got.text, got.err
+	}
+	return nil, err
+}
+
+type answer struct {
+	text []byte
+	err  error
+}
+
+// nextOf is the cursor that a page begins with, for which its items need not be read; "" if it begins with something else.
+func nextOf(page []byte) (next string) {
+	fields := json.NewDecoder(bytes.NewReader(page))
+	_, _ = fields.Token()
+	if name, err := fields.Token(); err == nil && name == "next" {
+		_ = fields.Decode(&next)
+	}
+	return next
 }
 
 // cursorOf is the parameter that asks for a list's next page: events are counted.

@@ -2,6 +2,13 @@ package v1
 
 import "time"
 
+// ListClustersInput is what ListClusters takes.
+type ListClustersInput struct {
+	Page
+	Project string `query:"project" doc:"only those of this project" maxLength:"63"`
+	Phase   Phase  `query:"phase" enum:"pending,provisioning,ready,degraded,pausing,paused,resuming,deleting" doc:"only those in this phase"`
+}
+
 // ClusterRef is a cluster in a path.
 type ClusterRef struct {
 	Cluster string `path:"cluster" doc:"name, PROJECT/NAME, or ID" maxLength:"127"`

@@ -56,6 +56,16 @@ type MachinePort struct {
 	Capacity int      `json:"capacity,omitempty"`
 }
 
+// ListMachinesInput is what ListMachines takes.
+type ListMachinesInput struct {
+	Page
+	Phase   Phase  `query:"phase" enum:"enrolled,inspecting,available,reserved,in-use,releasing,maintenance,quarantined" doc:"only those in this phase"`
+	Class   string `query:"class" doc:"only those of this class" maxLength:"63"`
+	Network string `query:"network" doc:"only those that boot from this network" maxLength:"63"`
+	Rack    string `query:"rack" doc:"only those that stand in this rack, or whose hosts do" maxLength:"32"`
+	Cluster string `query:"cluster" doc:"only those that nodes of this cluster have: its name, PROJECT/NAME, or ID" maxLength:"127"`
+}
+
 // MachineRef is a machine in a path.
 type MachineRef struct {
 	Machine string `path:"machine" doc:"name" maxLength:"63"`

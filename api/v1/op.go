@@ -1,7 +1,7 @@
 // Package v1 is the API as its users see it: the types that go over the wire, one table of operations, and a client
 // that is typed by it. It is a leaf: server, command line and programs of others stand on it, and it knows none of them.
 //
-//	machines, _, err := v1.All(ctx, client, v1.ListMachines, v1.Page{})
+//	machines, err := v1.All(ctx, client, v1.ListMachines, v1.ListMachinesInput{})
 //
 // What enters: nothing but a caller's input. What leaves: requests, and answers read into types.
 package v1
@@ -59,6 +59,6 @@ type Page struct {
 
 // List is one page.
 type List[T any] struct {
+	Next  string `json:"next,omitempty" doc:"cursor of the next page; absent on the last"` // before the items: see nextOf
 	Items []T    `json:"items"`
-	Next  string `json:"next,omitempty" doc:"cursor of the next page; absent on the last"`
 }

@@ -17,7 +17,8 @@ const (
 
 // Operations on clusters.
 var (
-	ListClusters = Op[Page, List[Cluster]]{Endpoint{ID: "list-clusters", Method: http.MethodGet, Path: "/v1/clusters",
+	ListClusters = Op[ListClustersInput, List[Cluster]]{Endpoint{ID: "list-clusters", Method: http.MethodGet,
+		Path:    "/v1/clusters",
 		Summary: "List clusters",
 		Tag:     "clusters", Action: "browse",
 		Commands: []string{"list"}}}
@@ -397,9 +398,10 @@ var (
 
 // Operations on machines.
 var (
-	ListMachines = Op[Page, List[Machine]]{Endpoint{ID: "list-machines", Method: http.MethodGet, Path: "/v1/machines",
+	ListMachines = Op[ListMachinesInput, List[Machine]]{Endpoint{ID: "list-machines", Method: http.MethodGet,
+		Path:    "/v1/machines",
 		Summary: "List machines",
-		Tag:     "machines", Action: "survey",
+		Tag:     "machines", Action: "survey", Errors: []int{404, 409},
 		Commands: []string{"machines list"}}}
 	AddMachines = Op[AddMachinesInput, List[Machine]]{Endpoint{ID: "add-machines", Method: http.MethodPost, Path: "/v1/machines",
 		Summary: "Enrol machines",

@@ -72,15 +72,17 @@ func badCursor() error { return invalid("cursor: not one that the page before re
 // inOrder is an instant as text that sorts as instants do.
 func inOrder(t time.Time) string { return fmt.Sprintf("%020d", t.UnixMilli()) }
 
-func (a *API) listClusters(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Cluster]], error) {
+func (a *API) listClusters(ctx context.Context, in *apiv1.ListClustersInput) (*output[apiv1.List[apiv1.Cluster]], error) {
 	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Cluster]) error {
-		clusters, err := cluster.List(ctx, tx, "")
+		clusters, err := cluster.List(ctx, tx, in.Project)
 		if err != nil {
 			return err
 		}
-		clusters = slices.DeleteFunc(clusters, func(c cluster.Cluster) bool { return !sees(ctx, c.Project) })
+		clusters = slices.DeleteFunc(clusters, func(c cluster.Cluster) bool {
+			return !sees(ctx, c.Project) || in.Phase != "" && in.Phase != apiv1.Phase(c.Phase)
+		})
 		// a space comes before all that names have
-		cut := pageOf(*in, clusters, func(c cluster.Cluster) string { return c.Name + " " + c.Project })
+		cut := pageOf(in.Page, clusters, func(c cluster.Cluster) string { return c.Name + " " + c.Project })
 		*out = apiv1.List[apiv1.Cluster]{Items: []apiv1.Cluster{}, Next: cut.Next}
 		for _, c := range cut.Items {
 			view, err := a.clusterView(ctx, tx, c)

@@ -89,7 +89,7 @@ func (a *API) getCalendar(ctx context.Context, in *apiv1.GetCalendarInput) (*out
 		if in.Class != "" {
 			class, ok := a.Admission.Catalogue.Find(in.Class)
 			if !ok {
-				return notFound(fmt.Sprintf("there is no class %q", in.Class), "`muster classes` lists those there are")
+				return noClass(in.Class)
 			}
 			classes = []inventory.Class{class}
 		}

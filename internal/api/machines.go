@@ -13,10 +13,22 @@ import (
 	"muster/internal/spec"
 )
 
-func (a *API) listMachines(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Machine]], error) {
+func (a *API) listMachines(ctx context.Context, in *apiv1.ListMachinesInput) (*output[apiv1.List[apiv1.Machine]], error) {
+	class, known := a.Admission.Catalogue.Find(in.Class)
+	if in.Class != "" && !known {
+		return nil, noClass(in.Class)
+	}
 	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Machine]) error {
 		out.Items = []apiv1.Machine{}
-		machines, err := machine.Page(ctx, tx, in.Cursor, in.Limit+1)
+		of := machine.Filter{Phase: core.Phase(in.Phase), Network: in.Network, Rack: in.Rack}
+		if in.Cluster != "" {
+			c, err := a.find(ctx, tx, in.Cluster)
+			if err != nil {
+				return err
+			}
+			of.ClusterID = c.ID
+		}
+		machines, err := pageOfClass(ctx, tx, of, class, in.Cursor, in.Limit+1)
 		if err != nil || len(machines) == 0 {
 			return err
 		}
@@ -39,6 +51,32 @@ func (a *API) listMachines(ctx context.Context, in *apiv1.Page) (*output[apiv1.L
 		}
 		return nil
 	})
+}
+
+// mostAtOnce is how many machines are read at a time to find those of a class.
+const mostAtOnce = 1000
+
+// pageOfClass lists machines like machine.Page, of a class if one is given: the database cannot check its conditions.
+func pageOfClass(ctx context.Context, tx *core.Tx, of machine.Filter, class inventory.Class, after string,
+	limit int) (all []machine.Listed, err error) {
+	if class.Name == "" {
+		return machine.Page(ctx, tx, of, after, limit)
+	}
+	for {
+		page, err := machine.Page(ctx, tx, of, after, mostAtOnce)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range page {
+			if class.Selects(m.Machine.Machine, m.Summary) {
+				all = append(all, m)
+			}
+		}
+		if len(all) >= limit || len(page) < mostAtOnce {
+			return all[:min(len(all), limit)], nil
+		}
+		after = page[mostAtOnce-1].Name
+	}
 }
 
 func (a *API) getMachine(ctx context.Context, in *apiv1.MachineRef) (*output[apiv1.Machine], error) {

@@ -33,6 +33,10 @@ func invalid(text, hint string) *apiv1.Problem {
 func conflict(text, hint string) *apiv1.Problem { return problem(http.StatusConflict, text, hint) }
 func notFound(text, hint string) *apiv1.Problem { return problem(http.StatusNotFound, text, hint) }
 
+func noClass(name string) *apiv1.Problem {
+	return notFound(fmt.Sprintf("there is no class %q", name), "`muster classes` lists those there are")
+}
+
 // forbidden is for who is known, and may not.
 func forbidden(text, hint string) *apiv1.Problem { return problem(http.StatusForbidden, text, hint) }
 

@@ -60,12 +60,12 @@ benchmarks do; reframe is a report of a session, with a test case for each step 
 func measuredBy(ctx context.Context, c apiv1.Client, b apiv1.Benchmark, samples bool) (all export.Run, err error) {
 	of := apiv1.ListOfBenchmarkInput{BenchmarkRef: apiv1.BenchmarkRef{Benchmark: b.ID}}
 	all.Benchmark = b
-	if all.Series, _, err = apiv1.All(ctx, c, apiv1.ListBenchmarkSeries, of); err != nil {
+	if all.Series, err = apiv1.All(ctx, c, apiv1.ListBenchmarkSeries, of); err != nil {
 		return all, err
 	}
-	if all.History, _, err = apiv1.All(ctx, c, apiv1.ListBenchmarkRounds, of); err != nil || !samples {
+	if all.History, err = apiv1.All(ctx, c, apiv1.ListBenchmarkRounds, of); err != nil || !samples {
 		return all, err
 	}
-	all.Samples, _, err = apiv1.All(ctx, c, apiv1.ListBenchmarkSteps, of)
+	all.Samples, err = apiv1.All(ctx, c, apiv1.ListBenchmarkSteps, of)
 	return all, err
 }

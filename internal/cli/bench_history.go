@@ -55,23 +55,16 @@ A change is told once the last four runs show it: values are on another level, b
 			in.Cluster = name
 			return a.printTimes(ctx, in, *suite, pauses, *output)
 		}
-		var all []apiv1.BenchmarkTrend
-		var raw []byte
-		var err error
 		switch {
 		case name != "" && of.Class != "" || name == "" && (of.Machine == "") == (of.Class == ""):
 			return usage("history is of a cluster, perhaps on one machine, or else of a machine or a class")
 		case name != "":
 			in := apiv1.ListClusterTrendsInput{Machine: of.Machine, Quantity: of.Quantity}
 			in.Cluster = name
-			all, raw, err = apiv1.All(ctx, a, apiv1.ListClusterTrends, in)
+			return showAll(ctx, a, apiv1.ListClusterTrends, in, *output, a.printTrends)
 		default:
-			all, raw, err = apiv1.All(ctx, a, apiv1.ListTrends, of)
+			return showAll(ctx, a, apiv1.ListTrends, of, *output, a.printTrends)
 		}
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { a.printTrends(all) })
 	})
 	return c
 }

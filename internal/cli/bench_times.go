@@ -59,7 +59,7 @@ func timesOf(runs []apiv1.Benchmark, pauses []time.Duration) []at {
 // printTimes shows what runs of a suite came to, with such pauses between them.
 func (a *app) printTimes(ctx context.Context, in apiv1.ListClusterTrendsInput, suite string, pauses []time.Duration,
 	output format) error {
-	runs, _, err := apiv1.All(ctx, a, apiv1.ListBenchmarks, apiv1.ListBenchmarksInput{Cluster: in.Cluster, Suite: suite})
+	runs, err := apiv1.All(ctx, a, apiv1.ListBenchmarks, apiv1.ListBenchmarksInput{Cluster: in.Cluster, Suite: suite})
 	if err != nil {
 		return err
 	}
@@ -77,11 +77,7 @@ func (a *app) printTimes(ctx context.Context, in apiv1.ListClusterTrendsInput, s
 		}
 	}
 	in.Runs = strings.Join(ids, ",")
-	trends, raw, err := apiv1.All(ctx, a, apiv1.ListClusterTrends, in)
-	if err != nil {
-		return err
-	}
-	return output.print(a.out, raw, func() {
+	return showAll(ctx, a, apiv1.ListClusterTrends, in, output, func(trends []apiv1.BenchmarkTrend) {
 		columns := []string{"RECIPE", "QUANTITY"}
 		for i, one := range times {
 			name, when := fmt.Sprintf("T%d", i+1), one.time.Local().Format(time.DateTime)

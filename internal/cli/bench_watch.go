@@ -57,7 +57,7 @@ It ends with --off, with ` + "`muster bench cancel`" + ` of its run, and with it
 
 // endWatch cancels the run of a suite that is repeated on a cluster.
 func (a *app) endWatch(ctx context.Context, name, suite string) error {
-	runs, _, err := apiv1.All(ctx, a, apiv1.ListBenchmarks, apiv1.ListBenchmarksInput{Cluster: name, Suite: suite})
+	runs, err := apiv1.All(ctx, a, apiv1.ListBenchmarks, apiv1.ListBenchmarksInput{Cluster: name, Suite: suite})
 	if err != nil {
 		return err
 	}

@@ -192,25 +192,89 @@ func TestTheControllerIsFoundOrItIsSaidWhyNot(t *testing.T) {
 	})
 }
 
+// TestAListIsReadToItsLastPage, wherever a page says that another one follows; as JSON each item is as it came.
 func TestAListIsReadToItsLastPage(t *testing.T) {
-	s := newSite(t)
-	s.HandleFunc("GET /v1/clusters", func(w http.ResponseWriter, r *http.Request) {
-		page := list(newLife("one").now())
-		page.Next = "one"
-		if r.URL.Query().Get("cursor") == "one" {
-			page = list(newLife("two").now())
+	for _, first := range []string{
+		`{"next": "one", "items": [{"name": "one", "project": "aero", "phase": "ready", "nodes": [], "why": "<&>"}]}`,
+		`{"items": [{"name": "one", "project": "aero", "phase": "ready", "nodes": [], "why": "<&>"}], "next": "one"}`,
+	} {
+		s := newSite(t)
+		s.HandleFunc("GET /v1/clusters", func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Get("cursor") == "one" {
+				reply(w, 200, list(newLife("two").now()))
+				return
+			}
+			_, _ = io.WriteString(w, first)
+		})
+		s.answers("GET /v1/external-clusters", 200, list[apiv1.ExternalCluster]())
+		muster(t, "list").wants(t, 0, "one", "two")
+		var whole struct {
+			Items []map[string]any `json:"items"`
 		}
-		reply(w, 200, page)
+		r := muster(t, "list", "-o", "json")
+		if err := json.Unmarshal([]byte(r.out), &whole); err != nil || len(whole.Items) != 2 {
+			t.Errorf("%v: %s", err, r.out)
+		}
+		r.wants(t, 0, `"why": "<&>"`)
+	}
+}
+
+// TestAListThatBreaksOffIsNone: of a page that fails or makes no sense, while the next one may be on its way.
+func TestAListThatBreaksOffIsNone(t *testing.T) {
+	s := newSite(t)
+	second := ""
+	s.HandleFunc("GET /v1/machines", func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Query().Get("cursor") {
+		case "":
+			_, _ = io.WriteString(w, `{"next": "1", "items": [{"name": "m1"}]}`)
+		case "1":
+			if second == "" {
+				tellProblem(w, apiv1.Problem{Status: 409, Code: "conflict", Detail: "it cannot be"})
+				return
+			}
+			_, _ = io.WriteString(w, second)
+		default:
+			<-r.Context().Done() // which is the case once nobody wants it any more
+		}
 	})
-	s.answers("GET /v1/external-clusters", 200, list[apiv1.ExternalCluster]())
-	muster(t, "list").wants(t, 0, "one", "two")
-	var whole struct {
-		Items []map[string]any `json:"items"`
+	none := func(why string) {
+		t.Helper()
+		r := muster(t, "machines", "list")
+		if r.code == 0 || strings.Contains(r.out, "m1") || !strings.Contains(r.err, why) {
+			t.Errorf("%+v", r)
+		}
 	}
-	r := muster(t, "list", "-o", "json")
-	if err := json.Unmarshal([]byte(r.out), &whole); err != nil || len(whole.Items) != 2 {
-		t.Errorf("%v: %s", err, r.out)
+	none("it cannot be")
+	second = `{"next": "2", "items": [{"name": 7}]}`
+	none("makes no sense")
+}
+
+// TestAListOfNoneIsAnEmptyOne in each format.
+func TestAListOfNoneIsAnEmptyOne(t *testing.T) {
+	s := newSite(t)
+	s.answers("GET /v1/machines", 200, list[apiv1.Machine]())
+	muster(t, "machines", "list", "-o", "json").wants(t, 0, `"items": []`)
+	muster(t, "machines", "list", "-o", "yaml").wants(t, 0, "items: []")
+	muster(t, "machines", "list").wants(t, 0, "there are no machines")
+	muster(t, "machines", "list", "--rack", "r1").wants(t, 0, "no machine fits these filters")
+}
+
+// TestListsTakeFilters, which are the API's.
+func TestListsTakeFilters(t *testing.T) {
+	s := newSite(t)
+	guest := apiv1.Machine{Name: "host-g1", Phase: apiv1.InUse, Part: &apiv1.Part{Host: "host"}}
+	s.answers("GET /v1/machines", 200, list(guest))
+	s.answers("GET /v1/clusters", 200, list[apiv1.Cluster]())
+	r := muster(t, "machines", "list", "--phase", "in-use", "--class", "vm", "--network", "boot", "--rack", "r 1", "--cluster",
+		"aero/cfd")
+	r.wants(t, 0, "\nhost-g1") // its host is not there
+	muster(t, "list", "--phase", "degraded", "--project", "aero").wants(t, 0, "no cluster that you may see fits these filters")
+	want := []string{"GET /v1/machines?class=vm&cluster=aero%2Fcfd&limit=1000&network=boot&phase=in-use&rack=r+1",
+		"GET /v1/clusters?limit=1000&phase=degraded&project=aero"}
+	if asked := s.asked(); !slices.Equal(asked, want) {
+		t.Errorf("asked: %q", asked)
 	}
+	muster(t, "list", "--phase", "broken").wants(t, exitInvalid, "--phase", "must be one of", "degraded")
 }
 
 func TestObjectsArePrintedAsTheAPIHasThem(t *testing.T) {

@@ -19,7 +19,7 @@ type names func(ctx context.Context) ([]string, error)
 
 // clusterNames are names alone where one is enough, and PROJECT/NAME where there are several projects.
 func (a *app) clusterNames(ctx context.Context) ([]string, error) {
-	clusters, _, err := apiv1.All(ctx, a, apiv1.ListClusters, apiv1.Page{})
+	clusters, err := apiv1.All(ctx, a, apiv1.ListClusters, apiv1.ListClustersInput{})
 	projects, called := map[string]bool{}, map[string]int{}
 	for _, cluster := range clusters {
 		projects[cluster.Project] = true
@@ -41,7 +41,7 @@ func (a *app) clusterNames(ctx context.Context) ([]string, error) {
 func namesOf[In, T any](ctx context.Context, a *app, op apiv1.Op[In, apiv1.List[T]], name func(T) string) (all []string,
 	err error) {
 	var in In
-	items, _, err := apiv1.All(ctx, a, op, in)
+	items, err := apiv1.All(ctx, a, op, in)
 	for _, one := range items {
 		all = append(all, name(one))
 	}
@@ -61,7 +61,7 @@ func (a *app) personNames(ctx context.Context) ([]string, error) {
 	projects, err := a.projectNames(ctx)
 	for _, project := range projects {
 		name, _, _ := strings.Cut(project, "\t")
-		members, _, err := apiv1.All(ctx, a, apiv1.ListMembers,
+		members, err := apiv1.All(ctx, a, apiv1.ListMembers,
 			apiv1.ListMembersInput{ProjectRef: apiv1.ProjectRef{Project: name}})
 		if err != nil {
 			return nil, err
@@ -76,6 +76,14 @@ func (a *app) personNames(ctx context.Context) ([]string, error) {
 
 func (a *app) machineNames(ctx context.Context) ([]string, error) {
 	return namesOf(ctx, a, apiv1.ListMachines, func(m apiv1.Machine) string { return m.Name + "\t" + string(m.Phase) })
+}
+
+func (a *app) classNames(ctx context.Context) ([]string, error) {
+	return namesOf(ctx, a, apiv1.ListClasses, func(c apiv1.Class) string { return c.Name })
+}
+
+func (a *app) networkNames(ctx context.Context) ([]string, error) {
+	return namesOf(ctx, a, apiv1.ListNetworks, func(n apiv1.Network) string { return n.Name })
 }
 
 // completeAll completes every argument.

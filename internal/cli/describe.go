@@ -34,7 +34,7 @@ Slurm's state, and what it waits for or which limits it has, the waiting jobs wi
 		if err != nil {
 			return err
 		}
-		events, _, err := eventsAfter(ctx, a, whose{cluster: cluster.ID}, 0)
+		events, err := apiv1.All(ctx, a, apiv1.ListClusterEvents, clusterEvents(cluster.ID, 0))
 		if err != nil {
 			return err
 		}

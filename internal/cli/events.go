@@ -56,19 +56,27 @@ up to it. -o json prints one object per line with --watch, and one list without.
 		if *watch {
 			return a.watch(ctx, &stream{app: a, of: of, after: *after, pause: a.timing.look}, *output)
 		}
-		events, raw, err := eventsAfter(ctx, a, of, *after)
-		if err != nil {
-			return err
+		if of.cluster != "" {
+			return showAll(ctx, a, apiv1.ListClusterEvents, clusterEvents(of.cluster, *after), *output, a.printEvents)
 		}
-		return output.print(a.out, raw, func() {
-			t := newTable("NUMBER", "TIME", "CLUSTER", "WHO", "EVENT")
-			for _, e := range events {
-				t.row(strconv.FormatInt(e.Seq, 10), localTime(e.At), e.Cluster, who(e), what(e))
-			}
-			t.print(a.out)
-		})
+		in := apiv1.ListEventsInput{Machine: of.machine, EventsInput: apiv1.EventsInput{After: *after}}
+		return showAll(ctx, a, apiv1.ListEvents, in, *output, a.printEvents)
 	})
 	return c
+}
+
+func (a *app) printEvents(events []apiv1.Event) {
+	t := newTable("NUMBER", "TIME", "CLUSTER", "WHO", "EVENT")
+	for _, e := range events {
+		t.row(strconv.FormatInt(e.Seq, 10), localTime(e.At), e.Cluster, who(e), what(e))
+	}
+	t.print(a.out)
+}
+
+// clusterEvents asks for those with higher numbers.
+func clusterEvents(cluster string, after int64) apiv1.ListClusterEventsInput {
+	return apiv1.ListClusterEventsInput{ClusterRef: apiv1.ClusterRef{Cluster: cluster},
+		EventsInput: apiv1.EventsInput{After: after}}
 }
 
 // watch prints events until the user has seen enough.

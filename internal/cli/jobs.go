@@ -91,7 +91,7 @@ array, all of whose tasks are 12. A single job is shown with all that is known o
 		}
 		var jobs apiv1.List[apiv1.Job]
 		if !slices.Contains(current, *state) {
-			ended, _, err := apiv1.All(ctx, a, apiv1.ListJobs, apiv1.ListJobsInput{JobsOf: which.whose(), JobsIn: in,
+			ended, err := apiv1.All(ctx, a, apiv1.ListJobs, apiv1.ListJobsInput{JobsOf: which.whose(), JobsIn: in,
 				State: apiv1.JobState(*state), Since: since, Until: until})
 			if err != nil {
 				return err
@@ -100,7 +100,7 @@ array, all of whose tasks are 12. A single job is shown with all that is known o
 			jobs.Items = ended
 		}
 		if !slices.Contains(ends, *state) && until.IsZero() {
-			now, _, err := apiv1.All(ctx, a, apiv1.ListCurrentJobs, apiv1.ListCurrentJobsInput{JobsOf: which.whose(), JobsIn: in,
+			now, err := apiv1.All(ctx, a, apiv1.ListCurrentJobs, apiv1.ListCurrentJobsInput{JobsOf: which.whose(), JobsIn: in,
 				State: apiv1.JobState(*state)})
 			if err != nil {
 				return err

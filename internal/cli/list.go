@@ -16,22 +16,34 @@ func (a *app) list() *cobra.Command {
 		Short:   "List clusters",
 		Long: `List the clusters of your projects, or all as an operator, with their phase, how many of their compute nodes are
 ready, and why a cluster is not ready. Deleted clusters are not listed; ` + "`muster get ID`" + ` still finds them. Registered
-clusters that Muster did not build follow, with the queues that your projects may use; for json or yaml of those, use
-` + "`muster clusters list`" + `.`,
+clusters that Muster did not build follow, unless --project or --phase is given, with the queues that your projects may use; for
+json or yaml of those, use ` + "`muster clusters list`" + `.`,
 		Example: `  muster list
+  muster list --project aero --phase degraded
   muster list -o json`,
 		Args: cobra.NoArgs,
 	}
+	var in apiv1.ListClustersInput
+	c.Flags().StringVar(&in.Project, "project", "", "only clusters of this `PROJECT`")
+	_ = c.RegisterFlagCompletionFunc("project", a.completeAll(a.projectNames))
+	phaseFlag(c, &in.Phase, apiv1.Pending, apiv1.Provisioning, apiv1.Ready, apiv1.Degraded, apiv1.Pausing, apiv1.Paused,
+		apiv1.Resuming, apiv1.Deleting)
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		clusters, raw, err := apiv1.All(ctx, a, apiv1.ListClusters, apiv1.Page{})
+		if *output != asTable || in != (apiv1.ListClustersInput{}) {
+			return showAll(ctx, a, apiv1.ListClusters, in, *output, func(clusters []apiv1.Cluster) {
+				if len(clusters) == 0 {
+					a.say("no cluster that you may see fits these filters")
+					return
+				}
+				a.printClusters(clusters)
+			})
+		}
+		clusters, err := apiv1.All(ctx, a, apiv1.ListClusters, in)
 		if err != nil {
 			return err
 		}
-		if *output != asTable {
-			return output.print(a.out, raw, nil)
-		}
-		centres, _, err := apiv1.All(ctx, a, apiv1.ListExternalClusters, apiv1.Page{})
+		centres, err := apiv1.All(ctx, a, apiv1.ListExternalClusters, apiv1.Page{})
 		if err != nil {
 			return err
 		}

@@ -32,10 +32,31 @@ func (a *app) machinesList() *cobra.Command {
 		Short:   "List machines",
 		Long:    `List the machines with their phase, the node that uses each, their classes, and why one is not available.`,
 		Example: `  muster machines list
-  muster machines list -o json`,
+  muster machines list --phase quarantined --rack r1
+  muster machines list --cluster cfd -o json`,
 		Args: cobra.NoArgs,
 	}
-	return listing(a, c, apiv1.ListMachines, a.printMachines)
+	var in apiv1.ListMachinesInput
+	c.Flags().StringVar(&in.Class, "class", "", "only machines of this `CLASS`")
+	c.Flags().StringVar(&in.Network, "network", "", "only machines that boot from this `NETWORK`")
+	c.Flags().StringVar(&in.Rack, "rack", "", "only machines that stand in this `RACK`")
+	c.Flags().StringVar(&in.Cluster, "cluster", "", "only machines that nodes of this `CLUSTER` have")
+	phaseFlag(c, &in.Phase, apiv1.Enrolled, apiv1.Inspecting, apiv1.Available, apiv1.Reserved, apiv1.InUse, apiv1.Releasing,
+		apiv1.Maintenance, apiv1.Quarantined)
+	_ = c.RegisterFlagCompletionFunc("class", a.completeAll(a.classNames))
+	_ = c.RegisterFlagCompletionFunc("network", a.completeAll(a.networkNames))
+	_ = c.RegisterFlagCompletionFunc("cluster", a.completeAll(a.clusterNames))
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		return showAll(ctx, a, apiv1.ListMachines, in, *output, func(machines []apiv1.Machine) {
+			if len(machines) == 0 && in != (apiv1.ListMachinesInput{}) {
+				a.say("no machine fits these filters")
+				return
+			}
+			a.printMachines(machines)
+		})
+	})
+	return c
 }
 
 func (a *app) printMachines(machines []apiv1.Machine) {
@@ -45,14 +66,16 @@ func (a *app) printMachines(machines []apiv1.Machine) {
 		return
 	}
 	t := newTable("NAME", "KIND", "PHASE", "FOR", "NODE", "CPUS", "MEMORY", "CLASSES", "REASON")
+	listed := map[string]bool{}
 	for _, m := range machines {
+		listed[m.Name] = true
 		if m.Desired != apiv1.ForService && m.Phase != apiv1.Maintenance {
 			m.Reason = "leaves service once free; " + m.Reason
 		}
 		if m.Hosts != nil && (m.Phase == apiv1.Available || m.Phase == apiv1.InUse && len(m.Hosts.Guests) > 0) {
 			m.Reason = shareWords(*m.Hosts)
 		}
-		if m.Part != nil {
+		if m.Part != nil && listed[m.Part.Host] {
 			m.Name = "  " + m.Name // below its host, whose name begins its own
 		}
 		t.row(m.Name, m.Substrate, a.phase(m.Phase), age(m.Since), m.Node, number(m.Summary.CPUs),

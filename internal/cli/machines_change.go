@@ -112,7 +112,7 @@ func (a *app) forMachines(c *cobra.Command, every *bool, waits *waiting, what st
 			return err
 		}
 		if every != nil && *every {
-			machines, _, err := apiv1.All(ctx, a, apiv1.ListMachines, apiv1.Page{})
+			machines, err := apiv1.All(ctx, a, apiv1.ListMachines, apiv1.ListMachinesInput{})
 			if err != nil {
 				return err
 			}

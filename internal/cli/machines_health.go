@@ -29,18 +29,11 @@ A whole machine that is far below similar ones is measured twice more, and then 
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		var passes []apiv1.TestResult
-		var raw []byte
-		var err error
+		table := func(passes []apiv1.TestResult) { a.printPasses(passes, len(args) == 1) }
 		if len(args) == 1 {
-			passes, raw, err = apiv1.All(ctx, a, apiv1.ListMachineTestResults, apiv1.MachineRef{Machine: args[0]})
-		} else {
-			passes, raw, err = apiv1.All(ctx, a, apiv1.ListTestResults, apiv1.Page{})
+			return showAll(ctx, a, apiv1.ListMachineTestResults, apiv1.MachineRef{Machine: args[0]}, *output, table)
 		}
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { a.printPasses(passes, len(args) == 1) })
+		return showAll(ctx, a, apiv1.ListTestResults, apiv1.Page{}, *output, table)
 	})
 	return c
 }

@@ -70,7 +70,7 @@ func (a *app) onlyNetwork(ctx context.Context, machines []apiv1.NewMachine) erro
 	if !slices.ContainsFunc(machines, func(m apiv1.NewMachine) bool { return m.Network == "" }) {
 		return nil
 	}
-	networks, _, err := apiv1.All(ctx, a, apiv1.ListNetworks, apiv1.Page{})
+	networks, err := apiv1.All(ctx, a, apiv1.ListNetworks, apiv1.Page{})
 	if err != nil {
 		return err
 	}

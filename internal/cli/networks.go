@@ -83,7 +83,7 @@ segment in which no machine reaches another. With --switch bridge, the ports are
 	c.Flags().StringVar(&n.Gateway, "gateway", "", "the gateway's `ADDRESS`, told to machines")
 	c.Flags().StringVar(&n.Unknown, "unknown", "ignore", "what happens to unknown machines, the `POLICY`: ignore or enrol")
 	c.Flags().StringSliceVar(&n.Relays, "relay", nil,
-		"the `MAC`, on this network, of a router or DHCP relay that machines are behind; may be repeated")
+		"the `MAC`, on this network, of a router or DHCP relay that machines are behind, in mode own; may be repeated")
 	c.Flags().StringVar(&n.Switch, "switch", drivers.Switches().Names()[0],
 		"what isolates clusters, the `DRIVER`: bridge, ovs or none")
 	c.Flags().StringVar(&n.SwitchBridge, "switch-bridge", "", "the `BRIDGE` of Open vSwitch that the machines' ports are on")

@@ -46,6 +46,21 @@ func formatFlag(c *cobra.Command) *format {
 	return &f
 }
 
+// phaseFlag gives a command --phase, with the phases that it takes.
+func phaseFlag(c *cobra.Command, phase *apiv1.Phase, phases ...apiv1.Phase) {
+	var words []string
+	for _, p := range phases {
+		words = append(words, string(p))
+	}
+	c.Flags().Func("phase", "only those in this `PHASE`: "+strings.Join(words, ", "), func(text string) error {
+		if *phase = apiv1.Phase(text); !slices.Contains(phases, *phase) {
+			return fmt.Errorf("must be one of %s", strings.Join(words, ", "))
+		}
+		return nil
+	})
+	_ = c.RegisterFlagCompletionFunc("phase", cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
 // show prints the object of the API that an operation answers; table is for people.
 func show[In, T any](ctx context.Context, a *app, op apiv1.Op[In, T], in In, output format, table func(T)) error {
 	object, raw, err := op.Call(ctx, a, in)
@@ -55,14 +70,31 @@ func show[In, T any](ctx context.Context, a *app, op apiv1.Op[In, T], in In, out
 	return output.print(a.out, raw, func() { table(object) })
 }
 
-// showAll prints all that a list of the API has; table is for people.
+// showAll prints all that a list of the API has, each item as it came; table is for people.
 func showAll[In, T any](ctx context.Context, a *app, op apiv1.Op[In, apiv1.List[T]], in In, output format,
 	table func([]T)) error {
-	items, raw, err := apiv1.All(ctx, a, op, in)
+	if output == asTable {
+		items, err := apiv1.All(ctx, a, op, in)
+		if err != nil {
+			return err
+		}
+		table(items)
+		return nil
+	}
+	items, err := apiv1.All(ctx, a, apiv1.Op[In, apiv1.List[json.RawMessage]](op), in)
 	if err != nil {
 		return err
 	}
-	return output.print(a.out, raw, func() { table(items) })
+	var list bytes.Buffer
+	list.WriteString(`{"items":[`)
+	for i, item := range items {
+		if i > 0 {
+			list.WriteByte(',')
+		}
+		list.Write(item)
+	}
+	list.WriteString("]}")
+	return output.print(a.out, list.Bytes(), nil)
 }
 
 // print writes an object of the API as it came, or calls rows for a table.

@@ -26,7 +26,7 @@ also manages the members. Without a verb, list your projects and your role in ea
 	}, a.projectsList(), a.projectsAdd(), a.projectsSet(), a.projectsHooks(), a.projectsMembers(), a.projectsGrant(),
 		a.projectsRevoke(), a.projectsJoin(), a.projectsLeave())
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		projects, _, err := apiv1.All(ctx, a, apiv1.ListProjects, apiv1.Page{})
+		projects, err := apiv1.All(ctx, a, apiv1.ListProjects, apiv1.Page{})
 		if err != nil {
 			return err
 		}
@@ -199,12 +199,8 @@ func (a *app) projectsMembers() *cobra.Command {
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		members, raw, err := apiv1.All(ctx, a, apiv1.ListMembers,
-			apiv1.ListMembersInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}})
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() {
+		in := apiv1.ListMembersInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}}
+		return showAll(ctx, a, apiv1.ListMembers, in, *output, func(members []apiv1.Member) {
 			t := newTable("PERSON", "ROLE", "FOR", "STATE")
 			for _, m := range members {
 				state := shown("")

@@ -31,7 +31,7 @@ do nodes that a queue must always have, even while they are missing.`,
 			}
 			return output.print(a.out, raw, func() { a.printQuota(quota) })
 		}
-		projects, _, err := apiv1.All(ctx, a, apiv1.ListProjects, apiv1.Page{})
+		projects, err := apiv1.All(ctx, a, apiv1.ListProjects, apiv1.Page{})
 		if err != nil {
 			return err
 		}

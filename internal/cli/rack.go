@@ -239,7 +239,7 @@ const retireWithin = 20 * time.Second
 // retire takes the machines of a network out of the inventory.
 func (a *app) retire(ctx context.Context, network string, force bool) error {
 	for deadline := time.Now().Add(retireWithin); ; {
-		machines, _, err := apiv1.All(ctx, a, apiv1.ListMachines, apiv1.Page{})
+		machines, err := apiv1.All(ctx, a, apiv1.ListMachines, apiv1.ListMachinesInput{})
 		if err != nil {
 			return err
 		}

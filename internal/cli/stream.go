@@ -117,16 +117,6 @@ func (s *stream) connection(ctx context.Context, controller *client, each func(a
 	}
 }
 
-// eventsAfter are those with higher numbers.
-func eventsAfter(ctx context.Context, c apiv1.Client, of whose, after int64) ([]apiv1.Event, []byte, error) {
-	in := apiv1.EventsInput{After: after}
-	if of.cluster == "" {
-		return apiv1.All(ctx, c, apiv1.ListEvents, apiv1.ListEventsInput{Machine: of.machine, EventsInput: in})
-	}
-	return apiv1.All(ctx, c, apiv1.ListClusterEvents, apiv1.ListClusterEventsInput{
-		ClusterRef: apiv1.ClusterRef{Cluster: of.cluster}, EventsInput: in})
-}
-
 // lastEvent is the number of a cluster's newest event; 0: it has none.
 func lastEvent(ctx context.Context, c apiv1.Client, cluster string) (int64, error) {
 	newest, _, err := apiv1.ListClusterEvents.Call(ctx, c, apiv1.ListClusterEventsInput{

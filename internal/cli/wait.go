@@ -184,7 +184,7 @@ func (t *tracking) drain(events <-chan apiv1.Event) {
 // catchUp tells the events that led to where the cluster is and that the stream had no time to bring. It is no matter if
 // they cannot be had: how the operation ended is known.
 func (t *tracking) catchUp(ctx context.Context, watch *stream) {
-	events, _, err := eventsAfter(ctx, t.app, watch.of, watch.after)
+	events, err := apiv1.All(ctx, t.app, apiv1.ListClusterEvents, clusterEvents(watch.of.cluster, watch.after))
 	if err != nil {
 		return
 	}

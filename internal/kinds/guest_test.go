@@ -104,7 +104,7 @@ func (s *fixture) machine(name string) (m machine.Machine) {
 	s.Helper()
 	s.view(func(ctx context.Context, tx *core.Tx) error {
 		machines, err1 := machine.List(ctx, tx)
-		listed, err2 := machine.Page(ctx, tx, "", len(machines))
+		listed, err2 := machine.Page(ctx, tx, machine.Filter{}, "", len(machines))
 		for i, one := range machines {
 			if err2 == nil && listed[i].Summary != one.Facts.Summary() {
 				s.Errorf("the summary of machine %s is %+v; its facts are %+v", one.Name, listed[i].Summary, one.Facts)

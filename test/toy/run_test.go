@@ -83,14 +83,14 @@ func TestAClusterOnTheToyIsRunByAController(t *testing.T) {
 		return fmt.Sprintf("%v: %s", err, raw), seen.Phase == "deleted" || statusOf(err) == http.StatusNotFound
 	})
 	await(t, "given back", func() (string, bool) {
-		machines, raw, err := apiv1.All(ctx, c, apiv1.ListMachines, apiv1.Page{})
+		machines, err := apiv1.All(ctx, c, apiv1.ListMachines, apiv1.ListMachinesInput{})
 		free := 0
 		for _, m := range machines {
 			if m.Phase == "available" {
 				free++
 			}
 		}
-		return fmt.Sprintf("%v: %s", err, raw), free == 3
+		return fmt.Sprintf("%v: %+v", err, machines), free == 3
 	})
 }
 

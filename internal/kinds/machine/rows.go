@@ -259,10 +259,25 @@ func List(ctx context.Context, tx *core.Tx) ([]Machine, error) {
 	return machines, nil
 }
 
+// Filter says which machines are asked for; an empty field selects all. A guest stands in its host's rack.
+type Filter struct {
+	Phase         core.Phase
+	Network, Rack string
+	ClusterID     string // of the cluster whose node has it
+}
+
 // Page lists those whose names come after another one, by name, so many at most.
-func Page(ctx context.Context, tx *core.Tx, after string, limit int) ([]Listed, error) {
-	machines, err := core.List(ctx, tx, scanListed, `SELECT `+listed+Tables+
-		`WHERE m.phase <> 'removed' AND m.name > $1 ORDER BY m.name LIMIT $2`, after, limit)
+func Page(ctx context.Context, tx *core.Tx, of Filter, after string, limit int) ([]Listed, error) {
+	var which core.Where
+	which.And(`m.phase <> 'removed' AND m.name > $?`, after)
+	for _, is := range []struct{ column, value string }{{"m.phase", string(of.Phase)}, {"m.network", of.Network},
+		{"COALESCE(NULLIF(m.rack, ''), h.rack)", of.Rack}, {"n.cluster_id", of.ClusterID}} {
+		if is.value != "" {
+			which.And(is.column+` = $?`, is.value)
+		}
+	}
+	which.Rest(` ORDER BY m.name LIMIT $?`, limit)
+	machines, err := core.List(ctx, tx, scanListed, `SELECT `+listed+Tables+which.Text, which.Args...)
 	if err != nil {
 		return nil, fmt.Errorf("list machines: %w", err)
 	}
