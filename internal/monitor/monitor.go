@@ -57,6 +57,7 @@ type Monitor struct {
 	log       *slog.Logger
 	notifier  *notifier
 	calls     limit.Share   // of agents
+	coming    limit.Share   // long calls, by project
 	long      chan struct{} // has one for each of those that say much and are read
 	lines     limit.Lines   // of callers who are not authenticated
 	reports   limit.Pace    // of agents, and what else is a transaction each
@@ -92,6 +93,8 @@ func New(db *core.Store, a *identity.Authority, owner string, log *slog.Logger) 
 	return &Monitor{db: db, authority: a, owner: owner, log: log, notifier: newNotifier(db),
 		calls: limit.Share{Kind: "calls", Each: eachCalls, Total: math.MaxInt, Door: "agents",
 			Hint: "an agent makes four at a time"},
+		coming: limit.Share{Kind: "long calls", Each: comingEach, Total: comingAll, Door: "agents",
+			Hint: "they come in one after the other"},
 		long:    make(chan struct{}, longCalls),
 		reports: limit.Pace{Kind: "reports", Burst: reportsAtOnce, Every: reportsEvery},
 		configs: limit.Pace{Kind: "requests for a configuration", Burst: 1000, Every: 50 * time.Millisecond},

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 
+	"muster/internal/core"
 	"muster/internal/kit/printable"
 )
 
@@ -15,12 +16,28 @@ const (
 	mostValues = 1 << 18 // twice what a head says that tells of 5,000 jobs, or of 10,000 nodes
 	longCall   = 64 << 10
 	longCalls  = 16
+	// Of calls that are longer, so many of a project, and of all, come in at a time: an agent may send them slowly.
+	comingEach = 8
+	comingAll  = 64
 )
 
 // read takes a call's body of so many bytes at most, and bounds what it says, or answers why it is not understood. It waits while
 // many long ones are read.
 func (m *Monitor) read(w http.ResponseWriter, r *http.Request, most int64, into any) bool {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	from := http.MaxBytesReader(w, r.Body, most)
+	body, err := io.ReadAll(io.LimitReader(from, longCall+1))
+	if err == nil && len(body) > longCall {
+		payer := core.Payer(r.Context())
+		leave, over := m.coming.Enter(payer, payer == "") // what is nobody's is the site's own
+		if over != nil {
+			tooMuch(w, over)
+			return false
+		}
+		defer leave()
+		var rest []byte
+		rest, err = io.ReadAll(from)
+		body = append(body, rest...)
+	}
 	if err == nil && len(body) > longCall {
 		select {
 		case m.long <- struct{}{}:

@@ -107,13 +107,8 @@ const often = "too many packets"
 func (w *senders) believe(r request, sender net.HardwareAddr) string {
 	relay := slices.Contains(w.relays, sender.String())
 	relayed := asAddr(r.GatewayIPAddr).IsValid()
-	switch {
-	case relayed && !relay:
-		return "it says that it is relayed, and the network names no such relay"
-	case relay && relayed:
+	if relay && relayed {
 		return ""
-	case !bytes.Equal(sender, r.mac):
-		return "another NIC has sent it"
 	}
 	if now := time.Now().Unix(); now != w.second || w.heard == nil {
 		w.second, w.heard = now, map[[6]byte]int{}
@@ -122,6 +117,12 @@ func (w *senders) believe(r request, sender net.HardwareAddr) string {
 		if w.heard[key]++; w.heard[key] > sendersRate {
 			return often
 		}
+	}
+	switch {
+	case relayed:
+		return "it says that it is relayed, and the network names no such relay"
+	case !bytes.Equal(sender, r.mac):
+		return "another NIC has sent it"
 	}
 	return ""
 }
@@ -252,9 +253,9 @@ func copyOption(r request, p *dhcpv4.DHCPv4, code dhcpv4.OptionCode) {
 	}
 }
 
-// finish addresses an answer as RFC 2131, section 4.1, says. Machines that have no address yet are answered by broadcast,
-// which that section allows: there is nobody who could answer an ARP request for them.
-func (r request) finish(p *dhcpv4.DHCPv4) datagram {
+// finish addresses an answer as RFC 2131, section 4.1, says. Machines that have no address yet, or say that they have one of
+// another network, are answered by broadcast, which that section allows: nobody could answer an ARP request for them.
+func (s *server) finish(r request, p *dhcpv4.DHCPv4) datagram {
 	const server, client = 67, 68
 	broadcast := netip.AddrFrom4([4]byte{255, 255, 255, 255})
 	to := netip.AddrPortFrom(broadcast, client)
@@ -263,8 +264,14 @@ func (r request) finish(p *dhcpv4.DHCPv4) datagram {
 			p.SetBroadcast()
 		}
 		to = netip.AddrPortFrom(relay, server)
-	} else if current := r.current(); current.IsValid() && p.MessageType() != dhcpv4.MessageTypeNak {
+	} else if current := r.current(); s.isNeighbour(current) && p.MessageType() != dhcpv4.MessageTypeNak {
 		to = netip.AddrPortFrom(current, client)
 	}
 	return datagram{data: p.ToBytes(), peer: to}
+}
+
+// isNeighbour says that an address can be a machine's on the network.
+func (s *server) isNeighbour(a netip.Addr) bool {
+	on := s.Network.Address
+	return on.Contains(a) && a != on.Addr() && a != on.Masked().Addr()
 }

@@ -57,6 +57,12 @@ func option(code uint8, value ...byte) dhcpv4.Modifier {
 
 func text(code uint8, value string) dhcpv4.Modifier { return option(code, []byte(value)...) }
 
+// from says that a packet came from somewhere else.
+func from(peer string, d datagram) datagram {
+	d.peer = netip.MustParseAddrPort(peer)
+	return d
+}
+
 // give passes one packet through an answerer; nil: silence.
 func give(t testing.TB, answer answerer, d datagram) (*dhcpv4.DHCPv4, netip.AddrPort) {
 	t.Helper()
@@ -295,6 +301,8 @@ func TestAProxyIsSilentToStrangersAndAnswersWhereItIsAsked(t *testing.T) {
 		{"request of an address, which is another server's", known.proxyOffer, ask(t, request3, uefiPXE...), silence},
 		{"boot request", known.proxyBoot, ask(t, request3, uefiPXE...), ack},
 		{"boot request of a stranger", strange.proxyBoot, ask(t, request3, uefiPXE...), silence},
+		{"boot request from elsewhere", known.proxyBoot, from("192.0.2.7:68", ask(t, request3, uefiPXE...)), silence},
+		{"boot request in our name", known.proxyBoot, from("10.78.0.1:4011", ask(t, request3, uefiPXE...)), silence},
 		{"discover, on the wrong port", known.proxyBoot, ask(t, discover, uefiPXE...), silence},
 	} {
 		got, to := give(t, c.answer, c.packet)

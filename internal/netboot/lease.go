@@ -43,7 +43,7 @@ func (s *server) lease(ctx context.Context, batch []request) []datagram {
 		s.hold(asks[i], granted[i])
 		s.Telemetry.Lease(s.Network.Name, asks[i].came(granted[i].Err))
 		if p := s.answer(r, asks[i], granted[i]); p != nil {
-			replies = append(replies, r.finish(p))
+			replies = append(replies, s.finish(r, p))
 		}
 	}
 	return replies

@@ -4,14 +4,16 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
+	"slices"
 	"sync"
 	"time"
+
+	"muster/internal/netboot/onlink"
 )
 
 const (
 	doorAll   = 1024             // connections at once
-	doorEach  = 128              // connections of one address
+	doorEach  = 128              // connections of one machine
 	piece     = 1 << 20          // bytes that are sent under one deadline
 	pieceWait = 30 * time.Second // for a machine to take a piece: 35 kB/s, a thousand machines at once on a slow link
 )
@@ -20,9 +22,10 @@ const (
 // plain TCP connections, so that the kernel can send files by itself.
 type door struct {
 	net.Listener
-	mu    sync.Mutex
-	open  map[netip.Addr]int
-	total int
+	relays []string // MACs, behind which are many machines
+	mu     sync.Mutex
+	open   map[string]int
+	total  int
 }
 
 // Accept waits for a connection that there is room for; others are closed at once, and their machines come again.
@@ -37,7 +40,7 @@ func (d *door) Accept() (net.Conn, error) {
 }
 
 func (d *door) enter(conn net.Conn) bool {
-	who := addressOf(conn)
+	who := d.machineOf(conn)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.total >= doorAll || d.open[who] >= doorEach {
@@ -53,7 +56,7 @@ func (d *door) changed(conn net.Conn, state http.ConnState) {
 	if state != http.StateClosed && state != http.StateHijacked {
 		return
 	}
-	who := addressOf(conn)
+	who := d.machineOf(conn)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.total--; d.open[who] > 1 {
@@ -63,11 +66,16 @@ func (d *door) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-func addressOf(conn net.Conn) netip.Addr {
-	if a, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
-		return a.AddrPort().Addr()
+// machineOf says whose a connection is: of the NIC that its frames come from, which may have as many addresses as it likes, or
+// behind a relay of its address.
+func (d *door) machineOf(conn net.Conn) string {
+	if c, ok := conn.(*onlink.Conn); ok && c.Caller.Sender != nil {
+		if mac := c.Caller.Sender.String(); !slices.Contains(d.relays, mac) {
+			return mac
+		}
 	}
-	return netip.Addr{}
+	host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
+	return host
 }
 
 // paced is a response that goes on as long as the machine takes a piece of it in time, however long it is.

@@ -70,6 +70,8 @@ type Controller interface {
 	// Leases answers a batch in one transaction, in order. An address that is only looked for is best chosen by the MAC: of
 	// two machines that look at once and are offered the same, one has to begin again.
 	Leases(ctx context.Context, network string, asks []Ask) ([]Granted, error)
+	// Known says of each of these MACs whether it is an enrolled machine's, or of a network that offers enrolment.
+	Known(ctx context.Context, network string, macs []net.HardwareAddr) ([]bool, error)
 	// Release forgets a lease that its machine gave back: ErrKept for an enrolled one's.
 	Release(ctx context.Context, network string, mac net.HardwareAddr, address netip.Addr) error
 	// Held lists the leases of enrolled machines, so that nobody else is sent what is for them.

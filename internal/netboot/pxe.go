@@ -3,8 +3,8 @@ package netboot
 import (
 	"bytes"
 	"context"
-	"errors"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -78,56 +78,53 @@ func (s *server) scriptURL(mac net.HardwareAddr) string {
 
 // proxyOffer answers beside the site's DHCP server, on port 67: an offer without an address (PXE 2.1, section 2.2.3).
 func (s *server) proxyOffer(ctx context.Context, batch []request) []datagram {
-	var replies []datagram
-	for _, r := range batch {
-		if r.kind != dhcpv4.MessageTypeDiscover {
-			continue
-		}
-		if p := s.proxied(ctx, r, dhcpv4.MessageTypeOffer); p != nil {
-			replies = append(replies, r.finish(p))
-		}
-	}
-	return replies
+	batch = slices.DeleteFunc(batch, func(r request) bool { return r.kind != dhcpv4.MessageTypeDiscover })
+	return s.proxied(ctx, batch, dhcpv4.MessageTypeOffer, s.finish)
 }
 
 // proxyBoot answers on port 4011, where firmware that has its address asks again what to boot. The answer goes back to
-// where the question came from.
+// where the question came from, which is on the network.
 func (s *server) proxyBoot(ctx context.Context, batch []request) []datagram {
-	var replies []datagram
-	for _, r := range batch {
-		if r.kind != dhcpv4.MessageTypeRequest && r.kind != dhcpv4.MessageTypeInform {
-			continue
-		}
-		if p := s.proxied(ctx, r, dhcpv4.MessageTypeAck); p != nil {
-			p.ClientIPAddr = r.ClientIPAddr
-			replies = append(replies, datagram{data: p.ToBytes(), peer: r.peer})
-		}
-	}
-	return replies
+	batch = slices.DeleteFunc(batch, func(r request) bool {
+		return r.kind != dhcpv4.MessageTypeRequest && r.kind != dhcpv4.MessageTypeInform || !s.isNeighbour(r.peer.Addr())
+	})
+	return s.proxied(ctx, batch, dhcpv4.MessageTypeAck, func(r request, p *dhcpv4.DHCPv4) datagram {
+		p.ClientIPAddr = r.ClientIPAddr
+		return datagram{data: p.ToBytes(), peer: r.peer}
+	})
 }
 
-// proxied is an answer of a proxy; nil: silence. Option 43 with PXE_DISCOVERY_CONTROL 8 says: ask no other server, load the
-// file named here (PXE 2.1, table 2-1).
-func (s *server) proxied(ctx context.Context, r request, kind dhcpv4.MessageType) *dhcpv4.DHCPv4 {
-	p := s.reply(r, kind)
-	if s.bootOptions(r, p); p.BootFileName == "" || !s.knows(ctx, r.mac) {
+// proxied are a proxy's answers to machines that the Controller knows, whether they have something to boot or not. Option 43 with
+// PXE_DISCOVERY_CONTROL 8 says: ask no other server, load the file named here (PXE 2.1, table 2-1).
+func (s *server) proxied(ctx context.Context, batch []request, kind dhcpv4.MessageType,
+	to func(request, *dhcpv4.DHCPv4) datagram) []datagram {
+	var asked []request
+	var answers []*dhcpv4.DHCPv4
+	var macs []net.HardwareAddr
+	for _, r := range batch {
+		p := s.reply(r, kind)
+		if s.bootOptions(r, p); p.BootFileName != "" {
+			asked, answers, macs = append(asked, r), append(answers, p), append(macs, r.mac)
+		}
+	}
+	if len(asked) == 0 {
 		return nil
 	}
-	if clientOf(r).pxe {
-		p.Options.Update(dhcpv4.OptClassIdentifier("PXEClient"))
-		p.Options[dhcpv4.OptionVendorSpecificInformation.Code()] = []byte{6, 1, 8, 255}
+	known, err := s.Controller.Known(ctx, s.Network.Name, macs)
+	if err != nil {
+		s.trouble("cannot look machines up", err)
+		return nil
 	}
-	return p
-}
-
-// knows says that the Controller knows a machine, whether it has something to boot or not.
-func (s *server) knows(ctx context.Context, mac net.HardwareAddr) bool {
-	_, err := s.Controller.Plan(ctx, s.Network.Name, mac)
-	switch {
-	case err == nil, errors.Is(err, ErrNothing):
-		return true
-	case !errors.Is(err, ErrUnknown):
-		s.trouble("cannot look a machine up", err, "mac", mac.String())
+	var replies []datagram
+	for i, r := range asked {
+		if !known[i] {
+			continue
+		}
+		if clientOf(r).pxe {
+			answers[i].Options.Update(dhcpv4.OptClassIdentifier("PXEClient"))
+			answers[i].Options[dhcpv4.OptionVendorSpecificInformation.Code()] = []byte{6, 1, 8, 255}
+		}
+		replies = append(replies, to(r, answers[i]))
 	}
-	return false
+	return replies
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -233,6 +234,17 @@ func (h *fakeController) knows(mac net.HardwareAddr) error {
 		return ErrNothing
 	}
 	return nil
+}
+
+func (h *fakeController) Known(_ context.Context, _ string, macs []net.HardwareAddr) ([]bool, error) {
+	known := make([]bool, len(macs))
+	for i, mac := range macs {
+		err := h.knows(mac)
+		if known[i] = err == nil || errors.Is(err, ErrNothing); !known[i] && !errors.Is(err, ErrUnknown) {
+			return nil, err
+		}
+	}
+	return known, nil
 }
 
 func (h *fakeController) BootConfig(_ context.Context, _ string, mac net.HardwareAddr) (BootConfig, error) {

@@ -1,7 +1,11 @@
 package netboot
 
 import (
+	"bytes"
+	"fmt"
+	"log/slog"
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -49,7 +53,36 @@ func TestAPacketIsBelievedOfItsSenderAlone(t *testing.T) {
 			believed++
 		}
 	}
+	forged, often := &senders{}, 0
+	for range 10 * sendersRate {
+		if forged.believe(packet(""), thief) == "too many packets" {
+			often++
+		}
+	}
+	if often < 7*sendersRate { // which are dropped in silence, and cost no line of the log
+		t.Errorf("%d forged packets of %d are too many", often, 10*sendersRate)
+	}
 	if believed < sendersRate || believed > 3*sendersRate { // a second or two may end meanwhile
 		t.Errorf("%d packets of %d are believed", believed, 10*sendersRate)
+	}
+}
+
+// TestStrangersCauseFewLines of the log, however many they say that they are.
+func TestStrangersCauseFewLines(t *testing.T) {
+	var log bytes.Buffer
+	s := &server{Config: Config{Log: slog.New(slog.NewTextHandler(&log, nil))}, said: saidOfStrangers()}
+	for i := range 5000 {
+		s.tell(fmt.Sprintf("52:54:00:00:%02x:%02x", i>>8, i&255), "a DHCP packet is not believed")
+	}
+	if lines := strings.Count(log.String(), "\n"); lines < 20 || lines > 60 { // a window or two may end meanwhile
+		t.Errorf("%d lines", lines)
+	}
+	s.said = saidOfStrangers()
+	log.Reset()
+	for range 50 {
+		s.tell("52:54:00:00:00:01", "a DHCP packet is not believed")
+	}
+	if lines := strings.Count(log.String(), "\n"); lines < 1 || lines > 3 {
+		t.Errorf("%d lines of one", lines)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"sync"
+
 	"syscall"
 	"time"
 
@@ -18,6 +18,7 @@ import (
 	"muster/internal/core/telemetry"
 	"muster/internal/inventory"
 	"muster/internal/kit/clock"
+	"muster/internal/kit/limit"
 	"muster/internal/kit/netns"
 	"muster/internal/netboot/onlink"
 	"muster/internal/protocol"
@@ -51,7 +52,7 @@ type server struct {
 	Config
 	firmware firmware
 	notes    chan protocol.BootProgress
-	said     sayings
+	said     limit.Lines // of strangers
 
 	dhcp, pxe, tftp *net.UDPConn // dhcp and pxe only where the mode has them
 	dhcpIn, pxeIn   *frames      // what dhcp and pxe would hear
@@ -102,7 +103,8 @@ func open(c Config) (*server, error) {
 	if c.HTTPPort == 0 {
 		c.HTTPPort = DefaultHTTPPort
 	}
-	s := &server{Config: c, firmware: c.Firmware, notes: make(chan protocol.BootProgress, noteQueue)}
+	s := &server{Config: c, firmware: c.Firmware, notes: make(chan protocol.BootProgress, noteQueue),
+		said: saidOfStrangers()}
 	if s.Link == nil {
 		link, err := onlink.Open(c.Network.Namespace, c.Network.Interface)
 		if err != nil {
@@ -238,32 +240,13 @@ func (s *server) keepPins(ctx context.Context) error {
 	}
 }
 
-// sayings are when something was said of somebody last.
-type sayings struct {
-	mu sync.Mutex
-	at map[string]time.Time
-}
-
-const (
-	sayEvery = 10 * time.Second
-	sayLimit = 1000 // that are remembered
-)
+// saidOfStrangers is how many lines somebody who is not trusted causes, and all such together: anybody may have any MAC.
+func saidOfStrangers() limit.Lines { return limit.Lines{Window: 10 * time.Second, Each: 1, All: 20} }
 
 // tell logs the packets of somebody who is not trusted, not more than once in a while for each.
 func (s *server) tell(who, what string, more ...any) {
-	s.said.mu.Lock()
-	now := time.Now()
-	if s.said.at == nil || len(s.said.at) >= sayLimit {
-		s.said.at = map[string]time.Time{}
-	}
-	key := who + what
-	silent := now.Sub(s.said.at[key]) < sayEvery
-	if !silent {
-		s.said.at[key] = now
-	}
-	s.said.mu.Unlock()
-	if !silent {
-		s.Log.Warn(what, append(more, "network", s.Network.Name)...)
+	if say, omitted := s.said.Say(who+what, time.Now()); say {
+		s.Log.Warn(what, append(more, "network", s.Network.Name, "omitted", omitted)...)
 	}
 }
 

@@ -229,8 +229,14 @@ func TestNobodyKeepsTheOthersOut(t *testing.T) {
 			c.Close()
 		}
 	}()
-	for range doorEach + 20 {
-		conn, err := netns.Dial(t.Context(), greedy, "tcp4", "10.78.0.1:8069")
+	output(t, in(greedy, "ip", "addr", "add", "10.78.1.3/16", "dev", "eth0"))
+	for i := range doorEach + 20 { // of two addresses, which are one machine's
+		here := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(10, 78, 1, byte(1+2*(i%2)))}}
+		var conn net.Conn
+		err := netns.Do(greedy, func() (err error) {
+			conn, err = here.DialContext(t.Context(), "tcp4", "10.78.0.1:8069")
+			return err
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package netboot
 
 import (
+	"container/list"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"muster/internal/kit/limit"
 	"muster/internal/kit/netns"
 )
 
@@ -31,7 +31,7 @@ const (
 )
 
 const (
-	tftpTransfers = 256         // at once; requests above are dropped, and come again
+	tftpTransfers = 256         // at once
 	tftpEach      = 8           // of one address: a machine has one or two
 	tftpTries     = 5           // sendings of one window
 	tftpWait      = time.Second // for an acknowledgement, unless the client asks for another time
@@ -49,6 +49,7 @@ type readRequest struct {
 	window  int           // blocks that are sent before an acknowledgement is waited for
 	wait    time.Duration // for an acknowledgement
 	granted []string      // options that were understood, each followed by its value
+	heard   func()        // is told of each packet that comes from the client; nil: nobody is
 	size    bool          // the size is to be told; the value of tsize is filled in later
 }
 
@@ -113,7 +114,7 @@ func (r *readRequest) grant(name string, value int) {
 func (s *server) serveTFTP(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	running := limit.Share{Each: tftpEach, Total: tftpTransfers}
+	running := transfers{of: map[netip.Addr]int{}}
 	var all sync.WaitGroup
 	buffer := make([]byte, tftpRequest)
 	for {
@@ -130,12 +131,87 @@ func (s *server) serveTFTP(ctx context.Context) error {
 		if err != nil {
 			continue
 		}
-		if leave, over := running.Enter(peer.Addr().String(), false); over == nil {
-			all.Go(func() {
-				defer leave()
-				s.transfer(ctx, r, peer)
-			})
+		ctx, end := context.WithCancel(ctx)
+		place := running.enter(peer.Addr(), end)
+		if place == nil {
+			end()
+			continue
 		}
+		r.heard = place.heard
+		all.Go(func() {
+			defer end()
+			defer place.leave()
+			s.transfer(ctx, r, peer)
+		})
+	}
+}
+
+// transfers are those that go on. The address that a request came from may be made up: a client that has said nothing more makes
+// room for others, the one that began first before all.
+type transfers struct {
+	mu     sync.Mutex
+	of     map[netip.Addr]int
+	all    int
+	silent list.List // of *transferPlace
+}
+
+// transferPlace is one transfer's.
+type transferPlace struct {
+	in     *transfers
+	peer   netip.Addr
+	end    context.CancelFunc
+	silent *list.Element // nil: its client was heard
+	gone   bool          // it makes room
+}
+
+// enter takes a place; nil: there is none. end ends a transfer that makes room for others.
+func (t *transfers) enter(peer netip.Addr, end context.CancelFunc) *transferPlace {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of[peer] >= tftpEach {
+		return nil
+	}
+	if t.all >= tftpTransfers {
+		first := t.silent.Front()
+		if first == nil {
+			return nil
+		}
+		p := t.silent.Remove(first).(*transferPlace)
+		p.gone = true
+		p.free()
+		p.end()
+	}
+	t.of[peer]++
+	t.all++
+	p := &transferPlace{in: t, peer: peer, end: end}
+	p.silent = t.silent.PushBack(p)
+	return p
+}
+
+// free gives the place back; mu is held.
+func (p *transferPlace) free() {
+	p.in.all--
+	if p.in.of[p.peer]--; p.in.of[p.peer] == 0 {
+		delete(p.in.of, p.peer)
+	}
+}
+
+func (p *transferPlace) heard() {
+	p.in.mu.Lock()
+	defer p.in.mu.Unlock()
+	if p.silent != nil && !p.gone {
+		p.in.silent.Remove(p.silent)
+		p.silent = nil
+	}
+}
+
+func (p *transferPlace) leave() {
+	p.heard()
+	p.in.mu.Lock()
+	defer p.in.mu.Unlock()
+	if !p.gone {
+		p.gone = true
+		p.free()
 	}
 }
 

@@ -197,6 +197,53 @@ func TestATransferEndsWithTheServices(t *testing.T) {
 	}
 }
 
+// Requests in names that are made up, or of whoever says nothing more, make room for others; transfers that go on do not.
+func TestSilentClientsMakeRoomForOthers(t *testing.T) {
+	all, ended := transfers{of: map[netip.Addr]int{}}, map[int]bool{}
+	enter := func(n int) *transferPlace {
+		return all.enter(netip.AddrFrom4([4]byte{10, 78, byte(n >> 8), byte(n)}), func() { ended[n] = true })
+	}
+	var places []*transferPlace
+	for n := range tftpTransfers {
+		if places = append(places, enter(n)); places[n] == nil {
+			t.Fatalf("transfer %d has no place", n)
+		}
+	}
+	places[0].heard()
+	places[1].leave()
+	if enter(1000) == nil || len(ended) != 0 {
+		t.Errorf("a place is free, and for it ended: %v", ended)
+	}
+	for n := range 3 {
+		if enter(2000+n) == nil || len(ended) != n+1 || !ended[2+n] {
+			t.Errorf("of silent ones the first goes; ended: %v", ended)
+		}
+		places[2+n].leave() // as it does then
+	}
+	if all.all != tftpTransfers {
+		t.Errorf("%d go on", all.all)
+	}
+	for _, p := range places[5:] {
+		p.heard()
+	}
+	for n := range 4 { // those that came in meanwhile
+		if enter(3000+n) == nil {
+			t.Fatal("silent ones are left")
+		}
+	}
+	for _, one := range []int{3000, 3001, 3002, 3003} {
+		if ended[one] {
+			t.Errorf("%d has just come", one)
+		}
+	}
+	all = transfers{of: map[netip.Addr]int{}}
+	for n := range tftpEach + 1 {
+		if got := enter(4000) != nil; got != (n < tftpEach) {
+			t.Errorf("one machine has place %d: %t", n+1, got)
+		}
+	}
+}
+
 // One address that asks for many files, and acknowledges nothing, keeps no other from its own.
 func TestTransfersAreSharesOfMachines(t *testing.T) {
 	s := newSegment(t)

@@ -44,9 +44,9 @@ type transfer struct {
 	file     io.ReaderAt
 	size     int64
 	packet   []byte
-	heard    [tftpBlock]byte
-	ahead    [32 << 10]byte // a part of the file
-	aheadAt  int64          // where it begins
+	said     [tftpBlock]byte // by the client
+	ahead    [32 << 10]byte  // a part of the file
+	aheadAt  int64           // where it begins
 	aheadEnd int64
 }
 
@@ -94,11 +94,14 @@ func (t *transfer) until(done, end int64, send func() error) (int64, error) {
 			return 0, err
 		}
 		for sent := time.Now(); ; {
-			n, err := t.conn.read(t.heard[:])
+			n, err := t.conn.read(t.said[:])
 			if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 				return 0, err
 			}
-			acked, err := acknowledged(t.heard[:n], done, end)
+			if n > 0 && t.heard != nil {
+				t.heard()
+			}
+			acked, err := acknowledged(t.said[:n], done, end)
 			if err != nil || acked > done {
 				return acked, err
 			}

@@ -141,6 +141,15 @@ func LeaseAt(ctx context.Context, tx *core.Tx, network string, address netip.Add
 		number(address))
 }
 
+// Leases lists those of a network, over or not.
+func Leases(ctx context.Context, tx *core.Tx, network string) ([]Lease, error) {
+	leases, err := core.List(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE network = $1`, network)
+	if err != nil {
+		return nil, fmt.Errorf("list the leases of network %s: %w", network, err)
+	}
+	return leases, nil
+}
+
 // HighestLease is the highest address ever given on a network; the zero Addr if none was.
 func HighestLease(ctx context.Context, tx *core.Tx, network string) (netip.Addr, error) {
 	var highest int64
@@ -327,7 +336,10 @@ type DiscoveredMachine struct {
 // strangers is how many are remembered; the ones seen longest ago make room.
 const strangers = 1000
 
-// SeeDiscovered notes that an unknown machine asked for something. It reports whether it is new.
+// newsEach is how many unknown machines of a network an hour are news.
+const newsEach = 50
+
+// SeeDiscovered notes that an unknown machine asked for something. It reports whether that is news: it is new, and few are.
 func SeeDiscovered(ctx context.Context, tx *core.Tx, network, mac string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE unknown_machine SET last_seen = now_ms(), network = $2 WHERE mac = $1`, mac, network)
 	if err == nil && n == 0 {
@@ -338,10 +350,15 @@ func SeeDiscovered(ctx context.Context, tx *core.Tx, network, mac string) (bool,
 				LIMIT $1)`, strangers)
 		}
 	}
+	fresh := 0
+	if err == nil && n == 0 {
+		err = tx.Row(ctx, `SELECT COUNT(*) FROM unknown_machine WHERE network = $1 AND first_seen > now_ms() - 3600000`,
+			network).Scan(&fresh)
+	}
 	if err != nil {
 		return false, fmt.Errorf("note unknown machine %s: %w", mac, err)
 	}
-	return n == 0, nil
+	return 0 < fresh && fresh <= newsEach, nil
 }
 
 // DescribeDiscovered notes what an unknown machine says of itself.

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"sync"
 	"time"
 )
@@ -64,9 +65,10 @@ type Lines struct {
 // LinesOfUnknown are as many as callers may cause whom nobody knows yet.
 func LinesOfUnknown() Lines { return Lines{Window: time.Minute, Each: 10, All: 60} }
 
-// Say says whether a line is to be written now, and how many were left out since the last one that was.
+// Say says whether a line about somebody, by address or by another name, is to be written now, and how many were left out since
+// the last one that was.
 func (l *Lines) Say(remote string, now time.Time) (yes bool, omitted int) {
-	key := AddressOf(remote).Key
+	key := cmp.Or(AddressOf(remote).Key, remote)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now.Sub(l.since) >= l.Window || now.Before(l.since) {

@@ -44,21 +44,42 @@ func (c *Controller) Admit(ctx context.Context, networkName string, mac net.Hard
 	return err
 }
 
+// Known says of each of these MACs whether it is an enrolled machine's, or of a network that offers enrolment.
+func (c *Controller) Known(ctx context.Context, networkName string, macs []net.HardwareAddr) ([]bool, error) {
+	known := make([]bool, len(macs))
+	err := c.DB.View(ctx, func(tx *core.Tx) error {
+		on, err := network.Get(ctx, tx, networkName)
+		if err != nil {
+			return err
+		}
+		words := make([]string, len(macs))
+		for i, mac := range macs {
+			words[i] = mac.String()
+		}
+		owners, err := network.Owners(ctx, tx, networkName, words)
+		for i, mac := range words {
+			known[i] = owners[mac] != "" || on.Unknown == inventory.UnknownEnrol
+		}
+		return err
+	})
+	return known, err
+}
+
 // routed says that a caller is behind a relay or router that the network names: its frames come from there, and nothing but
-// its address tells who it is.
+// its lease tells who it is. Where another server gives leases, nothing would.
 func routed(on inventory.Network, who onlink.Caller) bool {
-	return who.Sender != nil && slices.Contains(on.RelayMACs(), who.Sender.String()) && !on.Address.Contains(who.Address)
+	return on.Mode == inventory.ModeOwn && who.Sender != nil && slices.Contains(on.RelayMACs(), who.Sender.String()) &&
+		!on.Address.Contains(who.Address)
 }
 
 // AdmitMachine says whether a caller is an enrolled machine: by its frames, and by the address that it has. What is for
-// that address is to be sent to hold alone; nil: that cannot be seen to.
+// that address is to be sent to hold alone; nil: to whom ARP says, or whoever is known to have it.
 func AdmitMachine(ctx context.Context, tx *core.Tx, on inventory.Network, m machine.Machine,
 	who onlink.Caller) (hold net.HardwareAddr, err error) {
 	if m.Network != on.Name {
 		return nil, fmt.Errorf("%w: it is on network %q", onlink.ErrUnknownMachine, m.Network)
 	}
-	behind := routed(on, who)
-	if !behind {
+	if !routed(on, who) {
 		if err := who.Is(m.MACs); err != nil {
 			return nil, err
 		}
@@ -73,10 +94,16 @@ func AdmitMachine(ctx context.Context, tx *core.Tx, on inventory.Network, m mach
 		}
 		return net.ParseMAC(lease.MAC)
 	}
-	if err := taken(ctx, tx, on, m.ID, who.Address); err != nil || behind {
+	if err := taken(ctx, tx, on, m.ID, who.Address); err != nil || !on.Address.Contains(who.Address) {
 		return nil, err
 	}
-	return who.Sender, nil
+	// Whoever is root on a machine in use may call from any address that no other machine has yet: only what boots now has
+	// something to lose by ARP.
+	boot, err := machine.BootOn(ctx, tx, m.ID)
+	if errors.Is(err, core.ErrNotFound) || err == nil && (boot.Ending || boot.Step == protocol.StepAgent) {
+		return nil, nil
+	}
+	return who.Sender, err
 }
 
 // admitUnknown says whether a caller is the machine that has a MAC, which nobody has enrolled.

@@ -23,6 +23,7 @@ import (
 	"muster/internal/kinds/network"
 	"muster/internal/netboot"
 	"muster/internal/netboot/control"
+	"muster/internal/netboot/onlink"
 	"muster/internal/protocol"
 )
 
@@ -373,5 +374,94 @@ func TestWhatMachinesSayIsBounded(t *testing.T) {
 			t.Errorf("%d bytes of a product's name are kept", len(all[0].Facts.System.Product))
 		}
 		return err
+	})
+}
+
+// TestWhereAnotherServerGivesAddressesOnlyFramesTell who somebody is: nobody is behind a relay, and only what boots now has what
+// is for its address to itself.
+func TestWhereAnotherServerGivesAddressesOnlyFramesTell(t *testing.T) {
+	c := newTestbed(t, t.TempDir()+"/db", inventory.UnknownIgnore)
+	const relay = "52:54:00:00:00:fe"
+	var on inventory.Network
+	c.update(func(ctx context.Context, tx *core.Tx) (err error) {
+		if on, err = network.Get(ctx, tx, "boot"); err != nil {
+			return err
+		}
+		on.Mode, on.Relays = inventory.ModeProxy, relay // as a row of before may say
+		return network.Put(ctx, tx, on)
+	})
+	from := func(sender, address string) (hold net.HardwareAddr, err error) {
+		c.update(func(ctx context.Context, tx *core.Tx) error {
+			m, wrong := machine.Get(ctx, tx, c.machine)
+			who := onlink.Caller{Address: netip.MustParseAddr(address), Sender: mac(sender)}
+			hold, err = control.AdmitMachine(ctx, tx, on, m, who)
+			return wrong
+		})
+		return hold, err
+	}
+	if _, err := from(relay, "192.0.2.7"); !errors.Is(err, onlink.ErrUnknownMachine) {
+		t.Errorf("whoever comes by the relay is the machine: %v", err)
+	}
+	if hold, err := from(known, "10.78.3.4"); err != nil || hold != nil {
+		t.Errorf("of a machine that does not boot is held: %s, %v", hold, err)
+	}
+	_, token := c.begin()
+	if hold, err := from(known, "10.78.3.4"); err != nil || hold.String() != known {
+		t.Errorf("of a machine that boots is held: %s, %v", hold, err)
+	}
+	if hold, err := from(known, "192.0.2.7"); err != nil || hold != nil {
+		t.Errorf("an address of elsewhere is held: %s, %v", hold, err)
+	}
+	sum := sha256.Sum256([]byte(token))
+	for _, step := range []protocol.BootStep{protocol.StepInit, protocol.StepAgent} {
+		said := protocol.BootProgress{MAC: known, Step: step, From: netip.MustParseAddr("10.78.3.4")}
+		if err := c.Seen(t.Context(), "boot", said, hex.EncodeToString(sum[:])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if hold, err := from(known, "10.78.9.9"); err != nil || hold != nil {
+		t.Errorf("root of a machine in use holds another address: %s, %v", hold, err)
+	}
+}
+
+// TestTheLastAddressLeavesTheOthers: one who asks for the end of the range has not all the range.
+func TestTheLastAddressLeavesTheOthers(t *testing.T) {
+	kindstest.Each(t, func(t *testing.T, url string) {
+		c := newTestbed(t, url, inventory.UnknownEnrol)
+		if got, err := c.ask(strange, true, "10.78.0.12"); got != "10.78.0.12" || err != nil {
+			t.Fatalf("%s, %v", got, err)
+		}
+		for _, want := range []string{"10.78.0.10", "10.78.0.11"} {
+			if got, err := c.ask("52:54:00:00:02:"+want[len(want)-2:], true, ""); got != want || err != nil {
+				t.Errorf("%s, %v; want %s", got, err, want)
+			}
+		}
+	})
+}
+
+// TestUnknownMachinesAreNewsOnlyWhileTheyAreFew: MACs are made up easily.
+func TestUnknownMachinesAreNewsOnlyWhileTheyAreFew(t *testing.T) {
+	kindstest.Each(t, func(t *testing.T, url string) {
+		c := newTestbed(t, url, inventory.UnknownEnrol)
+		news := 0
+		c.update(func(ctx context.Context, tx *core.Tx) error {
+			for i := range 200 {
+				fresh, err := network.SeeDiscovered(ctx, tx, "boot", fmt.Sprintf("52:54:00:00:02:%02x", i))
+				if err != nil {
+					return err
+				}
+				if fresh {
+					news++
+				}
+			}
+			fresh, err := network.SeeDiscovered(ctx, tx, "boot", "52:54:00:00:02:00")
+			if fresh {
+				t.Error("one that is known is news")
+			}
+			return err
+		})
+		if news != 50 {
+			t.Errorf("%d are news", news)
+		}
 	})
 }

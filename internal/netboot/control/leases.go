@@ -113,11 +113,12 @@ type lessor struct {
 	at      map[netip.Addr]network.Lease // by address, as far as somebody has asked; what the batch changes too
 	put     map[netip.Addr]network.Lease // what is to be written
 	moved   []string                     // MACs whose old lease goes
-	lowest  netip.Addr                   // that was never given, once looked up
+	lowest  netip.Addr                   // above all that were ever given, once looked up; the first one once whole
 	next    netip.Addr                   // where the search for one goes on
 	over    []netip.Addr                 // of leases that are over, once looked up
 	passing []network.Lease              // unknown machines' that are not over, those that end first; once looked up
 	looked  bool
+	whole   bool // all leases of the network are in at
 }
 
 // load reads what the answers to a batch hang on. Of machines that take what they were offered, it trusts what was read then.
@@ -321,7 +322,8 @@ func (l *lessor) open(a netip.Addr, mac string, known bool) bool {
 	return l.offers.open(offerAt{l.on.Name, a}, mac, known, l.asked)
 }
 
-// fresh takes the next address that was never given, and when there is none, one whose lease is over.
+// fresh takes the next address above all that were ever given, when there is none, one whose lease is over, and then one that
+// was passed over.
 func (l *lessor) fresh(ctx context.Context, mac string, known bool) (netip.Addr, error) {
 	if !l.next.IsValid() {
 		highest, err := network.HighestLease(ctx, l.tx, l.on.Name)
@@ -356,6 +358,23 @@ func (l *lessor) fresh(ctx context.Context, mac string, known bool) (netip.Addr,
 		if l.inRange(a) && l.free(a) && l.open(a, mac, known) {
 			return a, nil
 		}
+	}
+	// One who asks for the last address of the range has all others passed over; they are looked for now.
+	if !l.whole {
+		all, err := network.Leases(ctx, l.tx, l.on.Name)
+		if err != nil {
+			return netip.Addr{}, err
+		}
+		for _, lease := range all {
+			if _, read := l.at[lease.Address]; !read {
+				l.at[lease.Address] = lease
+			}
+		}
+		l.whole = true
+	}
+	l.lowest, l.next = l.on.First, l.on.First
+	if a, found := l.search(mac, known); found {
+		return a, nil
 	}
 	return netip.Addr{}, netboot.ErrFull
 }
