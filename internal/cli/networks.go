@@ -63,8 +63,8 @@ a DHCP server and Muster only adds what to boot. With --mode off, the site's ser
 With --unknown enrol, machines that are not enrolled boot the inspector and are listed by ` + "`muster machines unknown`" + `; with ignore
 they get no answer.
 
-A machine is identified by its Ethernet frames: address, boot files and certificates go to its own NIC only. Machines behind a router
-or DHCP relay show that device's frames. Name it with --relay; then any address that comes through it is trusted.
+A machine is identified by its Ethernet frames: address, boot files and certificates go to its own NIC only. Its DHCP packets may come
+by a relay on the network: name that with --relay. Machines behind a router cannot boot.
 
 With --switch, Muster isolates clusters: a machine's port is in its cluster's segment while a cluster uses it, and otherwise in a common
 segment in which no machine reaches another. With --switch bridge, the ports are interfaces of the controller's host on the bridge
@@ -83,7 +83,7 @@ segment in which no machine reaches another. With --switch bridge, the ports are
 	c.Flags().StringVar(&n.Gateway, "gateway", "", "the gateway's `ADDRESS`, told to machines")
 	c.Flags().StringVar(&n.Unknown, "unknown", "ignore", "what happens to unknown machines, the `POLICY`: ignore or enrol")
 	c.Flags().StringSliceVar(&n.Relays, "relay", nil,
-		"the `MAC`, on this network, of a router or DHCP relay that machines are behind, in mode own; may be repeated")
+		"the `MAC`, on this network, of a DHCP relay; may be repeated")
 	c.Flags().StringVar(&n.Switch, "switch", drivers.Switches().Names()[0],
 		"what isolates clusters, the `DRIVER`: bridge, ovs or none")
 	c.Flags().StringVar(&n.SwitchBridge, "switch-bridge", "", "the `BRIDGE` of Open vSwitch that the machines' ports are on")

@@ -116,21 +116,6 @@ func TestWhatASiteChargesAndGrants(t *testing.T) {
 	}
 }
 
-// TestRelaysAreForLeasesOfOurOwn: elsewhere nothing tells who is behind one.
-func TestRelaysAreForLeasesOfOurOwn(t *testing.T) {
-	n := Network{Name: "n", Interface: "eth0", Address: netip.MustParsePrefix("10.0.0.1/24"), Mode: ModeOwn,
-		Unknown: UnknownIgnore, First: netip.MustParseAddr("10.0.0.10"), Last: netip.MustParseAddr("10.0.0.20"),
-		Relays: "52:54:00:12:34:56"}
-	if err := n.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	for _, n.Mode = range []Mode{ModeProxy, ModeOff} {
-		if err := n.Validate(); err == nil || !strings.Contains(err.Error(), "relays: mode "+string(n.Mode)+" has none") {
-			t.Errorf("mode %s: %v", n.Mode, err)
-		}
-	}
-}
-
 // TestANetworkNamesNoOtherThings: what operators say of networks reaches programs that run as root.
 func TestANetworkNamesNoOtherThings(t *testing.T) {
 	good := Network{Name: "n", Interface: "eth0", Address: netip.MustParsePrefix("10.0.0.1/24"), Mode: ModeOff,

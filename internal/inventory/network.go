@@ -22,8 +22,8 @@ type Network struct {
 	Last    netip.Addr `json:"last,omitzero"`
 	Gateway netip.Addr `json:"gateway,omitzero"` // told to machines, in mode own
 	Unknown Unknown    `json:"unknown"`
-	// Relays are MACs, with commas between, of routers and DHCP relays on the segment, in mode own. What comes from there is
-	// believed of machines behind them, which nothing but their leases identifies.
+	// Relays are MACs, with commas between, of DHCP relays on the segment: DHCP packets that come from there are believed to be
+	// of the machines that they name. They are for nothing else: a machine's other frames are its own.
 	Relays string `json:"relays,omitempty"`
 	// Switch is the driver of the switch that the machines' ports are on; "": nobody sets it.
 	Switch string `json:"switch,omitempty"`
@@ -86,9 +86,6 @@ func (n Network) Validate() error {
 		return fmt.Errorf("mode: %q; use own, proxy or off", n.Mode)
 	case n.Unknown != UnknownIgnore && n.Unknown != UnknownEnrol:
 		return fmt.Errorf("unknown: %q; use ignore or enrol", n.Unknown)
-	case n.Relays != "" && n.Mode != ModeOwn:
-		return fmt.Errorf("relays: mode %s has none: who is behind a relay is told by the lease of its address alone, and another "+
-			"server gives the leases", n.Mode)
 	case n.validRelays() != nil:
 		return n.validRelays()
 	case n.Mode != ModeOwn:

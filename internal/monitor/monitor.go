@@ -93,7 +93,7 @@ func New(db *core.Store, a *identity.Authority, owner string, log *slog.Logger) 
 	return &Monitor{db: db, authority: a, owner: owner, log: log, notifier: newNotifier(db),
 		calls: limit.Share{Kind: "calls", Each: eachCalls, Total: math.MaxInt, Door: "agents",
 			Hint: "an agent makes four at a time"},
-		coming: limit.Share{Kind: "long calls", Each: comingEach, Total: comingAll, Door: "agents",
+		coming: limit.Share{Kind: "long calls", Each: comingEach, Total: math.MaxInt, Door: "agents",
 			Hint: "they come in one after the other"},
 		long:    make(chan struct{}, longCalls),
 		reports: limit.Pace{Kind: "reports", Burst: reportsAtOnce, Every: reportsEvery},

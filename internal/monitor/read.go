@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"muster/internal/core"
 	"muster/internal/kit/printable"
@@ -16,9 +17,9 @@ const (
 	mostValues = 1 << 18 // twice what a head says that tells of 5,000 jobs, or of 10,000 nodes
 	longCall   = 64 << 10
 	longCalls  = 16
-	// Of calls that are longer, so many of a project, and of all, come in at a time: an agent may send them slowly.
+	// Of calls that are longer, so many of a project come in at a time: an agent may send them slowly. All projects together have
+	// no bound of their own, as tenants could fill it.
 	comingEach = 8
-	comingAll  = 64
 )
 
 // read takes a call's body of so many bytes at most, and bounds what it says, or answers why it is not understood. It waits while
@@ -28,7 +29,7 @@ func (m *Monitor) read(w http.ResponseWriter, r *http.Request, most int64, into 
 	body, err := io.ReadAll(io.LimitReader(from, longCall+1))
 	if err == nil && len(body) > longCall {
 		payer := core.Payer(r.Context())
-		leave, over := m.coming.Enter(payer, payer == "") // what is nobody's is the site's own
+		leave, over := m.coming.Enter(payer, !strings.HasPrefix(payer, core.OfProject(""))) // agents of the site's own hosts
 		if over != nil {
 			tooMuch(w, over)
 			return false

@@ -270,8 +270,8 @@ func (s *server) finish(r request, p *dhcpv4.DHCPv4) datagram {
 	return datagram{data: p.ToBytes(), peer: to}
 }
 
-// isNeighbour says that an address can be a machine's on the network.
+// isNeighbour says that an address can be a machine's on the network: none of its ends, which stand for all, and not our own.
 func (s *server) isNeighbour(a netip.Addr) bool {
 	on := s.Network.Address
-	return on.Contains(a) && a != on.Addr() && a != on.Masked().Addr()
+	return on.Contains(a) && a != on.Addr() && a != on.Masked().Addr() && on.Contains(a.Next())
 }

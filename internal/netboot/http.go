@@ -43,7 +43,7 @@ const (
 
 // serveHTTP serves until the listener is closed.
 func (s *server) serveHTTP(ctx context.Context) error {
-	door := &door{Listener: s.http, relays: s.Network.RelayMACs(), open: map[string]int{}}
+	door := &door{Listener: s.http, open: map[string]int{}}
 	server := &http.Server{
 		Handler:           s.handler(),
 		ReadHeaderTimeout: headerWait,

@@ -4,7 +4,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -22,10 +21,9 @@ const (
 // plain TCP connections, so that the kernel can send files by itself.
 type door struct {
 	net.Listener
-	relays []string // MACs, behind which are many machines
-	mu     sync.Mutex
-	open   map[string]int
-	total  int
+	mu    sync.Mutex
+	open  map[string]int
+	total int
 }
 
 // Accept waits for a connection that there is room for; others are closed at once, and their machines come again.
@@ -40,7 +38,7 @@ func (d *door) Accept() (net.Conn, error) {
 }
 
 func (d *door) enter(conn net.Conn) bool {
-	who := d.machineOf(conn)
+	who := machineOf(conn)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.total >= doorAll || d.open[who] >= doorEach {
@@ -56,7 +54,7 @@ func (d *door) changed(conn net.Conn, state http.ConnState) {
 	if state != http.StateClosed && state != http.StateHijacked {
 		return
 	}
-	who := d.machineOf(conn)
+	who := machineOf(conn)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.total--; d.open[who] > 1 {
@@ -67,12 +65,10 @@ func (d *door) changed(conn net.Conn, state http.ConnState) {
 }
 
 // machineOf says whose a connection is: of the NIC that its frames come from, which may have as many addresses as it likes, or
-// behind a relay of its address.
-func (d *door) machineOf(conn net.Conn) string {
+// where that is not known of its address.
+func machineOf(conn net.Conn) string {
 	if c, ok := conn.(*onlink.Conn); ok && c.Caller.Sender != nil {
-		if mac := c.Caller.Sender.String(); !slices.Contains(d.relays, mac) {
-			return mac
-		}
+		return c.Caller.Sender.String()
 	}
 	host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
 	return host

@@ -132,12 +132,12 @@ func (s *server) serveTFTP(ctx context.Context) error {
 			continue
 		}
 		ctx, end := context.WithCancel(ctx)
-		place := running.enter(peer.Addr(), end)
+		place := running.enter(peer.Addr(), time.Now(), end)
 		if place == nil {
 			end()
 			continue
 		}
-		r.heard = place.heard
+		r.heard = func() { place.heard(time.Now()) }
 		all.Go(func() {
 			defer end()
 			defer place.leave()
@@ -146,73 +146,90 @@ func (s *server) serveTFTP(ctx context.Context) error {
 	}
 }
 
-// transfers are those that go on. The address that a request came from may be made up: a client that has said nothing more makes
-// room for others, the one that began first before all.
+// transfers are those that go on. The address that a request came from may be made up: where there is no room, one whose client
+// is silent makes some.
 type transfers struct {
-	mu     sync.Mutex
-	of     map[netip.Addr]int
-	all    int
-	silent list.List // of *transferPlace
+	mu  sync.Mutex
+	of  map[netip.Addr]int
+	all list.List // of *transferPlace; those that were heard last, or began last, are at the end
 }
 
 // transferPlace is one transfer's.
 type transferPlace struct {
-	in     *transfers
-	peer   netip.Addr
-	end    context.CancelFunc
-	silent *list.Element // nil: its client was heard
-	gone   bool          // it makes room
+	in    *transfers
+	peer  netip.Addr
+	end   context.CancelFunc
+	at    *list.Element
+	last  time.Time // that its client was heard, or asked
+	known bool      // its client was heard
+	gone  bool
 }
 
+// How long a client may be silent before its transfer makes room for others: one that has asked and said nothing more, and one
+// that has said something. A healthy one answers within milliseconds, but may have to be told again.
+const (
+	silentFirst = 500 * time.Millisecond
+	silentLater = 5 * time.Second
+)
+
 // enter takes a place; nil: there is none. end ends a transfer that makes room for others.
-func (t *transfers) enter(peer netip.Addr, end context.CancelFunc) *transferPlace {
+func (t *transfers) enter(peer netip.Addr, now time.Time, end context.CancelFunc) *transferPlace {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.of[peer] >= tftpEach {
 		return nil
 	}
-	if t.all >= tftpTransfers {
-		first := t.silent.Front()
-		if first == nil {
-			return nil
-		}
-		p := t.silent.Remove(first).(*transferPlace)
-		p.gone = true
-		p.free()
-		p.end()
+	if t.all.Len() >= tftpTransfers && !t.makeRoom(now) {
+		return nil
 	}
 	t.of[peer]++
-	t.all++
-	p := &transferPlace{in: t, peer: peer, end: end}
-	p.silent = t.silent.PushBack(p)
+	p := &transferPlace{in: t, peer: peer, end: end, last: now}
+	p.at = t.all.PushBack(p)
 	return p
+}
+
+// makeRoom ends the transfer whose client has been silent for longest, if that is long enough; mu is held.
+func (t *transfers) makeRoom(now time.Time) bool {
+	for at := t.all.Front(); at != nil; at = at.Next() {
+		p := at.Value.(*transferPlace)
+		patience := silentFirst
+		if p.known {
+			patience = silentLater
+		}
+		if now.Sub(p.last) >= patience {
+			p.free()
+			p.end()
+			return true
+		}
+	}
+	return false
 }
 
 // free gives the place back; mu is held.
 func (p *transferPlace) free() {
-	p.in.all--
+	if p.gone {
+		return
+	}
+	p.gone = true
+	p.in.all.Remove(p.at)
 	if p.in.of[p.peer]--; p.in.of[p.peer] == 0 {
 		delete(p.in.of, p.peer)
 	}
 }
 
-func (p *transferPlace) heard() {
+func (p *transferPlace) heard(now time.Time) {
 	p.in.mu.Lock()
 	defer p.in.mu.Unlock()
-	if p.silent != nil && !p.gone {
-		p.in.silent.Remove(p.silent)
-		p.silent = nil
+	if !p.gone {
+		p.known, p.last = true, now
+		p.in.all.MoveToBack(p.at)
 	}
 }
 
 func (p *transferPlace) leave() {
-	p.heard()
 	p.in.mu.Lock()
 	defer p.in.mu.Unlock()
-	if !p.gone {
-		p.gone = true
-		p.free()
-	}
+	p.free()
 }
 
 func errorPacket(p tftpProblem) []byte {

@@ -138,7 +138,9 @@ func TestFilesArriveWholeOverABadLine(t *testing.T) {
 			t.Parallel()
 			content := bytes.Repeat([]byte("0123456789abcde"), c.size/15+1)[:c.size]
 			server, client := pair(t, 100*time.Millisecond)
-			r := readRequest{block: c.block, window: c.window, wait: 100 * time.Millisecond, size: true}
+			heard := 0
+			r := readRequest{block: c.block, window: c.window, wait: 100 * time.Millisecond, size: true,
+				heard: func() { heard++ }}
 			sent := make(chan error, 1)
 			go func() { sent <- r.send(server, bytes.NewReader(content), int64(c.size)) }()
 			got, options := receive(t, client, c.block, c.window, c.lossy)
@@ -147,6 +149,9 @@ func TestFilesArriveWholeOverABadLine(t *testing.T) {
 			}
 			if err := <-sent; err != nil && !c.lossy { // the last acknowledgement may be among the lost
 				t.Error(err)
+			}
+			if heard == 0 {
+				t.Error("nobody was told that the client was heard")
 			}
 		})
 	}
@@ -197,11 +202,12 @@ func TestATransferEndsWithTheServices(t *testing.T) {
 	}
 }
 
-// Requests in names that are made up, or of whoever says nothing more, make room for others; transfers that go on do not.
+// Requests in names that are made up, or of whoever says nothing more, make room for others; transfers that go on do not, and
+// none that has just begun.
 func TestSilentClientsMakeRoomForOthers(t *testing.T) {
-	all, ended := transfers{of: map[netip.Addr]int{}}, map[int]bool{}
+	all, ended, now := transfers{of: map[netip.Addr]int{}}, map[int]bool{}, time.Now()
 	enter := func(n int) *transferPlace {
-		return all.enter(netip.AddrFrom4([4]byte{10, 78, byte(n >> 8), byte(n)}), func() { ended[n] = true })
+		return all.enter(netip.AddrFrom4([4]byte{10, 78, byte(n >> 8), byte(n)}), now, func() { ended[n] = true })
 	}
 	var places []*transferPlace
 	for n := range tftpTransfers {
@@ -209,32 +215,33 @@ func TestSilentClientsMakeRoomForOthers(t *testing.T) {
 			t.Fatalf("transfer %d has no place", n)
 		}
 	}
-	places[0].heard()
+	if enter(1000) != nil {
+		t.Error("one that has just begun makes room")
+	}
 	places[1].leave()
 	if enter(1000) == nil || len(ended) != 0 {
 		t.Errorf("a place is free, and for it ended: %v", ended)
 	}
+	places[0].heard(now)
+	now = now.Add(silentFirst)
 	for n := range 3 {
 		if enter(2000+n) == nil || len(ended) != n+1 || !ended[2+n] {
 			t.Errorf("of silent ones the first goes; ended: %v", ended)
 		}
 		places[2+n].leave() // as it does then
 	}
-	if all.all != tftpTransfers {
-		t.Errorf("%d go on", all.all)
+	if all.all.Len() != tftpTransfers {
+		t.Errorf("%d go on", all.all.Len())
 	}
 	for _, p := range places[5:] {
-		p.heard()
+		p.heard(now)
 	}
-	for n := range 4 { // those that came in meanwhile
-		if enter(3000+n) == nil {
-			t.Fatal("silent ones are left")
-		}
+	if enter(3000) == nil || !ended[1000] || enter(3001) != nil || ended[0] {
+		t.Errorf("those that were heard make room at once: %v", ended)
 	}
-	for _, one := range []int{3000, 3001, 3002, 3003} {
-		if ended[one] {
-			t.Errorf("%d has just come", one)
-		}
+	now = now.Add(silentLater)
+	if enter(3001) == nil || !ended[0] {
+		t.Errorf("one that was heard is silent since: %v", ended)
 	}
 	all = transfers{of: map[netip.Addr]int{}}
 	for n := range tftpEach + 1 {

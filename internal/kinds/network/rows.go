@@ -336,11 +336,9 @@ type DiscoveredMachine struct {
 // strangers is how many are remembered; the ones seen longest ago make room.
 const strangers = 1000
 
-// newsEach is how many unknown machines of a network an hour are news.
-const newsEach = 50
-
-// SeeDiscovered notes that an unknown machine asked for something. It reports whether that is news: it is new, and few are.
-func SeeDiscovered(ctx context.Context, tx *core.Tx, network, mac string) (bool, error) {
+// SeeDiscovered notes that an unknown machine asked for something. If it was not seen before, it reports how many of the network
+// are new within an hour; else 0.
+func SeeDiscovered(ctx context.Context, tx *core.Tx, network, mac string) (fresh int, err error) {
 	n, err := tx.Exec(ctx, `UPDATE unknown_machine SET last_seen = now_ms(), network = $2 WHERE mac = $1`, mac, network)
 	if err == nil && n == 0 {
 		_, err = tx.Exec(ctx, `INSERT INTO unknown_machine (mac, network, first_seen, last_seen) VALUES ($1, $2, now_ms(), now_ms())`,
@@ -350,15 +348,14 @@ func SeeDiscovered(ctx context.Context, tx *core.Tx, network, mac string) (bool,
 				LIMIT $1)`, strangers)
 		}
 	}
-	fresh := 0
 	if err == nil && n == 0 {
 		err = tx.Row(ctx, `SELECT COUNT(*) FROM unknown_machine WHERE network = $1 AND first_seen > now_ms() - 3600000`,
 			network).Scan(&fresh)
 	}
 	if err != nil {
-		return false, fmt.Errorf("note unknown machine %s: %w", mac, err)
+		return 0, fmt.Errorf("note unknown machine %s: %w", mac, err)
 	}
-	return 0 < fresh && fresh <= newsEach, nil
+	return fresh, nil
 }
 
 // DescribeDiscovered notes what an unknown machine says of itself.

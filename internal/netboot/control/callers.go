@@ -65,13 +65,6 @@ func (c *Controller) Known(ctx context.Context, networkName string, macs []net.H
 	return known, err
 }
 
-// routed says that a caller is behind a relay or router that the network names: its frames come from there, and nothing but
-// its lease tells who it is. Where another server gives leases, nothing would.
-func routed(on inventory.Network, who onlink.Caller) bool {
-	return on.Mode == inventory.ModeOwn && who.Sender != nil && slices.Contains(on.RelayMACs(), who.Sender.String()) &&
-		!on.Address.Contains(who.Address)
-}
-
 // AdmitMachine says whether a caller is an enrolled machine: by its frames, and by the address that it has. What is for
 // that address is to be sent to hold alone; nil: to whom ARP says, or whoever is known to have it.
 func AdmitMachine(ctx context.Context, tx *core.Tx, on inventory.Network, m machine.Machine,
@@ -79,10 +72,8 @@ func AdmitMachine(ctx context.Context, tx *core.Tx, on inventory.Network, m mach
 	if m.Network != on.Name {
 		return nil, fmt.Errorf("%w: it is on network %q", onlink.ErrUnknownMachine, m.Network)
 	}
-	if !routed(on, who) {
-		if err := who.Is(m.MACs); err != nil {
-			return nil, err
-		}
+	if err := who.Is(m.MACs); err != nil {
+		return nil, err
 	}
 	if on.Mode == inventory.ModeOwn {
 		lease, err := LeaseAt(ctx, tx, on, who.Address)
@@ -98,9 +89,10 @@ func AdmitMachine(ctx context.Context, tx *core.Tx, on inventory.Network, m mach
 		return nil, err
 	}
 	// Whoever is root on a machine in use may call from any address that no other machine has yet: only what boots now has
-	// something to lose by ARP.
+	// something to lose by ARP. Until its boot has switched a machine on, what runs there is what ran before.
 	boot, err := machine.BootOn(ctx, tx, m.ID)
-	if errors.Is(err, core.ErrNotFound) || err == nil && (boot.Ending || boot.Step == protocol.StepAgent) {
+	if errors.Is(err, core.ErrNotFound) ||
+		err == nil && (boot.Ending || boot.PoweredAt.IsZero() || boot.Step == protocol.StepAgent) {
 		return nil, nil
 	}
 	return who.Sender, err

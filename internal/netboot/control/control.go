@@ -63,6 +63,9 @@ type Controller struct {
 // doing so waits until the boot is begun again.
 const scriptLimit = 10
 
+// newsEach is how many unknown machines of a network an hour are news: MACs are made up easily.
+const newsEach = 50
+
 // BootConfig says what the machine behind a MAC boots now.
 func (c *Controller) BootConfig(ctx context.Context, networkName string, mac net.HardwareAddr) (netboot.BootConfig, error) {
 	boot, on, err := c.find(ctx, networkName, mac)
@@ -178,9 +181,13 @@ func (c *Controller) Seen(ctx context.Context, networkName string, p protocol.Bo
 				return err
 			}
 			fresh, err := network.SeeDiscovered(ctx, tx, networkName, p.MAC)
-			if fresh {
-				tx.Log(core.Event{Type: "machine.unknown", Text: fmt.Sprintf("unknown machine %s asked to boot on network %s",
-					p.MAC, networkName)})
+			news := core.Event{Type: "machine.unknown", Text: fmt.Sprintf("unknown machine %s asked to boot on network %s", p.MAC,
+				networkName)}
+			if fresh == newsEach {
+				news.Text += "; of more within this hour there is no event (`muster machines unknown` lists them)"
+			}
+			if 0 < fresh && fresh <= newsEach {
+				tx.Log(news)
 			}
 			return err
 		}

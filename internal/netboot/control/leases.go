@@ -80,7 +80,8 @@ func (c *Controller) Leases(ctx context.Context, networkName string, asks []netb
 	var err error
 	for try := range leaseTries {
 		err = transaction(ctx, func(tx *core.Tx) error {
-			l := &lessor{tx: tx, offers: &c.offers, asked: time.Now(), put: map[netip.Addr]network.Lease{}}
+			l := &lessor{tx: tx, offers: &c.offers, asked: time.Now(), put: map[netip.Addr]network.Lease{},
+				full: map[bool]bool{}}
 			if err := l.load(ctx, networkName, asks, try == 0); err != nil {
 				return err
 			}
@@ -113,12 +114,14 @@ type lessor struct {
 	at      map[netip.Addr]network.Lease // by address, as far as somebody has asked; what the batch changes too
 	put     map[netip.Addr]network.Lease // what is to be written
 	moved   []string                     // MACs whose old lease goes
-	lowest  netip.Addr                   // above all that were ever given, once looked up; the first one once whole
+	lowest  netip.Addr                   // where searches begin, once looked up: above all leases, once whole at the first
 	next    netip.Addr                   // where the search for one goes on
 	over    []netip.Addr                 // of leases that are over, once looked up
 	passing []network.Lease              // unknown machines' that are not over, those that end first; once looked up
 	looked  bool
-	whole   bool // all leases of the network are in at
+	whole   bool          // all leases of the network are in at
+	full    map[bool]bool // nothing is free for machines that are known, or not, and within a batch nothing becomes so
+	crowded bool          // and nothing is offered to unknown ones that another could be offered, too
 }
 
 // load reads what the answers to a batch hang on. Of machines that take what they were offered, it trusts what was read then.
@@ -252,11 +255,12 @@ func (l *lessor) address(ctx context.Context, mac string, want netip.Addr, known
 	if errors.Is(err, netboot.ErrFull) {
 		a, err = l.instead(ctx, mac, want, known)
 	}
-	if errors.Is(err, netboot.ErrFull) && !known {
+	if errors.Is(err, netboot.ErrFull) && !known && !l.crowded {
 		l.next = l.lowest
 		if contended, found := l.search(mac, true); found { // the first to ask for it has it
 			return contended, nil
 		}
+		l.crowded = true
 	}
 	return a, err
 }
@@ -340,6 +344,9 @@ func (l *lessor) fresh(ctx context.Context, mac string, known bool) (netip.Addr,
 	if a, found := l.search(mac, known); found {
 		return a, nil
 	}
+	if l.full[known] {
+		return netip.Addr{}, netboot.ErrFull
+	}
 	// Of what was passed over because it was offered, some may be open again.
 	l.next = l.lowest
 	if a, found := l.search(mac, known); found {
@@ -370,12 +377,12 @@ func (l *lessor) fresh(ctx context.Context, mac string, known bool) (netip.Addr,
 				l.at[lease.Address] = lease
 			}
 		}
-		l.whole = true
+		l.whole, l.lowest, l.next = true, l.on.First, l.on.First
+		if a, found := l.search(mac, known); found {
+			return a, nil
+		}
 	}
-	l.lowest, l.next = l.on.First, l.on.First
-	if a, found := l.search(mac, known); found {
-		return a, nil
-	}
+	l.full[known] = true
 	return netip.Addr{}, netboot.ErrFull
 }
 
