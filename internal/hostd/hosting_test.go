@@ -93,7 +93,7 @@ func (c *controller) tell(guests []protocol.HostedGuest, moves ...protocol.Hoste
 // until waits for a report.
 func (c *controller) until(t *testing.T, what string, is func(protocol.HostReport) bool) protocol.HostReport {
 	t.Helper()
-	limit := time.After(5 * time.Minute)
+	limit := time.After(2 * time.Minute)
 	for {
 		c.mu.Lock()
 		var last protocol.HostReport
@@ -263,7 +263,7 @@ func TestGuestsComeAndGoAsTheyAreWanted(t *testing.T) {
 	c.until(t, "one is gone", func(r protocol.HostReport) bool { return r.Revision == 2 && len(r.Guests) == 1 && runs("b")(r) })
 	c.want()
 	c.until(t, "nothing is left", func(r protocol.HostReport) bool { return len(r.Guests) == 0 && len(r.Networks) == 0 })
-	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		m.mu.Lock()
 		left := len(m.images)
 		m.mu.Unlock()
@@ -474,7 +474,7 @@ func TestABootThatIsRefusedEnds(t *testing.T) {
 		if !errors.Is(err, errRefused) {
 			t.Error(err)
 		}
-	case <-time.After(5 * time.Minute):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("it goes on")
 	}
 }

@@ -391,7 +391,7 @@ func TestAGuestArrivesWhereNobodyCanListenAnyMore(t *testing.T) {
 	v.whole["a"] = true // it has come before
 	v.tm.Unlock()
 	// fetched again by the new agent
-	for end := time.Now().Add(5 * time.Minute); !p.m[1].has("sha256:b0b0") && time.Now().Before(end); {
+	for end := time.Now().Add(2 * time.Minute); !p.m[1].has("sha256:b0b0") && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	check(t, p.m[0].Remove(t.Context(), substrate.Ref{Cluster: "c1", Node: "a"}))

@@ -141,7 +141,7 @@ func TestTwoControllersAdmitToOneHostAtTheSameMoment(t *testing.T) {
 		for _, id := range served {
 			s.untilReady(id, 1)
 		}
-		deadline := time.Now().Add(5 * time.Minute)
+		deadline := time.Now().Add(2 * time.Minute)
 		for {
 			known, disjoint := s.coresKnown()
 			if !disjoint {

@@ -150,7 +150,7 @@ func (w *walk) settle() {
 func (w *walk) eventually(what string, left func(context.Context, *core.Tx) ([]string, error)) {
 	w.Helper()
 	var missing []string
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		w.view(func(ctx context.Context, tx *core.Tx) (err error) {
 			missing, err = left(ctx, tx)
 			return err

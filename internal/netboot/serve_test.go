@@ -103,7 +103,7 @@ func TestServingEndsWithItsInterface(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "network is down") {
 			t.Error(err)
 		}
-	case <-time.After(5 * time.Minute):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("it goes on serving an interface that is gone")
 	}
 }

@@ -197,7 +197,7 @@ func TestATransferEndsWithTheServices(t *testing.T) {
 		if err == nil {
 			t.Error("nobody has acknowledged the file, and it ended well")
 		}
-	case <-time.After(5 * time.Minute):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("it goes on waiting")
 	}
 }

@@ -114,7 +114,7 @@ func (l *lab) run(t *testing.T) (stop func() error) {
 			cancel()
 			select {
 			case result = <-done:
-			case <-time.After(5 * time.Minute):
+			case <-time.After(2 * time.Minute):
 				result = errors.New("the agent does not end")
 			}
 		})
@@ -183,7 +183,7 @@ func TestARefusedJoinEndsTheAgent(t *testing.T) {
 		if ExitStatus(err) != StatusRefused {
 			t.Errorf("status %d: %v", ExitStatus(err), err)
 		}
-	case <-time.After(5 * time.Minute):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("it goes on")
 	}
 	if len(l.processes.log) != 0 || !strings.Contains(l.console.String(), "superseded") {

@@ -35,7 +35,7 @@ func TestAHypervisorsNICIsAPortOfABridge(t *testing.T) {
 	listener, err := netns.Listen(segment, "tcp", "10.78.0.1:8069")
 	must(t, err)
 	defer listener.Close()
-	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		connection, err := netns.Dial(t.Context(), path, "tcp", "10.78.0.1:8069")
 		if err == nil {
 			_ = connection.Close()

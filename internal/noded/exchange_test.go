@@ -25,7 +25,7 @@ func answering(t *testing.T, admitted ...string) (r *responder, address string) 
 			t.Error(err)
 		}
 	})
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 		conn, err := net.Dial("tcp", net.JoinHostPort(address, strconv.Itoa(exchangePort)))
 		if err == nil {
 			_ = conn.Close() // from no port of root's: refused
@@ -47,7 +47,7 @@ func asRoot(t *testing.T) {
 // soon opens an exchange when the one before has ended.
 func soon(t *testing.T, address string) *exchange {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 		x, err := openExchange(t.Context(), address)
 		if err == nil {
 			return x
@@ -124,7 +124,7 @@ func TestAnExchangeIsBounded(t *testing.T) {
 	}
 	select {
 	case <-done:
-	case <-time.After(5 * time.Minute):
+	case <-time.After(2 * time.Minute):
 		t.Error("the exchange does not end")
 	}
 }

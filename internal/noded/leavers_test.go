@@ -34,7 +34,7 @@ func as(t *testing.T, uid int, argv ...string) *exec.Cmd {
 		_ = unix.Kill(-c.Process.Pid, unix.SIGKILL)
 		select {
 		case <-ended:
-		case <-time.After(5 * time.Minute):
+		case <-time.After(2 * time.Minute):
 			t.Errorf("%q goes on", argv)
 		}
 	})
@@ -51,7 +51,7 @@ func running(t *testing.T, l *leavers) int {
 
 func untilSo(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("not so: %s", what)
 		}

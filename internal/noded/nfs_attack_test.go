@@ -265,7 +265,7 @@ func TestAnAddressThatLeftIsNotServed(t *testing.T) {
 		s.applied(t)
 	}
 	settled := func() bool { _, err := leaves.Attributes(secret); return err != nil }
-	for end := time.Now().Add(5 * time.Minute); !settled() && time.Now().Before(end); {
+	for end := time.Now().Add(2 * time.Minute); !settled() && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	refusesAll(t, "a node that left, on its old connection", leaves, secret)
@@ -281,7 +281,7 @@ func TestAnAddressThatLeftIsNotServed(t *testing.T) {
 	s.mount("10.99.0.10", "10.99.0.11") // it comes back
 	s.applied(t)
 	back := func() bool { _, err := leaves.Attributes(secret); return err == nil }
-	for end := time.Now().Add(5 * time.Minute); !back() && time.Now().Before(end); {
+	for end := time.Now().Add(2 * time.Minute); !back() && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	s.secret(t, leaves)

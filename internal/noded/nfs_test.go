@@ -111,7 +111,7 @@ func TestAMachineMountsHome(t *testing.T) {
 	t.Cleanup(func() { _ = process.Process.Kill(); _ = process.Wait() })
 	at := filepath.Join(dir, "mounted")
 	must(t, os.Mkdir(at, 0o755))
-	for end := time.Now().Add(5 * time.Minute); served(t.Context(), "127.0.0.1") != nil && time.Now().Before(end); {
+	for end := time.Now().Add(2 * time.Minute); served(t.Context(), "127.0.0.1") != nil && time.Now().Before(end); {
 		time.Sleep(100 * time.Millisecond)
 	}
 	must(t, mountNFS("127.0.0.1:/home", at))

@@ -87,7 +87,7 @@ func TestAControllerIsReadyOnlyIfEveryCheckPasses(t *testing.T) {
 	if err := k.db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) { // an answer counts for a moment
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) { // an answer counts for a moment
 		_, text := ask("/readyz")
 		if strings.Contains(text, `{"name":"database","ok":false,"text":"does not answer"}`) {
 			break

@@ -250,9 +250,9 @@ func (s *site) open() {
 
 func (s *site) until(what string, is func() bool) {
 	s.Helper()
-	for end := time.Now().Add(5 * time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			s.Fatalf("not within five minutes: %s", what)
+			s.Fatalf("not within two minutes: %s", what)
 		}
 	}
 }

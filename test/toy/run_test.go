@@ -97,7 +97,7 @@ func TestAClusterOnTheToyIsRunByAController(t *testing.T) {
 // await looks until something is so.
 func await(t *testing.T, what string, look func() (seen string, is bool)) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		seen, is := look()
 		if is {
 			return

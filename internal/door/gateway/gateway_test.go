@@ -232,7 +232,7 @@ func TestASessionIsCarriedAndWrittenDown(t *testing.T) {
 	}
 	_ = c.Close()
 	var sessions []person.Session
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		err := s.g.DB.View(t.Context(), func(tx *core.Tx) (err error) {
 			sessions, err = person.Sessions(t.Context(), tx, person.SessionsOf{Ended: true, Limit: 10})
 			return err

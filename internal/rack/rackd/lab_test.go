@@ -136,7 +136,7 @@ func (l lab) is(name, want string) {
 // eventually waits for what machines do in their own time.
 func (l lab) eventually(what string, is func() bool) {
 	l.t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			l.t.Fatalf("waited for nothing: %s", what)
 		}

@@ -74,7 +74,7 @@ func (m *running) start(t *testing.T) {
 	t.Helper()
 	before, _ := os.ReadFile(m.Logs) // none if it never ran
 	m.Start(t)
-	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		text, err := os.ReadFile(m.Logs)
 		said := strings.TrimPrefix(string(text), string(before))
 		if err == nil && (sweptLine.MatchString(said) || strings.Contains(said, "Entering STANDBY")) {

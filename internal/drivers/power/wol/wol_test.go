@@ -212,7 +212,7 @@ func receive(t *testing.T, from chan []byte) []byte {
 	select {
 	case b := <-from:
 		return b
-	case <-time.After(5 * time.Minute):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("nothing arrived")
 		return nil
 	}

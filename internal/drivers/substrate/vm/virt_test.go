@@ -49,7 +49,7 @@ func TestAGuestGoesWhileAnotherOneStarts(t *testing.T) {
 			t.Error(err)
 		}
 		unlock()
-	case <-time.After(5 * time.Minute):
+	case <-time.After(2 * time.Minute):
 		t.Error("it waits for the other one's start")
 		unlock()
 		<-gone

@@ -80,7 +80,7 @@ func TestASwitchThatWasStartedAnewIsReminded(t *testing.T) {
 		_ = c.Process.Kill()
 		_ = c.Wait() // it was killed
 	})
-	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if _, err := forgetful.Forgotten(t.Context(), placed); err == nil {
 			break
 		} else if time.Now().After(end) {
@@ -88,7 +88,7 @@ func TestASwitchThatWasStartedAnewIsReminded(t *testing.T) {
 		}
 	}
 	forgotten(2)
-	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) { // it answers before it has its ports
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) { // it answers before it has its ports
 		if err := errors.Join(forgetful.Remind(t.Context(), placed[0]), forgetful.Remind(t.Context(), placed[1])); err == nil {
 			break
 		} else if time.Now().After(end) {

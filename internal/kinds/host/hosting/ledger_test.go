@@ -168,9 +168,9 @@ func (s *fixture) node(number int, boot int64) substrate.Node {
 
 func (s *fixture) await(what string, ok func() bool) {
 	s.Helper()
-	for end := time.Now().Add(5 * time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			s.Fatalf("not %s within a minute", what)
+			s.Fatalf("not %s within two minutes", what)
 		}
 	}
 }
