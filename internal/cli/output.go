@@ -86,14 +86,11 @@ func showAll[In, T any](ctx context.Context, a *app, op apiv1.Op[In, apiv1.List[
 		return err
 	}
 	var list bytes.Buffer
-	list.WriteString(`{"items":[`)
-	for i, item := range items {
-		if i > 0 {
-			list.WriteByte(',')
-		}
-		list.Write(item)
+	whole := json.NewEncoder(&list)
+	whole.SetEscapeHTML(false)
+	if err := whole.Encode(apiv1.List[json.RawMessage]{Items: items}); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
 	}
-	list.WriteString("]}")
 	return output.print(a.out, list.Bytes(), nil)
 }
 

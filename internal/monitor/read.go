@@ -35,9 +35,8 @@ func (m *Monitor) read(w http.ResponseWriter, r *http.Request, most int64, into 
 			return false
 		}
 		defer leave()
-		var rest []byte
-		rest, err = io.ReadAll(from)
-		body = append(body, rest...)
+		rest, failed := io.ReadAll(from)
+		body, err = append(body, rest...), failed
 	}
 	if err == nil && len(body) > longCall {
 		select {

@@ -66,7 +66,7 @@ func (c *Controller) Known(ctx context.Context, networkName string, macs []net.H
 }
 
 // AdmitMachine says whether a caller is an enrolled machine: by its frames, and by the address that it has. What is for
-// that address is to be sent to hold alone; nil: to whom ARP says, or whoever is known to have it.
+// that address is to be sent to hold alone; nil: nothing is changed about who is known to have it.
 func AdmitMachine(ctx context.Context, tx *core.Tx, on inventory.Network, m machine.Machine,
 	who onlink.Caller) (hold net.HardwareAddr, err error) {
 	if m.Network != on.Name {

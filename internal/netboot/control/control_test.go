@@ -455,14 +455,12 @@ func TestUnknownMachinesAreNewsOnlyWhileTheyAreFew(t *testing.T) {
 		}
 		c.update(func(ctx context.Context, tx *core.Tx) error {
 			var all, last int
-			return errors.Join(tx.Row(ctx, `SELECT COUNT(*) FROM event WHERE type = 'machine.unknown'`).Scan(&all),
-				tx.Row(ctx, `SELECT COUNT(*) FROM event WHERE text LIKE '%of more within this hour%'`).Scan(&last),
-				func() error {
-					if all != 50 || last != 1 {
-						t.Errorf("%d are news, %d say that there are more", all, last)
-					}
-					return nil
-				}())
+			err := errors.Join(tx.Row(ctx, `SELECT COUNT(*) FROM event WHERE type = 'machine.unknown'`).Scan(&all),
+				tx.Row(ctx, `SELECT COUNT(*) FROM event WHERE text LIKE '%of more within this hour%'`).Scan(&last))
+			if all != 50 || last != 1 {
+				t.Errorf("%d are news, %d say that there are more", all, last)
+			}
+			return err
 		})
 	})
 }

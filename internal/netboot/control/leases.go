@@ -326,8 +326,8 @@ func (l *lessor) open(a netip.Addr, mac string, known bool) bool {
 	return l.offers.open(offerAt{l.on.Name, a}, mac, known, l.asked)
 }
 
-// fresh takes the next address above all that were ever given, when there is none, one whose lease is over, and then one that
-// was passed over.
+// fresh takes the next address above all that were ever given. When there is none, it takes one whose lease is over, and when
+// there is none of those either, one that was passed over.
 func (l *lessor) fresh(ctx context.Context, mac string, known bool) (netip.Addr, error) {
 	if !l.next.IsValid() {
 		highest, err := network.HighestLease(ctx, l.tx, l.on.Name)
