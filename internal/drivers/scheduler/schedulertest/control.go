@@ -108,6 +108,9 @@ func (c controlling) starts(t *testing.T, name string) (job string) {
 	return c.submit(t, w)
 }
 
+// maintenance is no reason of Muster's: the cluster's own agent, which runs beside, ends none of those that it did not give.
+const maintenance = "maintenance: a fan is loud"
+
 func (c controlling) drains(t *testing.T) {
 	if n, _ := c.becomes(t, protocol.NodeFree); !n.Usable() || n.Closed() || n.Jobs > 0 {
 		t.Errorf("a free node is %+v", n)
@@ -116,10 +119,9 @@ func (c controlling) drains(t *testing.T) {
 	if n, v := c.becomes(t, protocol.NodeBusy); !n.Working() || n.Jobs != 1 || strconv.Itoa(v.Jobs[n.Name][0].ID) != first {
 		t.Errorf("with job %s it is %+v, with jobs %+v", first, n, v.Jobs)
 	}
-	const reason = "maintenance: a fan is loud"
-	twice(t, func() error { return c.Drain(t.Context(), c.rig.Node, reason) })
+	twice(t, func() error { return c.Drain(t.Context(), c.rig.Node, maintenance) })
 	if n, _ := c.becomes(t, protocol.NodeDraining); !n.Closed() || !n.Working() || n.Drained() ||
-		!strings.Contains(n.Reason, reason) {
+		!strings.Contains(n.Reason, maintenance) {
 		t.Errorf("a node that drains is %+v", n)
 	}
 	second := c.starts(t, "second")
@@ -162,7 +164,7 @@ func (c controlling) endsJobs(t *testing.T) {
 }
 
 func (c controlling) refuses(t *testing.T) {
-	twice(t, func() error { return c.Drain(t.Context(), c.rig.Node, scheduler.Ours+" drain") })
+	twice(t, func() error { return c.Drain(t.Context(), c.rig.Node, maintenance) })
 	waits := c.submit(t, c.work(t, "alice", "waits", "true"))
 	twice(t, func() error { return c.Refuse([]int{numbers()["alice"], 1}) })
 	if job, err := c.Submit(t.Context(), c.work(t, "alice", "new", "true")); !errors.Is(err, scheduler.ErrRefusedJob) {
@@ -190,7 +192,7 @@ func (c controlling) acts(t *testing.T) {
 		}
 		return nil
 	}
-	twice(t, func() error { return c.Drain(t.Context(), c.rig.Node, scheduler.Ours+" drain") })
+	twice(t, func() error { return c.Drain(t.Context(), c.rig.Node, maintenance) })
 	job := c.starts(t, "held")
 	if err := as("mallory", scheduler.Hold, job); err == nil {
 		t.Error("somebody holds another's job")
