@@ -396,13 +396,14 @@ func (a *Admission) place(ctx context.Context, tx *core.Tx, plan *Plan, missing 
 }
 
 // Refill reserves machines for the members of a cluster that have no node: after a failure, or when a name had to wait
-// for its old machine. It reserves as many as there are machines for and returns the refusal for the rest, if any.
-func (a *Admission) Refill(ctx context.Context, tx *core.Tx, c cluster.Cluster) ([]Placed, *Refusal, error) {
+// for its old machine. It reserves as many as there are machines for and returns the refusal for the rest, if any. The names
+// that rest get none for now.
+func (a *Admission) Refill(ctx context.Context, tx *core.Tx, c cluster.Cluster, rest ...string) ([]Placed, *Refusal, error) {
 	nodes, err := node.Of(ctx, tx, c.ID)
 	if err != nil {
 		return nil, nil, err
 	}
-	missing := shapeOf(c, nodes).missing
+	missing := slices.DeleteFunc(shapeOf(c, nodes).missing, func(m member) bool { return slices.Contains(rest, m.Name) })
 	if len(missing) == 0 {
 		return nil, nil, nil
 	}

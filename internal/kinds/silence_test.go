@@ -411,3 +411,33 @@ func TestReplacementsOfManyWaitUntilItIsCalm(t *testing.T) {
 	})
 	s.untilReplaced(id, before, "n2", "n3", "n4")
 }
+
+func TestANameWhoseNodesFailAgainAndAgainRestsLongerEachTime(t *testing.T) {
+	t.Parallel()
+	h := newHeart(t, t.TempDir()+"/db", 6)
+	h.limit(func(l *substrate.Deadlines) { l.FailureWindow = 2 * time.Second })
+	id := h.create("hello", 2)
+	h.untilReady(id, 2)
+	h.change(func(n node.Node) speech {
+		if n.Name == "n2" {
+			return silent
+		}
+		return well
+	})
+	h.until(id, "waiting", func(c cluster.Cluster, nodes []node.Node) bool {
+		return len(nodes) == 2 && c.Short == "waits: n2 failed more than 3 times within 2 hours, and each further node comes later"
+	})
+	if failed := h.failures(); len(failed) != 4 {
+		t.Errorf("waits after %q", failed)
+	}
+	h.change(func(node.Node) speech { return well })
+	h.untilReady(id, 2)
+	h.view(func(ctx context.Context, tx *core.Tx) error {
+		var rest int64
+		err := tx.Row(ctx, `SELECT MAX(created_at) - MAX(failed_at) FROM node WHERE cluster_id = $1 AND name = 'n2'`, id).Scan(&rest)
+		if rest < 2000 {
+			t.Errorf("n2 came again after %d ms", rest)
+		}
+		return err
+	})
+}

@@ -45,6 +45,7 @@ func ListenedSince(ctx context.Context, tx *core.Tx, place string) (time.Time, e
 type Heartbeat struct {
 	Node        string // ID
 	Cluster     string // ID
+	Project     string
 	Name        string
 	Role        protocol.Role
 	Place       string
@@ -63,15 +64,16 @@ func Heartbeats(ctx context.Context, tx *core.Tx, place string, within time.Dura
 	scan := func(r core.Scanner) (Heartbeat, error) {
 		var p Heartbeat
 		var at, seen, well, since, failed, undisturbed int64
-		err := r.Scan(&p.Node, &p.Cluster, &p.Name, &p.Role, &p.Place, &p.Phase, &at, &seen, &well, &since, &failed, &undisturbed)
+		err := r.Scan(&p.Node, &p.Cluster, &p.Project, &p.Name, &p.Role, &p.Place, &p.Phase, &at, &seen, &well, &since, &failed,
+			&undisturbed)
 		p.PhaseAt, p.SeenAt, p.WellAt, p.WellSince, p.FailedAt, p.Undisturbed = core.Instant(at), core.Instant(seen),
 			core.Instant(well), core.Instant(since), core.Instant(failed), core.Instant(undisturbed)
 		return p, err
 	}
-	heartbeats, err := core.List(ctx, tx, scan, `SELECT n.id, n.cluster_id, n.name, n.role, m.network, n.phase, n.phase_at,
+	heartbeats, err := core.List(ctx, tx, scan, `SELECT n.id, n.cluster_id, c.project, n.name, n.role, m.network, n.phase, n.phase_at,
 			CASE WHEN o.boot = n.boot THEN o.seen_at ELSE 0 END, CASE WHEN o.boot = n.boot THEN o.well_at ELSE 0 END,
 			CASE WHEN o.boot = n.boot THEN o.well_since ELSE 0 END, n.failed_at, `+machine.Undisturbed+`
-		FROM node n JOIN machine m ON m.name = n.machine LEFT JOIN observed o ON o.node_id = n.id
+		FROM node n JOIN cluster c ON c.id = n.cluster_id JOIN machine m ON m.name = n.machine LEFT JOIN observed o ON o.node_id = n.id
 		WHERE m.network = $1 AND (n.phase IN ('joining', 'testing', 'ready', 'draining') AND n.sleeps = 0
 			OR n.failed_at > now_ms() - $2 AND NOT EXISTS (
 				SELECT 1 FROM node r WHERE r.cluster_id = n.cluster_id AND r.name = n.name AND r.phase = 'ready'))`,
@@ -91,6 +93,28 @@ func PlacesOfFailures(ctx context.Context, tx *core.Tx, cluster string) ([]strin
 		return nil, fmt.Errorf("list the places where nodes of cluster %s failed: %w", cluster, err)
 	}
 	return places, nil
+}
+
+// Failures are those of the nodes of one name.
+type Failures struct {
+	Name  string
+	Place string // of one of them
+	Times int
+	Last  time.Time
+}
+
+// FailuresOf lists by name how often nodes of a cluster have failed within the time given.
+func FailuresOf(ctx context.Context, tx *core.Tx, cluster string, within time.Duration) ([]Failures, error) {
+	scan := func(r core.Scanner) (f Failures, err error) {
+		var last int64
+		err = r.Scan(&f.Name, &f.Place, &f.Times, &last)
+		f.Last = core.Instant(last)
+		return f, err
+	}
+	failures, err := core.List(ctx, tx, scan, `SELECT n.name, MIN(m.network), COUNT(*), MAX(n.failed_at)
+		FROM node n JOIN machine m ON m.name = n.machine
+		WHERE n.cluster_id = $1 AND n.failed_at > now_ms() - $2 GROUP BY n.name ORDER BY n.name`, cluster, within.Milliseconds())
+	return failures, core.Wrapf(err, "count the failures of cluster %s's nodes", cluster)
 }
 
 // NoteFailure writes when a node failed.

@@ -11,6 +11,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/drivers/substrate"
+	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/node"
 	"muster/internal/protocol"
@@ -32,24 +33,49 @@ func Later(a, b time.Time) time.Time {
 	return b
 }
 
-// FailureDomain is how many nodes of a place, and hypervisors, are lost, or about to be, or have just failed, at one moment.
+// FailureDomain is how many nodes of a place, and hypervisors, are lost, or about to be, or have just failed, at one moment, as
+// one project may judge it.
 type FailureDomain struct {
-	place     string
-	hosts     bool // hypervisors are among them
-	lost, of  int  // by name
-	failed    int  // of the lost
-	mayBeLost int
+	place   string
+	hosts   bool // hypervisors are among them
+	share   float64
+	all     tally
+	without []tally // all but one other project's, for each
 }
 
-// Many says that this is no fault of single nodes: more than the limit are lost, or all of two or more.
-func (c FailureDomain) Many() bool { return c.lost > c.mayBeLost || c.lost >= 2 && c.lost == c.of }
+// tally counts by name.
+type tally struct{ lost, of, failed int } // the failed are among the lost
+
+// mayBeLost is how many of so many may be lost at once and are each taken for lost.
+func (c FailureDomain) mayBeLost(t tally) int {
+	return max(MinMassFailure, int(math.Ceil(c.share*float64(t.of))))
+}
+
+func (c FailureDomain) many(t tally) bool {
+	return t.lost > c.mayBeLost(t) || t.lost >= 2 && t.lost == t.of
+}
+
+// Over says that there are few by now, whoever's they are.
+func (c FailureDomain) Over() bool { return !c.many(c.all) }
+
+// Many says that this is no fault of single nodes: more than the limit are lost, or all of two or more. It is so, too, without
+// those of any one other project: whose nodes all fall silent must not keep lost ones of others from being replaced.
+func (c FailureDomain) Many() bool {
+	return c.many(c.all) && !slices.ContainsFunc(c.without, func(t tally) bool { return !c.many(t) })
+}
+
+// manyFailed says the same of those that have failed.
+func (c FailureDomain) manyFailed() bool {
+	few := func(t tally) bool { return t.failed <= c.mayBeLost(t) }
+	return !few(c.all) && !slices.ContainsFunc(c.without, few)
+}
 
 func (c FailureDomain) String() string {
 	who := "nodes"
 	if c.hosts {
 		who = "nodes and hypervisors"
 	}
-	return fmt.Sprintf("%d of %d %s %s are lost at once", c.lost, c.of, who, at(c.place))
+	return fmt.Sprintf("%d of %d %s %s are lost at once", c.all.lost, c.all.of, who, at(c.place))
 }
 
 // at names a place.
@@ -60,10 +86,11 @@ func at(place string) string {
 	return "on network " + place
 }
 
-// FailureDomain counts. A node counts as lost already at half of its limit: those that one fault takes do not all speak last in
-// the same moment.
-func (w Deps) FailureDomain(ctx context.Context, tx *core.Tx, place string, limits substrate.Deadlines) (FailureDomain, error) {
-	c := FailureDomain{place: place}
+// FailureDomain counts for a project; "" for the site. A node counts as lost already at half of its limit: those that one fault
+// takes do not all speak last in the same moment.
+func (w Deps) FailureDomain(ctx context.Context, tx *core.Tx, place, project string, limits substrate.Deadlines,
+) (FailureDomain, error) {
+	c := FailureDomain{place: place, share: limits.MaxLostShare}
 	heartbeats, err := host.Heartbeats(ctx, tx, place, limits.FailureWindow)
 	if err != nil {
 		return c, err
@@ -82,10 +109,10 @@ func (w Deps) FailureDomain(ctx context.Context, tx *core.Tx, place string, limi
 			heads[p.Cluster] = Later(p.WellSince, p.PhaseAt)
 		}
 	}
-	all, lost, failed := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	whose, lost, failed := map[string]string{}, map[string]bool{}, map[string]bool{}
 	for _, p := range heartbeats {
 		who := p.Cluster + "/" + p.Name
-		all[who] = true
+		whose[who] = p.Project
 		head, served := heads[p.Cluster]
 		spoke := p.SeenAt
 		switch {
@@ -110,32 +137,70 @@ func (w Deps) FailureDomain(ctx context.Context, tx *core.Tx, place string, limi
 	}
 	for name, spoke := range hosts { // no cluster is called so
 		who := "hypervisor " + name
-		all[who] = true
+		whose[who] = ""
 		if now.Sub(Later(spoke, listened)) >= limits.Silence/2 {
 			lost[who] = true
 		}
 	}
 	c.hosts = len(hosts) > 0
-	c.lost, c.of, c.failed = len(lost), len(all), len(failed)
-	c.mayBeLost = max(MinMassFailure, int(math.Ceil(limits.MaxLostShare*float64(c.of))))
+	c.all = tally{lost: len(lost), of: len(whose), failed: len(failed)}
+	others := map[string]tally{}
+	for who, p := range whose {
+		if p == "" || p == project {
+			continue
+		}
+		t, there := others[p]
+		if !there {
+			t = c.all
+		}
+		t.of--
+		if lost[who] {
+			t.lost--
+		}
+		if failed[who] {
+			t.failed--
+		}
+		others[p] = t
+	}
+	c.without = slices.Collect(maps.Values(others))
 	return c, nil
+}
+
+// AlarmsOf lists the alarms at the places of a cluster's nodes, but those that other projects' nodes alone have raised.
+func (w Deps) AlarmsOf(ctx context.Context, tx *core.Tx, c cluster.Cluster) ([]host.Alarm, error) {
+	alarms, err := host.AlarmsOf(ctx, tx, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	var of []host.Alarm
+	for _, a := range alarms {
+		all, err := w.FailureDomain(ctx, tx, a.Place, c.Project, w.limitsAt(a.Place))
+		if err != nil {
+			return nil, err
+		}
+		if all.Many() || all.Over() {
+			of = append(of, a)
+		}
+	}
+	return of, nil
 }
 
 // ManyFailed says why the missing nodes of a cluster must wait: so many nodes have failed just now where its own
 // did that to replace all at once might only spread what ails them. "" if they need not wait.
-func (w Deps) ManyFailed(ctx context.Context, tx *core.Tx, cluster string) (string, error) {
-	places, err := host.PlacesOfFailures(ctx, tx, cluster)
+func (w Deps) ManyFailed(ctx context.Context, tx *core.Tx, of cluster.Cluster) (string, error) {
+	places, err := host.PlacesOfFailures(ctx, tx, of.ID)
 	if err != nil {
 		return "", err
 	}
 	for _, place := range places {
 		limits := w.limitsAt(place)
-		c, err := w.FailureDomain(ctx, tx, place, limits)
+		c, err := w.FailureDomain(ctx, tx, place, of.Project, limits)
 		if err != nil {
 			return "", err
 		}
-		if c.failed > c.mayBeLost {
-			return fmt.Sprintf("waits: %d of %d nodes %s failed within %s", c.failed, c.of, at(place), limits.FailureWindow), nil
+		if c.manyFailed() {
+			return fmt.Sprintf("waits: %d of %d nodes %s failed within %s", c.all.failed, c.all.of, at(place),
+				limits.FailureWindow), nil
 		}
 	}
 	return "", nil
@@ -165,11 +230,11 @@ func (w Deps) ClearAlarms(ctx context.Context) error {
 			if now.Sub(listened) < limits.Silence {
 				continue // nobody can tell yet
 			}
-			c, err := w.FailureDomain(ctx, tx, a.Place, limits)
+			c, err := w.FailureDomain(ctx, tx, a.Place, "", limits)
 			if err != nil {
 				return err
 			}
-			if !c.Many() {
+			if c.Over() {
 				over = append(over, a)
 			}
 		}

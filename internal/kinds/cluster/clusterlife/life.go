@@ -27,7 +27,7 @@ type clusterView struct {
 	cluster.Cluster
 	nodes     []node.Node  // not gone
 	returning []string     // machines given up and not yet back in the pool
-	alarms    []host.Alarm // at the places of its nodes
+	alarms    []host.Alarm // that concern its nodes
 	hook      task.Task    // of its pause; the zero value: it has not begun
 	now       time.Time
 }
@@ -43,7 +43,7 @@ func (w Handlers) table() core.StateTable[clusterView] {
 	return core.StateTable[clusterView]{
 		DB:   w.DB,
 		Of:   cluster.Kind,
-		Load: loadCluster,
+		Load: w.loadCluster,
 		Phases: w.underLeases(map[core.Phase]core.Handler[clusterView]{
 			core.Pending:         {Do: w.clusterAdmitted},
 			cluster.Provisioning: {Do: w.clusterReconcile},
@@ -57,7 +57,7 @@ func (w Handlers) table() core.StateTable[clusterView] {
 	}
 }
 
-func loadCluster(ctx context.Context, tx *core.Tx, id string) (clusterView, core.Subject, error) {
+func (w Handlers) loadCluster(ctx context.Context, tx *core.Tx, id string) (clusterView, core.Subject, error) {
 	var c clusterView
 	var err error
 	if c.Cluster, err = cluster.Get(ctx, tx, id); err != nil {
@@ -69,7 +69,7 @@ func loadCluster(ctx context.Context, tx *core.Tx, id string) (clusterView, core
 	if c.returning, err = node.Returning(ctx, tx, id); err != nil {
 		return c, core.Subject{}, err
 	}
-	if c.alarms, err = host.AlarmsOf(ctx, tx, id); err != nil {
+	if c.alarms, err = w.AlarmsOf(ctx, tx, c.Cluster); err != nil {
 		return c, core.Subject{}, err
 	}
 	if c.Phase == cluster.Pausing {
@@ -181,12 +181,16 @@ func (w Handlers) refill(c clusterView, o core.Outcome) core.Outcome {
 		if err != nil || fresh.Desired != core.Present {
 			return err
 		}
-		if many, err := w.ManyFailed(ctx, tx, c.ID); err != nil {
+		if many, err := w.ManyFailed(ctx, tx, fresh); err != nil {
 			return err
 		} else if many != "" {
 			return cluster.SetShortage(ctx, tx, fresh, many)
 		}
-		placed, refused, err := w.Admission.Refill(ctx, tx, fresh)
+		resting, why, err := w.Resting(ctx, tx, fresh)
+		if err != nil {
+			return err
+		}
+		placed, refused, err := w.Admission.Refill(ctx, tx, fresh, resting...)
 		if err != nil {
 			return err
 		}
@@ -200,7 +204,6 @@ func (w Handlers) refill(c clusterView, o core.Outcome) core.Outcome {
 				return err
 			}
 		}
-		why := ""
 		if refused != nil {
 			why = refused.Error()
 		}

@@ -64,7 +64,7 @@ func (w Handlers) loadHost(ctx context.Context, tx *core.Tx, m machine.Machine) 
 		return h, err
 	}
 	if h.seen != nil && now.Sub(life.Later(h.seen.At, h.listened)) >= limits.Silence/2 {
-		if h.failureDomain, err = w.FailureDomain(ctx, tx, m.Network, limits); err != nil {
+		if h.failureDomain, err = w.FailureDomain(ctx, tx, m.Network, "", limits); err != nil {
 			return h, err
 		}
 	}
@@ -175,7 +175,7 @@ func (w Handlers) hostStays(m machineView) core.Outcome {
 					fmt.Sprintf("%s; none is given up for it; if it is true, `muster machines quarantine NAME…` gives them up",
 						all))
 			})
-	case left <= 0 && m.host.alarmed:
+	case left <= 0 && m.host.alarmed && m.host.failureDomain.Over():
 		return core.WaitFor(life.AlarmLooks, "its agent is silent, and it is not given up before the alarm is over")
 	case left <= 0:
 		return m.suspectHost(fmt.Sprintf("its agent was silent for %.0f s", m.now.Sub(m.host.seen.At).Seconds())).

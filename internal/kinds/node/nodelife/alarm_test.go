@@ -2,16 +2,21 @@ package nodelife_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"muster/internal/core"
 	"muster/internal/drivers/substrate"
+	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/node/nodelife"
+	"muster/internal/kinds/person"
 	"muster/internal/protocol"
 )
 
@@ -89,6 +94,98 @@ func TestANodeThatWasReadBeforeAnAlarmEndedHasItsTimeAgain(t *testing.T) {
 		})
 		if o := judge(listened, listened.Add(time.Minute)); o.Phase != core.Failed || err != nil {
 			t.Errorf("%s: %s, %v, %v", o.Phase, o.Text, o.Err, err)
+		}
+	})
+}
+
+// One project lets all its nodes fall silent, which are most of the site's: what others have lost is replaced as ever, and their
+// clusters are as well as they were. Where it is no single project's doing, nobody's is.
+func TestNodesOfOneProjectKeepNoOthersFromBeingReplaced(t *testing.T) {
+	kindstest.Each(t, func(t *testing.T, url string) {
+		db := kindstest.Open(t, url)
+		kindstest.AddMachines(t, db, 12)
+		for _, id := range []string{"c1", "c2", "c3"} {
+			kindstest.AddCluster(t, db, id, id)
+		}
+		clusters := map[string]cluster.Cluster{}
+		kindstest.Update(t, db, func(ctx context.Context, tx *core.Tx) error {
+			for i, of := range strings.Fields("c1 c1 c1 c1 c1 c1 c2 c2 c2 c3 c3 c3") {
+				id := fmt.Sprintf("n%d", i+1)
+				if err := kindstest.AddNode(ctx, tx, id, of, id, i+1, fmt.Sprintf("m%d", i+1)); err != nil {
+					return err
+				}
+				check := []protocol.Check{{Name: "slurmd", OK: true}}
+				if err := node.SaveReport(ctx, tx, id, protocol.Report{Boot: 1, Checks: check}); err != nil {
+					return err
+				}
+			}
+			for id, project := range map[string]string{"c1": "aero", "c2": "bio", "c3": "chem"} {
+				if err := person.AddProject(ctx, tx, person.Project{Name: project}); err != nil {
+					return err
+				}
+				if _, err := tx.Exec(ctx, `UPDATE cluster SET project = $2 WHERE id = $1`, id, project); err != nil {
+					return err
+				}
+				c, err := cluster.Get(ctx, tx, id)
+				if err != nil {
+					return err
+				}
+				clusters[project] = c
+			}
+			_, err := tx.Exec(ctx, `UPDATE node SET phase = 'joining', boot = 1, machine = 'local-' || SUBSTR(machine, 2)`)
+			return errors.Join(err, host.RaiseAlarm(ctx, tx, "", "many are lost"), host.Listen(ctx, tx, "", "test"))
+		})
+		limits := substrate.Deadlines{Silence: time.Hour, MaxLostShare: 0.25, FailureWindow: time.Hour}
+		d := life.Deps{DB: db, Providers: map[string]life.Provider{
+			"local": {Limits: limits, Caps: substrate.Capabilities{OnHost: true}}}}
+		silent := func(nodes string) (now time.Time) {
+			kindstest.Update(t, db, func(ctx context.Context, tx *core.Tx) (err error) {
+				for _, id := range strings.Fields(nodes) {
+					_, e := tx.Exec(ctx, `UPDATE observed SET seen_at = seen_at - 86400000 WHERE node_id = $1`, id)
+					_, e2 := tx.Exec(ctx, `UPDATE node SET phase_at = phase_at - 86400000, failed_at = now_ms() WHERE id = $1`, id)
+					err = errors.Join(err, e, e2)
+				}
+				_, e := tx.Exec(ctx, `UPDATE listener SET since = since - 86400000`)
+				now, _ = tx.Now(ctx)
+				return errors.Join(err, e)
+			})
+			return now
+		}
+		for _, at := range []struct {
+			silent string
+			many   map[string]bool
+		}{
+			{"n1 n2 n3 n4 n5 n6 n7", map[string]bool{"aero": true, "bio": false, "chem": false}},
+			{"n8 n9 n10", map[string]bool{"aero": true, "bio": true, "chem": true}},
+		} {
+			now := silent(at.silent)
+			for project, want := range at.many {
+				c := clusters[project]
+				kindstest.View(t, db, func(ctx context.Context, tx *core.Tx) error {
+					all, err := d.FailureDomain(ctx, tx, "", project, limits)
+					alarms, err2 := d.AlarmsOf(ctx, tx, c)
+					waits, err3 := d.ManyFailed(ctx, tx, c)
+					if all.Many() != want || all.Over() || (len(alarms) > 0) != want ||
+						project != "chem" && (waits != "") != want { // whose nodes have not failed at first
+						t.Errorf("%s silent: for %s %s: %t, %v, %q", at.silent, project, all, all.Many(), alarms, waits)
+					}
+					return errors.Join(err, err2, err3)
+				})
+			}
+			var n node.Node
+			kindstest.View(t, db, func(ctx context.Context, tx *core.Tx) (err error) {
+				n, err = node.Get(ctx, tx, "n7")
+				return err
+			})
+			want := core.Phase("")
+			if !at.many["bio"] {
+				want = core.Failed
+			}
+			o := nodelife.Alive(t.Context(), d, n, "local", now.Add(-24*time.Hour), now,
+				func() { t.Error("it is taken for well") })
+			if o.Phase != want || o.Err != nil {
+				t.Errorf("%s silent: n7: %s: %s, %v", at.silent, o.Phase, o.Text, o.Err)
+			}
 		}
 	})
 }

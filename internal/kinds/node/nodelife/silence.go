@@ -50,7 +50,7 @@ func (w Handlers) alive(handle func(context.Context, nodeView) core.Outcome) fun
 			if seen, well, err = node.Heard(ctx, tx, n.ID, n.Boot); err != nil {
 				return err
 			}
-			all, err = w.FailureDomain(ctx, tx, n.machine.Network, w.provider(n).Limits)
+			all, err = w.FailureDomain(ctx, tx, n.machine.Network, n.cluster.Project, w.provider(n).Limits)
 			return err
 		})
 		if err == nil && seen.After(n.Seen.At) { // since it was read, as were the others, who then do not count as lost
@@ -64,7 +64,7 @@ func (w Handlers) alive(handle func(context.Context, nodeView) core.Outcome) fun
 			return core.WaitFor(life.AlarmLooks, "has just been heard again")
 		case listened.After(n.listened): // an alarm has just ended, and with it what was counted
 			return core.WaitFor(life.AlarmLooks, "%s, and has its time again", why)
-		case !all.Many() && alarmed: // they come back one after the other; the last has as long as any once the alarm is over
+		case all.Over() && alarmed: // they come back one after the other; the last has as long as any once the alarm is over
 			return core.WaitFor(life.AlarmLooks, "%s, and is not given up before the alarm is over", why)
 		case !all.Many():
 			return n.fail("%s", why).Because(life.CauseLost)

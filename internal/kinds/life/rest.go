@@ -1,0 +1,50 @@
+package life
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/host"
+	"muster/internal/kit/words"
+)
+
+// What comes again and again leaves rows, and work for the site: a name whose nodes failed more than failuresAtOnce times within
+// failuresCount gets the next one only after a rest. That is as long as the site's window of failures, and doubles with each
+// further one, up to longestRest windows.
+const (
+	failuresAtOnce = 3
+	failuresCount  = 2 * time.Hour
+	longestRest    = 16
+)
+
+// Resting lists the names of a cluster whose next nodes have to wait, because so many have failed in them, and says so; none and
+// "" if all may come.
+func (w Deps) Resting(ctx context.Context, tx *core.Tx, of cluster.Cluster) (names []string, why string, err error) {
+	failures, err := host.FailuresOf(ctx, tx, of.ID, failuresCount)
+	if err != nil {
+		return nil, "", err
+	}
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, f := range failures {
+		if f.Times <= failuresAtOnce {
+			continue
+		}
+		rest := time.Duration(min(1<<min(f.Times-failuresAtOnce-1, 10), longestRest)) * w.limitsAt(f.Place).FailureWindow
+		if now.Sub(f.Last) < rest {
+			names = append(names, f.Name)
+		}
+	}
+	if len(names) > 0 {
+		slices.Sort(names)
+		why = fmt.Sprintf("waits: %s failed more than %d times within %.0f hours, and each further node comes later",
+			words.Few(names), failuresAtOnce, failuresCount.Hours())
+	}
+	return names, why, nil
+}
