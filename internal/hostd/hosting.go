@@ -31,6 +31,7 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/local"
 	"muster/internal/kit/clock"
+	"muster/internal/kit/limit"
 	"muster/internal/kit/longpoll"
 	"muster/internal/protocol"
 )
@@ -117,9 +118,8 @@ func Run(ctx context.Context, o Options) error {
 		o.Address = func() (netip.AddrPort, error) { return addressOf(Bridge) }
 	}
 	h := &host{Options: o, news: make(chan struct{}, 1), unsaid: make(chan struct{}, 1), guests: map[id]*guest{}}
-	h.receiver = &receiver{keys: o.Keys, say: h.say, inside: func(ctx context.Context) (net.Conn, error) {
-		return o.Movers.Dial(ctx)
-	}}
+	h.receiver = &receiver{keys: o.Keys, say: h.say, lines: limit.LinesOfUnknown(),
+		inside: func(ctx context.Context) (net.Conn, error) { return o.Movers.Dial(ctx) }}
 	defer h.receiver.shut()
 	if o.Trouble == "" {
 		if err := os.MkdirAll(h.tries(), 0o700); err != nil {

@@ -15,14 +15,17 @@ import (
 	"math/big"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/vm"
+	"muster/internal/kit/limit"
 	"muster/internal/protocol"
 )
 
@@ -77,11 +80,12 @@ func (a authority) keys(machine string, boot int64, change ...func(*x509.Certifi
 
 // echo is a gate behind which everything comes back.
 func echo(t *testing.T, k Keys) *receiver {
-	g := &receiver{keys: k, say: func(string, ...any) {}, inside: func(context.Context) (net.Conn, error) {
+	inside := func(context.Context) (net.Conn, error) {
 		near, far := net.Pipe()
 		go func() { _, _ = io.Copy(far, far); far.Close() }()
 		return near, nil
-	}}
+	}
+	g := &receiver{keys: k, say: func(string, ...any) {}, lines: limit.LinesOfUnknown(), inside: inside}
 	t.Cleanup(g.shut)
 	return g
 }
@@ -104,6 +108,41 @@ func through(k Keys, address, way string, to peer) error {
 	back := make([]byte, 6)
 	_, err = io.ReadFull(c, back)
 	return err
+}
+
+// Whoever reaches a host where a guest is awaited can connect, say nothing, and fail, as often as he likes.
+func TestStrangersKeepNoGuestOutAndLeaveFewLines(t *testing.T) {
+	a := newAuthority(t)
+	g := echo(t, a.keys("m2", 5))
+	var said atomic.Int32
+	g.say = func(string, ...any) { said.Add(1) }
+	way := protocolOf("n1", 17)
+	address, err := g.open(t.Context(), anyPort, way, peer{"m1", 4})
+	check(t, err)
+	first, err := net.Dial("tcp", address)
+	check(t, err)
+	defer first.Close()
+	for range mostWires {
+		c, err := net.Dial("tcp", address)
+		check(t, err)
+		defer c.Close()
+	}
+	check(t, first.SetReadDeadline(time.Now().Add(greetWithin/2)))
+	if _, err := first.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the first of %d stays: %v", mostWires+1, err)
+	}
+	for range 100 {
+		if through(a.keys("m3", 4), address, way, peer{"m2", 5}) == nil {
+			t.Fatal("another host comes through")
+		}
+	}
+	if err := through(a.keys("m1", 4), address, way, peer{"m2", 5}); err != nil {
+		t.Errorf("the guest that is awaited: %v", err)
+	}
+	g.shut()
+	if n := said.Load(); n < 1 || n > 60 {
+		t.Errorf("%d lines", n)
+	}
 }
 
 func TestAWayIsForTwoBootsOfTwoHostsAndOneMove(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"muster/internal/kit/limit"
 	"muster/internal/kit/pipes"
 	"muster/internal/protocol"
 )
@@ -30,6 +31,8 @@ type Keys struct {
 const (
 	greetWithin    = 15 * time.Second // for a connection and both certificates
 	protocolPrefix = "muster-move/"
+
+	mostWires = 128 // connections at once; of one address 16 that have not shown their certificate yet
 )
 
 // protocolOf names the way of a move.
@@ -109,6 +112,8 @@ type receiver struct {
 	mu       sync.Mutex
 	ways     map[string]awaited
 	listener net.Listener // nil: it is shut
+	stop     func()       // ends what comes in by it and was not let in yet
+	lines    limit.Lines  // about those that are not let in
 	work     sync.WaitGroup
 }
 
@@ -129,8 +134,10 @@ func (g *receiver) open(ctx context.Context, at netip.AddrPort, way string, from
 		if err != nil {
 			return "", fmt.Errorf("let guests of other hosts come: %w", err)
 		}
-		g.listener = listener
-		g.work.Go(func() { g.accept(listener) })
+		gate := limit.NewGroup(mostWires, nil).Limiter(listener, limit.Limits{Total: mostWires, Each: mostWires / 8})
+		within, stop := context.WithCancel(context.WithoutCancel(ctx))
+		g.listener, g.stop = gate, stop
+		g.work.Go(func() { g.accept(within, gate) })
 	}
 	if known, is := g.ways[way]; !is || known.from != from {
 		if is {
@@ -157,6 +164,7 @@ func (g *receiver) keep(ways []string) {
 	}
 	if len(g.ways) == 0 && g.listener != nil {
 		_ = g.listener.Close()
+		g.stop()
 		g.listener = nil
 	}
 }
@@ -167,7 +175,7 @@ func (g *receiver) shut() {
 	g.work.Wait()
 }
 
-func (g *receiver) accept(listener net.Listener) {
+func (g *receiver) accept(ctx context.Context, listener net.Listener) {
 	for {
 		wire, err := listener.Accept()
 		if err != nil {
@@ -175,15 +183,17 @@ func (g *receiver) accept(listener net.Listener) {
 		}
 		g.work.Go(func() {
 			defer wire.Close()
-			if err := g.admit(wire); err != nil {
-				g.say("a guest from %s: %v", wire.RemoteAddr(), err)
+			if err := g.admit(ctx, wire); err != nil {
+				if yes, omitted := g.lines.Say(wire.RemoteAddr().String(), time.Now()); yes {
+					g.say("a guest from %s: %v (%d lines left out before)", wire.RemoteAddr(), err, omitted)
+				}
 			}
 		})
 	}
 }
 
 // admit carries one connection, if it is of a way that is awaited.
-func (g *receiver) admit(wire net.Conn) error {
+func (g *receiver) admit(ctx context.Context, wire net.Conn) error {
 	var way awaited
 	secret := tls.Server(wire, &tls.Config{MinVersion: tls.VersionTLS13,
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
@@ -197,10 +207,13 @@ func (g *receiver) admit(wire net.Conn) error {
 			}
 			return nil, errors.New("it is not awaited")
 		}})
-	greet, cancel := context.WithTimeout(context.Background(), greetWithin)
+	greet, cancel := context.WithTimeout(ctx, greetWithin)
 	defer cancel()
 	if err := secret.HandshakeContext(greet); err != nil {
 		return err
+	}
+	if counted, ok := wire.(interface{ Known() }); ok {
+		counted.Known()
 	}
 	near, err := g.inside(way.ctx)
 	if err != nil {

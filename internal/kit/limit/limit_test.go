@@ -3,13 +3,16 @@ package limit_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -301,6 +304,38 @@ func TestWhatNeverEndsIsEnded(t *testing.T) {
 		case <-time.After(within):
 			t.Errorf("%s: an answer that nobody reads is still being sent after %s", path, within)
 		}
+	}
+}
+
+// Of an answer that its client does not take, the kernel keeps nothing once the connection is closed.
+func TestWhatNobodyTakesIsNotKept(t *testing.T) {
+	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	door := limit.NewGroup(8, nil).Limiter(plain, limit.Limits{Total: 8})
+	defer door.Close()
+	client, err := net.Dial("tcp", plain.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	server, err := door.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = server.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	sent, err := server.Write(make([]byte, 64<<20))
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("the client took %d bytes: %v", sent, err)
+	}
+	if err := server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_ = client.SetReadDeadline(time.Now().Add(10 * time.Second))
+	taken, err := io.Copy(io.Discard, client)
+	if !errors.Is(err, syscall.ECONNRESET) || taken >= int64(sent) {
+		t.Errorf("the client then took %d of %d bytes: %v", taken, sent, err)
 	}
 }
 

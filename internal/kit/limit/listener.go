@@ -13,6 +13,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 )
@@ -170,6 +171,7 @@ func (g *Limiter) enter(c *conn) bool {
 	}
 	g.group.mu.Unlock()
 	for _, old := range put {
+		cut(old.Conn)
 		_ = old.Conn.Close()
 	}
 	return room
@@ -232,6 +234,27 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
+// cut has the kernel forget what was not taken yet when a connection is closed. Else it keeps that for minutes, for who does not
+// take it, and counts it as nobody's.
+func cut(c net.Conn) {
+	if tcp, is := c.(interface{ SetLinger(seconds int) error }); is {
+		_ = tcp.SetLinger(0)
+	}
+}
+
+// Write cuts a connection whose peer does not take what it is sent in time.
+func (c *conn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	return n, c.tooLate(err)
+}
+
+func (c *conn) tooLate(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		cut(c.Conn)
+	}
+	return err
+}
+
 // CloseWrite ends one direction, as TCP and unix sockets can.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
@@ -243,9 +266,10 @@ func (c *conn) CloseWrite() error {
 // ReadFrom lets the kernel carry what it can.
 func (c *conn) ReadFrom(from io.Reader) (int64, error) {
 	if to, ok := c.Conn.(io.ReaderFrom); ok {
-		return to.ReadFrom(from)
+		n, err := to.ReadFrom(from)
+		return n, c.tooLate(err)
 	}
-	return io.Copy(struct{ io.Writer }{c.Conn}, from)
+	return io.Copy(struct{ io.Writer }{c}, from)
 }
 
 // connOf is the connection of ours below those that TLS and others have put around it.

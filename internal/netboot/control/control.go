@@ -261,7 +261,7 @@ func (c *Controller) mark(ctx context.Context, tx *core.Tx, machineID string, bo
 		return err
 	}
 	event := core.Event{Type: "machine.boot", Machine: m.Name, Text: words}
-	more := p.Step == protocol.StepInit && p.Step == boot.Step // how far its files are, every few seconds
+	more := needsProof(p.Step) && p.Step == boot.Step // how far its files are, every few seconds, or a problem in other words
 	if boot.Inspection() {
 		tx.Wake(machine.Kind, machineID)
 		if !more {

@@ -262,6 +262,21 @@ func TestOnlyTheBootItselfIsBelieved(t *testing.T) {
 		}
 		return err
 	})
+	for i := range 30 { // whoever has the token makes up problems
+		problem.Detail = fmt.Sprintf("problem %d", i)
+		if err := c.Seen(t.Context(), "boot", problem, proof); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.update(func(ctx context.Context, tx *core.Tx) error {
+		var events int
+		b, err := machine.BootOn(ctx, tx, c.machine)
+		err = errors.Join(err, tx.Row(ctx, `SELECT COUNT(*) FROM event WHERE text LIKE 'cannot boot%'`).Scan(&events))
+		if b.Detail != "cannot boot: problem 29" || events != 1 {
+			t.Errorf("%q, %d events", b.Detail, events)
+		}
+		return err
+	})
 }
 
 // TestABootWhoseFilesTakeLongShowsSignsOfLife hears how far a first stage is with its files: no events, and the step began

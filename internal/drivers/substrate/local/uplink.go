@@ -119,8 +119,8 @@ func (c shared) addUplink(u substrate.Uplink) error {
 		if err != nil {
 			return err
 		}
-		if err := filterSenders(links, near, substrate.Segment(bridge.Attrs().HardwareAddr)); err != nil {
-			c.log.Warn("guests of other clusters on other hosts may send to this cluster's nodes: incoming frames are not filtered",
+		if err := filterFrames(links, near, substrate.Segment(bridge.Attrs().HardwareAddr)); err != nil {
+			c.log.Warn("guests of this cluster may send to whatever is there, and those of others to them: frames are not filtered",
 				"cluster", c.cluster, "uplink", describe(u), "error", err)
 		}
 		// What is for nobody here is for a node elsewhere, so a frame for an unknown MAC goes out. Nothing is learnt from

@@ -48,6 +48,18 @@ func (s networkOfMachines) namespace(t *testing.T, name string) string {
 	return path
 }
 
+func (s networkOfMachines) macOf(t *testing.T, device string) (mac string) {
+	t.Helper()
+	check(t, withLinks(s.netns, func(links *netlink.Handle) error {
+		link, err := links.LinkByName(device)
+		if err == nil {
+			mac = link.Attrs().HardwareAddr.String()
+		}
+		return err
+	}))
+	return mac
+}
+
 // machine plugs a machine into the network, and lays the seat of a cluster's node over its NIC as an agent on metal
 // does. At port 8000 it says who it is.
 func (s networkOfMachines) machine(t *testing.T, name, address string, segment, slot int, peers ...int) string {
@@ -183,6 +195,14 @@ func TestClustersShareANetworkOfMachinesAndNeverMeet(t *testing.T) {
 			t.Errorf("%s asks for an address that nobody has, and hears %q", who, got)
 		}
 	}
+	// Root of a guest has any receiver in its frames.
+	for _, foreign := range []string{s.macOf(t, "boot0"), substrate.MAC(segments["b"], metal).String()} {
+		in(t, at["a257"], "ip", "neigh", "replace", substrate.Address(nobody).Addr().String(), "lladdr", foreign, "dev", "eth0",
+			"nud", "permanent")
+		if got := ask(t, at["a257"], nobody); got != "" {
+			t.Errorf("%s hears, and says %q", foreign, got)
+		}
+	}
 
 	// What goes leaves its address to nobody.
 	check(t, w.Remove(t.Context(), node("a", local2-256, 1, "").Ref))
@@ -302,7 +322,7 @@ func dialled(t *testing.T, w fixture, cluster string, slot int) string {
 // traffic is what was seen on a network.
 type traffic struct {
 	clusters, arps, broadcasts int      // frames of clusters; ARP and broadcasts of anybody
-	wrong                      [][]byte // ARP for clusters' addresses, broadcasts of clusters
+	wrong                      [][]byte // ARP for clusters' addresses; what clusters say to all, or to who is none of theirs
 	stop                       func()
 }
 
@@ -356,7 +376,7 @@ func (s *traffic) add(frame []byte) {
 	if group {
 		s.broadcasts++
 	}
-	if arp && (ours(frame[28:]) || ours(frame[38:])) || group && cluster {
+	if arp && (ours(frame[28:]) || ours(frame[38:])) || cluster && !bytes.Equal(frame[:4], frame[6:10]) {
 		s.wrong = append(s.wrong, slices.Clone(frame))
 	}
 }

@@ -158,6 +158,9 @@ func (c Cgroups) settings(root string, b Bounds) []setting {
 			all = append(all, setting{"memory.memsw.limit_in_bytes", bytes}, setting{"memory.swap.max", "0"})
 		}
 	}
+	if c.CPU { // its threads weigh as much as one group of the host's, however many they are
+		all = append(all, setting{"cpu.shares", "1024"}, setting{"cpu.weight", "100"})
+	}
 	if c.Pids && b.Pids > 0 {
 		all = append(all, setting{"pids.max", strconv.Itoa(b.Pids)})
 	}

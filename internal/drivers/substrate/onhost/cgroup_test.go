@@ -39,15 +39,15 @@ func TestAProcessIsEnclosedInBothVersions(t *testing.T) {
 		hierarchies map[string][]string
 		want        map[string]string
 	}{
-		{Cgroups{Version: 2, Memory: true, Swap: true, Pids: true, CPUSet: true, prefix: "p"},
-			map[string][]string{"": {"memory.max", "memory.swap.max", "pids.max", "cpuset.cpus", "cpuset.mems"}},
+		{Cgroups{Version: 2, Memory: true, CPU: true, Swap: true, Pids: true, CPUSet: true, prefix: "p"},
+			map[string][]string{"": {"memory.max", "memory.swap.max", "pids.max", "cpuset.cpus", "cpuset.mems", "cpu.weight"}},
 			map[string]string{"memory.max": "2097152", "memory.swap.max": "0", "pids.max": "7", "cpuset.cpus": "1-2",
-				"cpuset.mems": "0", "cgroup.procs": "42"}},
-		{Cgroups{Version: 1, Memory: true, Pids: true, CPUSet: true, prefix: "p"},
+				"cpuset.mems": "0", "cpu.weight": "100", "cgroup.procs": "42"}},
+		{Cgroups{Version: 1, Memory: true, CPU: true, Pids: true, CPUSet: true, prefix: "p"},
 			map[string][]string{"memory": {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes"},
-				"cpuset": {"cpuset.cpus", "cpuset.mems"}},
+				"cpu": {"cpu.shares"}, "cpuset": {"cpuset.cpus", "cpuset.mems"}},
 			map[string]string{"memory.limit_in_bytes": "2097152", "memory.memsw.limit_in_bytes": "0", "cpuset.cpus": "1-2",
-				"cpuset.mems": "0", "cgroup.procs": "42"}},
+				"cpuset.mems": "0", "cpu.shares": "1024", "cgroup.procs": "42"}},
 		{Cgroups{Version: 2, Memory: true, prefix: "p"},
 			map[string][]string{"": {"memory.max", "pids.max", "cpuset.cpus"}},
 			map[string]string{"memory.max": "2097152", "pids.max": "0", "cpuset.cpus": "0", "cgroup.procs": "42"}},

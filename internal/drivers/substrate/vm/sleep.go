@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -90,7 +91,7 @@ func (d *Driver) fallAsleep(ctx context.Context, held *onhost.Hold, b boot, r su
 	}
 	defer v.close()
 	if seen, complete := b.read(); complete && seen.QEMU.Runs() {
-		if err := d.save(ctx, held, v, b); err != nil {
+		if err := d.save(ctx, held, v, b, seen.QEMU); err != nil {
 			return err
 		}
 	}
@@ -111,7 +112,7 @@ func (d *Driver) fallAsleep(ctx context.Context, held *onhost.Hold, b boot, r su
 }
 
 // save writes the memory of a guest that runs.
-func (d *Driver) save(ctx context.Context, held *onhost.Hold, v *virt, b boot) error {
+func (d *Driver) save(ctx context.Context, held *onhost.Hold, v *virt, b boot, qemu onhost.Process) error {
 	p, _, err := b.part()
 	if err != nil {
 		return err
@@ -149,10 +150,27 @@ func (d *Driver) save(ctx context.Context, held *onhost.Hold, v *virt, b boot) e
 	done := make(chan struct{})
 	defer close(done)
 	go collectUntil(done)
+	go endOverMost(done, b.memoryPath(memoryFile), needMiB(p)<<20, qemu)
 	if err := v.save(ctx, b.name, b.memoryPathInside()); err != nil {
 		return errors.Join(fmt.Errorf("write its memory: %w", err), erase(context.WithoutCancel(ctx), b.memoryPath(memoryFile)))
 	}
 	return nil
+}
+
+// endOverMost ends a QEMU when the file that it writes is longer than so many bytes, which its guest's memory never is: a guest
+// that has taken its QEMU over would fill the disk. It returns after that, or when ended is closed.
+func endOverMost(ended <-chan struct{}, file string, most int64, qemu onhost.Process) {
+	for {
+		if info, err := os.Stat(file); err == nil && info.Size() > most {
+			_ = qemu.End(context.Background(), 0)
+			return
+		}
+		select {
+		case <-ended:
+			return
+		case <-time.After(100 * time.Millisecond): // in which a fast disk takes some hundred megabytes
+		}
+	}
 }
 
 // roomFor says whether a guest's memory fits on a disk with so many bytes free, of which some are to stay so.

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/onhost"
 	"muster/internal/inventory"
 	"muster/internal/kit/testall"
 	"muster/internal/place"
@@ -111,6 +114,27 @@ func TestMemoryHasToFitOnTheDisk(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+func TestAQEMUThatWritesMoreThanItsGuestsMemoryIsEnded(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "memory")
+	writer := exec.Command("sh", "-c", `while :; do echo more >>"$0"; sleep 0.01; done`, file)
+	check(t, writer.Start())
+	dead := make(chan error, 1)
+	go func() { dead <- writer.Wait() }()
+	t.Cleanup(func() { _ = writer.Process.Kill() })
+	qemu, found := onhost.Find(writer.Process.Pid)
+	if !found {
+		t.Fatal("it does not run")
+	}
+	ended := make(chan struct{})
+	close(ended)
+	endOverMost(ended, file, 1<<20, qemu) // it has written little
+	if !qemu.Runs() {
+		t.Fatal("one that writes what it may is ended")
+	}
+	endOverMost(make(chan struct{}), file, 50, qemu)
+	<-dead
 }
 
 // On a host that is emulated itself, guests with KVM are as slow as others without it.
