@@ -203,6 +203,42 @@ func TestIntervalsHoldTheTruthAsOftenAsTheySay(t *testing.T) {
 	}
 }
 
+// 200 comparisons of seven pairs for each true ratio. Which verdict each gets decides what a report says: of equal sides one in
+// twenty may differ, and one 5 % slower is never called equal.
+func TestVerdictsOfSevenPairsAreAsRightAsTheySay(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 11))
+	noise := func(part float64) float64 { return math.Exp(part * r.NormFloat64()) }
+	const comparisons, pairs = 200, 7
+	for _, truth := range []struct {
+		ratio float64
+		rates map[Verdict][2]float64 // from, to
+	}{
+		{1, map[Verdict][2]float64{Equal: {0.55, 1}, Differs: {0, 0.06}}},
+		{0.98, map[Verdict][2]float64{Equal: {0, 0.05}, Differs: {0.75, 1}}},
+		{0.95, map[Verdict][2]float64{Equal: {0, 0}, Differs: {0.95, 1}}},
+	} {
+		said := map[Verdict]float64{}
+		for range comparisons {
+			a, b := make([]float64, pairs), make([]float64, pairs)
+			for i := range pairs {
+				place := noise(0.02)
+				a[i], b[i] = place*noise(0.01), truth.ratio*place*noise(0.01)
+			}
+			e, err := Pairs(a, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			said[e.Verdict(Margin)] += 1. / comparisons
+		}
+		t.Logf("ratio %g: %.3f equal, %.3f differ, %.3f not decided", truth.ratio, said[Equal], said[Differs], said[Undecided])
+		for verdict, rate := range truth.rates {
+			if said[verdict] < rate[0]-1e-9 || said[verdict] > rate[1]+1e-9 {
+				t.Errorf("ratio %g: %.3f are %s, not %g to %g", truth.ratio, said[verdict], verdict, rate[0], rate[1])
+			}
+		}
+	}
+}
+
 func count(is bool) int {
 	if is {
 		return 1
