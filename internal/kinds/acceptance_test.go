@@ -2,6 +2,8 @@ package kinds_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
+	"muster/internal/kinds/bench"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
@@ -153,6 +156,23 @@ func TestTheBestOfThreeTestsCounts(t *testing.T) {
 	}
 	if n4.Test != 0 || n4.Held || n4.News == 0 {
 		t.Errorf("its agent was not told that it may work: %+v", n4)
+	}
+	// What a run of benchmarks has found of a machine stands beside its next test.
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		c := bench.Change{ID: "ch1", Scope: bench.Scope{Machine: n4.Machine}, Run: "r1", Was: 100, Became: 70, At: time.UnixMilli(5),
+			What: bench.What{Recipe: "stream", Quantity: "triad", Unit: "GB/s", Better: "higher", Class: "local"}}
+		of, err := json.Marshal(c.What)
+		_, wrong := tx.Exec(ctx, `INSERT INTO benchmark_series (id, what) VALUES ($1, $2)`, c.What.ID(), string(of))
+		return errors.Join(err, wrong, bench.Add(ctx, tx, bench.Run{ID: "r1", Project: "default", ClusterID: id, Cluster: "hello",
+			Account: "ada"}), bench.AddChange(ctx, tx, c), node.AskTest(ctx, tx, n4.ID, 3, false))
+	})
+	s.until(id, "measured once more", func(cluster.Cluster, []node.Node) bool {
+		verdicts, _ := s.tests(n4.Machine)
+		return len(verdicts) == 3
+	})
+	const words = "in benchmarks triad of stream is 30 % lower since 1970-01-01 00:00:00 (run r1)"
+	if _, passes := s.tests(n4.Machine); !strings.Contains(passes[0].Text, words) {
+		t.Errorf("%+v", passes[0])
 	}
 	s.remove(id)
 	s.untilClean(id)
