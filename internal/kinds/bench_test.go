@@ -169,6 +169,28 @@ func TestOfWhatAStepWritesTheFirstIsKept(t *testing.T) {
 	})
 }
 
+// TestATextThatWasNotKeptWholeIsNoNumber: what is there of it is kept, for people to read.
+func TestATextThatWasNotKeptWholeIsNoNumber(t *testing.T) {
+	s := kindstest.Open(t, t.TempDir()+"/db")
+	runBench(t, s, planOf(t, 1, "run: echo q 123\n"+readsQ))
+	r := awaitRun(t, s, "a round begins", func(r bench.Run) bool { return r.Task != "" })
+	endTask(t, s, r.Task, protocol.TaskOK, []byte("\n@m4rkm4rk begin 0\nq 12\n@m4rkm4rk end 0 0 1 2\n\n@m4rkm4rk unkept 0\n"))
+	awaitRun(t, s, "it ends", func(r bench.Run) bool { return r.Phase == bench.Ended })
+	kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
+		rounds, err := bench.Rounds(ctx, tx, "b1")
+		if err != nil {
+			return err
+		}
+		step := rounds[0].Steps[0]
+		output, err := bench.OutputOf(ctx, tx, "b1", 0, 0)
+		if step.State != bench.StepInvalid || !strings.Contains(step.Why, "the disk of /home may be full") ||
+			len(step.Samples) != 0 || output[""] != "q 12" {
+			t.Errorf("%+v of %q", step, output)
+		}
+		return err
+	})
+}
+
 func TestARunIsRoundAfterRound(t *testing.T) {
 	kindstest.Either(t, func(t *testing.T, url string) {
 		s := kindstest.Open(t, url)

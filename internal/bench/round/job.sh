@@ -2,7 +2,7 @@
 mark=@MARK@ most=@MOST@ left=@LEFT@ # bytes that are kept of one text, and of all that are still to come
 export programs='@PROGRAMS@'
 unset SLURM_NTASKS_PER_NODE # of this job, which steps of more tasks are warned of
-say() { printf '\n@%s %s\n' "$mark" "$*"; }
+say() { printf '\n@%s %s\n' "$mark" "$*" 2>/dev/null || exit; } # a line that was cut is the last
 find "$HOME" -maxdepth 1 -name '.muster-bench.*' -mtime +2 -exec rm -rf -- {} + # of jobs that were killed
 root=$(mktemp -d "$HOME/.muster-bench.XXXXXXXX") || exit
 trap 'cd /; rm -rf -- "$root"' EXIT
@@ -121,7 +121,7 @@ there() {
 share() { allowed=$((left < 0 ? 0 : left < most ? left : most)); }
 # step NUMBER LIMIT NEEDS WANTED NAME=TEXT...: the files, and the command among them, are in base64.
 step() {
-	local number=$1 limit=$2 needs wanted=$4 began file allowed
+	local number=$1 limit=$2 needs wanted=$4 began ended file allowed told status text lines=()
 	read -ra needs <<<"$3" # by which no * finds files
 	shift 4
 	for file in "${needs[@]}"; do
@@ -134,29 +134,47 @@ step() {
 	share
 	say begin "$number"
 	began=$EPOCHREALTIME
+	# The text goes to the job's. What is known of it goes into a variable: a file would need room on a disk that may be full.
 	{
-		timeout -k 10 "$limit" bash @COMMAND@ </dev/null 2>&1 & # which is a process group of its own
-		wait $!
-		echo $? >"$root/status"
-		if kill -- -$!; then # whatever it has left running: srun then ends its tasks, which would have the CPUs of the next steps
-			for _ in {1..20}; do
-				kill -0 -- -$! || break
-				sleep 0.1
-			done
-			kill -KILL -- -$!
-		fi
-	} 2>/dev/null | { head -c "$allowed" | tee "$root/kept"; head -c 1 >"$root/more"; cat >/dev/null; }
-	say end "$number" "$(<"$root/status")" "$began" "$EPOCHREALTIME"
-	((left -= $(stat -c %s "$root/kept")))
-	((allowed == most)) || [[ ! -s $root/more ]] || say cut "$number"
+		told=$(
+			{
+				timeout -k 10 "$limit" bash @COMMAND@ </dev/null 2>&1 3>&- & # which is a process group of its own
+				wait $!
+				status=$?
+				# whatever it has left running: srun then ends its tasks, which would have the CPUs of the next steps
+				if kill -- -$!; then
+					for _ in {1..20}; do
+						kill -0 -- -$! || break
+						sleep 0.1
+					done
+					kill -KILL -- -$!
+				fi
+				exit "$status"
+			} 2>/dev/null | {
+				head -c "$allowed" | tee >(wc -c) 2>/dev/null >&3 || echo unkept
+				(($(head -c 1 | wc -c) == 0)) || echo more
+				cat >/dev/null
+			}
+			exit "${PIPESTATUS[0]}"
+		)
+		status=$?
+	} 3>&1
+	ended=$EPOCHREALTIME
+	((allowed == most)) || [[ $told != *more* ]] || lines+=("cut $number")
+	[[ $told != *unkept* ]] || lines+=("unkept $number")
+	((left -= ${told//[!0-9]/}))
 	for file in $wanted; do
 		[[ -f $file ]] || continue
 		share
-		head -c "$allowed" -- "$file" | base64 -w0 >"$root/kept"
-		say file "$number" "$file" "$(<"$root/kept")"
-		((left -= $(stat -c %s "$root/kept")))
-		((allowed == most || $(stat -c %s -- "$file") <= allowed)) || say cut "$number"
+		text=$(set -o pipefail; head -c "$allowed" -- "$file" | base64 -w0) || { lines+=("unkept $number"); continue; }
+		lines+=("file $number $file $text")
+		((left -= ${#text}))
+		((allowed == most || $(stat -c %s -- "$file") <= allowed)) || lines+=("cut $number")
 	done
-	cd / && rm -rf -- "${root:?}/$number"
+	cd / && rm -rf -- "${root:?}/$number" # before its text goes on: it may have filled the disk
+	say end "$number" "$status" "$began" "$ended"
+	for text in "${lines[@]}"; do
+		say "$text"
+	done
 }
 look all

@@ -95,6 +95,7 @@ type Ran struct {
 
 	Unwritten bool // its folder could not be written: it did not run
 	Cut       bool // it has written more than was still kept of what all steps write
+	Unkept    bool // a part of what it has written is missing: it could not be read, or the job's own text could not be written
 }
 
 // Running says that it has begun and not ended.
@@ -110,7 +111,7 @@ type Left struct {
 }
 
 // Read is what a job has written so far. Bytes after a begin are a step's until the next marked line. Lines that are not as the
-// script writes them are nobody's.
+// script writes them are nobody's, as is a last one without its end: it may be cut.
 func Read(of string, text []byte) Left {
 	all := map[int]*Ran{}
 	left := Left{Steps: all}
@@ -124,7 +125,10 @@ func Read(of string, text []byte) Left {
 		if !found {
 			return left
 		}
-		line, more, _ := bytes.Cut(after, []byte("\n"))
+		line, more, whole := bytes.Cut(after, []byte("\n"))
+		if !whole {
+			return left
+		}
 		rest = more
 		words := strings.Fields(string(line))
 		if len(words) == 2 && words[0] == "look" {
@@ -149,6 +153,8 @@ func Read(of string, text []byte) Left {
 			all[number] = &Ran{Unwritten: true}
 		case words[0] == "cut" && len(words) == 2 && r != nil:
 			r.Cut = true
+		case words[0] == "unkept" && len(words) == 2 && r != nil:
+			r.Unkept = true
 		case words[0] == "begin" && r == nil:
 			current = &Ran{Output: recipe.Output{}}
 			all[number] = current

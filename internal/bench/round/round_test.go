@@ -1,9 +1,12 @@
 package round
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +93,53 @@ func TestStepsRunInAJob(t *testing.T) {
 	}
 }
 
+// TestADiskThatFillsMakesNoNumber: a step that fills the disk of its home has its exit status and its files, and of a text that
+// could not be kept whole no number is made.
+func TestADiskThatFillsMakesNoNumber(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: to mount a disk needs root")
+	}
+	const out = "read: [{quantity: q, from: out, lines: '(?P<value>x)', unit: s, better: lower}]\n"
+	const fill = "head -c 1M /dev/zero 2>/dev/null >"
+	all := steps(t, "seconds: 1\nrun: head -c 9000 /dev/zero >out; "+fill+"zeros; exit 3\n"+out,
+		"seconds: 1\nrun: "+fill+"zeros; yes | head -c 9000; echo q 12\n"+read,
+		"seconds: 1\nrun: echo q 3\n"+read,
+		"seconds: 1\nrun: head -c 40000 /dev/zero >out; "+fill+"~/zeros; exit 4\n"+out)
+	script, err := Script("m4rkm4rk", all, []int{0, 1, 2, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, other := t.TempDir(), t.TempDir()
+	for folder, want := range map[string][]string{ // in which the job's text is
+		other: {"3 [0 9000]", "0 [9005]", "0 [4]", "4 [0 40000]"},
+		home:  {"3 [0 9000]", "0 unkept", "0 [4]", "4 [0]"},
+	} {
+		c := exec.Command("unshare", "-m", "bash", "-c",
+			`mount -t tmpfs -o size=128k tmpfs "$HOME" && { bash -s >>"$0"; cat "$0"; }`, filepath.Join(folder, "text"))
+		c.Stdin, c.Env = strings.NewReader(script), append(os.Environ(), "HOME="+home)
+		output, err := c.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ran := Read("m4rkm4rk", output).Steps
+		for n, want := range want {
+			got := "it has not ended"
+			if r := ran[n]; r != nil && !r.Ended.IsZero() {
+				var sizes []int
+				for _, name := range slices.Sorted(maps.Keys(r.Output)) {
+					sizes = append(sizes, len(r.Output[name]))
+				}
+				if got = fmt.Sprint(r.Status, sizes); r.Unkept {
+					got = fmt.Sprint(r.Status, " unkept")
+				}
+			}
+			if got != want {
+				t.Errorf("with the text in %s, step %d: %s, not %s", folder, n, got, want)
+			}
+		}
+	}
+}
+
 func TestAStepNeedsFiles(t *testing.T) {
 	var all []recipe.Step
 	for _, path := range []string{"/no/such/*", "~/no-such", "/proc/*/stat", "~/.muster-bench.*"} {
@@ -159,6 +209,9 @@ func TestAJobIsReadWhileItRuns(t *testing.T) {
 		if ran := Read("m4rkm4rk", []byte(text[:n])).Steps; ran[1] != nil && ran[1].Output == nil {
 			t.Errorf("after %d bytes: %+v", n, ran[1])
 		}
+	}
+	if ran := Read("m4rkm4rk", []byte("\n@m4rkm4rk begin 1\n\n@m4rkm4rk file 1 a MTIz")).Steps; len(ran[1].Output) != 1 {
+		t.Errorf("of a line that is cut something is read: %+v", ran[1])
 	}
 	ran := Read("m4rkm4rk", []byte(text)).Steps
 	if r := ran[1]; r.Took() != 1750*time.Millisecond || r.Output[""] != "q 1\n" {

@@ -371,6 +371,8 @@ func judge(number int, s recipe.Step, ran *round.Ran, in bench.Round) bench.Step
 			strings.TrimSuffix(fmt.Sprintf("it had not ended after %d s: %s", limit, lastLine(ran.Output[""])), ": "))
 	case ran.Status != 0:
 		return why(bench.StepFailed, "exit status %d: %s", ran.Status, lastLine(ran.Output[""]))
+	case ran.Unkept:
+		return why(bench.StepInvalid, "not all that it has written could be kept: the disk of /home may be full")
 	}
 	result := s.Result(ran.Output)
 	if ran.Cut {
