@@ -277,9 +277,9 @@ func TestARoundWhoseJobIsLostIsDoneAnew(t *testing.T) {
 			rounds, err := bench.Rounds(ctx, tx, "b1")
 			if len(rounds) == 3 {
 				first := rounds[0].Steps
-				if first[0].State != bench.StepNotRun || first[1].State != bench.StepLost || first[1].Why !=
-					"its job ended meanwhile: lost: so it is" || rounds[1].Steps[1].State != bench.StepOK ||
-					rounds[1].Disturbed != "n2 was throttled 3 times" {
+				if rounds[0].Why != "so it is" || !rounds[0].Broken() || first[0].State != bench.StepNotRun ||
+					first[1].State != bench.StepLost || first[1].Why != "its job ended meanwhile: lost: so it is" ||
+					rounds[1].Steps[1].State != bench.StepOK || rounds[1].Disturbed != "n2 was throttled 3 times" {
 					t.Errorf("%+v", rounds)
 				}
 			}

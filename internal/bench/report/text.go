@@ -111,6 +111,12 @@ func (r Report) Markdown() ([]byte, error) {
 			}
 			table("Round,Recipe,State,Why", rows)
 		}
+		if rows = nil; len(o.Broken) > 0 {
+			for _, h := range o.Broken {
+				rows = append(rows, []string{fmt.Sprint(h.Round), string(h.State), h.Why + " " + h.Disturbed})
+			}
+			table("Round that does not count,Job,Why", rows)
+		}
 	}
 	if len(v.Facts) > 0 {
 		b.WriteString("\n## Environment\n")

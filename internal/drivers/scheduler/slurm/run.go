@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"muster/internal/drivers/scheduler"
 	"muster/internal/kit/hostlist"
+	"muster/internal/kit/words"
 	"muster/internal/protocol"
 )
 
@@ -110,7 +112,36 @@ func (c Control) Follow(ctx context.Context, job string) (scheduler.JobState, er
 	if err != nil {
 		return scheduler.JobState{}, err
 	}
-	return parseJob(text)
+	s, err := parseJob(text)
+	if s.Lost {
+		s.Text = c.lost(ctx, s.Nodes) + s.Text
+	}
+	return s, err
+}
+
+// lost says which nodes of a job Slurm has lost: they are down, do not answer or are not there any more. "": none is, or Slurm
+// does not tell.
+func (c Control) lost(ctx context.Context, nodes []string) string {
+	text, err := c.run(ctx, "show nodes", "scontrol", "show", "nodes", "-o")
+	if err != nil {
+		return ""
+	}
+	all, err := parseNodes(text)
+	if err != nil {
+		return ""
+	}
+	heard := map[string]bool{}
+	for _, n := range all {
+		heard[n.Name] = n.Raw != "down" && n.Responding
+	}
+	lost := slices.DeleteFunc(slices.Clone(nodes), func(name string) bool { return heard[name] })
+	switch len(lost) {
+	case 0:
+		return ""
+	case 1:
+		return lost[0] + " was lost: "
+	}
+	return words.Few(lost) + " were lost: "
 }
 
 // Cancel ends a job. Its programs get some seconds to end.

@@ -71,6 +71,36 @@ func TestWhatSlurmSaysOfAJob(t *testing.T) {
 	}
 }
 
+// TestALostJobNamesItsLostNodes: those that are down, do not answer or are gone, where Slurm tells.
+func TestALostJobNamesItsLostNodes(t *testing.T) {
+	node := func(name, state string) string {
+		return "NodeName=" + name + " Arch=x86_64 State=" + state + " ThreadsPerCore=1\n"
+	}
+	up := node("n1", "IDLE") + node("n2", "MIXED+DRAIN")
+	for name, c := range map[string]struct{ state, nodes, says string }{
+		"one is down":         {"NODE_FAIL", up + node("n3", "DOWN") + node("n4", "DOWN"), "n3 was lost: Slurm says NODE_FAIL"},
+		"one does not answer": {"NODE_FAIL", up + node("n3", "IDLE*"), "n3 was lost: Slurm says NODE_FAIL"},
+		"two are gone":        {"BOOT_FAIL", node("n1", "IDLE"), "n2, n3 were lost: Slurm says BOOT_FAIL"},
+		"all are back":        {"NODE_FAIL", up + node("n3", "IDLE"), "Slurm says NODE_FAIL"},
+		"no answer":           {"NODE_FAIL", "", "Slurm says NODE_FAIL"},
+		"nonsense":            {"NODE_FAIL", "what", "Slurm says NODE_FAIL"},
+		"a user ended it":     {"CANCELLED", up, "Slurm says CANCELLED"},
+	} {
+		control := Control{Exec: func(_ context.Context, argv ...string) ([]byte, error) {
+			switch {
+			case argv[2] == "job":
+				return []byte("JobId=7 JobState=" + c.state + " ExitCode=0:0 NodeList=n[1-3]"), nil
+			case c.nodes == "":
+				return nil, errors.New("timed out")
+			}
+			return []byte(c.nodes), nil
+		}}
+		if s, err := control.Follow(t.Context(), "7"); err != nil || s.Text != c.says || len(s.Nodes) != 3 {
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+	}
+}
+
 // TestASubmissionSaysAllThatIsAskedFor and nothing else.
 func TestASubmissionSaysAllThatIsAskedFor(t *testing.T) {
 	for name, c := range map[string]struct {
