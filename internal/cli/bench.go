@@ -23,7 +23,8 @@ recipes that are run together, in several rounds.`,
   muster bench run --suite quick hello --wait
   muster bench show b0123456789`,
 	}, a.benchList(), a.benchRun(), a.benchRuns(), a.benchShow(), a.benchCompare(), a.benchOutput(), a.benchCancel(),
-		a.benchReport(), a.benchExport(), a.benchWatch(), a.benchHistory(), a.benchChanges(), a.benchAccept(), a.benchValidate())
+		a.benchReport(), a.benchExport(), a.benchWatch(), a.benchHistory(), a.benchChanges(), a.benchAccept(), a.benchValidate(),
+		a.benchSchema())
 }
 
 func (a *app) benchValidate() *cobra.Command {
@@ -44,6 +45,28 @@ is read as a run's output would be, and what was read is shown. The recipes of a
 			}
 		}
 		return nil
+	})
+	return c
+}
+
+func (a *app) benchSchema() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "schema {recipe|suite}",
+		Short: "Print the JSON Schema of recipes or suites",
+		Long: `Print the JSON Schema (2020-12) of recipes or of suites. With it, an editor completes and checks them as you type. What a
+schema cannot say, such as whether an expression can be used, ` + "`muster bench validate`" + ` checks.`,
+		Example: `  muster bench schema recipe > recipe.schema.json
+  muster bench schema suite > suite.schema.json`,
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: []string{"recipe", "suite"},
+	}
+	c.RunE = a.do(func(_ context.Context, args []string) error {
+		form := recipe.Form()
+		if args[0] == "suite" {
+			form = recipe.SuiteForm()
+		}
+		_, err := a.out.raw().Write(form.Schema("Muster " + args[0]))
+		return err
 	})
 	return c
 }

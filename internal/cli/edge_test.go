@@ -23,6 +23,7 @@ var rawWriters = map[string]string{
 	"host.go host":             "a log, beside that of serve",
 	"agent.go agent":           "the console of a node, which is no terminal of a user's",
 	"agent.go agentHost":       "the console of a machine",
+	"bench.go benchSchema":     "the JSON schemas, which are ours",
 	"completion.go completion": "a script for a shell",
 	"cost.go print":            "CSV, each field of which is made printable",
 	"events.go watch":          "JSON, escaped",

@@ -337,7 +337,7 @@ func TestNoFieldOfAnyAnswerReachesATerminalRaw(t *testing.T) {
 	}
 	local := []string{"host", "agent host", "agent home", "agent", "completion", "version", "serve",
 		"images build", "images import", "images verify",
-		"gpus map", "gpus run", "spec schema", "spec fields"}
+		"gpus map", "gpus run", "spec schema", "spec fields", "bench schema"}
 	lines := hostileLines(file, plain)
 	formed := map[string]bool{}
 	everyCommand(func(c *cobra.Command) {

@@ -15,10 +15,11 @@ type Form struct {
 	blocks    bool   // blocks of text may be written
 	table     []Field
 	root      *node
+	rules     []rule // of cluster files alone
 }
 
 // clusterFile is the form of cluster files. It is never written to.
-var clusterFile = &Form{what: "a cluster file", one: "cluster", table: table, root: grammar,
+var clusterFile = &Form{what: "a cluster file", one: "cluster", table: table, root: grammar, rules: rules,
 	smallest: "the smallest file has two lines, name: cfd and nodes: 16"}
 
 // Kind is a type of text in another form than the cluster file's.

@@ -15,7 +15,7 @@ func Schema() []byte {
 
 // Schema is a JSON Schema (2020-12) of a form.
 func (f *Form) Schema(title string) []byte {
-	schema := f.root.schema()
+	schema := f.root.schema(f.rules)
 	schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	schema["title"] = title
 	var b bytes.Buffer
@@ -28,20 +28,20 @@ func (f *Form) Schema(title string) []byte {
 	return b.Bytes()
 }
 
-func (n *node) schema() map[string]any {
+func (n *node) schema(rules []rule) map[string]any {
 	s := map[string]any{"type": n.json}
 	switch n.json {
 	case "object":
-		n.schemaOfMapping(s)
+		n.schemaOfMapping(s, rules)
 	case "array":
-		n.schemaOfList(s)
+		n.schemaOfList(s, rules)
 	case "integer":
 		s["minimum"], s["maximum"] = n.Min, n.Max
 	case "string":
 		n.schemaOfText(s)
 	}
 	if n.OrOne {
-		s = map[string]any{"anyOf": []any{n.item.schema(), s}}
+		s = map[string]any{"anyOf": []any{n.item.schema(rules), s}}
 	}
 	if text := n.describe(); text != "" {
 		s["description"] = text
@@ -54,15 +54,15 @@ func (n *node) schema() map[string]any {
 	return s
 }
 
-func (n *node) schemaOfMapping(s map[string]any) {
+func (n *node) schemaOfMapping(s map[string]any, rules []rule) {
 	if n.item != nil {
-		s["additionalProperties"] = n.item.schema()
+		s["additionalProperties"] = n.item.schema(rules)
 		s["propertyNames"] = map[string]any{"pattern": n.item.keys.form.String()}
 		return
 	}
 	properties, required := map[string]any{}, []string{}
 	for _, f := range n.fields {
-		properties[f.key] = f.schema()
+		properties[f.key] = f.schema(rules)
 		if f.Required {
 			required = append(required, f.key)
 		}
@@ -73,16 +73,19 @@ func (n *node) schemaOfMapping(s map[string]any) {
 	}
 }
 
-func (n *node) schemaOfList(s map[string]any) {
-	s["items"], s["minItems"], s["maxItems"] = n.item.schema(), n.Min, n.Max
+func (n *node) schemaOfList(s map[string]any, rules []rule) {
+	s["items"], s["minItems"], s["maxItems"] = n.item.schema(rules), n.Min, n.Max
 	if !n.keyed() {
 		s["uniqueItems"] = true
 	}
 }
 
 func (n *node) schemaOfText(s map[string]any) {
-	if n.form != nil {
+	switch {
+	case n.form != nil:
 		s["pattern"] = n.form.String()
+	case len(n.Values) == 0:
+		s["minLength"] = 1
 	}
 	switch {
 	case n.digits && n.form == nil:
