@@ -3,9 +3,12 @@ package e2e_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"muster/internal/kit/testall"
 	"muster/test/rig"
@@ -77,6 +80,103 @@ func TestAMachineThatBecomesSlowerIsNamed(t *testing.T) {
 	}
 	if alarmed() {
 		t.Errorf("what was accepted is an alarm: %s", r.Run("status"))
+	}
+	r.Run("delete", "hello", "--wait")
+	r.NothingLeft()
+}
+
+// TestARunGoesOnWithoutItsHeadANodeAndWhoWatches: a rank that hangs has its time, a lost node is named and its round is done
+// again, a lost head costs nothing, and of a run that nobody watches any more no job is left when it is cancelled.
+func TestARunGoesOnWithoutItsHeadANodeAndWhoWatches(t *testing.T) {
+	testall.Only(t)
+	t.Parallel()
+	r := rig.New(t, "")
+	r.Start()
+	recipes := filepath.Join(r.Data, "recipes")
+	if err := os.MkdirAll(recipes, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const read = "read: [{quantity: q, lines: '^q (?P<value>.*)', unit: s, better: lower}]\n"
+	for name, run := range map[string]string{
+		"hangs": "srun -N {{nodes}} -n {{nodes}} bash -c '((SLURM_PROCID == 0)) || exec sleep 600'; echo q 1",
+		"long":  "srun -N {{nodes}} -n {{nodes}} sleep 25; echo q 1",
+	} {
+		text := fmt.Sprintf("recipe: %s\nabout: A test\nseconds: 0.5\nrun: |\n  %s\n%s", name, run, read)
+		if err := os.WriteFile(filepath.Join(recipes, name+".yaml"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Run("machines", "add", "--local", "4", "--wait")
+	r.Run("create", "-f", r.File("hello.yaml", "name: hello\nnodes: 2\n"), "--wait")
+	r.Undisturbed("hello", "n1", "n2")
+	jobs := func(of string) string { return strings.TrimSpace(r.Run("ssh", "hello", "--", of)) }
+	run := struct {
+		ID, Outcome, Reason string
+		Now                 *struct{ Phase string }
+		Steps               map[string]int
+		Problems            []struct{ State, Why string }
+		Ended, Broken       int
+	}{}
+	begin := func(suite string) {
+		t.Helper()
+		id := strings.TrimSpace(r.Run("bench", "run", "hello", "--suite", suite, "--rounds", "1"))
+		r.Until("its job runs", func() bool {
+			r.Get(&run, "bench", "show", id)
+			return run.Now != nil && run.Now.Phase == "running"
+		})
+	}
+	end := func() {
+		t.Helper()
+		r.Until("it has ended", func() bool { r.Get(&run, "bench", "show", run.ID); return run.Outcome != "" })
+	}
+
+	if out := r.Muster("bench", "run", "hello", "--suite", "hangs", "--rounds", "1", "--wait"); out.Code != 1 ||
+		!strings.Contains(out.Out+out.Err, "it had not ended after ") {
+		t.Errorf("a rank that hangs: %+v", out)
+	}
+
+	begin("long")
+	before := r.Node("hello", "head")
+	before.KillAll()
+	end()
+	if run.Outcome != "ok" || run.Ended != 1 || run.Broken != 0 {
+		t.Errorf("the head was lost: %+v", run)
+	}
+	if after := r.Node("hello", "head"); after.PID == before.PID {
+		t.Error("the head is the same")
+	}
+
+	begin("long")
+	r.Node("hello", "n2").KillAll()
+	end()
+	if shown := r.Run("bench", "show", run.ID); run.Outcome != "ok" || run.Ended != 2 || run.Broken != 1 ||
+		!strings.Contains(shown, "n2 was lost: Slurm says NODE_FAIL") {
+		t.Errorf("a node was lost: %+v\n%s", run, shown)
+	}
+
+	begin("long")
+	watch := exec.CommandContext(t.Context(), r.Binary, "bench", "run", "hello", "--suite", "long", "--rounds", "1", "--wait")
+	watch.Env = append(os.Environ(), "MUSTER_DATA="+r.Data, "MUSTER_URL=", "MUSTER_TOKEN="+r.Token)
+	var said strings.Builder
+	watch.Stderr = &said
+	if err := watch.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r.Until("two runs are there", func() bool { return strings.Count(r.Run("bench", "runs", "hello"), " long ") == 4 })
+	time.Sleep(time.Second)
+	if err := watch.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_ = watch.Wait()
+	goesOn := regexp.MustCompile("(b[0-9a-z]+) goes on").FindStringSubmatch(said.String())
+	if goesOn == nil {
+		t.Fatalf("who stops watching is told %q", said.String())
+	}
+	r.Run("bench", "cancel", run.ID)
+	r.Run("bench", "cancel", goesOn[1])
+	r.Until("no job and no folder is left", func() bool { return jobs("squeue -h; ls -A | grep muster-bench || true") == "" })
+	if n := jobs("sacct -nX -a | wc -l"); n != "5" && n != "6" { // hangs, one without its head, two by a lost node, and the last
+		t.Errorf("%s jobs", n)
 	}
 	r.Run("delete", "hello", "--wait")
 	r.NothingLeft()
