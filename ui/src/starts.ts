@@ -40,6 +40,47 @@ export function startsOf(nodes: Pick<Node, 'name'>[], events: Event[]): Map<stri
   return all
 }
 
+/** bootSteps are what a machine does that boots over its network, by the last that it has told, and then as steps. */
+export const bootSteps = [
+  ['attaching', 'power, network'],
+  ['booting', 'firmware'],
+  ['address', 'iPXE'],
+  ['script', 'loads its kernel'],
+  ['kernel', 'kernel'],
+  ['init', 'loads its image'],
+  ['root', 'starts its services'],
+  ['joining', 'joins'],
+  ['testing', 'is tested'],
+] as const
+
+/** bootsOf are the boots of a machine, for its nodes and to be inspected, the newest last. Those that begin before are left out. */
+export function bootsOf(events: Event[]): Start[] {
+  const all: Start[] = []
+  for (const e of events.toSorted((a, b) => a.seq - b.seq)) {
+    const [of, what, step] = e.type.split('.')
+    if ((of !== 'node' && of !== 'machine') || (what !== 'phase' && what !== 'boot')) continue
+    const at = Date.parse(e.at)
+    const who = of === 'node' ? `${e.cluster}/${e.node}` : 'inspection'
+    const phase = what === 'boot' ? step : e.phase === 'inspecting' ? 'booting' : e.phase
+    let last = all.at(-1)
+    if (last && last.node !== who && !last.ended) {
+      if (what === 'phase' && of === 'machine') continue // of a machine that a node has
+      all.pop()
+      last = undefined
+    }
+    const begins = phase === 'attaching' || phase === 'booting'
+    if (!last || last.ended) {
+      if (!begins) continue
+      all.push((last = { node: who, machine: e.machine ?? '', steps: [] }))
+    }
+    const running = last.steps.at(-1)
+    if (running) running.until = at
+    if (bootSteps.some(([one]) => one === phase)) last.steps.push({ phase: phase ?? '', from: at })
+    else last.ended = phase === 'ready' || phase === 'available' ? 'ready' : 'failed'
+  }
+  return all
+}
+
 /** spanOf is from when on, and until when, starts are under way. */
 export function spanOf(starts: Start[], now: number): { from: number; until: number } {
   const times = starts.flatMap((s) => s.steps.map((step) => step.from))

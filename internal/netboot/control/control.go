@@ -260,7 +260,7 @@ func (c *Controller) mark(ctx context.Context, tx *core.Tx, machineID string, bo
 	if err != nil {
 		return err
 	}
-	event := core.Event{Type: "machine.boot", Machine: m.Name, Text: words}
+	event := core.Event{Type: "machine.boot." + string(p.Step), Machine: m.Name, Text: words}
 	more := needsProof(p.Step) && p.Step == boot.Step // how far its files are, every few seconds, or a problem in other words
 	if boot.Inspection() {
 		tx.Wake(machine.Kind, machineID)
@@ -277,7 +277,7 @@ func (c *Controller) mark(ctx context.Context, tx *core.Tx, machineID string, bo
 	if err != nil {
 		return err
 	}
-	event.Type, event.Project, event.ClusterID, event.Cluster, event.Node = "node.boot", cluster.Project, cluster.ID,
+	event.Type, event.Project, event.ClusterID, event.Cluster, event.Node = "node.boot."+string(p.Step), cluster.Project, cluster.ID,
 		cluster.Name, n.Name
 	if !more {
 		tx.Log(event)

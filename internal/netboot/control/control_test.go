@@ -271,7 +271,7 @@ func TestOnlyTheBootItselfIsBelieved(t *testing.T) {
 	c.update(func(ctx context.Context, tx *core.Tx) error {
 		var events int
 		b, err := machine.BootOn(ctx, tx, c.machine)
-		err = errors.Join(err, tx.Row(ctx, `SELECT COUNT(*) FROM event WHERE text LIKE 'cannot boot%'`).Scan(&events))
+		err = errors.Join(err, tx.Row(ctx, `SELECT COUNT(*) FROM event WHERE type LIKE '%.boot.problem'`).Scan(&events))
 		if b.Detail != "cannot boot: problem 29" || events != 1 {
 			t.Errorf("%q, %d events", b.Detail, events)
 		}

@@ -4,6 +4,7 @@ import { getRouteApi } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 
 import { answer, api, type Schemas } from '../api'
+import { Boots } from '../parts/boots'
 import { Feed } from '../parts/feed'
 import { Facts, Loaded, Panel } from '../parts/panel'
 import { Pill } from '../parts/state'
@@ -103,6 +104,7 @@ function Shown({ m }: { m: Machine }) {
               <div className="in">{m.hosts.guests.join(', ') || 'None.'}</div>
             </Panel>
           )}
+          <Boots machine={m.name} />
           <Measured machine={m.name} />
           <Panel title="Events">
             <Feed machine={m.name} />

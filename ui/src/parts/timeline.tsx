@@ -66,17 +66,39 @@ export function Timeline({ c }: { c: Cluster }) {
           <Line key={starts[0]?.node} starts={starts} place={place} now={now} c={c} />
         ))}
       </div>
-      <footer className="legend">
-        {steps.map(([phase, words]) => (
-          <span key={phase}>
-            <i className={`bar ${phase}`} /> {words}
-          </span>
-        ))}
-        <span>
-          <i className="bar failed" /> did not come
-        </span>
-      </footer>
+      <Legend of={steps} />
     </Panel>
+  )
+}
+
+export function Bars({ starts, place, now }: { starts: Start[]; place: (at: number) => string; now: number }) {
+  return (
+    <span className="bars" aria-hidden="true">
+      {starts.flatMap((s) =>
+        s.steps.map((one) => (
+          <i
+            key={`${one.from} ${one.phase}`}
+            className={`bar ${s.ended === 'failed' ? 'failed' : one.phase}`}
+            style={{ left: place(one.from), right: `calc(100% - ${place(one.until ?? now)})` }}
+          />
+        )),
+      )}
+    </span>
+  )
+}
+
+export function Legend({ of }: { of: readonly (readonly [phase: string, words: string])[] }) {
+  return (
+    <footer className="legend">
+      {of.map(([phase, words]) => (
+        <span key={phase}>
+          <i className={`bar ${phase}`} /> {words}
+        </span>
+      ))}
+      <span>
+        <i className="bar failed" /> did not come
+      </span>
+    </footer>
   )
 }
 
@@ -91,17 +113,7 @@ function Line({ starts, place, now, c }: { starts: Start[]; place: (at: number) 
         {node && <i className={`m ${markOf(node).mark}`} aria-hidden="true" />}
         {last?.node}
       </span>
-      <span className="bars" aria-hidden="true">
-        {starts.flatMap((s) =>
-          s.steps.map((one) => (
-            <i
-              key={`${one.from} ${one.phase}`}
-              className={`bar ${s.ended === 'failed' ? 'failed' : one.phase}`}
-              style={{ left: place(one.from), right: `calc(100% - ${place(one.until ?? now)})` }}
-            />
-          )),
-        )}
-      </span>
+      <Bars starts={starts} place={place} now={now} />
       <span className="s clip">
         {last?.ended === 'ready' ? `ready after ${span(took)}` : (node?.reason ?? `${step?.phase} for ${span(took)}`)}
       </span>
