@@ -159,7 +159,8 @@ func TestTheBestOfThreeTestsCounts(t *testing.T) {
 	}
 	// What a run of benchmarks has found of a machine stands beside its next test.
 	s.update(func(ctx context.Context, tx *core.Tx) error {
-		c := bench.Change{ID: "ch1", Scope: bench.Scope{Machine: n4.Machine}, Run: "r1", Was: 100, Became: 70, At: time.UnixMilli(5),
+		c := bench.Change{ID: "ch1", Scope: bench.Scope{Machine: n4.Machine}, Run: "r1", Was: 100, Became: 70,
+			At:   time.UnixMilli(5),
 			What: bench.What{Recipe: "stream", Quantity: "triad", Unit: "GB/s", Better: "higher", Class: "local"}}
 		of, err := json.Marshal(c.What)
 		_, wrong := tx.Exec(ctx, `INSERT INTO benchmark_series (id, what) VALUES ($1, $2)`, c.What.ID(), string(of))

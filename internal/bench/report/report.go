@@ -101,7 +101,8 @@ type drawn struct {
 
 func (r Report) view() (view, error) {
 	v := view{Title: r.title(), Made: r.Made.UTC().Format("2006-01-02 15:04 UTC"), Version: r.Version, Style: template.CSS(style),
-		Facts: export.Facts(r.Runs...), Method: method(), Rules: rules()}
+		Facts: export.Facts(r.Runs...), Method: method()}
+	v.Rules = r.tally(len(v.Facts)).rules()
 	for _, p := range r.Papers {
 		v.Papers = append(v.Papers, published(p))
 	}

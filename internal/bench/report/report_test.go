@@ -86,6 +86,43 @@ func some() Report {
 		Made:   time.Unix(1_800_000_000, 0), Version: "1.2"}
 }
 
+// TestRulesAreKeptOrItIsSaid of the twelve that reports of benchmarks should keep: by what the report has.
+func TestRulesAreKeptOrItIsSaid(t *testing.T) {
+	few := func(r *Report) {
+		for i := range r.Runs {
+			for j := range r.Runs[i].Series {
+				r.Runs[i].Series[j].Interval = nil
+			}
+		}
+	}
+	for what, c := range map[string]struct {
+		change func(*Report)
+		says   map[int]string
+	}{
+		"as it is": {func(*Report) {}, map[int]string{0: "kept: ratios", 1: "2 of 16 rounds do not count", 4: "kept: each",
+			6: "kept: see", 8: "kept as far as nodes say them: ", 10: "kept beside papers"}},
+		"few values": {few, map[int]string{4: "not kept: no quantity"}},
+		"one of few": {func(r *Report) { r.Runs[0].Series[1].Interval = nil }, map[int]string{4: "in part: 1 of 8 quantities"}},
+		"not in turns": {func(r *Report) { r.Comparisons[0].Paired = false },
+			map[int]string{6: "in part: the sides of 1 of 1 comparison were not"}},
+		"alone": {func(r *Report) { r.Comparisons, r.Papers = nil, nil }, map[int]string{0: "nothing is compared",
+			6: "nothing is compared", 10: "not kept: none is known"}},
+		"nothing": {func(r *Report) { *r = Report{} }, map[int]string{4: "nothing was measured", 8: "not kept: nodes"}},
+	} {
+		r := some()
+		c.change(&r)
+		v, err := r.view()
+		if err != nil || len(v.Rules) != 12 {
+			t.Fatal(what, err, v.Rules)
+		}
+		for n, says := range c.says {
+			if !strings.Contains(v.Rules[n][1], says) {
+				t.Errorf("%s: rule %d: %q does not say %q", what, n+1, v.Rules[n][1], says)
+			}
+		}
+	}
+}
+
 // TestAPageNeedsNothingElse: it has all in it, asks for nothing, and holds nothing of others' that a browser would run.
 func TestAPageNeedsNothingElse(t *testing.T) {
 	text, err := some().HTML()

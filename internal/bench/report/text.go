@@ -22,24 +22,6 @@ func method() []string {
 	}
 }
 
-// rules are the twelve of Hoefler and Belli, Scientific Benchmarking of Parallel Computing Systems, SC'15, and what was done.
-func rules() [][2]string {
-	return [][2]string{
-		{"A speed-up has its base", "Ratios are B to A, and the medians of both stand beside them."},
-		{"A selection is justified", "All quantities of the suite are shown, and all samples are in the data."},
-		{"Each kind of value has its mean", "No means are used."},
-		{"Ratios are not averaged", "None is."},
-		{"Variation is told", "By intervals; where there are too few values, it says so."},
-		{"Nothing is taken for normal", "No test or interval assumes a distribution."},
-		{"Comparisons are by a sound test", "See the method."},
-		{"Tails are shown where they matter", "Smallest and largest values are shown; each round is a dot."},
-		{"All factors are documented", "See the environment: what could not be read in a node is missing there."},
-		{"Time in parallel is defined", "As the recipe and its program say: collectives are timed by the slowest rank."},
-		{"There is an upper bound", "Beside papers, as far as nodes have said their clock, their links and their memory; else none is known."},
-		{"Figures show all, and lines only what lies between", "Lines join values of neighbouring sizes only."},
-	}
-}
-
 // Markdown is the same without figures.
 func (r Report) Markdown() ([]byte, error) {
 	v, err := r.view()

@@ -277,8 +277,8 @@ func (c *Controller) mark(ctx context.Context, tx *core.Tx, machineID string, bo
 	if err != nil {
 		return err
 	}
-	event.Type, event.Project, event.ClusterID, event.Cluster, event.Node = "node.boot."+string(p.Step), cluster.Project, cluster.ID,
-		cluster.Name, n.Name
+	event.Type, event.Project, event.ClusterID = "node.boot."+string(p.Step), cluster.Project, cluster.ID
+	event.Cluster, event.Node = cluster.Name, n.Name
 	if !more {
 		tx.Log(event)
 	}
