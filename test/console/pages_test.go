@@ -3,6 +3,7 @@ package console_test
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -72,6 +73,11 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 		}
 		look(name)
 	}
+	report := filepath.Join(t.TempDir(), "report.html") // which people send to each other
+	r.Run("bench", "report", run.ID, "-f", report)
+	b.goTo("file://" + report)
+	b.until("the page is there", `document.querySelector('h1') !== null`)
+	look("report")
 }
 
 // axe is the script of axe-core, which is one of the tools that the console is built with.
