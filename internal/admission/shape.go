@@ -2,6 +2,7 @@ package admission
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"muster/internal/core"
@@ -110,4 +111,16 @@ func worth(n node.Node) int {
 		return 1
 	}
 	return 2
+}
+
+// Missing are the names of a cluster's members that have no node.
+func Missing(ctx context.Context, tx *core.Tx, c cluster.Cluster) (names []string, err error) {
+	nodes, err := node.Of(ctx, tx, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range shapeOf(c, nodes).missing {
+		names = append(names, m.Name)
+	}
+	return names, nil
 }

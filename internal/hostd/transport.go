@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"muster/internal/kit/clock"
 	"muster/internal/kit/limit"
 	"muster/internal/kit/pipes"
 	"muster/internal/protocol"
@@ -178,8 +179,12 @@ func (g *receiver) shut() {
 func (g *receiver) accept(ctx context.Context, listener net.Listener) {
 	for {
 		wire, err := listener.Accept()
-		if err != nil {
-			return // it is shut
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // as where there are no descriptors left
+			_ = clock.Sleep(ctx, time.Second)
+			continue
 		}
 		g.work.Go(func() {
 			defer wire.Close()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -22,6 +23,7 @@ import (
 	"muster/internal/core/telemetry"
 	"muster/internal/kinds/bench"
 	"muster/internal/kinds/bench/benchlife"
+	"muster/internal/kinds/host"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/task"
@@ -264,6 +266,14 @@ func TestARoundWhoseJobIsLostIsDoneAnew(t *testing.T) {
 		s := kindstest.Open(t, url)
 		runBench(t, s, planOf(t, 1, "run: echo q 1\n"+readsQ, "run: echo q 2\n"+readsQ))
 		r := awaitRun(t, s, "a round begins", func(r bench.Run) bool { return r.Task != "" })
+		kindstest.AddMachines(t, s, 1)
+		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
+			return errors.Join(kindstest.AddNode(ctx, tx, "k1", "c1", "n1", 1, "m1"), host.NoteFailure(ctx, tx, "k1"))
+		})
+		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { // as it is by its name
+			_, err := tx.Exec(ctx, `UPDATE node SET machine = 'local-1'`)
+			return err
+		})
 		endTask(t, s, r.Task, protocol.TaskLost, []byte("\n@m4rkm4rk begin 1\nq 2"))
 		r = awaitRun(t, s, "the next one begins", func(r bench.Run) bool { return r.Round == 1 && r.Task != "" })
 		endTask(t, s, r.Task, protocol.TaskOK, append(runJob(t, s, r.Task), disturbed...))
@@ -277,8 +287,8 @@ func TestARoundWhoseJobIsLostIsDoneAnew(t *testing.T) {
 			rounds, err := bench.Rounds(ctx, tx, "b1")
 			if len(rounds) == 3 {
 				first := rounds[0].Steps
-				if rounds[0].Why != "so it is" || !rounds[0].Broken() || first[0].State != bench.StepNotRun ||
-					first[1].State != bench.StepLost || first[1].Why != "its job ended meanwhile: lost: so it is" ||
+				if rounds[0].Why != "n1 was lost: so it is" || !rounds[0].Broken() || first[0].State != bench.StepNotRun ||
+					first[1].State != bench.StepLost || first[1].Why != "its job ended meanwhile: lost: n1 was lost: so it is" ||
 					rounds[1].Steps[1].State != bench.StepOK || rounds[1].Disturbed != "n2 was throttled 3 times" {
 					t.Errorf("%+v", rounds)
 				}

@@ -95,28 +95,6 @@ func PlacesOfFailures(ctx context.Context, tx *core.Tx, cluster string) ([]strin
 	return places, nil
 }
 
-// Failures are those of the nodes of one name.
-type Failures struct {
-	Name  string
-	Place string // of one of them
-	Times int
-	Last  time.Time
-}
-
-// FailuresOf lists by name how often nodes of a cluster have failed within the time given.
-func FailuresOf(ctx context.Context, tx *core.Tx, cluster string, within time.Duration) ([]Failures, error) {
-	scan := func(r core.Scanner) (f Failures, err error) {
-		var last int64
-		err = r.Scan(&f.Name, &f.Place, &f.Times, &last)
-		f.Last = core.Instant(last)
-		return f, err
-	}
-	failures, err := core.List(ctx, tx, scan, `SELECT n.name, MIN(m.network), COUNT(*), MAX(n.failed_at)
-		FROM node n JOIN machine m ON m.name = n.machine
-		WHERE n.cluster_id = $1 AND n.failed_at > now_ms() - $2 GROUP BY n.name ORDER BY n.name`, cluster, within.Milliseconds())
-	return failures, core.Wrapf(err, "count the failures of cluster %s's nodes", cluster)
-}
-
 // NoteFailure writes when a node failed.
 func NoteFailure(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE node SET failed_at = now_ms() WHERE id = $1`, id)
@@ -146,27 +124,13 @@ func Alarms(ctx context.Context, tx *core.Tx) ([]Alarm, error) {
 	return alarms, nil
 }
 
-// AlarmsOf lists those at the places of a cluster's nodes.
-func AlarmsOf(ctx context.Context, tx *core.Tx, cluster string) ([]Alarm, error) {
-	all, err := Alarms(ctx, tx)
-	if err != nil || len(all) == 0 {
-		return nil, err
-	}
-	scan := func(r core.Scanner) (place string, err error) { return place, r.Scan(&place) }
-	places, err := core.List(ctx, tx, scan,
-		`SELECT DISTINCT m.network FROM machine m JOIN node n ON n.machine_id = m.id WHERE n.cluster_id = $1`, cluster)
-	if err != nil {
-		return nil, fmt.Errorf("list places of cluster %s: %w", cluster, err)
-	}
-	var of []Alarm
-	for _, a := range all {
-		for _, place := range places {
-			if a.Place == place {
-				of = append(of, a)
-			}
-		}
-	}
-	return of, nil
+// IllAt says whether a node of a cluster at a place has not been well for so long.
+func IllAt(ctx context.Context, tx *core.Tx, cluster, place string, quiet time.Duration) (ill bool, err error) {
+	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM node n JOIN machine m ON m.id = n.machine_id
+		LEFT JOIN observed o ON o.node_id = n.id AND o.boot = n.boot
+		WHERE n.cluster_id = $1 AND m.network = $2 AND n.phase IN ('joining', 'testing', 'ready', 'draining')
+			AND COALESCE(o.well_at, 0) < now_ms() - $3)`, cluster, place, quiet.Milliseconds()).Scan(&ill)
+	return ill, core.Wrapf(err, "look for nodes of cluster %s that are not well", cluster)
 }
 
 // Alarmed is true while the alarm of a place stands.

@@ -33,14 +33,15 @@ func Later(a, b time.Time) time.Time {
 	return b
 }
 
-// FailureDomain is how many nodes of a place, and hypervisors, are lost, or about to be, or have just failed, at one moment, as
-// one project may judge it.
+// FailureDomain is how many nodes of a place, and hypervisors, are lost, or about to be, or have just failed, at one moment.
 type FailureDomain struct {
 	place   string
 	hosts   bool // hypervisors are among them
 	share   float64
 	all     tally
-	without []tally // all but one other project's, for each
+	without []tally // all but those of one project, for each other than the one that asks
+
+	Returns bool // a node of the project that asks was lost a moment ago, and is heard again
 }
 
 // tally counts by name.
@@ -55,16 +56,15 @@ func (c FailureDomain) many(t tally) bool {
 	return t.lost > c.mayBeLost(t) || t.lost >= 2 && t.lost == t.of
 }
 
-// Over says that there are few by now, whoever's they are.
-func (c FailureDomain) Over() bool { return !c.many(c.all) }
+// Many says that this is no fault of single nodes: more than the limit are lost, or all of two or more.
+func (c FailureDomain) Many() bool { return c.many(c.all) }
 
-// Many says that this is no fault of single nodes: more than the limit are lost, or all of two or more. It is so, too, without
-// those of any one other project: whose nodes all fall silent must not keep lost ones of others from being replaced.
-func (c FailureDomain) Many() bool {
-	return c.many(c.all) && !slices.ContainsFunc(c.without, func(t tally) bool { return !c.many(t) })
+// ManyWithoutAny says that this is so, too, without the nodes of any one other project.
+func (c FailureDomain) ManyWithoutAny() bool {
+	return c.Many() && !slices.ContainsFunc(c.without, func(t tally) bool { return !c.many(t) })
 }
 
-// manyFailed says the same of those that have failed.
+// manyFailed is ManyWithoutAny of those that have failed.
 func (c FailureDomain) manyFailed() bool {
 	few := func(t tally) bool { return t.failed <= c.mayBeLost(t) }
 	return !few(c.all) && !slices.ContainsFunc(c.without, few)
@@ -86,8 +86,8 @@ func at(place string) string {
 	return "on network " + place
 }
 
-// FailureDomain counts for a project; "" for the site. A node counts as lost already at half of its limit: those that one fault
-// takes do not all speak last in the same moment.
+// FailureDomain counts for a project; "" for who leaves nobody out. A node counts as lost already at half of its limit: those
+// that one fault takes do not all speak last in the same moment.
 func (w Deps) FailureDomain(ctx context.Context, tx *core.Tx, place, project string, limits substrate.Deadlines,
 ) (FailureDomain, error) {
 	c := FailureDomain{place: place, share: limits.MaxLostShare}
@@ -130,6 +130,7 @@ func (w Deps) FailureDomain(ctx context.Context, tx *core.Tx, place, project str
 		if failed[who] || now.Sub(Later(Later(spoke, listened), p.Undisturbed)) >= limits.Silence/2 {
 			lost[who] = true
 		}
+		c.Returns = c.Returns || p.Project == project && !p.WellSince.IsZero() && now.Sub(p.WellSince) < limits.Silence
 	}
 	hosts, err := host.HostHeartbeats(ctx, tx, place)
 	if err != nil {
@@ -146,7 +147,7 @@ func (w Deps) FailureDomain(ctx context.Context, tx *core.Tx, place, project str
 	c.all = tally{lost: len(lost), of: len(whose), failed: len(failed)}
 	others := map[string]tally{}
 	for who, p := range whose {
-		if p == "" || p == project {
+		if project == "" || p == "" || p == project {
 			continue
 		}
 		t, there := others[p]
@@ -166,19 +167,18 @@ func (w Deps) FailureDomain(ctx context.Context, tx *core.Tx, place, project str
 	return c, nil
 }
 
-// AlarmsOf lists the alarms at the places of a cluster's nodes, but those that other projects' nodes alone have raised.
-func (w Deps) AlarmsOf(ctx context.Context, tx *core.Tx, c cluster.Cluster) ([]host.Alarm, error) {
-	alarms, err := host.AlarmsOf(ctx, tx, c.ID)
+// AlarmsOf lists the alarms of places where nodes of a cluster are among those that are lost.
+func (w Deps) AlarmsOf(ctx context.Context, tx *core.Tx, cluster string) (of []host.Alarm, err error) {
+	alarms, err := host.Alarms(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	var of []host.Alarm
 	for _, a := range alarms {
-		all, err := w.FailureDomain(ctx, tx, a.Place, c.Project, w.limitsAt(a.Place))
+		concerned, err := host.IllAt(ctx, tx, cluster, a.Place, w.limitsAt(a.Place).Silence/2)
 		if err != nil {
 			return nil, err
 		}
-		if all.Many() || all.Over() {
+		if concerned {
 			of = append(of, a)
 		}
 	}
@@ -234,7 +234,7 @@ func (w Deps) ClearAlarms(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if c.Over() {
+			if !c.Many() {
 				over = append(over, a)
 			}
 		}

@@ -6,9 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
-	"muster/internal/kinds/host"
+	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
 )
 
@@ -21,10 +22,18 @@ const (
 	longestRest    = 16
 )
 
-// Resting lists the names of a cluster whose next nodes have to wait, because so many have failed in them, and says so; none and
-// "" if all may come.
+// Resting lists the names of a cluster that lack a node, whose next one has to wait because so many have failed in them, and says
+// so; none and "" if all may come.
 func (w Deps) Resting(ctx context.Context, tx *core.Tx, of cluster.Cluster) (names []string, why string, err error) {
-	failures, err := host.FailuresOf(ctx, tx, of.ID, failuresCount)
+	failures, err := node.FailuresOf(ctx, tx, of.ID, failuresCount)
+	if err != nil {
+		return nil, "", err
+	}
+	failures = slices.DeleteFunc(failures, func(f node.Failures) bool { return f.Times <= failuresAtOnce })
+	if len(failures) == 0 {
+		return nil, "", nil
+	}
+	missing, err := admission.Missing(ctx, tx, of)
 	if err != nil {
 		return nil, "", err
 	}
@@ -33,7 +42,7 @@ func (w Deps) Resting(ctx context.Context, tx *core.Tx, of cluster.Cluster) (nam
 		return nil, "", err
 	}
 	for _, f := range failures {
-		if f.Times <= failuresAtOnce {
+		if !slices.Contains(missing, f.Name) {
 			continue
 		}
 		rest := time.Duration(min(1<<min(f.Times-failuresAtOnce-1, 10), longestRest)) * w.limitsAt(f.Place).FailureWindow

@@ -221,6 +221,28 @@ func List(ctx context.Context, tx *core.Tx) ([]Node, error) {
 	return nodes, nil
 }
 
+// Failures are those of the nodes of one name.
+type Failures struct {
+	Name  string
+	Place string // of one of them
+	Times int
+	Last  time.Time
+}
+
+// FailuresOf lists by name how often nodes of a cluster have failed within the time given.
+func FailuresOf(ctx context.Context, tx *core.Tx, cluster string, within time.Duration) ([]Failures, error) {
+	scan := func(r core.Scanner) (f Failures, err error) {
+		var last int64
+		err = r.Scan(&f.Name, &f.Place, &f.Times, &last)
+		f.Last = core.Instant(last)
+		return f, err
+	}
+	failures, err := core.List(ctx, tx, scan, `SELECT n.name, MIN(m.network), COUNT(*), MAX(n.failed_at)
+		FROM node n JOIN machine m ON m.name = n.machine
+		WHERE n.cluster_id = $1 AND n.failed_at > now_ms() - $2 GROUP BY n.name ORDER BY n.name`, cluster, within.Milliseconds())
+	return failures, core.Wrapf(err, "count the failures of cluster %s's nodes", cluster)
+}
+
 // Get finds a node by ID, gone or not.
 func Get(ctx context.Context, tx *core.Tx, id string) (Node, error) {
 	n, err := core.One(ctx, tx, scan, `SELECT `+columns+tables+`WHERE n.id = $1`, id)

@@ -13,9 +13,11 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Limits of one door.
@@ -171,7 +173,7 @@ func (g *Limiter) enter(c *conn) bool {
 	}
 	g.group.mu.Unlock()
 	for _, old := range put {
-		cut(old.Conn)
+		g.limits.forget(old.Conn)
 		_ = old.Conn.Close()
 	}
 	return room
@@ -231,28 +233,22 @@ func (c *conn) Close() error {
 	c.limiter.group.mu.Lock()
 	c.leave()
 	c.limiter.group.mu.Unlock()
+	c.limiter.limits.forget(c.Conn)
 	return c.Conn.Close()
 }
 
-// cut has the kernel forget what was not taken yet when a connection is closed. Else it keeps that for minutes, for who does not
-// take it, and counts it as nobody's.
-func cut(c net.Conn) {
-	if tcp, is := c.(interface{ SetLinger(seconds int) error }); is {
-		_ = tcp.SetLinger(0)
+// forget has the kernel give up, once a connection is closed, what its peer does not take for the time in which a part of an
+// answer must be taken. Else it keeps that for minutes, and counts it as nobody's (tcp(7), TCP_USER_TIMEOUT).
+func (l Limits) forget(c net.Conn) {
+	tcp, is := c.(syscall.Conn)
+	if !is || l.Stall == 0 {
+		return
 	}
-}
-
-// Write cuts a connection whose peer does not take what it is sent in time.
-func (c *conn) Write(b []byte) (int, error) {
-	n, err := c.Conn.Write(b)
-	return n, c.tooLate(err)
-}
-
-func (c *conn) tooLate(err error) error {
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		cut(c.Conn)
+	if raw, err := tcp.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { // fails where it is no TCP
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(l.Stall.Milliseconds()))
+		})
 	}
-	return err
 }
 
 // CloseWrite ends one direction, as TCP and unix sockets can.
@@ -266,10 +262,9 @@ func (c *conn) CloseWrite() error {
 // ReadFrom lets the kernel carry what it can.
 func (c *conn) ReadFrom(from io.Reader) (int64, error) {
 	if to, ok := c.Conn.(io.ReaderFrom); ok {
-		n, err := to.ReadFrom(from)
-		return n, c.tooLate(err)
+		return to.ReadFrom(from)
 	}
-	return io.Copy(struct{ io.Writer }{c}, from)
+	return io.Copy(struct{ io.Writer }{c.Conn}, from)
 }
 
 // connOf is the connection of ours below those that TLS and others have put around it.

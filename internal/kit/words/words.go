@@ -25,6 +25,14 @@ func Few(names []string) string {
 	return strings.Join(names, ", ")
 }
 
+// Were says what names were: "n1 was lost", "n1, n2 were lost".
+func Were(names []string, what string) string {
+	if len(names) == 1 {
+		return names[0] + " was " + what
+	}
+	return Few(names) + " were " + what
+}
+
 // Amount is a number, to a thousandth, with its unit, as in "12.5 %".
 func Amount(value float64, unit string) string {
 	return strings.TrimSpace(strconv.FormatFloat(math.Round(value*1000)/1000, 'f', -1, 64) + " " + unit)

@@ -135,13 +135,10 @@ func (c Control) lost(ctx context.Context, nodes []string) string {
 		heard[n.Name] = n.Raw != "down" && n.Responding
 	}
 	lost := slices.DeleteFunc(slices.Clone(nodes), func(name string) bool { return heard[name] })
-	switch len(lost) {
-	case 0:
+	if len(lost) == 0 {
 		return ""
-	case 1:
-		return lost[0] + " was lost: "
 	}
-	return words.Few(lost) + " were lost: "
+	return words.Were(lost, "lost: ")
 }
 
 // Cancel ends a job. Its programs get some seconds to end.

@@ -2,6 +2,8 @@ package local
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -17,9 +19,14 @@ import (
 // Where a frame has the MACs of its receiver and sender (IEEE 802.3).
 const receiver, sender = 0, 6
 
-// filterFrames lets frames in at an interface only from MACs of that cluster's, and out only to them. It may be called again.
+const filterName = "muster-cluster"
+
+// filterFrames lets frames in at an interface only from MACs of that cluster's, and out only to them, unless it does so already.
 func filterFrames(links *netlink.Handle, link netlink.Link, segment int) error {
 	at := link.Attrs().Index
+	if filtered(links, link, netlink.HANDLE_MIN_INGRESS) && filtered(links, link, netlink.HANDLE_MIN_EGRESS) {
+		return nil
+	}
 	queue := &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: at, Handle: netlink.MakeHandle(0xffff, 0),
 		Parent: netlink.HANDLE_CLSACT}}
 	if err := links.QdiscReplace(queue); err != nil {
@@ -31,6 +38,14 @@ func filterFrames(links *netlink.Handle, link netlink.Link, segment int) error {
 		}
 	}
 	return nil
+}
+
+func filtered(links *netlink.Handle, link netlink.Link, parent uint32) bool {
+	there, err := links.FilterList(link, parent)
+	return err == nil && slices.ContainsFunc(there, func(f netlink.Filter) bool {
+		bpf, is := f.(*netlink.BpfFilter)
+		return is && strings.HasPrefix(bpf.Name, filterName)
+	})
 }
 
 func filter(links *netlink.Handle, at int, parent uint32, by *ebpf.ProgramSpec) error {
@@ -48,7 +63,7 @@ func filter(links *netlink.Handle, at int, parent uint32, by *ebpf.ProgramSpec) 
 			Protocol:  unix.ETH_P_ALL,
 		},
 		Fd:           program.FD(),
-		Name:         "muster-cluster",
+		Name:         filterName,
 		DirectAction: true,
 	})
 	if err != nil {

@@ -38,6 +38,9 @@ func (c shared) ensureUplinks(uplinks []substrate.Uplink) error {
 	}
 	for _, u := range uplinks {
 		if c.hasUplink(u) {
+			if err := c.guard(u); err != nil {
+				c.log.Debug("frames of a cluster are still not filtered", "cluster", c.cluster, "error", err)
+			}
 			continue
 		}
 		if err := c.dropLink(c.cable(u)); err != nil { // half-made
@@ -115,11 +118,7 @@ func (c shared) addUplink(u substrate.Uplink) error {
 		if err != nil {
 			return err
 		}
-		near, err := links.LinkByName(port)
-		if err != nil {
-			return err
-		}
-		if err := filterFrames(links, near, substrate.Segment(bridge.Attrs().HardwareAddr)); err != nil {
+		if err := c.guard(u); err != nil {
 			c.log.Warn("guests of this cluster may send to whatever is there, and those of others to them: frames are not filtered",
 				"cluster", c.cluster, "uplink", describe(u), "error", err)
 		}
@@ -129,6 +128,21 @@ func (c shared) addUplink(u substrate.Uplink) error {
 			nl.IFLA_BRPORT_BCAST_FLOOD: false, nl.IFLA_BRPORT_MCAST_FLOOD: false,
 			nl.IFLA_BRPORT_LEARNING: false, nl.IFLA_BRPORT_ISOLATED: !u.Joined,
 		})
+	})
+}
+
+// guard filters the frames that pass a cable of the cluster's, unless that is done: an earlier release may have laid it.
+func (c shared) guard(u substrate.Uplink) error {
+	return withLinks(c.netns(), func(links *netlink.Handle) error {
+		bridge, err := links.LinkByName(bridgeName)
+		if err != nil {
+			return err
+		}
+		near, err := links.LinkByName(c.cable(u))
+		if err != nil {
+			return err
+		}
+		return filterFrames(links, near, substrate.Segment(bridge.Attrs().HardwareAddr))
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -152,7 +153,26 @@ func (d *Driver) save(ctx context.Context, held *onhost.Hold, v *virt, b boot, q
 	go collectUntil(done)
 	go endOverMost(done, b.memoryPath(memoryFile), needMiB(p)<<20, qemu)
 	if err := v.save(ctx, b.name, b.memoryPathInside()); err != nil {
-		return errors.Join(fmt.Errorf("write its memory: %w", err), erase(context.WithoutCancel(ctx), b.memoryPath(memoryFile)))
+		return errors.Join(fmt.Errorf("write its memory: %w", err), letGoOf(b.memoryPath(memoryFile), qemu),
+			erase(context.WithoutCancel(ctx), b.memoryPath(memoryFile)))
+	}
+	return nil
+}
+
+// letGoOf ends a QEMU that goes on holding a file which it was to write: it could fill the disk where nobody sees a file.
+func letGoOf(file string, qemu onhost.Process) error {
+	written, err := os.Stat(file)
+	if err != nil {
+		return missing(err)
+	}
+	open, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(qemu.PID), "fd/*"))
+	if err != nil {
+		return err
+	}
+	for _, fd := range open {
+		if held, err := os.Stat(fd); err == nil && os.SameFile(written, held) {
+			return qemu.End(context.Background(), 0)
+		}
 	}
 	return nil
 }
@@ -161,7 +181,8 @@ func (d *Driver) save(ctx context.Context, held *onhost.Hold, v *virt, b boot, q
 // that has taken its QEMU over would fill the disk. It returns after that, or when ended is closed.
 func endOverMost(ended <-chan struct{}, file string, most int64, qemu onhost.Process) {
 	for {
-		if info, err := os.Stat(file); err == nil && info.Size() > most {
+		var written unix.Stat_t
+		if err := unix.Stat(file, &written); err == nil && max(written.Size, 512*written.Blocks) > most {
 			_ = qemu.End(context.Background(), 0)
 			return
 		}

@@ -137,6 +137,31 @@ func TestAQEMUThatWritesMoreThanItsGuestsMemoryIsEnded(t *testing.T) {
 	<-dead
 }
 
+func TestAQEMUThatKeepsItsGuestsMemoryOpenIsEnded(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "memory")
+	check(t, os.WriteFile(file, nil, 0o600))
+	for _, holds := range []bool{false, true} {
+		from := "/dev/null"
+		if holds {
+			from = file
+		}
+		reader := exec.Command("sleep", "600")
+		in, err := os.Open(from)
+		check(t, err)
+		reader.Stdin = in
+		check(t, reader.Start())
+		check(t, in.Close())
+		qemu, _ := onhost.Find(reader.Process.Pid)
+		check(t, letGoOf(file, qemu))
+		if qemu.Runs() == holds {
+			t.Errorf("holds it: %t; runs on: %t", holds, qemu.Runs())
+		}
+		_ = reader.Process.Kill()
+		_ = reader.Wait()
+	}
+	check(t, letGoOf(file+"s", onhost.Process{PID: os.Getpid()}))
+}
+
 // On a host that is emulated itself, guests with KVM are as slow as others without it.
 func TestGuestsOfAnEmulatedHostHaveTheTimeOfEmulatedOnes(t *testing.T) {
 	for model, emulated := range map[string]bool{"QEMU TCG CPU version 2.5+": true, "QEMU Virtual CPU version 2.5+": true,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"muster/internal/kinds/centre"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/life"
+	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
 	"muster/internal/kit/words"
 	"muster/internal/protocol"
@@ -40,6 +42,7 @@ type view struct {
 	centre *centre.Centre // that it runs at; nil: its cluster is Muster's
 	lost   bool           // there is no such task any more
 	output []byte         // of a task that has ended
+	failed []string       // nodes that have failed since the task of the round that is lost was asked for
 	ground ground         // of its nodes
 
 	crowded bool // a run waits for its hosts
@@ -106,6 +109,15 @@ func load(ctx context.Context, tx *core.Tx, id string) (v view, s core.Subject, 
 	}
 	if v.crowded, err = bench.Crowded(ctx, tx, v.Run); err != nil {
 		return v, s, err
+	}
+	if v.task.Outcome == protocol.TaskLost {
+		failures, err := node.FailuresOf(ctx, tx, v.ClusterID, v.now.Sub(v.task.CreatedAt))
+		if err != nil {
+			return v, s, err
+		}
+		for _, f := range failures {
+			v.failed = append(v.failed, f.Name)
+		}
 	}
 	v.ground, err = groundOf(ctx, tx, v.ClusterID)
 	return v, s, err
@@ -299,6 +311,11 @@ func (v view) read() (o bench.Round, err error) {
 		if o.Nodes[name] = v.ground.nodes[name].Machine; v.centre != nil {
 			o.Nodes[name] = v.Cluster + ":" + name
 		}
+	}
+	// By now the scheduler may know a node's successor alone.
+	lost := slices.DeleteFunc(slices.Clone(v.failed), func(name string) bool { return !slices.Contains(said.Nodes, name) })
+	if len(lost) > 0 && !strings.Contains(o.Why, " lost: ") {
+		o.Why = words.Were(lost, "lost: ") + o.Why
 	}
 	left := round.Read(v.Plan.Mark, v.output)
 	ran := left.Steps

@@ -27,7 +27,7 @@ type clusterView struct {
 	cluster.Cluster
 	nodes     []node.Node  // not gone
 	returning []string     // machines given up and not yet back in the pool
-	alarms    []host.Alarm // that concern its nodes
+	alarms    []host.Alarm // of places where its nodes are among the lost
 	hook      task.Task    // of its pause; the zero value: it has not begun
 	now       time.Time
 }
@@ -69,7 +69,7 @@ func (w Handlers) loadCluster(ctx context.Context, tx *core.Tx, id string) (clus
 	if c.returning, err = node.Returning(ctx, tx, id); err != nil {
 		return c, core.Subject{}, err
 	}
-	if c.alarms, err = w.AlarmsOf(ctx, tx, c.Cluster); err != nil {
+	if c.alarms, err = w.AlarmsOf(ctx, tx, id); err != nil {
 		return c, core.Subject{}, err
 	}
 	if c.Phase == cluster.Pausing {

@@ -175,7 +175,7 @@ func (w Handlers) hostStays(m machineView) core.Outcome {
 					fmt.Sprintf("%s; none is given up for it; if it is true, `muster machines quarantine NAME…` gives them up",
 						all))
 			})
-	case left <= 0 && m.host.alarmed && m.host.failureDomain.Over():
+	case left <= 0 && m.host.alarmed:
 		return core.WaitFor(life.AlarmLooks, "its agent is silent, and it is not given up before the alarm is over")
 	case left <= 0:
 		return m.suspectHost(fmt.Sprintf("its agent was silent for %.0f s", m.now.Sub(m.host.seen.At).Seconds())).

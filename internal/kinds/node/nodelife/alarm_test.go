@@ -50,7 +50,7 @@ func TestANodeThatWasHeardSinceItWasReadIsNotLost(t *testing.T) {
 				_, err := tx.Exec(ctx, `UPDATE observed SET seen_at = $1, well_at = $1`, listened.Add(heard).UnixMilli())
 				return err
 			})
-			o := nodelife.Alive(t.Context(), d, n, "local", listened, listened.Add(time.Minute),
+			o := nodelife.Alive(t.Context(), d, n, "", "local", listened, listened.Add(time.Minute),
 				func() { t.Error("it is taken for well") })
 			if o.Phase != want || o.Err != nil {
 				t.Errorf("heard after %s: %s: %s, %v", heard, o.Phase, o.Text, o.Err)
@@ -77,7 +77,7 @@ func TestANodeThatWasReadBeforeAnAlarmEndedHasItsTimeAgain(t *testing.T) {
 		d := life.Deps{DB: db, Providers: map[string]life.Provider{"local": {Limits: substrate.Deadlines{Silence: time.Second}}}}
 		n := node.Node{Life: core.Life{Phase: core.Ready, PhaseAt: now.Add(-time.Hour)}}
 		judge := func(listened, now time.Time) core.Outcome {
-			return nodelife.Alive(t.Context(), d, n, "local", listened, now, func() { t.Error("it is taken for well") })
+			return nodelife.Alive(t.Context(), d, n, "", "local", listened, now, func() { t.Error("it is taken for well") })
 		}
 		if err := db.Update(t.Context(), func(tx *core.Tx) error {
 			return host.ClearAlarm(t.Context(), tx, "", "over")
@@ -98,20 +98,20 @@ func TestANodeThatWasReadBeforeAnAlarmEndedHasItsTimeAgain(t *testing.T) {
 	})
 }
 
-// One project lets all its nodes fall silent, which are most of the site's: what others have lost is replaced as ever, and their
-// clusters are as well as they were. Where it is no single project's doing, nobody's is.
+// One project lets all its nodes fall silent, which are most of the site's: what others have lost is replaced after ten times the
+// limit, and their clusters are as well as they were. Where it is no single project's doing, nobody's is.
 func TestNodesOfOneProjectKeepNoOthersFromBeingReplaced(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		db := kindstest.Open(t, url)
 		kindstest.AddMachines(t, db, 12)
-		for _, id := range []string{"c1", "c2", "c3"} {
+		of := map[string]string{"c1": "aero", "c2": "bio", "c3": "chem"} // projects by cluster
+		for id := range of {
 			kindstest.AddCluster(t, db, id, id)
 		}
-		clusters := map[string]cluster.Cluster{}
 		kindstest.Update(t, db, func(ctx context.Context, tx *core.Tx) error {
-			for i, of := range strings.Fields("c1 c1 c1 c1 c1 c1 c2 c2 c2 c3 c3 c3") {
+			for i, cluster := range strings.Fields("c1 c1 c1 c1 c1 c1 c2 c2 c2 c3 c3 c3") {
 				id := fmt.Sprintf("n%d", i+1)
-				if err := kindstest.AddNode(ctx, tx, id, of, id, i+1, fmt.Sprintf("m%d", i+1)); err != nil {
+				if err := kindstest.AddNode(ctx, tx, id, cluster, id, i+1, fmt.Sprintf("m%d", i+1)); err != nil {
 					return err
 				}
 				check := []protocol.Check{{Name: "slurmd", OK: true}}
@@ -119,18 +119,13 @@ func TestNodesOfOneProjectKeepNoOthersFromBeingReplaced(t *testing.T) {
 					return err
 				}
 			}
-			for id, project := range map[string]string{"c1": "aero", "c2": "bio", "c3": "chem"} {
+			for id, project := range of {
 				if err := person.AddProject(ctx, tx, person.Project{Name: project}); err != nil {
 					return err
 				}
 				if _, err := tx.Exec(ctx, `UPDATE cluster SET project = $2 WHERE id = $1`, id, project); err != nil {
 					return err
 				}
-				c, err := cluster.Get(ctx, tx, id)
-				if err != nil {
-					return err
-				}
-				clusters[project] = c
 			}
 			_, err := tx.Exec(ctx, `UPDATE node SET phase = 'joining', boot = 1, machine = 'local-' || SUBSTR(machine, 2)`)
 			return errors.Join(err, host.RaiseAlarm(ctx, tx, "", "many are lost"), host.Listen(ctx, tx, "", "test"))
@@ -138,54 +133,70 @@ func TestNodesOfOneProjectKeepNoOthersFromBeingReplaced(t *testing.T) {
 		limits := substrate.Deadlines{Silence: time.Hour, MaxLostShare: 0.25, FailureWindow: time.Hour}
 		d := life.Deps{DB: db, Providers: map[string]life.Provider{
 			"local": {Limits: limits, Caps: substrate.Capabilities{OnHost: true}}}}
-		silent := func(nodes string) (now time.Time) {
-			kindstest.Update(t, db, func(ctx context.Context, tx *core.Tx) (err error) {
+		pass := func(nodes string, hours int64) (now time.Time) { // in which these are silent
+			kindstest.Update(t, db, func(ctx context.Context, tx *core.Tx) error {
+				ms := hours * time.Hour.Milliseconds()
+				_, err := tx.Exec(ctx, `UPDATE observed SET well_since = well_since - $1`, ms)
+				_, also := tx.Exec(ctx, `UPDATE listener SET since = since - $1`, ms)
+				err = errors.Join(err, also)
 				for _, id := range strings.Fields(nodes) {
-					_, e := tx.Exec(ctx, `UPDATE observed SET seen_at = seen_at - 86400000 WHERE node_id = $1`, id)
-					_, e2 := tx.Exec(ctx, `UPDATE node SET phase_at = phase_at - 86400000, failed_at = now_ms() WHERE id = $1`, id)
-					err = errors.Join(err, e, e2)
+					_, seen := tx.Exec(ctx, `UPDATE observed SET seen_at = seen_at - $2, well_at = well_at - $2 WHERE node_id = $1`, id, ms)
+					_, failed := tx.Exec(ctx, `UPDATE node SET phase_at = phase_at - $2, failed_at = now_ms() WHERE id = $1`, id, ms)
+					err = errors.Join(err, seen, failed)
 				}
-				_, e := tx.Exec(ctx, `UPDATE listener SET since = since - 86400000`)
 				now, _ = tx.Now(ctx)
-				return errors.Join(err, e)
+				return err
 			})
 			return now
 		}
-		for _, at := range []struct {
-			silent string
-			many   map[string]bool
-		}{
-			{"n1 n2 n3 n4 n5 n6 n7", map[string]bool{"aero": true, "bio": false, "chem": false}},
-			{"n8 n9 n10", map[string]bool{"aero": true, "bio": true, "chem": true}},
-		} {
-			now := silent(at.silent)
-			for project, want := range at.many {
-				c := clusters[project]
-				kindstest.View(t, db, func(ctx context.Context, tx *core.Tx) error {
-					all, err := d.FailureDomain(ctx, tx, "", project, limits)
-					alarms, err2 := d.AlarmsOf(ctx, tx, c)
-					waits, err3 := d.ManyFailed(ctx, tx, c)
-					if all.Many() != want || all.Over() || (len(alarms) > 0) != want ||
-						project != "chem" && (waits != "") != want { // whose nodes have not failed at first
-						t.Errorf("%s silent: for %s %s: %t, %v, %q", at.silent, project, all, all.Many(), alarms, waits)
-					}
-					return errors.Join(err, err2, err3)
-				})
-			}
+		judged := func(now time.Time, want core.Phase) {
+			t.Helper()
 			var n node.Node
 			kindstest.View(t, db, func(ctx context.Context, tx *core.Tx) (err error) {
 				n, err = node.Get(ctx, tx, "n7")
 				return err
 			})
-			want := core.Phase("")
-			if !at.many["bio"] {
-				want = core.Failed
-			}
-			o := nodelife.Alive(t.Context(), d, n, "local", now.Add(-24*time.Hour), now,
+			o := nodelife.Alive(t.Context(), d, n, "bio", "local", now.Add(-20*time.Hour), now,
 				func() { t.Error("it is taken for well") })
-			if o.Phase != want || o.Err != nil {
-				t.Errorf("%s silent: n7: %s: %s, %v", at.silent, o.Phase, o.Text, o.Err)
+			if o.Phase != want || o.Err != nil || want == "" && !strings.Contains(o.Text, "is not given up: ") {
+				t.Errorf("n7: %s: %s, %v", o.Phase, o.Text, o.Err)
 			}
 		}
+		known := func(concerned, many string) {
+			t.Helper()
+			kindstest.View(t, db, func(ctx context.Context, tx *core.Tx) error {
+				for id, project := range of {
+					c, err := cluster.Get(ctx, tx, id)
+					all, err2 := d.FailureDomain(ctx, tx, "", project, limits)
+					alarms, err3 := d.AlarmsOf(ctx, tx, id)
+					waits, err4 := d.ManyFailed(ctx, tx, c)
+					if err = errors.Join(err, err2, err3, err4); err != nil {
+						return err
+					}
+					if !all.Many() || all.ManyWithoutAny() != strings.Contains(many, id) ||
+						(len(alarms) > 0) != strings.Contains(concerned, id) ||
+						(waits != "") != (strings.Contains(many, id) && strings.Contains(concerned, id)) {
+						t.Errorf("%s: %s: %t, %v, %q", id, all, all.ManyWithoutAny(), alarms, waits)
+					}
+				}
+				return nil
+			})
+		}
+		pass("", 24)
+		judged(pass("n1 n2 n3 n4 n5 n6 n7", 2), "")
+		known("c1 c2", "c1")
+		now := pass("n1 n2 n3 n4 n5 n6 n7", 10)
+		judged(now, core.Failed)
+		wellSince := func(expression string) {
+			kindstest.Update(t, db, func(ctx context.Context, tx *core.Tx) error {
+				_, err := tx.Exec(ctx, `UPDATE observed SET well_since = `+expression+` WHERE node_id = 'n8'`)
+				return err
+			})
+		}
+		wellSince("now_ms()") // one of its project is heard again: others may follow
+		judged(now, "")
+		wellSince("1")
+		judged(pass("n8 n9 n10", 12), "")
+		known("c1 c2 c3", "c1 c2 c3")
 	})
 }

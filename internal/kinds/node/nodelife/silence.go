@@ -13,6 +13,9 @@ import (
 	"muster/internal/protocol"
 )
 
+// aloneAfter is after how many times its limit a lost node is judged without the nodes of any one other project.
+const aloneAfter = 10
+
 // alive goes before the handler of a node whose agent is to be heard. It fails the node that is lost: its agent is silent,
 // or what runs on it has not been well, for longer than the limit. What many nodes seem to have at once is taken for a fault
 // of what is between them and the controllers: then none is failed, and an alarm is raised. What the substrate itself shows is
@@ -57,6 +60,8 @@ func (w Handlers) alive(handle func(context.Context, nodeView) core.Outcome) fun
 			n.Seen.Boot, n.Seen.At, n.Seen.WellAt = n.Boot, seen, well
 			why, _, err = w.lost(ctx, n, limit)
 		}
+		// Whose nodes all fall silent must not keep one of another project from being replaced for ever.
+		alone := n.now.Sub(life.Later(n.Seen.WellAt, n.PhaseAt)) >= aloneAfter*limit && !all.Returns
 		switch {
 		case err != nil:
 			return core.Retry(err)
@@ -64,9 +69,9 @@ func (w Handlers) alive(handle func(context.Context, nodeView) core.Outcome) fun
 			return core.WaitFor(life.AlarmLooks, "has just been heard again")
 		case listened.After(n.listened): // an alarm has just ended, and with it what was counted
 			return core.WaitFor(life.AlarmLooks, "%s, and has its time again", why)
-		case all.Over() && alarmed: // they come back one after the other; the last has as long as any once the alarm is over
+		case !all.Many() && alarmed && !alone: // they come back one after the other, and the last has as long as any
 			return core.WaitFor(life.AlarmLooks, "%s, and is not given up before the alarm is over", why)
-		case !all.Many():
+		case !all.Many() || alone && !all.ManyWithoutAny():
 			return n.fail("%s", why).Because(life.CauseLost)
 		}
 		return core.WaitFor(life.MassLooks, "%s, and is not given up: %s", why, all).
@@ -108,7 +113,7 @@ func (w Handlers) lost(ctx context.Context, n nodeView, limit time.Duration) (wh
 			return "", limit, err
 		}
 		left = min(limit, limit-n.now.Sub(life.Later(life.Later(well, n.listened), since)))
-		if lost && n.now.Sub(since) >= limit {
+		if lost && n.now.Sub(life.Later(since, n.listened)) >= limit {
 			return n.scheduler.Title + " has given it up: it does not respond", left, nil
 		}
 		if left > 0 {
