@@ -177,11 +177,19 @@ type Plan struct {
 	Messages []string    `json:"messages"`
 	Price    string      `json:"price,omitempty" doc:"per hour, of the whole cluster"`
 	FitsAt   *time.Time  `json:"fits_at,omitempty" doc:"when it can start; absent: now"`
+	ReadyIn  *ReadyIn    `json:"ready_in,omitempty" doc:"how long its nodes will take about, once it can start; absent unless it is a dry run that adds nodes, and nodes of their classes are ready"`
 	Add      []Placed    `json:"add" doc:"nodes to be added, with the machines chosen for them"`
 	Release  []string    `json:"release" doc:"nodes to be removed"`
 	Steps    []Step      `json:"steps" doc:"what happens to existing nodes: which, when and why"`
 	Layouts  []Layout    `json:"layouts,omitempty" doc:"where the nodes of each queue are in the network, if that is known"`
 	Spec     ClusterSpec `json:"spec" doc:"with all defaults filled in"`
+}
+
+// ReadyIn is how long nodes took that are ready now: nine in ten no less than Low, nine in ten no more than High.
+type ReadyIn struct {
+	Low   float64 `json:"low_seconds"`
+	High  float64 `json:"high_seconds"`
+	Nodes int     `json:"nodes" doc:"how many they were: the last hundred at most"`
 }
 
 // Layout is how a queue's nodes lie in a fabric.

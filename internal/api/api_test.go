@@ -215,6 +215,29 @@ func TestADryRunPlansAndChangesNothing(t *testing.T) {
 	}
 }
 
+// TestADryRunSaysHowLongNodesTake by those of the same class that are ready.
+func TestADryRunSaysHowLongNodesTake(t *testing.T) {
+	s, db := server(t, 14)
+	ask := func() any {
+		return call(t, s, "POST", "/v1/clusters?dry_run=true", "name: hello\nnodes: 1\n").body["ready_in"]
+	}
+	if got := ask(); got != nil {
+		t.Errorf("while no node is ready: %v", got)
+	}
+	call(t, s, "POST", "/v1/clusters", "name: other\nnodes: 10\n")
+	kindstest.Update(t, db, func(ctx context.Context, tx *core.Tx) (err error) {
+		for i, name := range strings.Fields("head n1 n2 n3 n4 n5 n6 n7 n8 n9 n10") {
+			_, wrong := tx.Exec(ctx, `UPDATE node SET phase = 'ready', boot = 1, phase_at = created_at + $2 WHERE name = $1`, name,
+				(i+1)*1000)
+			err = errors.Join(err, wrong)
+		}
+		return err
+	})
+	if got := fmt.Sprint(ask()); got != "map[high_seconds:10 low_seconds:2 nodes:11]" {
+		t.Error(got)
+	}
+}
+
 func TestADryRunThatIsRefusedOffersWhatWouldFit(t *testing.T) {
 	s, _ := server(t, 4)
 	for path, want := range map[string]bool{"POST /v1/clusters?dry_run=true": true, "PUT /v1/clusters/hello?dry_run=true": true,

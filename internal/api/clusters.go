@@ -284,6 +284,7 @@ func (a *API) carryOut(ctx context.Context, in apiv1.Request, doc *spec.Document
 			p, err := plan(ctx, tx)
 			if err == nil {
 				out.Body.Plan = planView(p)
+				out.Body.ReadyIn, err = readyIn(ctx, tx, p)
 			}
 			return err
 		})

@@ -39,6 +39,25 @@ func planView(p *admission.Plan) apiv1.Plan {
 	return view
 }
 
+// readyIn is how long nodes of the classes that a plan adds have taken.
+func readyIn(ctx context.Context, tx *core.Tx, p *admission.Plan) (*apiv1.ReadyIn, error) {
+	var classes []string
+	for _, n := range p.Add {
+		if !slices.Contains(classes, n.Class) {
+			classes = append(classes, n.Class)
+		}
+	}
+	if len(classes) == 0 {
+		return nil, nil
+	}
+	waits, err := node.Waits(ctx, tx, classes, 100)
+	if err != nil || len(waits) == 0 {
+		return nil, err
+	}
+	at := func(part float64) float64 { return waits[int(math.Round(part*float64(len(waits)-1)))].Seconds() }
+	return &apiv1.ReadyIn{Low: at(0.1), High: at(0.9), Nodes: len(waits)}, nil
+}
+
 // some is the list, empty rather than null in JSON.
 func some[T any](list []T) []T {
 	if list == nil {

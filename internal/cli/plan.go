@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -65,6 +66,10 @@ func (a *app) printPlan(p apiv1.Plan) {
 	}
 	if p.FitsAt != nil {
 		facts.row("starts at", spec.When(*p.FitsAt))
+	}
+	if r := p.ReadyIn; r != nil {
+		facts.row("ready", fmt.Sprintf("in %.1f to %.1f s, as %s of its classes were", r.Low, r.High,
+			words.Count(r.Nodes, "node")))
 	}
 	for _, l := range p.Layouts {
 		facts.row("network", l.Text)

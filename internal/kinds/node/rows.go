@@ -243,6 +243,23 @@ func FailuresOf(ctx context.Context, tx *core.Tx, cluster string, within time.Du
 	return failures, core.Wrapf(err, "count the failures of cluster %s's nodes", cluster)
 }
 
+// Waits are how long the nodes of these classes that are ready now, and are in their first boot, took from when they were asked
+// for, the shortest first: of the last ones, so many at most.
+func Waits(ctx context.Context, tx *core.Tx, classes []string, most int) ([]time.Duration, error) {
+	scan := func(r core.Scanner) (wait time.Duration, err error) {
+		var ms int64
+		err = r.Scan(&ms)
+		return time.Duration(ms) * time.Millisecond, err
+	}
+	var which core.Where
+	which.And(`phase = 'ready' AND boot = 1`)
+	which.Among("class", classes)
+	which.Rest(` ORDER BY phase_at DESC LIMIT $?`, most)
+	waits, err := core.List(ctx, tx, scan, `SELECT phase_at - created_at FROM node`+which.Text, which.Args...)
+	slices.Sort(waits)
+	return waits, core.Wrapf(err, "look how long nodes of %v took", classes)
+}
+
 // Get finds a node by ID, gone or not.
 func Get(ctx context.Context, tx *core.Tx, id string) (Node, error) {
 	n, err := core.One(ctx, tx, scan, `SELECT `+columns+tables+`WHERE n.id = $1`, id)

@@ -2,7 +2,7 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 
 import type { Schemas } from '../api'
-import { clock, count, money } from '../words'
+import { clock, count, money, span } from '../words'
 import { useSettled } from './fields'
 import { Icon } from './icon'
 import { Bones, Wrong } from './panel'
@@ -54,6 +54,11 @@ export function Effects({ plan }: { plan: Omit<Plan, 'fits_at'> & { fits_at?: st
           <Icon name="clock" />
           <b>It can start at {clock(new Date(plan.fits_at), new Date())}.</b>
         </div>
+      )}
+      {plan.ready_in && (
+        <p className="dim">
+          Nodes like these were ready in {span(plan.ready_in.low_seconds)} to {span(plan.ready_in.high_seconds)}.
+        </p>
       )}
       {plan.messages.map((m) => (
         <p key={m} className="dim">
