@@ -149,6 +149,7 @@ func TestARunGoesOnWithoutItsHeadANodeAndWhoWatches(t *testing.T) {
 	}
 
 	begin("long")
+	time.Sleep(8 * time.Second) // its scheduler has saved that the job runs; else it would know nothing of it
 	head.KillAll()
 	end()
 	if run.Outcome != "ok" || run.Ended != 1 || run.Broken != 0 {

@@ -14,22 +14,30 @@ import (
 	"muster/internal/kit/clock"
 )
 
-// LastLine returns the last line of a file that is not blank, of at most 1 KiB.
+// LastLine returns the last line of a file that is not blank, of at most 1 KiB; or why a kernel has panicked, where the last 16 KiB
+// say so, as what it says after that says less.
 func LastLine(path string) string {
 	file, err := os.Open(path)
 	if err != nil {
 		return ""
 	}
 	defer file.Close()
-	const most = 1 << 10
-	if end, err := file.Seek(0, io.SeekEnd); err == nil && end > most {
-		file.Seek(-most, io.SeekEnd)
+	const most, looked = 1 << 10, 16 << 10
+	if end, err := file.Seek(0, io.SeekEnd); err == nil && end > looked {
+		file.Seek(-looked, io.SeekEnd)
 	} else {
 		file.Seek(0, io.SeekStart)
 	}
-	text, _ := io.ReadAll(io.LimitReader(file, most))
+	text, _ := io.ReadAll(io.LimitReader(file, looked))
 	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
-	return strings.ToValidUTF8(string(bytes.TrimSpace(lines[len(lines)-1])), "?")
+	line := lines[len(lines)-1]
+	for _, one := range lines {
+		if bytes.Contains(one, []byte("Kernel panic - not syncing")) {
+			line = one
+		}
+	}
+	line = bytes.TrimSpace(line[max(0, len(line)-most):])
+	return strings.ToValidUTF8(string(line), "?")
 }
 
 const (

@@ -49,8 +49,13 @@ func TestAConsoleThatHasNoEndKeepsItsLastWords(t *testing.T) {
 	if got := LastLine(path); got != "the last words" {
 		t.Errorf("the last line is %.100q", got)
 	}
+	_, _ = console.WriteString("[    9.1] Kernel panic - not syncing: Attempted to kill init!\n[    9.2] Kernel Offset: disabled\n")
+	if got := LastLine(path); got != "[    9.1] Kernel panic - not syncing: Attempted to kill init!" {
+		t.Errorf("the last line is %.100q", got)
+	}
 	text, err := os.ReadFile(path)
-	if err != nil || !strings.HasSuffix(string(text), "x\nbefore\nthe last words\n") {
+	if err != nil || !strings.HasSuffix(string(text), "Kernel Offset: disabled\n") ||
+		!strings.Contains(string(text), "x\nbefore\nthe last words\n") {
 		t.Error("the end is not whole: ", err)
 	}
 	cancel()
