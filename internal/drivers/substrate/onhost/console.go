@@ -14,8 +14,8 @@ import (
 	"muster/internal/kit/clock"
 )
 
-// LastLine returns the last line of a file that is not blank, of at most 1 KiB; or why a kernel has panicked, where the last 16 KiB
-// say so, as what it says after that says less.
+// LastLine returns the last line of a file that is not blank, of at most 1 KiB; or why a kernel has panicked, where the last
+// 16 KiB say so, as what it says after that says less.
 func LastLine(path string) string {
 	file, err := os.Open(path)
 	if err != nil {
