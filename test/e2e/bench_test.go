@@ -21,13 +21,7 @@ func TestAMachineThatBecomesSlowerIsNamed(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, "")
 	r.Start()
-	recipes := filepath.Join(r.Data, "recipes")
-	if err := os.MkdirAll(recipes, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(recipes, "spin.yaml"), []byte(rig.Spin), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	addRecipe(r, "spin", rig.Spin)
 	r.Run("machines", "add", "--local", "3", "--wait")
 	r.Run("create", "-f", r.File("hello.yaml", "name: hello\nnodes: 2\n"), "--wait")
 	r.Undisturbed("hello", "n1", "n2")
@@ -92,22 +86,13 @@ func TestARunGoesOnWithoutItsHeadANodeAndWhoWatches(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, "")
 	r.Start()
-	recipes := filepath.Join(r.Data, "recipes")
-	if err := os.MkdirAll(recipes, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	addRecipe(r, "spin", rig.Spin)
 	const read = "read: [{quantity: q, lines: '^q (?P<value>.*)', unit: s, better: lower}]\n"
-	if err := os.WriteFile(filepath.Join(recipes, "spin.yaml"), []byte(rig.Spin), 0o644); err != nil {
-		t.Fatal(err)
-	}
 	for name, run := range map[string]string{
 		"hangs": "srun -N {{nodes}} -n {{nodes}} bash -c '((SLURM_PROCID == 0)) || exec sleep 600'; echo q 1",
 		"long":  "srun -N {{nodes}} -n {{nodes}} sleep 25 || exit; echo q 1",
 	} {
-		text := fmt.Sprintf("recipe: %s\nabout: A test\nseconds: 0.5\nrun: |\n  %s\n%s", name, run, read)
-		if err := os.WriteFile(filepath.Join(recipes, name+".yaml"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		addRecipe(r, name, fmt.Sprintf("recipe: %s\nabout: A test\nseconds: 0.5\nrun: |\n  %s\n%s", name, run, read))
 	}
 	r.Run("machines", "add", "--local", "4", "--wait")
 	r.Run("create", "-f", r.File("hello.yaml", "name: hello\nnodes: 2\n"), "--wait")
@@ -261,6 +246,18 @@ func TestThePapersSuitesRun(t *testing.T) {
 	}
 	r.Run("delete", "hello", "--wait")
 	r.NothingLeft()
+}
+
+// addRecipe gives a site a recipe of its own.
+func addRecipe(r *rig.Rig, name, text string) {
+	r.Helper()
+	folder := filepath.Join(r.Data, "recipes")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		r.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, name+".yaml"), []byte(text), 0o644); err != nil {
+		r.Fatal(err)
+	}
 }
 
 // slowDownNode gives a node a twentieth of a CPU.

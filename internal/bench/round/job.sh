@@ -162,7 +162,7 @@ step() {
 	ended=$EPOCHREALTIME
 	((allowed == most)) || [[ $told != *more* ]] || lines+=("cut $number")
 	[[ $told != *unkept* ]] || lines+=("unkept $number")
-	((left -= ${told//[!0-9]/}))
+	((left -= 10#0${told//[!0-9]/})) # nothing, where no count could be made
 	for file in $wanted; do
 		[[ -f $file ]] || continue
 		share
