@@ -82,7 +82,7 @@ const (
 type ChangeJobInput struct {
 	JobRef
 	Body struct {
-		Act JobAct `json:"act" enum:"hold,release,requeue" doc:"hold: it does not start; release: it may again; requeue: it ends, and starts anew"`
+		Act JobAct `json:"act" enum:"hold,release,requeue" doc:"hold: it does not start; release: it may again; requeue: it ends, and starts again"`
 	}
 }
 

@@ -117,8 +117,8 @@ array all of its tasks, as the cluster's own command for that does, with its exi
 starting, until it is released.`),
 		a.onJob("release", changes(apiv1.ReleaseJob), "Let a job of yours start that is held", `Let a job of yours start that
 is held.`),
-		a.onJob("requeue", changes(apiv1.RequeueJob), "Have a job of yours start anew", `End a job of yours that runs, and have
-it start anew some minutes later, as the cluster's own command for that does.`),
+		a.onJob("requeue", changes(apiv1.RequeueJob), "Have a job of yours start again", `End a job of yours that runs, and have
+it start again some minutes later, as the cluster's own command for that does.`),
 		a.onJob("output", asksFor(apiv1.GetJobOutput), "Show what a job of yours has written", `Print the file that the standard
 output of a job of yours goes to, or went to: its first 8 MiB.`))
 	return c

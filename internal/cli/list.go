@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/kinds/cluster"
 )
 
 func (a *app) list() *cobra.Command {
@@ -26,8 +27,7 @@ json or yaml of those, use ` + "`muster clusters list`" + `.`,
 	var in apiv1.ListClustersInput
 	c.Flags().StringVar(&in.Project, "project", "", "only clusters of this `PROJECT`")
 	_ = c.RegisterFlagCompletionFunc("project", a.completeAll(a.projectNames))
-	phaseFlag(c, &in.Phase, apiv1.Pending, apiv1.Provisioning, apiv1.Ready, apiv1.Degraded, apiv1.Pausing, apiv1.Paused,
-		apiv1.Resuming, apiv1.Deleting)
+	phaseFlag(c, &in.Phase, cluster.Kind)
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
 		if *output != asTable || in != (apiv1.ListClustersInput{}) {

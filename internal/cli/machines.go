@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/kinds/machine"
 )
 
 func (a *app) machines() *cobra.Command {
@@ -41,8 +42,7 @@ func (a *app) machinesList() *cobra.Command {
 	c.Flags().StringVar(&in.Network, "network", "", "only machines that boot from this `NETWORK`")
 	c.Flags().StringVar(&in.Rack, "rack", "", "only machines that stand in this `RACK`")
 	c.Flags().StringVar(&in.Cluster, "cluster", "", "only machines that nodes of this `CLUSTER` have")
-	phaseFlag(c, &in.Phase, apiv1.Enrolled, apiv1.Inspecting, apiv1.Available, apiv1.Reserved, apiv1.InUse, apiv1.Releasing,
-		apiv1.Maintenance, apiv1.Quarantined)
+	phaseFlag(c, &in.Phase, machine.Kind)
 	_ = c.RegisterFlagCompletionFunc("class", a.completeAll(a.classNames))
 	_ = c.RegisterFlagCompletionFunc("network", a.completeAll(a.networkNames))
 	_ = c.RegisterFlagCompletionFunc("cluster", a.completeAll(a.clusterNames))

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/core"
+	"muster/internal/kinds"
 )
 
 // format is how objects are printed.
@@ -46,14 +48,14 @@ func formatFlag(c *cobra.Command) *format {
 	return &f
 }
 
-// phaseFlag gives a command --phase, with the phases that it takes.
-func phaseFlag(c *cobra.Command, phase *apiv1.Phase, phases ...apiv1.Phase) {
+// phaseFlag gives a command --phase, which takes the phases of a kind.
+func phaseFlag(c *cobra.Command, phase *apiv1.Phase, of core.Kind) {
 	var words []string
-	for _, p := range phases {
+	for _, p := range kinds.Phases(of) {
 		words = append(words, string(p))
 	}
 	c.Flags().Func("phase", "only those in this `PHASE`: "+strings.Join(words, ", "), func(text string) error {
-		if *phase = apiv1.Phase(text); !slices.Contains(phases, *phase) {
+		if *phase = apiv1.Phase(text); !slices.Contains(words, text) {
 			return fmt.Errorf("must be one of %s", strings.Join(words, ", "))
 		}
 		return nil

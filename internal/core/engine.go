@@ -278,7 +278,8 @@ func (e *Engine) keepLeases(ctx context.Context) {
 }
 
 // Step runs the handlers of all rows of one kind that are due, one after the other, instead of Run: for simulations that want an
-// order. Of a step for which lost says so nothing is written, as if the controller had been killed just before.
+// order. lost is asked after each step; where it says true, the step is not committed, as if the controller had been killed
+// just before.
 func (e *Engine) Step(ctx context.Context, kind Kind, lost func() bool) error {
 	for _, t := range e.tables {
 		if t.kind() != kind {

@@ -31,7 +31,7 @@ func (m *Monitor) config(w http.ResponseWriter, r *http.Request, who identity.Ag
 	ctx := r.Context()
 	key := who.Node
 	if after == 0 { // as a head asks before it has nodes removed
-		key += " anew"
+		key += " first"
 	}
 	if after == 0 || after < m.told.revision(who) {
 		if over := m.again.More(key, time.Now()); over != nil {

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"os"
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/hostd"
@@ -13,10 +12,6 @@ import (
 // startAgent starts the agent of this host, which opens the substrates that are its own, and returns it as one calls it. It ends
 // with the controller, whatever becomes of that; nodes go on running.
 func (k *controller) startAgent(ctx context.Context, env substrate.Env) (*calls.Agent, error) {
-	name, err := os.Hostname()
-	if err != nil {
-		return nil, err
-	}
 	site := env.Site
 	settings := hostd.Settings{
 		Dir:      k.Data,
@@ -40,7 +35,7 @@ func (k *controller) startAgent(ctx context.Context, env substrate.Env) (*calls.
 	if err != nil {
 		return nil, err
 	}
-	agent := calls.NewAgent(name, program.Connect)
+	agent := calls.NewAgent(k.host, program.Connect)
 	living, end := context.WithCancel(context.Background()) // after all that calls it
 	k.endAgents = append(k.endAgents, end)
 	started := make(chan error, 1)

@@ -1,5 +1,8 @@
-// Package serve runs the controller: it opens the database, builds the parts from the bottom up, and runs them
-// until it is stopped.
+// Package serve runs the controller: it opens the database, builds the parts from the bottom up, and runs them until it is
+// stopped. It is wiring alone: what a part does stands in the part's own package.
+//
+// What enters: the settings of `muster serve` and the site file. What leaves: listeners for users, agents and monitoring, and
+// the loops of the engine, the doors and the substrates, which share one context: the first that fails ends the others.
 package serve
 
 import (
@@ -101,7 +104,8 @@ const forgetEvery = time.Hour
 type controller struct {
 	Config
 	dir       datadir.Dir
-	owner     string
+	host      string // its name
+	owner     string // this controller among its replicas
 	db        *core.Store
 	authority *identity.Authority
 	rotator   *rotation.Rotator
@@ -135,7 +139,7 @@ func Run(ctx context.Context, c Config) error {
 }
 
 // assemble opens everything. It listens first: a controller that cannot must leave no trace in the data directory.
-func assemble(ctx context.Context, c Config) (*controller, error) {
+func assemble(ctx context.Context, c Config) (k *controller, err error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("the controller needs root: it makes namespaces and mounts")
 	}
@@ -143,7 +147,11 @@ func assemble(ctx context.Context, c Config) (*controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &controller{Config: c, dir: datadir.Dir(c.Data), owner: newOwner()}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("name this host: %w", err)
+	}
+	k = &controller{Config: c, dir: datadir.Dir(c.Data), host: host, owner: newOwner(host)}
 	if catalogue.Login.Issuer != "" {
 		if k.login, err = login.Open(catalogue.Login); err != nil {
 			return nil, fmt.Errorf("site file %s: %w", c.Site, err)
@@ -152,29 +160,27 @@ func assemble(ctx context.Context, c Config) (*controller, error) {
 	if k.listener, err = net.Listen("tcp", c.Listen); err != nil {
 		return nil, fmt.Errorf("listen for users: %w", err)
 	}
+	opened := k
+	defer func() {
+		if err != nil {
+			opened.close()
+		}
+	}()
 	if k.web, err = c.Web.Open(); err != nil {
-		k.close()
 		return nil, err
 	}
 	if c.SSH != "" {
 		if k.ssh, err = net.Listen("tcp", c.SSH); err != nil {
-			k.close()
 			return nil, fmt.Errorf("listen for SSH: %w", err)
 		}
 	}
 	if err := k.openTelemetry(); err != nil {
-		k.close()
 		return nil, err
 	}
 	if err := k.openLimits(); err != nil {
-		k.close()
 		return nil, err
 	}
-	if err := k.open(ctx, catalogue); err != nil {
-		k.close()
-		return nil, err
-	}
-	return k, nil
+	return k, k.open(ctx, catalogue)
 }
 
 func (k *controller) close() {
@@ -309,7 +315,7 @@ func (k *controller) run(ctx context.Context) error {
 		Terminals:   terminal.New(inside, terminal.UsualLimits(), k.telemetry),
 		Files:       files.New(inside, files.UsualLimits(), k.telemetry),
 		CheckFabric: fabrics.Check,
-		HomeUsage:   k.homeUsage,
+		HomeUsage:   k.shared.HomeUsage,
 		Disk:        k.disk,
 		Recipes:     os.DirFS(filepath.Join(k.Data, "recipes")),
 	}
@@ -414,18 +420,8 @@ func (k *controller) note(ctx context.Context) error {
 	return kinds.Note(ctx, k.db)
 }
 
-// newOwner names this controller among its replicas.
-func newOwner() string {
+func newOwner(host string) string {
 	var random [4]byte
 	_, _ = rand.Read(random[:])
-	return fmt.Sprintf("%s-%d-%s", hostname(), os.Getpid(), hex.EncodeToString(random[:]))
-}
-
-// hostname is this host's.
-func hostname() string {
-	host, err := os.Hostname()
-	if err != nil {
-		return "host"
-	}
-	return host
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), hex.EncodeToString(random[:]))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
 
 	"muster/internal/admission"
 	"muster/internal/core"
@@ -23,12 +22,9 @@ func (k *controller) waysIn(terminals net.Listener) []net.Listener {
 
 // gateway is the SSH door of this controller.
 func (k *controller) gateway() *gateway.Gateway {
-	hosts := []string{"localhost"}
+	hosts := []string{"localhost", k.host}
 	if host, _, err := net.SplitHostPort(k.sshAddress()); err == nil {
 		hosts = append(hosts, host)
-	}
-	if name, err := os.Hostname(); err == nil {
-		hosts = append(hosts, name)
 	}
 	return &gateway.Gateway{
 		Name: k.owner, Hosts: hosts, DB: k.db, Authority: k.authority,

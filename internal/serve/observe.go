@@ -35,9 +35,6 @@ func (k *controller) openTelemetry() (err error) {
 	})
 }
 
-// scrapeWithin bounds what is looked up for one scrape.
-const scrapeWithin = 2 * time.Second
-
 // flushWithin bounds how long the end of a controller waits for its last traces.
 const flushWithin = 3 * time.Second
 
@@ -68,7 +65,7 @@ func (k *controller) about(engine *core.Engine, doors *agents.Doors) api.About {
 		Alarms: func(ctx context.Context) []apiv1.Alarm {
 			all := k.diskAlarms(ctx)
 			for network, trouble := range doors.Unserved() {
-				all = append(all, apiv1.Alarm{ID: hostname() + ":" + network, Name: "network-down", Since: &trouble.Since,
+				all = append(all, apiv1.Alarm{ID: k.host + ":" + network, Name: "network-down", Since: &trouble.Since,
 					Text: fmt.Sprintf("machines of network %s are not served: %s", network, trouble.Why)})
 			}
 			return all
@@ -103,15 +100,7 @@ func (k *controller) registerMetrics(engine *core.Engine, doors *agents.Doors, a
 	gauge("muster_disk_left_bytes",
 		"Bytes that clusters may still write to the data directory's disk before its reserve; below 0: they may not.",
 		func() float64 {
-			if k.shared == nil {
-				return 0
-			}
-			ctx, cancel := context.WithTimeout(context.Background(), scrapeWithin)
-			defer cancel()
-			left, _, err := k.shared.Room(ctx)
-			if err != nil {
-				return 0
-			}
+			left, _, _ := k.shared.Room(context.Background()) // 0 of a disk that cannot be looked at
 			return float64(left)
 		})
 	gauge("muster_ready", "1 if this controller is of use, as /readyz says.", func() float64 {

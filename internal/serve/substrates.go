@@ -3,8 +3,6 @@ package serve
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 
 	"muster/internal/admission"
 	"muster/internal/core"
@@ -30,10 +28,6 @@ func (k *controller) substrates() substrate.Registry {
 
 // openSubstrates opens all that there are. The first that makes what clusters share makes it for the others.
 func (k *controller) openSubstrates(ctx context.Context) error {
-	machine, err := hostMachine()
-	if err != nil {
-		return err
-	}
 	all := k.admission.Substrates
 	env := substrate.Env{
 		Binary:  k.Binary,
@@ -42,7 +36,7 @@ func (k *controller) openSubstrates(ctx context.Context) error {
 		Site:    k.admission.Catalogue,
 		Images:  hostd.Stored{Store: k.images},
 		Keys:    k.authority,
-		Host:    substrate.Host{Machine: machine, Guests: k.LocalHypervisor, Divide: k.Divide},
+		Host:    substrate.Host{Machine: hosting.HypervisorName(k.host), Guests: k.LocalHypervisor, Divide: k.Divide},
 		Boots:   machinelife.Boots{DB: k.db},
 		Power:   k.power,
 		Place:   k.ports.Place,
@@ -90,23 +84,10 @@ func (k *controller) openSubstrate(ctx context.Context, f substrate.Factory, env
 
 // enrolHypervisor sees to it that this host is in the inventory as a machine that holds guests.
 func (k *controller) enrolHypervisor(ctx context.Context) error {
-	name, err := hostMachine()
-	if err != nil {
-		return err
-	}
 	return k.db.Update(ctx, func(tx *core.Tx) error {
-		return hosting.Enrol(ctx, tx, inventory.Machine{ID: admission.NewID("m"), Name: name,
+		return hosting.Enrol(ctx, tx, inventory.Machine{ID: admission.NewID("m"), Name: hosting.HypervisorName(k.host),
 			Substrate: k.admission.Substrates.Guests()})
 	})
-}
-
-// hostMachine is the name of this host as a machine that holds guests.
-func hostMachine() (string, error) {
-	host, err := os.Hostname()
-	if err != nil {
-		return "", fmt.Errorf("name this host as a hypervisor: %w", err)
-	}
-	return hosting.HypervisorName(host), nil
 }
 
 // power is what switches a machine.

@@ -204,6 +204,20 @@ func TestFilesStaySmall(t *testing.T) {
 	}
 }
 
+// Package serve is wiring: what grows there belongs to a package of its own.
+func TestServeIsWiring(t *testing.T) {
+	const limit = 900
+	lines := 0
+	for f := range house(t).product() {
+		if path.Dir(f.path) == "internal/serve" {
+			lines += strings.Count(f.text, "\n")
+		}
+	}
+	if lines == 0 || lines > limit {
+		t.Errorf("internal/serve has %d lines; at most %d are wiring", lines, limit)
+	}
+}
+
 func TestTheTreeSpeaksOfItselfAlone(t *testing.T) {
 	// The path of the tree on this machine, hosts of package registries, and marks that nobody will find again.
 	house := house(t)

@@ -54,3 +54,28 @@ func TestLinksOfPagesLeadSomewhere(t *testing.T) {
 		t.Errorf("only %d links were found: this test looks at nothing", seen)
 	}
 }
+
+// TestTheDecisionsAreListed: the list names each page of decisions with all its sections, in their order.
+func TestTheDecisionsAreListed(t *testing.T) {
+	house, seen := house(t), 0
+	list := strings.ToLower(house.page(t, "docs/decisions/README.md"))
+	for _, f := range house.files {
+		page, is := strings.CutPrefix(f.path, "docs/decisions/")
+		if !is || page == "README.md" {
+			continue
+		}
+		seen++
+		var sections []string
+		for _, m := range heading.FindAllStringSubmatch(blocks.ReplaceAllString(f.text, ""), -1) {
+			if strings.HasPrefix(m[0], "## ") {
+				sections = append(sections, strings.ToLower(strings.ReplaceAll(m[1], "`", "")))
+			}
+		}
+		if want := "](" + page + "): " + strings.Join(sections, "; ") + "\n"; !strings.Contains(list, want) {
+			t.Errorf("docs/decisions/README.md lacks %q", want)
+		}
+	}
+	if seen < 20 {
+		t.Errorf("only %d pages were found: this test looks at nothing", seen)
+	}
+}

@@ -49,7 +49,7 @@ var read = sync.OnceValues(func() (*tree, error) {
 		}
 		f := file{path: name, text: string(text)}
 		if path.Ext(name) == ".go" {
-			if f.syntax, err = parser.ParseFile(all.set, name, text, parser.SkipObjectResolution); err != nil {
+			if f.syntax, err = parser.ParseFile(all.set, name, text, parser.SkipObjectResolution|parser.ParseComments); err != nil {
 				return nil, err
 			}
 		}

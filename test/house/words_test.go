@@ -20,6 +20,31 @@ var foreign = map[string]string{
 	"terrain": "topology", "troupe": "fake agents", "turnable": "hypervisor on demand", "vigil": "alarm", "yard": "testbed",
 }
 
+// dialect are words of comments that a reader of plain English stumbles over, and what to say.
+var dialect = map[string]string{
+	"anew": "again", "nobody": "who it is that does not, or: is not done", "of which": "whose, or two sentences",
+	"whoever": "the person who, the caller, any process that",
+}
+
+// TestCommentsArePlainEnglish looks at all comments, tests' included. The user nobody is written `nobody`.
+func TestCommentsArePlainEnglish(t *testing.T) {
+	word := regexp.MustCompile(`(?i)\b(anew|nobody|of\s+which|whoever)\b`)
+	quoted := regexp.MustCompile("`[^`]*`|\"[^\"]*\"")
+	house, seen := house(t), 0
+	for f := range house.code("api", "cmd", "internal", "test") {
+		for _, group := range f.syntax.Comments {
+			seen++
+			for _, found := range word.FindAllString(quoted.ReplaceAllString(group.Text(), ""), -1) {
+				found = strings.ToLower(strings.Join(strings.Fields(found), " "))
+				t.Errorf("%s: a comment says %q; better: %s", house.set.Position(group.Pos()), found, dialect[found])
+			}
+		}
+	}
+	if seen < 1000 {
+		t.Errorf("only %d comments were found: this test looks at nothing", seen)
+	}
+}
+
 var wordsOf = regexp.MustCompile(`[A-Z]+[a-z0-9]*|[a-z0-9]+`)
 
 // TestNamesAreTheFieldsWords looks at the names of files and of what they declare, tests included.
@@ -32,7 +57,7 @@ func TestNamesAreTheFieldsWords(t *testing.T) {
 		}
 	}
 	house := house(t)
-	for f := range house.code("cmd", "internal", "test") {
+	for f := range house.code("api", "cmd", "internal", "test") {
 		look(f.path, strings.TrimSuffix(path.Base(f.path), ".go"))
 		ast.Inspect(f.syntax, func(n ast.Node) bool {
 			switch n := n.(type) {

@@ -246,6 +246,9 @@ func (name call[In, Out]) follow(ctx context.Context, c nodes, in In, progress f
 	}
 }
 
+// lookWithin bounds looks at a disk: answers can do without them, and a transaction may be waiting.
+const lookWithin = time.Second
+
 // Introduce is Host's; so are HomeUsage, Room, OwnUsers and Listen.
 func (c *Client) Introduce(ctx context.Context, cluster string, address netip.Addr) error {
 	_, err := introduce.of(ctx, c.nodes, addrIn{cluster, address})
@@ -258,11 +261,15 @@ func (c *Client) Endpoints(ctx context.Context) ([]string, error) {
 }
 
 func (c *Client) HomeUsage(ctx context.Context, cluster string) (size, used int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
 	out, err := homeUsage.of(ctx, c.nodes, cluster)
 	return out.Size, out.Used, err
 }
 
 func (c *Client) Room(ctx context.Context) (left int64, full string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
 	out, err := room.of(ctx, c.nodes, none{})
 	return out.Left, out.Full, err
 }

@@ -7,23 +7,11 @@ import (
 	apiv1 "muster/api/v1"
 )
 
-// lookWithin bounds looks at the disk for answers that can do without: a transaction may be waiting for them.
-const lookWithin = time.Second
-
-// homeUsage is what there is of a cluster's /home.
-func (k *controller) homeUsage(ctx context.Context, cluster string) (size, used int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, lookWithin)
-	defer cancel()
-	return k.shared.HomeUsage(ctx, cluster)
-}
-
 // short says why no more files fit on the data directory's disk; "": they do.
 func (k *controller) short(ctx context.Context) string {
 	if k.shared == nil {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookWithin)
-	defer cancel()
 	_, full, _ := k.shared.Room(ctx) // of a disk that cannot be looked at nothing is said
 	switch {
 	case full == "":
@@ -37,7 +25,7 @@ func (k *controller) short(ctx context.Context) string {
 
 func (k *controller) diskAlarms(ctx context.Context) []apiv1.Alarm {
 	if text := k.short(ctx); text != "" {
-		return []apiv1.Alarm{{ID: hostname(), Name: "disk-full", Since: k.fullSince.Load(),
+		return []apiv1.Alarm{{ID: k.host, Name: "disk-full", Since: k.fullSince.Load(),
 			Text: text + "; no cluster is made, and nothing more can be written to any /home"}}
 	}
 	return nil
