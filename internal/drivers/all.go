@@ -62,7 +62,7 @@ func Switches() switches.Registry {
 	}
 }
 
-// Fabrics are what tells the subnet managers of InfiniBand fabrics. The first is what a fabric gets if nobody says.
+// Fabrics are what tells the subnet managers of InfiniBand fabrics. The first is what a fabric gets that names none.
 func Fabrics() fabrics.Registry {
 	return fabrics.Registry{
 		opensm.Factory(),

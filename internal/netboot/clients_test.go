@@ -57,7 +57,7 @@ func TestAStockClientGetsRenewsAndReleasesItsLease(t *testing.T) {
 	eventually(t, 5*time.Second, "the lease is released", func() bool { return !controller.leaseOf(clientMAC).IsValid() })
 }
 
-// A client that nobody has enrolled hears nothing.
+// A client that is not enrolled hears nothing.
 func TestAnUnknownClientHearsNothing(t *testing.T) {
 	s := newSegment(t)
 	s.serve(inventory.ModeOwn, newController(), newFolder(t), nil)
@@ -122,7 +122,7 @@ func (s *segment) siteServer(options string) daemon {
 }
 
 // Beside a site's own DHCP server, dnsmasq, machines get their addresses from it and what to boot from us; a client that
-// does not boot, or that nobody knows, hears of us nothing.
+// does not boot, or that is not known, hears of us nothing.
 func TestBesideTheSitesOwnServer(t *testing.T) {
 	s := newSegment(t)
 	s.siteServer(fileOf(t, ""))

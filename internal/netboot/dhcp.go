@@ -254,7 +254,7 @@ func copyOption(r request, p *dhcpv4.DHCPv4, code dhcpv4.OptionCode) {
 }
 
 // finish addresses an answer as RFC 2131, section 4.1, says. Machines that have no address yet, or say that they have one of
-// another network, are answered by broadcast, which that section allows: nobody could answer an ARP request for them.
+// another network, are answered by broadcast, which that section allows: no host could answer an ARP request for them.
 func (s *server) finish(r request, p *dhcpv4.DHCPv4) datagram {
 	const server, client = 67, 68
 	broadcast := netip.AddrFrom4([4]byte{255, 255, 255, 255})

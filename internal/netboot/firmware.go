@@ -15,7 +15,7 @@ import (
 type firmware []string
 
 // bootFile is what a machine's own firmware loads first, by its architecture (RFC 4578, section 2.1, and IANA's list of
-// processor architecture types). "" is an architecture that nobody has files for.
+// processor architecture types). "" is an architecture that there are no files for.
 func bootFile(arch iana.Arch) string {
 	switch arch {
 	case iana.INTEL_X86PC:

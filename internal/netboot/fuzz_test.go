@@ -32,8 +32,8 @@ func dhcpSeeds(t testing.TB) [][]byte {
 		ask(t, inform, dhcpv4.WithClientIP(ip("10.78.7.7"))).data)
 }
 
-// FuzzDHCP: whatever comes in, there is at most one answer, which is a DHCP packet that fits into a frame, and nobody who is
-// unknown gets one.
+// FuzzDHCP: whatever comes in, there is at most one answer, which is a DHCP packet that fits into a frame, and no unknown machine
+// gets one.
 func FuzzDHCP(f *testing.F) {
 	for _, seed := range dhcpSeeds(f) {
 		f.Add(seed)

@@ -17,7 +17,7 @@ const (
 	// still being written.
 	leaseFor   = 24 * time.Hour
 	leaseLeast = time.Minute // told to a machine whatever clocks say
-	declineFor = time.Hour   // an address that another host has is given to nobody for that long
+	declineFor = time.Hour   // an address that another host has is given to no machine for that long
 )
 
 // lease answers a batch as the segment's DHCP server (RFC 2131, section 4.3), with one call of the Controller for all.
@@ -173,7 +173,7 @@ func (s *server) networkOptions(p *dhcpv4.DHCPv4) {
 	}
 }
 
-// release gives an address back. A server that cannot has nobody to tell; the lease ends by itself.
+// release gives an address back. A failure is told to no client; the lease ends by itself.
 func (s *server) release(ctx context.Context, r request) {
 	if asAddr(r.ServerIdentifier()) != s.address() || !r.current().IsValid() {
 		return

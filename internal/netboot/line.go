@@ -21,8 +21,8 @@ type line struct {
 	gone bool
 }
 
-// newLine opens a line from an address of an interface, "" for any, in the namespace of the current thread. It hears
-// nobody but the peer, and waits so long for it.
+// newLine opens a line from an address of an interface, "" for any, in the namespace of the current thread. It hears the peer
+// alone, and waits so long for it.
 func newLine(card string, from netip.Addr, peer netip.AddrPort, wait time.Duration) (*line, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -78,7 +78,7 @@ func (l *line) read(buffer []byte) (int, error) {
 		case err != nil:
 			return 0, err
 		case n == 0:
-			return 0, io.ErrUnexpectedEOF // it was woken; or an empty packet, which nobody sends
+			return 0, io.ErrUnexpectedEOF // it was woken; or an empty packet, which no client sends
 		default:
 			return n, nil
 		}

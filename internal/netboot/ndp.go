@@ -80,7 +80,7 @@ func advertise(frame []byte, card net.HardwareAddr) []byte {
 	if asking := [16]byte(frame[ethernetHeader+8:]); asking[0] == 0xfe && asking[1]&0xc0 == 0x80 {
 		to = asking
 	}
-	message := make([]byte, 24) // of which all that is zero says: not specified (section 4.2)
+	message := make([]byte, 24) // what is zero in it says: not specified (section 4.2)
 	message[0] = advertisement
 	message[16], message[17] = sourceLinkOption, 1
 	copy(message[18:], card)

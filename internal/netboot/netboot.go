@@ -19,8 +19,8 @@ import (
 
 // Errors that a Controller returns, to be told apart with errors.Is.
 var (
-	ErrUnknown = errors.New("unknown machine")     // nobody has enrolled it, and the network does not offer enrolment
-	ErrNothing = errors.New("nothing to boot now") // a known machine that nobody has asked to boot: its own disk is next
+	ErrUnknown = errors.New("unknown machine")     // it is not enrolled, and the network does not offer enrolment
+	ErrNothing = errors.New("nothing to boot now") // a known machine that was not asked to boot: its own disk is next
 	ErrTaken   = errors.New("address is not free") // the lease asked for is another machine's
 	ErrFull    = errors.New("no address is free")  // the network's range is exhausted
 	ErrProof   = errors.New("the boot's proof is missing or wrong")
@@ -43,8 +43,8 @@ type Ask struct {
 	// Commit asks for a lease that is durable when Leases returns (DHCPREQUEST); without it an address is only looked
 	// for, and nothing is written (DHCPDISCOVER).
 	Commit bool
-	// Decline says that another host has the address Want (DHCPDECLINE): an unknown machine's lease of it is forgotten, and
-	// nobody is given the address for that long; an enrolled machine's stays, which ErrKept says.
+	// Decline says that another host has the address Want (DHCPDECLINE): an unknown machine's lease of it is forgotten, and no
+	// machine is given the address for that long; an enrolled machine's stays, which ErrKept says.
 	Decline bool
 	For     time.Duration
 }
@@ -74,7 +74,7 @@ type Controller interface {
 	Known(ctx context.Context, network string, macs []net.HardwareAddr) ([]bool, error)
 	// Release forgets a lease that its machine gave back: ErrKept for an enrolled one's.
 	Release(ctx context.Context, network string, mac net.HardwareAddr, address netip.Addr) error
-	// Held lists the leases of enrolled machines, so that nobody else is sent what is for them.
+	// Held lists the leases of enrolled machines, so that no other machine is sent what is for them.
 	Held(ctx context.Context, network string) ([]Lease, error)
 	// Admit says whether a caller is the machine of a MAC: an onlink.ErrUnknownMachine, or ErrUnknown. Before it says so of an
 	// enrolled machine, what is sent to the caller's address goes to that machine and nowhere else.

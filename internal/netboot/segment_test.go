@@ -271,7 +271,7 @@ func (h *fakeController) Seen(_ context.Context, _ string, p protocol.BootProgre
 	return h.broken
 }
 
-// Admit believes whoever the frames of are a machine's; in tests without a link, everybody.
+// Admit believes a caller whose frames are the machine's; in tests without a link, every caller.
 func (h *fakeController) Admit(_ context.Context, _ string, mac net.HardwareAddr, who onlink.Caller) error {
 	if who.Neighbours == nil {
 		return nil

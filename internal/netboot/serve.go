@@ -37,7 +37,7 @@ type Config struct {
 	Log        *slog.Logger
 	Link       *onlink.Link // of the network's interface; nil: Serve opens one of its own
 
-	Telemetry *telemetry.Telemetry // nil: nobody counts
+	Telemetry *telemetry.Telemetry // nil: nothing is counted
 }
 
 const (
@@ -249,8 +249,8 @@ func (s *server) tell(who, what string, more ...any) {
 	}
 }
 
-// note tells the Controller, a little later, that a machine has reached a step. It never waits: nobody proves these steps, and
-// a machine must not boot slower because of them.
+// note tells the Controller, a little later, that a machine has reached a step. It never waits: these steps are not proved, and a
+// machine must not boot slower because of them.
 func (s *server) note(mac net.HardwareAddr, step protocol.BootStep, detail string) {
 	select {
 	case s.notes <- protocol.BootProgress{MAC: mac.String(), Step: step, Detail: detail}:

@@ -49,7 +49,7 @@ type readRequest struct {
 	window  int           // blocks that are sent before an acknowledgement is waited for
 	wait    time.Duration // for an acknowledgement
 	granted []string      // options that were understood, each followed by its value
-	heard   func()        // is told of each packet that comes from the client; nil: nobody is
+	heard   func()        // is told of each packet that comes from the client; nil: nothing is
 	size    bool          // the size is to be told; the value of tsize is filled in later
 }
 
@@ -62,7 +62,7 @@ type tftpProblem struct {
 func (p tftpProblem) Error() string { return p.text }
 
 // parseReadRequest reads the first packet of a transfer; mtu bounds its blocks, which are not to be fragmented. An error that is
-// no tftpProblem is a packet that nobody answers.
+// no tftpProblem is a packet that is not answered.
 func parseReadRequest(packet []byte, mtu int) (readRequest, error) {
 	if len(packet) < 4 || packet[len(packet)-1] != 0 {
 		return readRequest{}, errors.New("no TFTP request")

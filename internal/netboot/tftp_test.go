@@ -202,7 +202,7 @@ func TestATransferEndsWithTheServices(t *testing.T) {
 	}
 }
 
-// Requests in names that are made up, or of whoever says nothing more, make room for others; transfers that go on do not, and
+// Requests in names that are made up, or of clients that say nothing more, make room for others; transfers that go on do not, and
 // none that has just begun.
 func TestSilentClientsMakeRoomForOthers(t *testing.T) {
 	all, ended, now := transfers{of: map[netip.Addr]int{}}, map[int]bool{}, time.Now()

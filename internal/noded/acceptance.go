@@ -170,7 +170,7 @@ func (t *tester) test(ctx context.Context, c *protocol.Config) protocol.TestResu
 	return result
 }
 
-// alone does something while the node answers nobody, and counts what it took.
+// alone does something while the node answers no peer, and counts what it took.
 func (t *tester) alone(result *protocol.TestResult, do func()) {
 	t.responder.one.Lock()
 	defer t.responder.one.Unlock()
@@ -179,7 +179,7 @@ func (t *tester) alone(result *protocol.TestResult, do func()) {
 	result.Took += time.Since(began)
 }
 
-// processors measures CPUs and memory, of which the node may use so much; 0: all.
+// processors measures CPUs and memory. limit is how many bytes of memory the node may use; 0: all.
 func processors(ctx context.Context, e effort, limit int64) []protocol.Measure {
 	cpus := measure.CPUs()
 	if e.cpus > 0 && e.cpus < len(cpus) {

@@ -27,7 +27,7 @@ type accountFiles struct{ passwd, group, shadow string }
 // be told of users who can't have an account, or not with a group of their name. Lines that are not ours are kept. The account
 // of a user who has gone stays, so that its files have an owner, but is locked. Applying the result again changes nothing.
 //
-// A name or number that the image uses for a user is nobody else's. A group that the image has is not given to the user of the
+// A name or number that the image uses for a user is no other user's. A group that the image has is not given to the user of the
 // same name, nor changed: who is shadow, docker or sudo would be in it. That user's group has another name.
 // Others are accounts that the image knows from elsewhere than these files.
 func (f accountFiles) withUsers(users []protocol.User, others accountFiles) (result accountFiles, left map[int]string,
@@ -71,7 +71,7 @@ func (f accountFiles) withUsers(users []protocol.User, others accountFiles) (res
 			shadow = append(shadow, name+":*:19000:0:99999:7:::") // no password fits, a key does
 			continue
 		}
-		// locked: sshd lets nobody in; expired: nor does cron start anything
+		// locked: sshd does not let the user in; expired: nor does cron start anything
 		shadow = append(shadow, name+":!:19000:0:99999:7::1:")
 		left[uid] = name
 	}

@@ -433,7 +433,7 @@ func (n *node) due(service string) {
 
 // endAll ends every process but this one, the first of a node: politely, then surely.
 func endAll() {
-	_ = syscall.Kill(-1, syscall.SIGTERM) // fails when there is nobody left
+	_ = syscall.Kill(-1, syscall.SIGTERM) // fails when no other process is left
 	for end := time.Now().Add(stopGrace); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if syscall.Kill(-1, 0) != nil {
 			return

@@ -67,8 +67,8 @@ func lay(a protocol.Attachment) error {
 	return errors.Join(netlink.LinkSetUp(nic), netlink.LinkSetUp(cluster))
 }
 
-// settle is lay for a guest, whose NIC is on the cluster's network already. It knows its gateway before it speaks, since
-// nobody there answers ARP.
+// settle is lay for a guest, whose NIC is on the cluster's network already. It knows its gateway before it speaks, since ARP is
+// not answered there.
 func settle(nic netlink.Link, address *netlink.Addr, gateway protocol.Neighbour) error {
 	ip := net.ParseIP(gateway.Address).To4()
 	mac, err := net.ParseMAC(gateway.MAC)

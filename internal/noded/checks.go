@@ -129,7 +129,7 @@ const (
 // networkEvery is short, as a node whose link is cut may go on to report by another way.
 const networkEvery = 2 * time.Second
 
-// silentPort is one that nobody listens on: that it refuses says that the host is reached, and nobody's log is filled.
+// silentPort is one that no program listens on: that it refuses says that the host is reached, and no program's log is filled.
 const silentPort = "9"
 
 // reaches sees whether packets come and go on the cluster's network.

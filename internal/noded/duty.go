@@ -53,7 +53,7 @@ func (n *node) inspect(ctx context.Context) error {
 	return inspection.Run(ctx, n.controller, n.console, n.inspector())
 }
 
-// enrol offers a machine that nobody knows. It has no token, and speaks to the boot services.
+// enrol offers a machine that the controller does not know. It has no token, and speaks to the boot services.
 func (n *node) enrol(ctx context.Context) error {
 	line, err := n.system.disk.read("/proc/cmdline")
 	if err != nil {

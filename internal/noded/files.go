@@ -177,7 +177,7 @@ func sshClient(peers []protocol.Peer) string {
 	return text
 }
 
-// knownHosts trusts every host that the cluster's authority has signed, so that nobody is asked about a fingerprint.
+// knownHosts trusts every host that the cluster's authority has signed, so that no user is asked about a fingerprint.
 func knownHosts(hostCA string) string {
 	var text strings.Builder
 	for key := range strings.Lines(strings.TrimSpace(hostCA)) { // two while the site changes it

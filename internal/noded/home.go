@@ -67,7 +67,7 @@ func (h homes) ensureInside(u protocol.User) error {
 		}
 	}
 	if first {
-		return h.disk.chown(path, u.UID, u.UID) // last: until then nobody else is in there
+		return h.disk.chown(path, u.UID, u.UID) // last: until then no user is in there
 	}
 	return nil
 }

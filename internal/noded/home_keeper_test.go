@@ -10,7 +10,7 @@ import (
 	"muster/internal/protocol"
 )
 
-// TestAHomeThatCouldNotBeMadeIsTriedAgainAndTold: what is in the way may go, as room comes, and nobody asks again then.
+// TestAHomeThatCouldNotBeMadeIsTriedAgainAndTold: what is in the way may go, as room comes, and nothing asks again then.
 func TestAHomeThatCouldNotBeMadeIsTriedAgainAndTold(t *testing.T) {
 	d := testDisk(t)
 	s := system{disk: d}

@@ -122,8 +122,8 @@ func (j *ownJails) why() error {
 	return j.failed
 }
 
-// mounting are the addresses of the nodes that mount /home, in order. Only plain addresses: what else a text may say to the
-// server, as a name or a whole network, nobody is meant to be.
+// mounting are the addresses of the nodes that mount /home, in order. Only plain addresses: the server would also read a name or
+// a whole network, and no node is meant by those.
 func mounting(peers []protocol.Peer) (addresses []string) {
 	for _, p := range peers {
 		if address, err := netip.ParseAddr(p.Address); err == nil && address.Is4() && p.Mounts {
@@ -135,7 +135,7 @@ func mounting(peers []protocol.Peer) (addresses []string) {
 }
 
 // serverFiles are what the NFS server knows: whom it serves, and who the cluster's users are. A call of any other user is
-// refused, whoever the calling node says that it is.
+// refused, whatever user the calling node says that it is.
 func serverFiles(config *protocol.Config) jail.Files {
 	var passwd, group strings.Builder
 	for _, u := range config.Users {

@@ -311,13 +311,13 @@ func TestAGuestMovesBetweenHypervisorsAndCountsOn(t *testing.T) {
 	number, _ := from.countsBeyond(5, 2*time.Minute)
 
 	p := &passage{from: from, to: to, guest: g}
-	p.send(to.kill) // what has been made ready is found by whoever comes next
+	p.send(to.kill) // what has been made ready is found by the agent that comes next
 	_, last := from.counted()
 	if from.state().Running {
 		t.Error("it is told to run where it was")
 	}
 	to.want(nil, p.at(from, protocol.MoveHold))
-	to.kill() // the memory is whole, and nobody may throw it away
+	to.kill() // the memory is whole, and no agent may throw it away
 	p.arrive()
 	same, count := to.countsBeyond(last, 2*time.Minute)
 	if same != number {

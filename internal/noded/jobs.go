@@ -14,7 +14,7 @@ import (
 // and then.
 const (
 	jobsSoon = 5 * time.Second
-	jobsBusy = 10 * time.Second // there are jobs: why one waits changes, and nobody says so
+	jobsBusy = 10 * time.Second // there are jobs: why one waits changes, and the scheduler does not say so
 	jobsIdle = time.Minute
 )
 

@@ -68,7 +68,7 @@ func TestJobsAreToldUntilTheyAreKept(t *testing.T) {
 			}
 		}
 	}
-	once(false, 2) // what is known is asked, and told that there are no jobs now; nobody knows yet what has ended
+	once(false, 2) // what is known is asked, and told that there are no jobs now; what has ended is not known yet
 	if len(o.asked) != 1 || !o.asked[0].Equal(at(3)) || o.knows == nil {
 		t.Errorf("it was asked for what has ended since %v, and told %v", o.asked, o.knows)
 	}
@@ -94,7 +94,7 @@ func TestJobsAreToldUntilTheyAreKept(t *testing.T) {
 	}
 	o = &jobsSite{kept: map[int64]bool{}, lost: true}
 	d = newJobsDuty(o, o.hear, &console{out: io.Discard})
-	once(true, 1) // who knows nothing asks nobody
+	once(true, 1) // until it knows since when, it does not ask the scheduler
 	if len(o.asked) > 0 {
 		t.Errorf("it was asked for what has ended since %v", o.asked)
 	}

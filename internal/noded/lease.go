@@ -64,7 +64,7 @@ func extendLease(ctx context.Context, b protocol.BootNetwork) (time.Duration, er
 	return lease.ACK.IPAddressLeaseTime(0), nil
 }
 
-// leaseOf is the lease as the DHCP library knows one: by the packets that it came with, of which only these fields count.
+// leaseOf is the lease as the DHCP library knows one: by the packets that it came with. Only these fields of theirs count.
 func leaseOf(b protocol.BootNetwork) (*nclient4.Lease, error) {
 	mac, err := net.ParseMAC(b.MAC)
 	if err != nil {

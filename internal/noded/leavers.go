@@ -157,8 +157,8 @@ type process struct {
 // of says that a user can have started it. A daemon of root's that acts as the user for a moment is not the user's.
 func (p process) of(uid int) bool { return p.uids[0] == uid || p.uids[2] == uid }
 
-// look lists a user's processes: those to end, and those of jobs. A job's are the descendants of root's jobRoot, and
-// who is in a session with one of them, which nobody can enter from outside. Dead ones that nobody has collected are neither.
+// look lists a user's processes: those to end, and those of jobs. A job's are the descendants of root's jobRoot, and who is in a
+// session with one of them, which no process can enter from outside. Dead ones that were not collected are neither.
 func (l *leavers) look(uid int) (going, staying []process, err error) {
 	entries, err := os.ReadDir(l.proc)
 	if err != nil {
@@ -239,8 +239,8 @@ func (l *leavers) read(pid int) (p process, ok bool) {
 const nobodys = protocol.Users - 16
 
 // signalAll signals all processes of a user at once, as kill(2) does for that user with -1. It is asked by a thread that is
-// the user in effect and somebody else in its other IDs: so it may signal the user's processes, and nobody else's, and they
-// may not signal it.
+// the user in effect and somebody else in its other IDs: so it may signal the user's processes, and no other user's, and they may
+// not signal it.
 func signalAll(uid int, sig syscall.Signal) error {
 	if uid < firstUID {
 		return fmt.Errorf("user ID %d is not a user's", uid)

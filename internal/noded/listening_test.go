@@ -36,7 +36,7 @@ func TestAListeningPortIsSeenBothWays(t *testing.T) {
 	}
 }
 
-// TestWhoAsksInANetworkHearsOfItsListeners asks from two threads at once, of which one at most is the process's first.
+// TestWhoAsksInANetworkHearsOfItsListeners asks from two threads at once. At most one of them is the process's first.
 func TestWhoAsksInANetworkHearsOfItsListeners(t *testing.T) {
 	one, other := machine(t)
 	var there, done sync.WaitGroup

@@ -23,7 +23,7 @@ import (
 )
 
 // ownMachine is a machine that is the node's alone. The agent is then the first process of a kernel, started by the first
-// stage, which has mounted /proc, /sys, /dev and /run, and nobody else does what an init does.
+// stage, which has mounted /proc, /sys, /dev and /run, and no other program does what an init does.
 type ownMachine interface {
 	// wake makes the machine what programs expect. What fails is said, and gone without.
 	wake(ctx context.Context, name string, say func(format string, args ...any))
@@ -142,7 +142,7 @@ var settings = []struct{ name, value string }{
 	{"net/ipv4/tcp_rmem", "4096 131072 16777216"},
 	{"net/ipv4/tcp_wmem", "4096 65536 16777216"},
 	{"net/core/somaxconn", "4096"},
-	// Nobody leads another user, or root, by a link, pipe or file of theirs in a folder like /tmp. Debian's systemd sets these
+	// No user leads another, or root, by a link, pipe or file of their own in a folder like /tmp. Debian's systemd sets these
 	// (/usr/lib/sysctl.d/50-default.conf), and its kernel has the first two from the start; others have not.
 	{"fs/protected_symlinks", "1"},
 	{"fs/protected_hardlinks", "1"},

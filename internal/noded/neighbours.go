@@ -12,9 +12,9 @@ import (
 	"muster/internal/protocol"
 )
 
-// kernelNeighbours writes the kernel's table of neighbours. Nobody on a cluster's network answers ARP; and permanent
-// entries don't count against the host's limit of learnt ones, which all nodes of one host share and which 100 nodes that
-// speak to each other overflow.
+// kernelNeighbours writes the kernel's table of neighbours. ARP is not answered on a cluster's network; and permanent entries
+// don't count against the host's limit of learnt ones, which all nodes of one host share and which 100 nodes that speak to each
+// other overflow.
 type kernelNeighbours struct{}
 
 // neighbours are all that a node may speak to on the cluster's network.

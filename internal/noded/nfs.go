@@ -26,8 +26,8 @@ const nfsPort = 2049
 
 // nfsConfig is the server's configuration on a head with this address. It serves the nodes that mount /home, from ports
 // that only root may use: without that, any process of any user that reaches the head could say that it is another user.
-// Root of another node is nobody here; the cluster's users are who their numbers say, and nobody else is anybody. The head
-// itself may only look whether /home is served.
+// Root of another node is no user here; the cluster's users are who their numbers say, and calls by other numbers are refused.
+// The head itself may only look whether /home is served.
 func nfsConfig(address string, mounts []string) string {
 	clients := ""
 	if len(mounts) > 0 {

@@ -24,7 +24,7 @@ import (
 	"muster/test/nfsclient"
 )
 
-// The people of the cluster that the attacks are on. What one who mounts may not do, nobody may.
+// The people of the cluster that the attacks are on. What a node that mounts /home may not do, no other may.
 const (
 	aliceUID = 5000
 	bobUID   = 5001
@@ -451,7 +451,7 @@ func forgeries(real nfsclient.Handle, id []uint64, kind byte, inode uint32) (all
 	return all
 }
 
-// TestIdleConnectionsDoNotStarveMounts tries to take the server's connections, of which it has 1024, as a process without root.
+// TestIdleConnectionsDoNotStarveMounts tries to take the server's 1024 connections, as a process without root.
 func TestIdleConnectionsDoNotStarveMounts(t *testing.T) {
 	s := serveHome(t, "10.99.0.10")
 	opened := 0

@@ -60,7 +60,7 @@ type rack struct {
 // pretence is hardware that the kernel seems to show to a node.
 type pretence struct {
 	tree    string   // with its sys and proc/driver
-	devices []string // that nobody reads: "/dev/nvidia0"
+	devices []string // that are not read: "/dev/nvidia0"
 }
 
 func newRack(t testing.TB) *rack {

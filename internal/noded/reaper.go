@@ -192,7 +192,7 @@ func (r *Reaper) run(ctx context.Context, command Command) ([]byte, error) {
 	defer context.AfterFunc(ctx, func() {
 		p.Kill()
 		for _, pipe := range pipes {
-			_ = pipe.read.SetReadDeadline(time.Now()) // fails only if it is closed, when nobody reads any more
+			_ = pipe.read.SetReadDeadline(time.Now()) // fails only if it is closed, when it is not read any more
 		}
 	})()
 	var readers sync.WaitGroup

@@ -91,7 +91,7 @@ func oneChild(r *Reaper, kind, status, i int) error {
 		}
 		p.Signal(syscall.SIGTERM)
 		<-p.Done()
-		p.Signal(syscall.SIGTERM) // reaches nobody
+		p.Signal(syscall.SIGTERM) // reaches no process
 		if got := fmt.Sprint(p.Err()); got != "killed by terminated" {
 			return fmt.Errorf("child %d: %s", i, got)
 		}

@@ -20,7 +20,7 @@ const (
 
 // reporter holds what the node knows of itself and tells the controller: at once when that may change what the node is, canWait
 // when it is news all the same, else now and then. Each report is a transaction and a step of the node, and a node that starts
-// has ten changes within half a second, of which its last ones count.
+// has ten changes within half a second, and only the last of them count.
 type reporter struct {
 	late []string // checks that pass only after the node's test, or when others are there
 

@@ -29,7 +29,7 @@ type service struct {
 	grace time.Duration
 	// noise are parts of lines that say nothing and come often.
 	noise []string
-	// ended hears how it ended each time that nobody asked it to; nil: nobody needs to know.
+	// ended hears how it ended, each time that it is to be started again; nil: nothing needs to know.
 	ended func(error)
 }
 

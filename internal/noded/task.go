@@ -78,8 +78,8 @@ type taskRun struct {
 	failed string
 }
 
-// taskRecord is what has to be known of a task after the head has rebooted. It is written before the task is submitted:
-// whoever finds one without a job does not know whether it was.
+// taskRecord is what has to be known of a task after the head has rebooted. It is written before the task is submitted: an agent
+// that finds one without a job does not know whether it was.
 type taskRecord struct {
 	Job   string               `json:"job,omitempty"`
 	Began time.Time            `json:"began,omitzero"`
@@ -156,14 +156,14 @@ func (d *taskDuty) take(ctx context.Context, config *protocol.Config, t protocol
 	})
 }
 
-// over says that nobody wants the task any more.
+// over says that the task is not wanted any more.
 func (d *taskDuty) over(id string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.tasks[id] == nil
 }
 
-// sweep takes the records of tasks away that nobody wants.
+// sweep takes away the records of tasks that are not wanted.
 func (d *taskDuty) sweep(wanted map[string]bool) {
 	entries, err := os.ReadDir(d.disk.path(taskRecords))
 	if err != nil {

@@ -26,7 +26,7 @@ type taskFiles struct {
 	disk      disk
 	processes processes
 	user      protocol.User
-	below     string // the directory that those of all tasks of the user are below, and that nobody else can change
+	below     string // the directory that those of all tasks of the user are below, and that no other user can change
 	tasks     string // those of all tasks, from there
 	home      string
 	search    string // PATH

@@ -2,7 +2,7 @@
 // that nothing which a driver says of itself stays untried.
 //
 // What enters: the parts of a contract, and a subject of a driver. What leaves: failures that name the broken promise, and what
-// nobody has tried.
+// no part has tried.
 package drivertest
 
 import (

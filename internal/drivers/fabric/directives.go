@@ -18,14 +18,14 @@ type Directives struct {
 	Managers []fabric.GUID     // ports of all that may manage the subnet
 	Root     map[string]string // what root says
 	Given    map[string]string // what operators say
-	Scratch  string            // where a driver may keep what nobody misses
+	Scratch  string            // where a driver may keep what may be lost
 	Signals  private.Dir
 	Secrets  private.Dir
 
 	settings []Setting
 }
 
-// Value is what is said under a name, and whether root says it. A file that nobody names is the usual one.
+// Value is what is said under a name, and whether root says it. A file that is not named is the usual one.
 func (t Directives) Value(name string) (text string, root bool) {
 	if text, root = t.Root[name]; !root {
 		text = t.Given[name]

@@ -19,8 +19,8 @@ import (
 type Factory struct {
 	Name     string // as fabrics name it
 	Settings []Setting
-	// Open makes the driver from what it is told, which holds no other settings than these. It asks nobody, and reads what
-	// the settings name once, to say what is wrong with it.
+	// Open makes the driver from what it is told, which holds no other settings than these. It connects to nothing, and reads
+	// what the settings name once, to say what is wrong with it.
 	Open func(t Directives) (fabric.Driver, error)
 }
 
@@ -43,7 +43,7 @@ func (r Registry) Names() []string {
 	return all
 }
 
-// Open makes the driver of a name. It asks nobody; its errors are errors of what is told.
+// Open makes the driver of a name. It connects to nothing; its errors are errors of what is told.
 func (r Registry) Open(name string, t Directives) (fabric.Driver, error) {
 	i := slices.IndexFunc(r, func(f Factory) bool { return f.Name == name })
 	if i < 0 {

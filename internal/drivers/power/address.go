@@ -77,7 +77,7 @@ func checkHost(host string, brackets bool) error {
 	return nil
 }
 
-// Dial connects from inside a network namespace. Names are looked up by the host, since a namespace has nobody to ask.
+// Dial connects from inside a network namespace. Names are looked up by the host, since a namespace has no name server to ask.
 func (a Address) Dial(ctx context.Context, namespace, network string) (net.Conn, error) {
 	addresses := []string{a.Host}
 	if _, err := netip.ParseAddr(a.Host); err != nil {

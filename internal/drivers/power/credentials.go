@@ -14,7 +14,7 @@ import (
 	"muster/internal/kit/private"
 )
 
-// variableName is that of variables that were made for this: the others may hold what is for nobody else.
+// variableName is that of variables that were made for this: the others may hold what no BMC is to see.
 var variableName = pattern.New(`^BMC[A-Za-z0-9_]*$`)
 
 // Credentials are read when they are used and forgotten afterwards. The password is behind a function: package fmt prints

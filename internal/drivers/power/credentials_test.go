@@ -89,7 +89,7 @@ func TestAFileOfCredentials(t *testing.T) {
 		}
 		cases[stranger] = "belongs to user 4242"
 	}
-	delete(cases, "") // "" is the absence of credentials, which nobody reads
+	delete(cases, "") // "" is the absence of credentials, which is not read
 	for text, why := range cases {
 		_, err := Source{text: text, dir: private.Dir(dir), to: "h1"}.Read()
 		switch {

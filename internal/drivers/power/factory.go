@@ -18,8 +18,8 @@ type Factory struct {
 	// They are for errors and help.
 	Usage, Form, About string
 	Capabilities       Capabilities
-	// Parse reads what follows the scheme in a control, from the colon on; "" if nothing does. It is strict, asks nobody, and
-	// its errors repeat nothing that could be a password. They need not name the scheme.
+	// Parse reads what follows the scheme in a control, from the colon on; "" if nothing does. It is strict, connects to nothing,
+	// and its errors repeat nothing that could be a password. They need not name the scheme.
 	Parse func(rest string) (Control, error)
 }
 
@@ -62,7 +62,7 @@ type Target struct {
 	MACs    []string // of the NICs on its network
 	// Network is where it boots. Everything is dialled and sent from inside its namespace.
 	Network inventory.Network
-	// Address is the machine's own on that network; the zero value if it is not known. A control that has nobody else to ask
+	// Address is the machine's own on that network; the zero value if it is not known. A control that has nothing else to ask
 	// asks there whether the machine is on.
 	Address netip.Addr
 	// UEFI says that the machine was last seen to boot by UEFI. IPMI has no word for "as before" and needs to know.
@@ -71,9 +71,9 @@ type Target struct {
 
 // Site is what the drivers of a site share.
 type Site struct {
-	// Programs has what a control may have run. It and they belong to root and nobody else may write them. "": there are none.
+	// Programs has what a control may have run. It and they belong to root, and no other user may write them. "": there are none.
 	Programs private.Dir
-	// Secrets has the credentials that machines name, in files that nobody else may read.
+	// Secrets has the credentials that machines name, in files that others may not read.
 	Secrets private.Dir
 }
 

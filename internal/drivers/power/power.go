@@ -19,7 +19,7 @@ type State string
 const (
 	On      State = "on"
 	Off     State = "off"
-	Unknown State = "unknown" // there is nobody to ask
+	Unknown State = "unknown" // there is nothing to ask
 )
 
 // Errors to be told apart with errors.Is.
@@ -47,8 +47,8 @@ type Driver interface {
 // Accountant is what drivers are that can say who may log in at the machine's BMC. Root of a machine may add
 // users to its BMC, from inside (KCS), and nothing but this tells.
 type Accountant interface {
-	// Accounts lists users, each with what it may do, and how the network reaches them: always the same lines as long as
-	// nobody changes anything. ErrUnsupported: the control knows no users, or does not show them. It changes nothing.
+	// Accounts lists users, each with what it may do, and how the network reaches them: always the same lines as long as nothing
+	// is changed. ErrUnsupported: the control knows no users, or does not show them. It changes nothing.
 	Accounts(ctx context.Context) ([]string, error)
 }
 

@@ -22,8 +22,8 @@ type Factory struct {
 	Title string // as people write it
 	Caps  Capabilities
 	Words Words
-	// HostFile is where, on every node, Open MPI finds the nodes to start ranks on where nobody says otherwise; "": the scheduler
-	// tells it.
+	// HostFile is where, on every node, Open MPI finds the nodes to start ranks on, unless it is told otherwise; "": the
+	// scheduler tells it.
 	HostFile string
 	// Open returns the driver of one boot of a node. It does nothing yet.
 	Open func(Host) Driver
@@ -40,7 +40,7 @@ type Factory struct {
 // Act is something that users do with jobs of theirs.
 type Act string
 
-// The acts. A held job does not start until it is released. One that is requeued ends, and starts anew.
+// The acts. A held job does not start until it is released. One that is requeued ends, and starts again.
 const (
 	Cancel  Act = "cancel"
 	Output  Act = "output" // it prints what the job has written
@@ -200,8 +200,8 @@ type Control interface {
 	Remove(ctx context.Context, node string) error
 	// End takes the job off its nodes: back into the queue, or cancelled if it may not be queued again.
 	End(ctx context.Context, job int) error
-	// Refuse makes the scheduler refuse new jobs of these users, by number, and of nobody else. Their jobs that run or wait go
-	// on. It is first called before the daemons start.
+	// Refuse makes the scheduler refuse new jobs of these users, by number, and of no others. Their jobs that run or wait go on.
+	// It is first called before the daemons start.
 	Refuse(users []int) error
 }
 
@@ -216,8 +216,8 @@ type Suspender interface {
 // Teller is a Control that tells people of jobs.
 type Teller interface {
 	// Tell lists the jobs that there are, and those that ended at since or later, in order of their ends: all that ended before
-	// Until, which may be any time after since, or zero where nobody knows yet, or ever. It may be called beside other methods,
-	// and again with a time that it was called with before.
+	// Until, which may be any time after since, or zero where it is not known yet, or never will be. It may be called beside
+	// other methods, and again with a time that it was called with before.
 	Tell(ctx context.Context, since time.Time) (protocol.JobsTold, error)
 }
 
@@ -269,8 +269,8 @@ func (h Host) Until(ctx context.Context, network, address string) error {
 	}
 }
 
-// Pause is how long who has waited since then pauses between two looks: an eighth of that, so that nobody waits much longer than
-// he must, and looks often only where it is soon over. An error means that ctx has ended.
+// Pause is how long who has waited since then pauses between two looks: an eighth of that, so that a caller waits little longer
+// than it must, and looks often only where it is soon over. An error means that ctx has ended.
 func Pause(ctx context.Context, began time.Time) error {
 	const least, most = 20 * time.Millisecond, time.Second
 	return clock.Sleep(ctx, min(max(least, time.Since(began)/8), most))

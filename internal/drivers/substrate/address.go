@@ -14,7 +14,7 @@ const networkBits = 16
 // MaxSlot is the last seat of a cluster's network.
 const MaxSlot = 1<<networkBits - 2
 
-// The seats that are not free to choose: nobody's, the gateway's, and the first that nodes may have.
+// The seats that are not free to choose: the one that no node has, the gateway's, and the first that nodes may have.
 const (
 	NobodySlot  = 0
 	GatewaySlot = 1
@@ -42,8 +42,8 @@ func Slot(address netip.Addr) (int, bool) {
 // MaxSegment is the last number that a cluster's network can have; they count from 1.
 const MaxSegment = 1<<16 - 1
 
-// MAC is derived from the cluster's segment number and the seat, so that every neighbour is known beforehand and nobody
-// has to ask by ARP. The first octet marks it as locally administered (IEEE 802, 8.2.2), the second one as Muster's.
+// MAC is derived from the cluster's segment number and the seat, so that every neighbour is known beforehand and no node has to
+// ask by ARP. The first octet marks it as locally administered (IEEE 802, 8.2.2), the second one as Muster's.
 func MAC(segment, slot int) net.HardwareAddr {
 	return net.HardwareAddr{0x02, 0x4d, byte(segment >> 8), byte(segment), byte(slot >> 8), byte(slot)}
 }

@@ -15,7 +15,7 @@ type Machine struct {
 	inventory.Machine
 	On      inventory.Network // that it boots from
 	Address netip.Addr        // its lease there; zero if it never had one
-	// OffSince is since when it is told to be off and was not yet seen so; zero: nobody waits for that.
+	// OffSince is since when it is told to be off and was not yet seen so; zero: that is not waited for.
 	OffSince time.Time
 }
 
@@ -51,7 +51,7 @@ type Boots interface {
 	// Powered notes that the machine was switched on for the boot.
 	Powered(ctx context.Context, b Boot) error
 	// WaitForOff notes that a machine, by its ID, is told to be off: Machine says so from now on, since the first time. With
-	// false nobody waits for that any more.
+	// false that is not waited for any more.
 	WaitForOff(ctx context.Context, machine string, waits bool) error
 	// End tells the boot's agent, or an older one's, to end; Drop forgets the boot once the machine was seen off.
 	End(ctx context.Context, subject string, number int64) error

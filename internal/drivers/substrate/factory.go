@@ -34,7 +34,7 @@ type Capabilities struct {
 	// Kernel says that nodes boot a kernel of their own: their image must have one, and the drivers of their devices.
 	Kernel bool
 	// OwnCPUs says that no other node runs on a node's CPUs, so that its tasks can be bound to them. Guests of a class that is
-	// over-committed share cores with one another, of which each has its own numbers to bind to.
+	// over-committed share cores with one another, and each has numbers of its own to bind to.
 	OwnCPUs bool
 	// WholeMachine says that a node has a whole machine, its disk and all its speed included.
 	WholeMachine bool

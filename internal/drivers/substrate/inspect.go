@@ -11,8 +11,8 @@ import (
 type Inspector interface {
 	// Inspect takes an inspection a step further; it is called again until it is done. ErrUnderway: the machine goes off first.
 	Inspect(ctx context.Context, i Inspection) (Inspected, error)
-	// EnsureOff sees to it that a machine that nobody uses is at rest, which for a whole machine means off. It says what it
-	// had to do, "" if nothing. ErrUnderway, with what it does: the machine was not yet seen off; call it again.
+	// EnsureOff sees to it that an unused machine is at rest, which for a whole machine means off. It says what it had to do, ""
+	// if nothing. ErrUnderway, with what it does: the machine was not yet seen off; call it again.
 	EnsureOff(ctx context.Context, m inventory.Machine) (did string, err error)
 }
 
@@ -31,7 +31,7 @@ type Inspected struct {
 	Facts  inventory.Facts
 	Checks []protocol.Check  // of its health
 	Erased []protocol.Erased // one a disk
-	Unread string            // why the users of its BMC could not be read; "": they could, or there is nobody to ask
+	Unread string            // why the users of its BMC could not be read; "": they could, or there is nothing to ask
 	// fingerprint of the key that the machine got with this boot, and that this was delivered with; "" of a machine of this host
 	Key string
 }

@@ -66,7 +66,7 @@ type Networks interface {
 type Notices interface {
 	// Machine logs an alarm about a machine.
 	Machine(ctx context.Context, name, text string)
-	// Inspect has a machine inspected, since it is no longer what its facts say. One that nobody knows is left alone.
+	// Inspect has a machine inspected, since it is no longer what its facts say. One that is not known is left alone.
 	Inspect(ctx context.Context, name string) error
 }
 

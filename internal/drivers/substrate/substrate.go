@@ -88,7 +88,7 @@ type Substrate interface {
 	// Remove ends the node and takes away all that it had: processes, mounts, directories, ports, control groups.
 	// With Boot > 0 only that boot or older ones; with 0 any. Removing what is not there is a success.
 	Remove(ctx context.Context, r Ref) error
-	// List names everything present, whoever made it, so that orphans can be found.
+	// List names everything present, whichever process made it, so that orphans can be found.
 	List(ctx context.Context) ([]Ref, error)
 }
 
@@ -99,7 +99,7 @@ type Network struct {
 	Segment int
 	// Uplinks are where the cluster's nodes on other machines are. Without any, nothing leaves the host.
 	Uplinks []Uplink
-	// Away says that the cluster's gateway, where its controllers are, is on another host: here nobody has its address, and
+	// Away says that the cluster's gateway, where its controllers are, is on another host: here no interface has its address, and
 	// what is for it goes out by an uplink.
 	Away bool
 	// Home is how many bytes /home may hold; 0: as much as the site grants. It grows while it is used and never shrinks.

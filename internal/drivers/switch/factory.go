@@ -17,7 +17,7 @@ type Factory struct {
 	// Database is the usual place of the database that the switch is reached by. "": it has none, and a network does not say
 	// where its switch is.
 	Database string
-	// Check says what is wrong with what a network says of the switch; nil: there is nothing to say. It asks nobody.
+	// Check says what is wrong with what a network says of the switch; nil: there is nothing to say. It does not ask the switch.
 	Check func(n inventory.Network) error
 	// Open makes the driver for a network that passed Check. It touches nothing.
 	Open func(n inventory.Network) Switch
@@ -55,7 +55,7 @@ func (r Registry) names(those func(Factory) bool) []string {
 // Isolates says that frames do not pass between clusters on a network.
 func (r Registry) Isolates(n inventory.Network) bool { return r.Named(n.Switch).Isolates }
 
-// Check says what is wrong with what a network says of its switch. It asks nobody.
+// Check says what is wrong with what a network says of its switch. It does not ask the switch.
 func (r Registry) Check(n inventory.Network) error {
 	f := r.Named(n.Switch)
 	switch {

@@ -6,7 +6,7 @@
 //
 // Each segment also ends on the controller's host, at a bridge of its own that is cabled to the one where the controller
 // answers machines that boot. Those cables are isolated from one another: a machine in a segment reaches the controller and the
-// segment, and nobody else (RFC 5517 calls it communities with a promiscuous port).
+// segment, and nothing else (RFC 5517 calls it communities with a promiscuous port).
 package switches
 
 import (
@@ -20,7 +20,7 @@ import (
 type Segment int
 
 const (
-	// Common is where the ports of machines are that nobody has. No frame goes from one of them to another; they reach the
+	// Common is where the ports of machines are that are not in use. No frame goes from one of them to another; they reach the
 	// controller alone.
 	Common Segment = 0
 	// Hosts is where hypervisors are. They keep their guests apart themselves.
@@ -64,9 +64,9 @@ type Switch interface {
 	Put(ctx context.Context, p Port, s Segment) error
 	// Ports is where each port is, as read from the switch. The controller's own ends are not in it.
 	Ports(ctx context.Context) (map[string]Segment, error)
-	// Isolate has ports that nobody named and that are not isolated reach the controller alone, as those of the common segment
-	// do. It returns their names, in order, also beside an error. It leaves alone the controller's own ends, the named, which
-	// are machines', the Trusted, and what somebody has put into another segment. Nobody may put a port elsewhere meanwhile.
+	// Isolate has ports that are not named and not isolated reach the controller alone, as those of the common segment do. It
+	// returns their names, in order, also beside an error. It leaves alone the controller's own ends, the named, which are
+	// machines', the Trusted, and what somebody has put into another segment. No other call may put a port elsewhere meanwhile.
 	Isolate(ctx context.Context, named []string) (isolated []string, err error)
 	// Open makes the controller's end of a segment, and names the bridge that it is. It keeps what is there.
 	Open(ctx context.Context, s Segment) (bridge string, err error)
@@ -76,8 +76,8 @@ type Switch interface {
 	Opened(ctx context.Context) ([]Segment, error)
 }
 
-// Trusted is the alias (ip-link(8)) of an interface whose port whoever runs the host lets speak with machines: that of the
-// site's own DHCP server, or of a router.
+// Trusted is the alias (ip-link(8)) of an interface whose port the host's operator lets speak with machines: that of the site's
+// own DHCP server, or of a router.
 const Trusted = "muster-trusted"
 
 // Placed is a port that is in a segment.
@@ -90,7 +90,7 @@ type Placed struct {
 type Forgetful interface {
 	// Forgotten are those of the ports that it does not know that of.
 	Forgotten(ctx context.Context, placed []Placed) ([]Placed, error)
-	// Remind tells it of a port again. Nobody may put the port elsewhere meanwhile. It may be called again.
+	// Remind tells it of a port again. No other call may put the port elsewhere meanwhile. It may be called again.
 	Remind(ctx context.Context, p Placed) error
 }
 

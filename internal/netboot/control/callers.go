@@ -88,8 +88,8 @@ func AdmitMachine(ctx context.Context, tx *core.Tx, on inventory.Network, m mach
 	if err := taken(ctx, tx, on, m.ID, who.Address); err != nil || !on.Address.Contains(who.Address) {
 		return nil, err
 	}
-	// Whoever is root on a machine in use may call from any address that no other machine has yet: only what boots now has
-	// something to lose by ARP. Until its boot has switched a machine on, what runs there is what ran before.
+	// Root of a machine in use may call from any address that no other machine has yet: only what boots now has something to lose
+	// by ARP. Until its boot has switched a machine on, what runs there is what ran before.
 	boot, err := machine.BootOn(ctx, tx, m.ID)
 	if errors.Is(err, core.ErrNotFound) ||
 		err == nil && (boot.Ending || boot.PoweredAt.IsZero() || boot.Step == protocol.StepAgent) {
@@ -98,7 +98,7 @@ func AdmitMachine(ctx context.Context, tx *core.Tx, on inventory.Network, m mach
 	return who.Sender, err
 }
 
-// admitUnknown says whether a caller is the machine that has a MAC, which nobody has enrolled.
+// admitUnknown says whether a caller is the machine that has a MAC, which is not enrolled.
 func admitUnknown(ctx context.Context, tx *core.Tx, on inventory.Network, mac string, who onlink.Caller) error {
 	if on.Unknown != inventory.UnknownEnrol {
 		return netboot.ErrUnknown

@@ -54,7 +54,7 @@ type Controller struct {
 	DB        *core.Store
 	Authority *identity.Authority
 	Images    Images
-	Telemetry *telemetry.Telemetry // nil: nobody counts
+	Telemetry *telemetry.Telemetry // nil: nothing is counted
 
 	offers offers
 }
@@ -164,7 +164,7 @@ func (c *Controller) Plan(ctx context.Context, network string, mac net.HardwareA
 	return plan, nil
 }
 
-// Seen notes a step. What only somebody with the boot's token can know is believed of nobody else.
+// Seen notes a step. What only a caller with the boot's token can know is believed of no other.
 func (c *Controller) Seen(ctx context.Context, networkName string, p protocol.BootProgress, proof string) error {
 	var reached Progress
 	err := c.DB.Update(ctx, func(tx *core.Tx) error {
@@ -293,7 +293,7 @@ type Progress struct {
 	Took      time.Duration
 }
 
-// Tell counts it; nil: nobody counts.
+// Tell counts it; nil: it is not counted.
 func (p Progress) Tell(t *telemetry.Telemetry) {
 	if p.Step != "" {
 		t.BootStep(p.Substrate, string(p.Step), p.Took)
@@ -349,7 +349,7 @@ func inWords(p protocol.BootProgress) string {
 	return words + ": " + detail
 }
 
-// Enrol notes what an unknown machine says of itself, and of nobody else.
+// Enrol notes what an unknown machine says of itself, and of no other machine.
 func (c *Controller) Enrol(ctx context.Context, networkName string, mac net.HardwareAddr, e protocol.Enrolment) error {
 	var facts inventory.Facts
 	if err := json.Unmarshal(e.Facts, &facts); err != nil {

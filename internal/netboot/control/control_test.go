@@ -122,7 +122,7 @@ func TestAnAddressIsGivenOnce(t *testing.T) {
 			}
 			offers[address] = true
 		}
-		contended, err := c.ask("52:54:00:00:01:77", false, "") // whoever asks for it first has it
+		contended, err := c.ask("52:54:00:00:01:77", false, "") // the machine that asks for it first has it
 		if err != nil || contended == mine || !offers[contended] {
 			t.Errorf("there are three addresses, and a fourth machine is offered %s, %v", contended, err)
 		}
@@ -262,7 +262,7 @@ func TestOnlyTheBootItselfIsBelieved(t *testing.T) {
 		}
 		return err
 	})
-	for i := range 30 { // whoever has the token makes up problems
+	for i := range 30 { // a caller with the token makes up problems
 		problem.Detail = fmt.Sprintf("problem %d", i)
 		if err := c.Seen(t.Context(), "boot", problem, proof); err != nil {
 			t.Fatal(err)
@@ -392,8 +392,8 @@ func TestWhatMachinesSayIsBounded(t *testing.T) {
 	})
 }
 
-// TestWhereAnotherServerGivesAddressesOnlyFramesTell who somebody is: nobody is behind a relay, and only what boots now has what
-// is for its address to itself.
+// TestWhereAnotherServerGivesAddressesOnlyFramesTell who somebody is: no machine is known behind a relay, and only what boots now
+// has what is for its address to itself.
 func TestWhereAnotherServerGivesAddressesOnlyFramesTell(t *testing.T) {
 	c := newTestbed(t, t.TempDir()+"/db", inventory.UnknownIgnore)
 	const relay = "52:54:00:00:00:fe"

@@ -315,7 +315,7 @@ func (l *lessor) inRange(a netip.Addr) bool {
 	return a.Compare(l.on.First) >= 0 && a.Compare(l.on.Last) <= 0
 }
 
-// free says of an address that was looked up that nobody has it, or no longer.
+// free says of an address that was looked up that no machine has it, or that its lease is over.
 func (l *lessor) free(a netip.Addr) bool {
 	lease, leased := l.at[a]
 	return !leased || !lease.Expires.IsZero() && !lease.Expires.After(l.now)

@@ -15,7 +15,7 @@ import (
 	"muster/internal/netboot/control"
 )
 
-// Two controllers offer the same address to two machines; whoever asks for it first has it, and the other begins again.
+// Two controllers offer the same address to two machines; the one that asks for it first has it, and the other begins again.
 func TestAnAddressThatTwoControllersOfferedIsGivenOnce(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		here := newTestbed(t, url, inventory.UnknownEnrol)

@@ -67,7 +67,7 @@ func (l *Link) Close() { l.socket.Socket.Close() }
 // tcpSaveSYN asks for the frame that began a connection with its Ethernet header: 2 for TCP_SAVE_SYN, from Linux 5.10 on.
 const tcpSaveSYN = 2
 
-// Listen listens for TCP on an address of the interface, "HOST:PORT", and hears nobody who comes in elsewhere. What it
+// Listen listens for TCP on an address of the interface, "HOST:PORT", and hears no caller that comes in elsewhere. What it
 // accepts is *Conn.
 func (l *Link) Listen(address string) (net.Listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
@@ -182,15 +182,15 @@ func WithCaller(ctx context.Context, conn net.Conn) context.Context {
 	}
 }
 
-// CallerIn is who a request is from. The zero Caller, which nobody is, if it did not come over a Link.
+// CallerIn is who a request is from. The zero Caller, which no machine is, if it did not come over a Link.
 func CallerIn(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c
 }
 
 // Is returns nil if the caller is one of these MACs: the frame that began the connection comes from there, and what is sent
-// to the caller's address goes there. Where the kernel has not kept that frame, the address must be pinned: then nobody
-// else can have gone on with the connection. An ErrUnknownMachine says who it is instead.
+// to the caller's address goes there. Where the kernel has not kept that frame, the address must be pinned: then no other machine
+// can have gone on with the connection. An ErrUnknownMachine says who it is instead.
 func (c Caller) Is(macs []string) error {
 	var neighbour net.HardwareAddr
 	pinned := false

@@ -28,7 +28,7 @@ func put(t *testing.T, root, path, content string) {
 	}
 }
 
-// driven is a shape whose GPUs have a driver. It has few of its cores: each is a folder of files, which nobody looks at here.
+// driven is a shape whose GPUs have a driver. It has few of its cores: each is a folder of files, which is not looked at here.
 func driven(t *testing.T, shape, driver string) (root string, gpus []inventory.Device) {
 	t.Helper()
 	f := shapes.Named(shape)

@@ -51,8 +51,8 @@ const (
 )
 
 // makeDevices makes what programs open to compute, for all users. NVIDIA's driver leaves that to others (CUDA Installation
-// Guide for Linux, "Device Node Verification"); those of Linux make devices that only root may open. a scheduler gives GPUs to
-// jobs by their numbers, and keeps nobody from opening another.
+// Guide for Linux, "Device Node Verification"); those of Linux make devices that only root may open. A scheduler gives GPUs to
+// jobs by their numbers, and keeps no job from opening another.
 func makeDevices(t hardware.Tree) error {
 	var failed error
 	node := func(name string, major, minor uint32) {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// People's numbers are identical on /home as the server sees it, and so is root's, which no client gets. The others stand for
-// nobody there: a file that is theirs has no owner or group that a caller could be, and none of them can make one. See
+// People's numbers are identical on /home as the server sees it, and so is root's, which no client gets. The others stand for no
+// user there: a file that is theirs has no owner or group that a caller could be, and none of them can make one. See
 // user_namespaces(7) and "ID-mapped mounts" in mount_setattr(2).
 var people = []syscall.SysProcIDMap{
 	{ContainerID: 0, HostID: 0, Size: 1},
@@ -58,7 +58,7 @@ func mapPeople(mount int) error {
 	return nil
 }
 
-// numbersOfPeople is a user namespace that nobody is in, for its numbers.
+// numbersOfPeople is a user namespace that no process is in, for its numbers.
 func numbersOfPeople() (*os.File, error) {
 	read, write, err := os.Pipe()
 	if err != nil {

@@ -136,8 +136,8 @@ func parseTables(text string) (fabric.Tables, error) {
 }
 
 // Reader reads every port's table from the port itself, as fabric.Driver.Observe does, for drivers whose manager is no
-// opensm: from a host on the fabric, "here" or whatever ssh takes, with options for the diagnostic programs. It asks nobody
-// yet.
+// opensm: from a host on the fabric, "here" or whatever ssh takes, with options for the diagnostic programs. It connects to
+// nothing yet.
 func Reader(host, options string) (func(context.Context) (fabric.Tables, error), error) {
 	shell, err := ShellOf(host)
 	if err != nil {

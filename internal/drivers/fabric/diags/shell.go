@@ -17,7 +17,7 @@ import (
 // The script comes by standard input. One that is cut off does nothing from there on.
 type Shell []string
 
-// here is this host's shell; nobody changes it.
+// here is this host's shell; it is never changed.
 var here = Shell{"/bin/sh", "-s"}
 
 // Run returns what the script printed. It ends with ctx.

@@ -14,7 +14,7 @@ import (
 	"muster/internal/fabric"
 )
 
-// Fixture is a fabric that nobody else uses, its driver, and what a test can do to it behind the driver's back.
+// Fixture is a fabric that nothing else uses, its driver, and what a test can do to it behind the driver's back.
 type Fixture struct {
 	Driver  fabric.Driver
 	Manager fabric.GUID   // port of its subnet manager

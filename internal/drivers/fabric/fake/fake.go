@@ -27,7 +27,7 @@ type Fabric struct {
 	manager fabric.GUID
 
 	mu      sync.Mutex
-	changes chan struct{} // holds one token while nobody applies: a lock that ctx can end the wait for
+	changes chan struct{} // holds one token while no Apply runs: a lock that ctx can end the wait for
 	ports   map[fabric.GUID]*port
 	intent  fabric.Intent
 	refuse  error
@@ -75,8 +75,8 @@ func (f *Fabric) Narrow(g fabric.GUID, capacity int) {
 	f.at(g, func(p *port) { p.capacity = capacity })
 }
 
-// Silence takes a port's link down, or up again. While it is down the port keeps what it holds and answers nobody; once it
-// is up its manager tells it what it missed.
+// Silence takes a port's link down, or up again. While it is down the port keeps what it holds and does not answer; once it is up
+// its manager tells it what it missed.
 func (f *Fabric) Silence(g fabric.GUID, silent bool) { f.at(g, func(p *port) { p.silent = silent }) }
 
 // Rogue has a port hold entries that somebody on its host wrote there, whatever its manager says. None: it obeys again.

@@ -48,7 +48,7 @@ type Config struct {
 // OpenSM implements fabric.Driver. Its methods may be called at the same time.
 type OpenSM struct {
 	Config
-	turn chan struct{} // holds one token while nobody writes
+	turn chan struct{} // holds one token while no call writes
 }
 
 var _ fabric.Driver = (*OpenSM)(nil)
@@ -237,8 +237,8 @@ func (c *change) room() error {
 	return nil
 }
 
-// tell gives every manager the file before any of them is signalled, and the one in charge its signal last: whoever takes over
-// meanwhile has the file.
+// tell gives every manager the file before any of them is signalled, and the one in charge its signal last: a manager that takes
+// over meanwhile has the file.
 func (c *change) tell(ctx context.Context) error {
 	for _, m := range c.Managers {
 		if err := m.Write(ctx, c.file); err != nil {

@@ -21,7 +21,7 @@ type Site struct {
 	Script func() (string, error)
 }
 
-// Open makes the driver of a site's fabric. It asks nobody yet.
+// Open makes the driver of a site's fabric. It connects to nothing yet.
 func Open(scratch string, managers []fabric.GUID, s Site) (*OpenSM, error) {
 	hosts := strings.Split(or(s.Hosts, "here"), ",")
 	if len(hosts) != len(managers) {

@@ -100,7 +100,7 @@ func (c *change) next(now partitions) []step {
 		in := map[fabric.Membership][]fabric.GUID{}
 		for g, as := range has {
 			if key == fabric.DefaultKey {
-				// UFM itself makes switches, routers and gateways its full members; whoever else is one shows in the ports'
+				// UFM itself makes switches, routers and gateways its full members; any other full member shows in the ports'
 				// tables
 				break
 			}
@@ -190,7 +190,7 @@ func (c *change) ask(ctx context.Context, s step) error {
 }
 
 // letGo waits until ports that were taken out of a partition do not hold its key any more. It waits for Patience at most: a port
-// that does not obey its manager holds nobody up, and is found when all is read.
+// that does not obey its manager holds nothing up, and is found when all is read.
 func (c *change) letGo(ctx context.Context) {
 	const look = 20 * time.Millisecond
 	for end := time.Now().Add(c.config.Patience); len(c.left) > 0 && time.Now().Before(end); {

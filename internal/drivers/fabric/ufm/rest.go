@@ -20,7 +20,7 @@ import (
 
 // Kinds of failure, by what may be done after them.
 var (
-	errTransient = errors.New("it may work later") // nobody answered, or the server failed: the same may be asked again
+	errTransient = errors.New("it may work later") // there was no answer, or the server failed: the same may be asked again
 	errUnfit     = errors.New("UFM does not take it")
 	errUnknown   = errors.New("UFM does not have it")
 )

@@ -48,7 +48,7 @@ type Driver struct {
 
 var _ fabric.Driver = (*Driver)(nil)
 
-// New makes a driver. It reads the files once, to say what is wrong with them, and asks nobody.
+// New makes a driver. It reads the files once, to say what is wrong with them, and connects to nothing.
 func New(c Config) (*Driver, error) {
 	c.Timeout, c.Patience = cmp.Or(c.Timeout, 30*time.Second), cmp.Or(c.Patience, 20*time.Second)
 	c.Pause, c.Tries = cmp.Or(c.Pause, 500*time.Millisecond), cmp.Or(c.Tries, 4)
@@ -92,7 +92,7 @@ func (d *Driver) apply(ctx context.Context, i fabric.Intent) error {
 // admit refuses an intent that would end in a fabric that cannot be managed, or in tables that are too small.
 func (d *Driver) admit(i fabric.Intent, seen fabric.Tables) error {
 	if seen == nil {
-		return nil // nobody reads ports
+		return nil // ports are not read
 	}
 	full := fabric.DefaultKey.In(fabric.Full)
 	manages := func(g fabric.GUID) bool { return slices.Contains(seen[g].Entries, full) }
@@ -110,7 +110,7 @@ func (d *Driver) admit(i fabric.Intent, seen fabric.Tables) error {
 	return nil
 }
 
-// tables are the ports' own, or nil where nobody reads them.
+// tables are the ports' own, or nil where they are not read.
 func (d *Driver) tables(ctx context.Context) (fabric.Tables, error) {
 	if d.config.Ports == nil {
 		return nil, nil

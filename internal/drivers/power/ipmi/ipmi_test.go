@@ -79,7 +79,7 @@ func TestLostDatagramsAreSentAgain(t *testing.T) {
 	}
 }
 
-// What is not sealed with the session's key is not believed, whoever it says it is from.
+// What is not sealed with the session's key is not believed, whatever sender it names.
 func TestForgedAnswersAreNotBelieved(t *testing.T) {
 	// The answer to Get Chassis Status as it is before it is sealed: the power is on.
 	lie := []byte{0x81, 0x04, 0x7b, 0x20, 0x08, 0x01, 0x00, 0x01, 0x00, 0x00, 0xd6}

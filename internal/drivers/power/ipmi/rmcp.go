@@ -194,8 +194,8 @@ func (s *rmcp) do(ctx context.Context, request types.Request, response types.Res
 	})
 }
 
-// close tells the BMC that the session is over. Nobody waits for the answer: a BMC that does not hear it forgets the
-// session by itself after a minute.
+// close tells the BMC that the session is over. It does not wait for the answer: a BMC that does not hear it forgets the session
+// by itself after a minute.
 func (s *rmcp) close() {
 	s.message = (s.message + 1) & 0x3f
 	if datagram, err := s.seal(&app.CloseSessionRequest{SessionID: s.bmcs}); err == nil {

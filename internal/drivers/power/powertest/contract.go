@@ -28,7 +28,7 @@ const (
 type Peer struct {
 	Programs string       // directory of the site's programs
 	Target   power.Target // with the right credentials, if the control has any
-	// Dead is the same control where nobody answers.
+	// Dead is the same control where nothing answers.
 	Dead power.Target
 	// Boots says that the peer has understood a boot from the network, once. nil: it cannot.
 	Boots func() error
@@ -208,7 +208,7 @@ func (c contract) ends(t *testing.T) {
 			t.Errorf("%s: %v after the end of its context", name, took)
 		}
 		if !c.Factory.Capabilities.SeesPower && name == "on" {
-			continue // it is called and nobody answers, as ever
+			continue // it is called and gets no answer, as ever
 		}
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v, not the end of the context", name, err)

@@ -112,7 +112,7 @@ type driver struct {
 	namespace   string
 }
 
-// State of a program that cannot tell is Unknown: there is nobody to ask.
+// State of a program that cannot tell is Unknown: there is nothing to ask.
 func (p driver) State(ctx context.Context) (power.State, error) {
 	out, err := p.run(ctx, "state")
 	switch {

@@ -122,7 +122,7 @@ func TestACommandEndsWithAllThatItStarted(t *testing.T) {
 	}
 }
 
-// alive says whether a process runs; one that nobody has reaped yet does not.
+// alive says whether a process runs; one that has not been reaped yet does not.
 func alive(pid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(status), ") Z ")

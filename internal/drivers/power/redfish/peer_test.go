@@ -134,7 +134,7 @@ func (b *bmcService) show(w http.ResponseWriter) {
 	system := map[string]any{
 		"@odata.id": systemPath, "Manufacturer": b.maker, "Model": "M1",
 		"PowerState": map[bool]string{true: "On", false: "Off"}[b.on],
-		// Real services have properties of the wrong type; nobody reads this one.
+		// Real services have properties of the wrong type; this one is not read.
 		"ProcessorSummary": "two",
 		"Boot": map[string]any{
 			"BootSourceOverrideMode":                           b.boot["BootSourceOverrideMode"],

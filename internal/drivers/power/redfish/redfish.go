@@ -104,8 +104,8 @@ func (c control) Open(o power.Opening) (power.Driver, error) {
 	return driver{control: c, credentials: o.Credentials, namespace: o.Network.Namespace}, nil
 }
 
-// driver switches a machine. It sends Basic authentication with each request, so that it leaves no session behind, of which
-// services have few.
+// driver switches a machine. It sends Basic authentication with each request, so that it leaves no session behind: services have
+// room for few.
 type driver struct {
 	control     control
 	credentials power.Source

@@ -31,8 +31,8 @@ const (
 // discardPort is where magic packets go by custom: nothing listens there, and the NIC looks at any frame.
 const discardPort = 9
 
-// A probe of three requests: RFC 5227, section 2.1.1, has one to two seconds between them; on one segment with nobody to
-// be polite to, a second for all is enough.
+// A probe of three requests: RFC 5227, section 2.1.1, has one to two seconds between them; on one segment, where no other host
+// needs that courtesy, a second for all is enough.
 const (
 	probes   = 3
 	between  = 300 * time.Millisecond
@@ -83,9 +83,9 @@ func (control) Open(o power.Opening) (power.Driver, error) {
 	return w, nil
 }
 
-// wake switches a machine on by Wake-on-LAN. A machine that is off has nobody to ask, so its state is what its NICs show
-// on the segment: whoever answers for its address by its MAC is on. A machine whose kernel hangs is as silent as one that
-// is off, and so is one that is between power-on and its first address.
+// wake switches a machine on by Wake-on-LAN. A machine that is off has nothing to ask, so its state is what its NICs show on the
+// segment: it is on if one of its MACs answers for its address. A machine whose kernel hangs is as silent as one that is off, and
+// so is one that is between power-on and its first address.
 type wake struct {
 	macs    []net.HardwareAddr
 	network inventory.Network

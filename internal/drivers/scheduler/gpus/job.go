@@ -62,7 +62,7 @@ func Local(schedulers scheduler.Registry, env func(string) string) (rank, ranks 
 		}
 		return int(rank), int(ranks), nil
 	}
-	return 0, 1, nil // started by nobody: the only one
+	return 0, 1, nil // no launcher has started it: it is the only one
 }
 
 // Choice is what a rank is to compute on.

@@ -214,7 +214,7 @@ func (c controlling) acts(t *testing.T) {
 		t.Error("somebody requeues another's job")
 	}
 	stage := protocol.TaskWaits
-	if as("alice", scheduler.Requeue, job) != nil { // it was submitted as one that may not start anew
+	if as("alice", scheduler.Requeue, job) != nil { // it was submitted as one that may not start again
 		stage = protocol.TaskRuns
 	}
 	c.reaches(t, job, stage)

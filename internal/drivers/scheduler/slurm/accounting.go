@@ -18,8 +18,8 @@ import (
 	"muster/internal/protocol"
 )
 
-// A head keeps accounts of its cluster's jobs: slurmdbd, in a database of MariaDB that nobody but it can reach. The database is
-// the cluster's, as slurmctld's state is.
+// A head keeps accounts of its cluster's jobs: slurmdbd, in a database of MariaDB that it alone can reach. The database is the
+// cluster's, as slurmctld's state is.
 const (
 	mariadbd = "mariadbd"
 	slurmdbd = "slurmdbd"
@@ -145,7 +145,7 @@ func (d *driver) database(ctx context.Context) error {
 
 // makeDatabase makes an empty database: MariaDB's own tables, which its package has as statements, and a folder for those of
 // slurmdbd, which is what a database is to MariaDB. It is there as a whole or not at all: so MariaDB need not write each table to
-// the disk for sure, of which a busy disk makes a second.
+// the disk for sure, which takes a second on a busy disk.
 func (d *driver) makeDatabase(ctx context.Context) error {
 	const begun = databaseDir + ".begun"
 	failed := os.RemoveAll(d.Files.Path(begun))

@@ -183,9 +183,9 @@ const stackConf = written + "include /usr/lib/muster/plugstack.conf\n"
 // jobFolders is job_container.conf(5), which nodes fetch: each job finds a /tmp of its own, which goes with it.
 const jobFolders = written + "AutoBasePath=true\nBasePath=" + foldersDir + "\nDirs=/tmp\n"
 
-// RenderCgroup returns a node's part of cgroup.conf, by the version of control groups that confine its jobs. With version 2, of
-// which slurmd makes its own groups where there is no systemd, they are kept from more memory than they have, too. Nodes that
-// confine no job name version 1, whose plugin does not look for a hierarchy, without which slurmd would refuse to start.
+// RenderCgroup returns a node's part of cgroup.conf, by the version of control groups that confine its jobs. With version 2 they
+// are kept from more memory than they have, too; slurmd makes its own groups where there is no systemd. Nodes that confine no job
+// name version 1, whose plugin does not look for a hierarchy, without which slurmd would refuse to start.
 func RenderCgroup(version int) string {
 	if version == 2 {
 		return written + "CgroupPlugin=cgroup/v2\nIgnoreSystemd=yes\nEnableControllers=yes\n" +

@@ -67,7 +67,7 @@ func (d *driver) Tell(ctx context.Context, since time.Time) (told protocol.JobsT
 	return told, nil
 }
 
-// newDelimiter is a mark that nobody can have written before. It begins with a letter: to squeue, a number after the name of a
+// newDelimiter is a mark that no user can have written before. It begins with a letter: to squeue, a number after the name of a
 // field is its width.
 func newDelimiter() string { return "X" + rand.Text()[:8] }
 

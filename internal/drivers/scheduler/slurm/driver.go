@@ -255,7 +255,7 @@ func clusterOf(config *protocol.Config) Cluster {
 func (d *driver) Daemons(config *protocol.Config) []scheduler.Daemon {
 	daemons := []scheduler.Daemon{{
 		Name: munged, Argv: []string{"/usr/sbin/munged", "--foreground"}, User: "munge",
-		Noise: []string{"munged: Info:"}, // a line for each refused decoding, of which Slurm tries many
+		Noise: []string{"munged: Info:"}, // a line for each refused decoding; Slurm tries many
 	}}
 	if config.Self.Role == protocol.Head {
 		if d.keeps {

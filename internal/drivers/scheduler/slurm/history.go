@@ -39,8 +39,8 @@ const (
 	// waited for: the use of its steps comes last.
 	settles   = 2 * time.Second
 	completes = 5 * time.Minute
-	// gathers is the pause between two looks of Slurm's at the memory of a step, the first of which is at its start: of shorter
-	// jobs it is not known. See slurm.conf.
+	// gathers is the pause between two looks of Slurm's at the memory of a step. The first look is at its start, so the memory of
+	// shorter jobs is not known. See slurm.conf.
 	gathers = 5 * time.Second
 )
 

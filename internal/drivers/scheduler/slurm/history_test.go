@@ -142,7 +142,7 @@ func TestNoJobIsToldBeforeAllOfItIsKnown(t *testing.T) {
 			t.Errorf("%d jobs until %v, want %d until %v; %v", len(got.Ended), got.Until, jobs, until, err)
 		}
 	}
-	ask(0, time.Time{}) // nobody knows what the cluster file says
+	ask(0, time.Time{}) // the cluster file is not known yet
 	begin(t, d, config)
 	ask(0, time.Time{}) // slurmdbd does not run
 	runs[slurmdbd] = true

@@ -16,7 +16,7 @@ import (
 )
 
 // What squeue is asked for: a line of every job that has not ended; tasks of an array that wait for the same have one together.
-// The reason is last, since it may contain anything. Fields that nobody reads here change whenever what the job asks for does.
+// The reason is last, since it may contain anything. Fields that are not read here change whenever what the job asks for does.
 const (
 	jobStates = "pending,running,completing,suspended,configuring"
 	jobFields = "jobid statecompact nodelist arraytaskid starttime dependency admin_comment" + jobAsks + " reason"
@@ -229,8 +229,8 @@ const mostAsked = 50
 // requests are what jobs ask for, as scontrol told it, by what squeue tells of each.
 type requests map[string]request
 
-// of are the jobs that wait, those that more nodes would help with all that they ask for. A job that nobody could be asked about
-// yet makes no queue grow; the next look asks.
+// of are the jobs that wait, those that more nodes would help with all that they ask for. A job that was not asked about yet
+// makes no queue grow; the next look asks.
 func (r *requests) of(ctx context.Context, c Control, v version, jobs []waitingLine) ([]protocol.WaitingJob, error) {
 	known, asked := requests{}, 0
 	var all []protocol.WaitingJob
@@ -250,7 +250,7 @@ func (r *requests) of(ctx context.Context, c Control, v version, jobs []waitingL
 			if err != nil {
 				return nil, err
 			}
-			if asks, found, err = parseRequest(text, v); err != nil { // its user may have written that: nobody else is to suffer
+			if asks, found, err = parseRequest(text, v); err != nil { // its user may have written that: no other is to suffer
 				asks, found = request{fixed: fmt.Sprintf("its line of scontrol cannot be read (%v)", err)}, true
 			}
 		}

@@ -28,7 +28,7 @@ func TestJobsOfARealSlurmAreRead(t *testing.T) {
 			Request: protocol.Request{Nodes: nodes, CPUs: cpus, NodeCPUs: nodeCPUs},
 			Since:   time.Unix(since, 0).UTC(), Grows: grows, Reason: reason}
 	}
-	array := job(54, 4, 2, 4, 1, 1795262151, true, "PartitionConfig") // of which two may run at once, and one does
+	array := job(54, 4, 2, 4, 1, 1795262151, true, "PartitionConfig") // two of its tasks may run at once, and one does
 	array.Whole, array.AtOnce = true, 1
 	either := job(55, 1, 1, 4, 4, 1795262152, true, "ReqNodeNotAvail, May be reserved for other job")
 	either.Queues = []string{"main", "cpu"}

@@ -60,8 +60,8 @@ func RenderLocal(l Local) string {
 	return b.String()
 }
 
-// leastShare is what a job that does not speak of memory gets for each CPU, in MiB, in a queue of whose nodes nobody knows
-// how much they have: so little that no node has less.
+// leastShare is what a job that does not speak of memory gets for each CPU, in MiB, in a queue whose nodes' memory is not known:
+// so little that no node has less.
 const leastShare = 64
 
 // MemoryShares is the memory of each queue's nodes by their CPUs, in MiB, of the node that has least: a job on all CPUs of any

@@ -64,7 +64,7 @@ func (l *localPart) set(given bool) error {
 
 func (l *localPart) write() error {
 	now := l.local
-	if !l.given || l.slurm.keepsAddresses() { // by slurmctld: then nobody needs them here
+	if !l.given || l.slurm.keepsAddresses() { // by slurmctld: then they are not needed here
 		now.Peers = nil
 	}
 	for name, text := range map[string]string{localFile: RenderLocal(now), groupsFile: RenderCgroup(now.Cgroup)} {

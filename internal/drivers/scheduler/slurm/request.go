@@ -34,7 +34,7 @@ func readRequest(line string, v version) (r request, err error) {
 		name, value, _ := strings.Cut(entry, "=")
 		tres[name] = value
 	}
-	// How many nodes it takes is Slurm's guess, where nobody has said; so is the first number of NumNodes.
+	// How many nodes it takes is Slurm's guess, where its user has not said; so is the first number of NumNodes.
 	_, most, _ := strings.Cut(word(line, "NumNodes"), "-")
 	tasks := word(line, "NumTasks")
 	note, noted := strings.CutPrefix(strings.TrimSuffix(word(line, "AdminComment"), heldMark), "max_nodes=")
@@ -67,7 +67,7 @@ func readRequest(line string, v version) (r request, err error) {
 			return r, err
 		}
 	}
-	// All memory of a node is asked for by 0: nobody else has a place there.
+	// All memory of a node is asked for by 0: no other job has a place there.
 	r.Whole = word(line, "OverSubscribe") == "NO" || strings.Contains(line, " MinMemoryNode=0 ")
 	if r.GPUMemory > 0 {
 		r.CPUMemory, r.NodeMemory = 0, 0 // what Slurm shows beside it is the queue's default, which does not count then

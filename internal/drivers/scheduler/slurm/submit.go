@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// slurmctld runs a script for each new job, whoever submits it and by whatever program. Slurm's own limits would need its
+// slurmctld runs a script for each new job, whichever user submits it and by whatever program. Slurm's own limits would need its
 // accounting database, or a list of all who may submit, including accounts that the image knows from elsewhere. The script is
 // not run for jobs in the queue, jobs that are queued again, or steps of jobs that run.
 const (

@@ -29,9 +29,9 @@ func plainName(name string) string {
 	}, name[:min(len(name), 60)])
 }
 
-// RenderTopology returns topology.conf(5): a line for each leaf with its nodes, one for those of which the leaf is not known, and
-// a switch above them all. It is "" where no leaf is known. Where slurmctld does not read it, it is for programs that map ranks
-// to the network.
+// RenderTopology returns topology.conf(5): a line for each leaf with its nodes, one for nodes whose leaf is not known, and a
+// switch above them all. It is "" where no leaf is known. Where slurmctld does not read it, it is for programs that map ranks to
+// the network.
 func RenderTopology(peers []protocol.Peer, read bool) string {
 	const unknown = "muster_unknown"
 	nodes, numbers := map[string][]string{}, map[string]int{unknown: math.MaxInt}

@@ -34,8 +34,8 @@ SwitchName=muster_top Switches=leaf01_leaf_3,leaf02,muster_unknown
 	}
 }
 
-// TestSlurmReadsWhereNewNodesAre: slurmctld restarts for the first switch, and reads its files again for nodes that come, of
-// which it says so long that they take no jobs.
+// TestSlurmReadsWhereNewNodesAre: slurmctld restarts for the first switch, and reads its files again for nodes that come. Until
+// then those are not said to be free.
 func TestSlurmReadsWhereNewNodesAre(t *testing.T) {
 	var ran []string
 	broken := errors.New("no")

@@ -31,7 +31,7 @@ type Options struct {
 	// Delay is how long a start takes. Ensure blocks for that long, as a real one does. nil: no time.
 	Delay func(substrate.Node) time.Duration
 	// Started is called after each start, outside of all locks: there a test or the simulator plays the agent. Ensure
-	// returns when it has. nil: nobody plays.
+	// returns when it has. nil: the agent is not played.
 	Started func(context.Context, substrate.Node)
 	// Exclusive makes it a violation that two nodes run on one machine, as on metal.
 	Exclusive bool
@@ -70,7 +70,7 @@ func nameOf(r substrate.Ref) name { return name{r.Cluster, r.Node} }
 
 // node is remembered until a Remove with Boot 0.
 type node struct {
-	busy    chan struct{} // holds one token while nobody changes the node: a lock that ctx can end the wait for
+	busy    chan struct{} // holds one token while no call changes the node: a lock that ctx can end the wait for
 	highest int64
 	present bool
 	running bool

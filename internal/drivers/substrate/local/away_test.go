@@ -19,8 +19,8 @@ import (
 	"muster/internal/kit/netns"
 )
 
-// TestAClusterGoesOnAtAHostThatIsAway has a cluster's gateway on this host, and a guest on another one, where nobody has the
-// gateway's address.
+// TestAClusterGoesOnAtAHostThatIsAway has a cluster's gateway on this host, and a guest on another one, where no interface has
+// the gateway's address.
 func TestAClusterGoesOnAtAHostThatIsAway(t *testing.T) {
 	s, here := newNetworkOfMachines(t), open(t, site(t))
 	t.Cleanup(func() { here.down(t) })

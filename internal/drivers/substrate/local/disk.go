@@ -89,8 +89,8 @@ func (d *Driver) GuardDisk(ctx context.Context) {
 	}
 }
 
-// keepReserve is called when there is a new volume, or more of one. Where nobody guards the disk, nobody would tell it
-// later that it may take more again.
+// keepReserve is called when there is a new volume, or more of one. Where the disk is not guarded it does nothing: a volume would
+// not be told later that it may take more again.
 func (d *Driver) keepReserve() error {
 	d.reserve.Lock()
 	guarded := d.guarded

@@ -179,8 +179,8 @@ func (d *Driver) mountRun(b boot, n substrate.Node) error {
 	return nil
 }
 
-// mountConsole gives what the node says a place of its own, which is the node's memory: whoever is root in it can take the file
-// from its first process, and make it as large as its file system lets it.
+// mountConsole gives what the node says a place of its own, which is the node's memory: root in the node can take the file from
+// its first process, and make it as large as its file system lets it.
 func mountConsole(b boot) error {
 	if err := unix.Mount("tmpfs", filepath.Dir(b.console()), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC,
 		"mode=700,size=32m,nr_inodes=16"); err != nil {

@@ -213,7 +213,7 @@ func (w fixture) halfMake(t *testing.T, n substrate.Node) {
 	check(t, w.mountRoot(t.Context(), b, c, n))
 }
 
-// leftovers lists all that exists on the host because of the driver, and the dead that nobody collected.
+// leftovers lists all that exists on the host because of the driver, and dead processes that were not collected.
 func (w fixture) leftovers(t testing.TB) []string {
 	t.Helper()
 	var left []string

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A cluster's bridge finds its nodes by their MACs, whoever asks for them. So a frame that some other cluster's guest, on
-// another host of the segment, sends to one of them would arrive. What comes in by an uplink has to be from the cluster itself:
-// its number is in the sender's MAC, which a guest cannot forge. What goes out has to be for the cluster: else a guest's frames
-// would come to whatever else is there, and to every port of it where nobody has the address. A program in the kernel looks.
+// A cluster's bridge finds its nodes by their MACs, for any sender. So a frame that some other cluster's guest, on another host
+// of the segment, sends to one of them would arrive. What comes in by an uplink has to be from the cluster itself: its number is
+// in the sender's MAC, which a guest cannot forge. What goes out has to be for the cluster: else a guest's frames would come to
+// whatever else is there, and to every port of it where none has the address. A program in the kernel looks.
 
 // Where a frame has the MACs of its receiver and sender (IEEE 802.3).
 const receiver, sender = 0, 6

@@ -67,7 +67,7 @@ type Config struct {
 	Home, Layers, State int64
 	// Reserve is what volumes leave of the disk under Dir, in bytes; 0: a twentieth of it, from 1 to 20 GiB.
 	Reserve int64
-	// Log hears of what is worth an operator's look and is no error of a call. nil: nobody.
+	// Log hears of what is worth an operator's look and is no error of a call. nil: it is dropped.
 	Log *slog.Logger
 }
 
@@ -85,7 +85,7 @@ type Driver struct {
 	wards   *wards
 
 	privileged *privileged
-	noMapping  string // why nodes' root is the host's; "": it is nobody there
+	noMapping  string // why nodes' root is the host's; "": it has no rights there
 	stageDir   string // where a node's mounts lie while it is started
 
 	reserve sync.Mutex // held while volumes are told what they may take

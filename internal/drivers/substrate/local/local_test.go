@@ -433,7 +433,7 @@ func TestDriversOfOneDirectoryAreReplicas(t *testing.T) {
 	if refs, err := w.List(t.Context()); err != nil || len(refs) != 6 {
 		t.Errorf("listed %v, %v", refs, err)
 	}
-	// Whoever removes a node, its starter collects the dead process.
+	// Whichever driver removes a node, the one that started it collects the dead process.
 	w.down(t)
 	w.wards.collect()
 	other.wards.collect()

@@ -35,8 +35,8 @@ func connected(do func(*netlink.Handle) error) error {
 	return do(links)
 }
 
-// quiet keeps interfaces made from now on in this thread's namespace free of IPv6, whose duplicate detection and
-// multicast would be the only traffic nobody asked for. Hosts without IPv6 have nothing to switch off.
+// quiet keeps interfaces made from now on in this thread's namespace free of IPv6, whose duplicate detection and multicast would
+// be the only traffic that no program asked for. Hosts without IPv6 have nothing to switch off.
 func quiet() error {
 	err := os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -238,7 +238,7 @@ func addNIC(links *netlink.Handle, cluster, port string, n substrate.Node) error
 	if err := links.AddrAdd(nic, &netlink.Addr{IPNet: ipNet(n.Address)}); err != nil {
 		return fmt.Errorf("address of eth0: %w", err)
 	}
-	// Nobody answers ARP here, and a question that waits for an answer has a place in a table that all networks of the host
+	// ARP is not answered here, and a question that waits for an answer has a place in a table that all networks of the host
 	// share, its own first of all: a node that asks for addresses without an owner would fill it.
 	if err := errors.Join(links.LinkSetARPOff(nic), up(links, "lo"), links.LinkSetUp(nic)); err != nil {
 		return err

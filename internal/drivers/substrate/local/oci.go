@@ -104,8 +104,8 @@ type (
 	}
 )
 
-// served says whether the cluster's /home may be served over a network: only from a file system of its own, since whoever
-// asks an NFS server for a file by a handle of his own making gets any file of that file system.
+// served says whether the cluster's /home may be served over a network: only from a file system of its own, since a client that
+// asks an NFS server for a file by a handle of its own making gets any file of that file system.
 func (d *Driver) served(c shared) (bool, error) {
 	var root, own unix.Stat_t
 	if err := unix.Stat(d.config.Dir, &root); err != nil {

@@ -15,8 +15,8 @@ import (
 	"muster/internal/drivers/substrate"
 )
 
-// ofNoUse are programs with privileges that Debian brings along and that give nobody anything in a node: accounts have no
-// passwords, no capability to mount is there, ping works without (see pings), and nobody logs in by their host's key.
+// ofNoUse are programs with privileges that Debian brings along and that give no user anything in a node: accounts have no
+// passwords, no capability to mount is there, ping works without (see pings), and no user logs in by a host's key.
 func ofNoUse(program string) bool {
 	switch program {
 	case "su", "passwd", "chsh", "chfn", "chage", "expiry", "newgrp", "gpasswd", "unix_chkpwd", "mount", "umount", "mount.nfs",

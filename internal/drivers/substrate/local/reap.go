@@ -57,6 +57,6 @@ func collect(p onhost.Process, b boot) {
 	if status.Signaled() {
 		text = "killed by signal " + strconv.Itoa(int(status.Signal()))
 	}
-	// For information only; if the node is removed at this moment, nobody will ask.
+	// For information only; if the node is removed at this moment, it is never read.
 	os.WriteFile(b.path("exit"), []byte(text), 0o600)
 }

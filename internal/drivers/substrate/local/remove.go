@@ -95,7 +95,7 @@ func (d *Driver) removeBoot(ctx context.Context, b boot, c shared, node string) 
 }
 
 // dropConsole takes the place of a boot's console away, also from under who holds its file open: that may be a process of another
-// node which was handed it. What was in it is nobody's memory any more.
+// node which was handed it. What was in it takes no memory any more.
 func dropConsole(b boot) error {
 	if err := os.Truncate(b.console(), 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

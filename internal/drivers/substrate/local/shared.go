@@ -87,7 +87,7 @@ func (d *Driver) hasShared(ctx context.Context, c shared, n substrate.Network) (
 	return d.hasVolumes(c, n.Home)
 }
 
-// owner is whose the cluster is; "": nobody has said it yet.
+// owner is whose the cluster is; "": it has not been said yet.
 func (c shared) owner() string {
 	name, err := os.ReadFile(c.ownerFile())
 	if err != nil {

@@ -104,8 +104,8 @@ func (d *Driver) share(all int64) error {
 }
 
 // allowTasks is how many tasks each node may have, by what it has: cluster → node → tasks. A quarter of all stays the host's,
-// beside what it has. Half of the rest is divided among the clusters and nobody else's; of the other half whoever asks takes, and
-// each cluster is allowed an equal part of what is left of it until the next look.
+// beside what it has. Half of the rest is divided among the clusters, each part for its cluster alone; from the other half any
+// cluster takes, and each is allowed an equal part of what is left of it until the next look.
 func allowTasks(all, host int64, has map[string]map[string]int64) map[string]int64 {
 	clusters := max(1, int64(len(has)))
 	nodes := max(0, all-all/4-host)

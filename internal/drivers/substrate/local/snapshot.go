@@ -32,7 +32,7 @@ func (d *Driver) snapshot(id string) (snapshot, error) {
 	return snapshot{filepath.Join(d.config.Dir, "snapshots", id)}, nil
 }
 
-// Save copies /home and the head's state. It takes no lock of the cluster, whose nodes come and go meanwhile; whoever
+// Save copies /home and the head's state. It takes no lock of the cluster, whose nodes come and go meanwhile; a caller that
 // deletes the cluster in the middle has to disregard the snapshot.
 func (d *Driver) Save(ctx context.Context, cluster, id string, progress func(int64) error) (substrate.Saved, error) {
 	c, err := d.shared(cluster)
@@ -109,8 +109,8 @@ func (d *Driver) save(ctx context.Context, c shared, s snapshot, progress func(i
 	}, claimed.within(progress))
 }
 
-// within ends a copy that has come to take much more than there was when it began, or more than the disk has: whoever writes
-// faster than it is copied must not fill the controller's disk.
+// within ends a copy that has come to take much more than there was when it began, or more than the disk has: a process that
+// writes faster than it is copied must not fill the controller's disk.
 func (c *claim) within(progress func(int64) error) func(int64) error {
 	most, began := 2*c.need+spare, time.Now()
 	return func(copied int64) error {

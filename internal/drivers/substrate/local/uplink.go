@@ -16,11 +16,11 @@ import (
 	"muster/internal/drivers/substrate"
 )
 
-// An uplink is a cable, a pair of veth ends of one name: one is a port of the cluster's bridge, the other one of the
-// bridge that the uplink names, where other clusters' cables end too, and machines. What keeps clusters apart there is
-// that nobody ever asks who has an address: each cluster's MACs are its own, every node is told its neighbours', and
-// neither end lets a broadcast of nodes or machines through. (Those of a bridge's own host pass, which is how the kernel
-// means that; a cluster's bridge makes none and gives none to its nodes.)
+// An uplink is a cable, a pair of veth ends of one name: one is a port of the cluster's bridge, the other one of the bridge that
+// the uplink names, where other clusters' cables end too, and machines. What keeps clusters apart there is that no node ever asks
+// who has an address: each cluster's MACs are its own, every node is told its neighbours', and neither end lets a broadcast of
+// nodes or machines through. (Those of a bridge's own host pass, which is how the kernel means that; a cluster's bridge makes
+// none and gives none to its nodes.)
 
 const uplinkPrefix = "u-"
 
@@ -122,8 +122,8 @@ func (c shared) addUplink(u substrate.Uplink) error {
 			c.log.Warn("guests of this cluster may send to whatever is there, and those of others to them: frames are not filtered",
 				"cluster", c.cluster, "uplink", describe(u), "error", err)
 		}
-		// What is for nobody here is for a node elsewhere, so a frame for an unknown MAC goes out. Nothing is learnt from
-		// what comes in, which may have any sender, and nothing goes from one uplink to another, unless they are joined.
+		// What is for no node here is for a node elsewhere, so a frame for an unknown MAC goes out. Nothing is learnt from what
+		// comes in, which may have any sender, and nothing goes from one uplink to another, unless they are joined.
 		return enslave(links, port, bridge, map[int]bool{
 			nl.IFLA_BRPORT_BCAST_FLOOD: false, nl.IFLA_BRPORT_MCAST_FLOOD: false,
 			nl.IFLA_BRPORT_LEARNING: false, nl.IFLA_BRPORT_ISOLATED: !u.Joined,
@@ -202,7 +202,7 @@ func enslave(links *netlink.Handle, port string, bridge netlink.Link, flags map[
 	return links.LinkSetUp(link)
 }
 
-// setPort sets flags of a bridge's port, some of which the netlink package has no setters for. It speaks to the current
+// setPort sets flags of a bridge's port, including those that the netlink package has no setters for. It speaks to the current
 // namespace.
 func setPort(link netlink.Link, flags map[int]bool) error {
 	request := nl.NewNetlinkRequest(unix.RTM_SETLINK, unix.NLM_F_ACK)

@@ -88,7 +88,7 @@ func meet(t *testing.T, path, device string, segment int, slots ...int) {
 	}
 }
 
-// serve says the words to whoever connects to port 8000.
+// serve says the words to each client that connects to port 8000.
 func serve(t *testing.T, path, words string) {
 	t.Helper()
 	listener, err := netns.Listen(path, "tcp", ":8000")
@@ -98,7 +98,7 @@ func serve(t *testing.T, path, words string) {
 	answer(t, listener, words)
 }
 
-// answer says the words to whoever connects, until the test ends.
+// answer says the words to each client that connects, until the test ends.
 func answer(t *testing.T, l net.Listener, words string) {
 	t.Helper()
 	t.Cleanup(func() { l.Close() })
@@ -132,7 +132,7 @@ func complaint(output []byte, err error) error {
 	return errors.New(string(bytes.TrimSpace(output)))
 }
 
-// ask connects to port 8000 of a seat and returns what is said there; "" if nobody answers.
+// ask connects to port 8000 of a seat and returns what is said there; "" if there is no answer.
 func ask(t *testing.T, path string, slot int) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -204,7 +204,7 @@ func TestClustersShareANetworkOfMachinesAndNeverMeet(t *testing.T) {
 		}
 	}
 
-	// What goes leaves its address to nobody.
+	// A node that goes leaves its address to no other.
 	check(t, w.Remove(t.Context(), node("a", local2-256, 1, "").Ref))
 	in(t, s.netns, "ip", "link", "del", "p-b512")
 	for who, slot := range map[string]int{"a257": local2, "a512": local2, "b257": metal, "b258": metal} {

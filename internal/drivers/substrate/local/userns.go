@@ -173,7 +173,7 @@ func tryToMap(dir string) error {
 	return nil
 }
 
-// squash mounts a squashfs where nobody sees it until it is moved somewhere: it ends with its descriptor if it is not.
+// squash mounts a squashfs that has no path until it is moved to one: it ends with its descriptor if it is not.
 func squash(squashfs string) (mount int, err error) {
 	device, err := attachLoop(squashfs, unix.LO_FLAGS_READ_ONLY)
 	if err != nil {
@@ -281,7 +281,7 @@ func (d *Driver) toStage(s *ociSpec) []staged {
 		if m.Type != "bind" {
 			continue
 		}
-		// The image and /run have their numbers already; nobody asks who owns the binary.
+		// The image and /run have their numbers already; who owns the binary does not matter.
 		mapped := m.Destination == "/home" || m.Destination == protocol.SocketDir || m.Destination == protocol.StateDir
 		all = append(all, staged{m.Source, filepath.Join(d.stageDir, strconv.Itoa(i)), mapped})
 		s.Mounts[i].Source = all[len(all)-1].at

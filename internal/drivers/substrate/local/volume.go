@@ -35,7 +35,7 @@ const readAhead = 4 << 20 // bytes
 const leastVolume = 300 << 20 // what mkfs.xfs asks for, in bytes
 
 // ensure makes it, of so many bytes, and mounts it. What is there is kept as it is. One that has stopped, after an error of the
-// disk or because it was about to be removed, is mounted again as soon as nobody holds it.
+// disk or because it was about to be removed, is mounted again as soon as nothing holds it.
 func (v volume) ensure(ctx context.Context, size int64) error {
 	there, err := v.mounted()
 	if err != nil || there && !v.dead() {
@@ -286,8 +286,8 @@ const (
 // mostStill bounds still: the host's guard of disks waits, too.
 const mostStill = 3 * time.Second
 
-// still keeps it as it is while copy reads it, so that what a database writes to several files fits together: whoever writes
-// waits meanwhile. A folder of the host's own file system is copied as it comes.
+// still keeps it as it is while copy reads it, so that what a database writes to several files fits together: what writes waits
+// meanwhile. A folder of the host's own file system is copied as it comes.
 func (v volume) still(copy func() error) error {
 	if there, err := v.alone(); err != nil || !there {
 		return errors.Join(err, copy())

@@ -126,8 +126,8 @@ func describe(b substrate.Boot) string {
 	return "is switched on"
 }
 
-// EnsureOff makes a machine that nobody uses be off; it is substrate.ErrUnderway until the machine was seen so. It says what
-// it found if the machine was on, with the first of these answers.
+// EnsureOff makes an unused machine be off; it is substrate.ErrUnderway until the machine was seen so. It says what it found if
+// the machine was on, with the first of these answers.
 func (d *Driver) EnsureOff(ctx context.Context, machine inventory.Machine) (found string, err error) {
 	m, err := d.config.Ledger.Machine(ctx, machine.Name)
 	if err != nil {

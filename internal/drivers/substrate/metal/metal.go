@@ -63,8 +63,8 @@ func segment(n substrate.Node) switches.Segment {
 }
 
 // boot takes a machine to a boot, in a segment of its network, and returns what the ledger says of it. The ledger is asked
-// before the machine is touched: it refuses whoever was fenced out. What ran on the machine before is off when it comes into the
-// segment, and it is there before anything else runs.
+// before the machine is touched: it refuses a caller that was fenced out. What ran on the machine before is off when it comes
+// into the segment, and it is there before anything else runs.
 func (d *Driver) boot(ctx context.Context, m substrate.Machine, b substrate.Boot, s switches.Segment) (substrate.Boot, error) {
 	b.File.Token = "" // it is computed when it is handed out, and stands nowhere
 	control, err := d.config.Power(m)
@@ -170,7 +170,7 @@ func tellOff(ctx context.Context, control power.Driver, ask func() error) error 
 	return nil
 }
 
-// errUnseen says that nobody can tell whether a machine is off. Before its first boot that is no obstacle.
+// errUnseen says that it cannot be known whether a machine is off. Before its first boot that is no obstacle.
 var errUnseen = errors.New("nobody can tell whether it is off: its power control does not say, and it has no address yet")
 
 // Observe looks at the machine of a node.

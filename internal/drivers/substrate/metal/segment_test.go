@@ -105,7 +105,7 @@ func (h *switchedTestbed) driver() *metal.Driver {
 	return metal.New(metal.Config{
 		Ledger: h, Power: func(m substrate.Machine) (power.Driver, error) { return hand{control{h.networks, m.ID}, h}, nil },
 		Place: func(ctx context.Context, m substrate.Machine, s switches.Segment) error {
-			if on, _ := (control{h.networks, m.ID}).State(ctx); on == power.On && s != switches.Common { // there it harms nobody
+			if on, _ := (control{h.networks, m.ID}).State(ctx); on == power.On && s != switches.Common { // there it does no harm
 				h.see("%s is on while it is put into %s", m.ID, s)
 			}
 			return h.ports.Put(ctx, switches.Port{Name: m.ID}, s)

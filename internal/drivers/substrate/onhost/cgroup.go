@@ -108,8 +108,8 @@ type Bounds struct {
 	CPUs      string // that its processes run on, as the kernel lists them: "0-3,8"
 }
 
-// Enclose makes a group with those of the limits that this host can set, and moves a process into it with all its threads,
-// each of which may then run on all CPUs of the group. It may be repeated.
+// Enclose makes a group with those of the limits that this host can set, and moves a process into it with all its threads. Each
+// thread may then run on all CPUs of the group. It may be repeated.
 func (c Cgroups) Enclose(name string, pid int, b Bounds) error {
 	for i, dir := range c.Dirs(name) {
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -165,7 +165,7 @@ func (c Cgroups) settings(root string, b Bounds) []setting {
 		all = append(all, setting{"pids.max", strconv.Itoa(b.Pids)})
 	}
 	if c.CPUSet && b.CPUs != "" {
-		if c.Version == 1 { // a new group has no NUMA nodes there, and takes nobody
+		if c.Version == 1 { // a new group has no NUMA nodes there, and takes no process
 			text, _ := os.ReadFile(filepath.Join(root, "cpuset.mems"))
 			all = append(all, setting{"cpuset.mems", strings.TrimSpace(string(text))})
 		}

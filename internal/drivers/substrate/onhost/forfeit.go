@@ -19,7 +19,7 @@ import (
 // takeForfeited removes the lock file at path if all who hold it are stopped (SIGSTOP, a debugger): then the file that
 // others make in its place is free. A stopped process that goes on finds out by Hold.Lost.
 func takeForfeited(path string) error {
-	// One at a time, so that nobody removes the file that another has just made in place of the forfeited one.
+	// One at a time, so that no process removes the file that another has just made in place of the forfeited one.
 	guard, err := os.OpenFile(filepath.Dir(path), os.O_RDONLY, 0)
 	if err != nil {
 		return err
@@ -51,8 +51,8 @@ func takeForfeited(path string) error {
 	return nil
 }
 
-// mostLocks is how many bytes of the kernel's table of locks are read: nodes may hold millions, and while it is read nobody on
-// the host takes or gives back any.
+// mostLocks is how many bytes of the kernel's table of locks are read: nodes may hold millions, and while it is read no process
+// on the host takes or gives back any.
 const mostLocks = 1 << 20
 
 func lockTable() ([]byte, error) {

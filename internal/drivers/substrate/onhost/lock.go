@@ -20,7 +20,7 @@ type Hold struct {
 	path string
 }
 
-// Release gives it back. The file is removed while it is still held: whoever waits for it sees that it is no longer the
+// Release gives it back. The file is removed while it is still held: a process that waits for it sees that it is no longer the
 // one at path, and starts over.
 func (h *Hold) Release() {
 	if isAt(h.file, h.path) {
@@ -58,7 +58,7 @@ func Shared(ctx context.Context, path string) (unlock func(), err error) {
 	return func() { file.Close() }, nil
 }
 
-// Sweep removes the files in dir of locks that nobody holds: processes that were killed leave them. Locks may be taken and
+// Sweep removes the files in dir of locks that no process holds: processes that were killed leave them. Locks may be taken and
 // given back meanwhile.
 func Sweep(dir string) error {
 	entries, err := os.ReadDir(dir)

@@ -23,7 +23,7 @@ func TestAStoppedHolderForfeitsItsLock(t *testing.T) {
 			t.Fatal(err)
 		} else if file == nil {
 			break // it has the lock
-		} else { // the file stays: a holder that has opened it would have the lock of one that nobody sees
+		} else { // the file stays: a holder that has opened it would have the lock of one without a name
 			file.Close()
 			time.Sleep(5 * time.Millisecond)
 		}

@@ -74,7 +74,7 @@ func TestAHypervisorMakesWhatWasDescribed(t *testing.T) {
 	}
 }
 
-// FuzzSeen reads what a hypervisor may say, whoever sits behind its agent: it is refused, or can be said again.
+// FuzzSeen reads what a hypervisor may say, even one whose agent somebody has taken over: it is refused, or can be said again.
 func FuzzSeen(f *testing.F) {
 	f.Add([]byte(`{"cluster":"c","node":"n","boot":3,"present":true,"running":true,"cpu":"2 cpus","memory":"768 MiB","holding":{"guest":"g","cells":[{"numa":0,"cores":[1],"memory_mib":768}],"share":1}}`))
 	f.Add([]byte(`{"node":"n","present":true,"holding":null}`))

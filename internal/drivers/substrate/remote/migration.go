@@ -11,7 +11,7 @@ import (
 )
 
 // A guest that moves between two hosts elsewhere goes from stage to stage. Each stage is written before either host is told of
-// it, and each host's answer counts for that stage alone; so whoever dies, what is true can be asked again. There is never a
+// it, and each host's answer counts for that stage alone; so whatever dies, what is true can be asked again. There is never a
 // second guest that runs: the target lets it run in one stage only, which begins when the source has said that its QEMU is
 // gone, or was seen off.
 

@@ -33,7 +33,7 @@ type papers struct {
 	wanted     int // the host that is to hold the guest; -1: none
 	calm       bool
 	age        time.Duration // of the move
-	lost       bool          // something befell the guest for which nobody can help
+	lost       bool          // the guest has died, or its host was switched off
 }
 
 // paper is one of them.
@@ -365,7 +365,7 @@ func TestWhateverFailsOnItsWayThereIsOneGuest(t *testing.T) {
 		}
 		p.row = nil
 		p.tell(Stays)
-		for i, h := range p.hosts { // whoever was switched off may come back, and hold what it is to
+		for i, h := range p.hosts { // a host that was switched off may come back, and hold what it is to
 			if h.guest == nowhere && p.wanted == i {
 				h.tried = true
 			}

@@ -4,8 +4,8 @@
 // which the agent has reported. The driver keeps nothing itself, so that any replica can go on with the work. A guest stands in
 // the Ledger before anything of it exists.
 //
-// A host that is silent is not a host without guests: while nobody can tell, Observe and Remove say so and prove nothing. What
-// ends that is a report, or the host's machine, seen off.
+// A host that is silent is not a host without guests: while its guests are not known, Observe and Remove say so and prove
+// nothing. What ends that is a report, or the host's machine, seen off.
 package remote
 
 import (
@@ -171,7 +171,7 @@ func (d *Driver) await(ctx context.Context, node string, over func(Entry) (bool,
 
 var errSilent = errors.New("nobody can tell how its guests are")
 
-// silence is errSilent if nobody can tell what the host has.
+// silence is errSilent if it cannot be known what the host has.
 func (d *Driver) silence(e Entry) error {
 	if e.Off || e.Silent <= d.config.Silence {
 		return nil

@@ -44,7 +44,7 @@ func (h Harness) inspected(t *testing.T, m inventory.Machine, number int64) (see
 	return seen
 }
 
-// rests has a machine that nobody uses be at rest, and says whether there was something to do.
+// rests has an unused machine be at rest, and says whether there was something to do.
 func (h Harness) rests(t *testing.T, m inventory.Machine) (did string) {
 	t.Helper()
 	for range steps {

@@ -20,7 +20,7 @@ func segmentsAreNumbers(t *testing.T, h Harness) {
 	h.wantShared(t, "c1")
 }
 
-// dials reaches a node by its address from its own cluster's network, and nobody from another's.
+// dials reaches a node by its address from its own cluster's network, and does not from another's.
 func dials(t *testing.T, h Harness) {
 	n := h.running(t, "c1", 1, 1)
 	h.running(t, "c2", 2, 1)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// whatever is progress that nobody looks at.
+// whatever is progress that is not looked at.
 func whatever(int64) error { return nil }
 
 func (h Harness) wantSnapshots(t *testing.T, want ...string) {

@@ -17,13 +17,13 @@ import (
 
 // What a guest is to have of this host was chosen with what the database knew. What it gets is decided here, with what there
 // is: cores that are online, devices that are there, memory in pages that a guest can use, and what other guests have that
-// are on this host, whoever sent them. See docs/decisions/guests.md.
+// are on this host, whichever controller sent them. See docs/decisions/guests.md.
 
 // part is what a guest has of this host. It is written before anything of it is used, and goes with the boot's directory.
 type part struct {
 	Allocation place.Allocation `json:"Holding"`
 	PageKiB    int              // of its memory's pages; 0: plain ones
-	User       int              // whom its QEMU runs as, and nobody else on this host
+	User       int              // whom its QEMU runs as, and no other process on this host
 }
 
 // firstUser begins the numbers of QEMUs' users. No account has them, nor does systemd deal them out (systemd's "Users, Groups,
@@ -151,7 +151,7 @@ func lastWord(f inventory.Facts, others []part, lost []string, wanted place.Allo
 			return part{Allocation: wanted, PageKiB: domain.PageKiB(f, wanted)}, nil
 		}
 	}
-	for _, share := range []int{1, asked.Share} { // cores that nobody has come first
+	for _, share := range []int{1, asked.Share} { // cores that no guest has come first
 		asked.Share = share
 		for i, r := range rooms {
 			var other place.Allocation

@@ -18,7 +18,7 @@ import (
 	"muster/internal/place"
 )
 
-// twoNodes is a host of two NUMA nodes of 8 GiB with 4 cores each, of which core 0 and 512 MiB are its own, and a GPU.
+// twoNodes is a host of two NUMA nodes of 8 GiB with 4 cores each, and of two GPUs. Core 0 and 512 MiB are the host's own.
 func twoNodes() inventory.Facts {
 	f := inventory.Facts{Arch: "amd64", NUMA: []inventory.NUMANode{{ID: 0, MemoryMiB: 8 << 10}, {ID: 1, MemoryMiB: 8 << 10}}}
 	for id := range 8 {

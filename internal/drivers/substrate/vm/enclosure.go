@@ -62,9 +62,9 @@ func turnTo(root string) error {
 	return errors.Join(unix.Unmount(".", unix.MNT_DETACH), unix.Chdir("/"))
 }
 
-// layOut builds the root of libvirt and QEMU: the system's programs, which nobody can write there, our folders where libvirt
-// looks for its own, the fewest devices, and nothing else of the host. A file of the host's that everybody may read is not
-// there to be read; and of all processes QEMU sees those of its user.
+// layOut builds the root of libvirt and QEMU: the system's programs, which are read-only there, our folders where libvirt looks
+// for its own, the fewest devices, and nothing else of the host. A file of the host's that everybody may read is not there to be
+// read; and of all processes QEMU sees those of its user.
 func (d *Driver) layOut(root string) error {
 	if err := unix.Mount("tmpfs", root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=16m"); err != nil {
 		return err

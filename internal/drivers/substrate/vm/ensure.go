@@ -106,7 +106,7 @@ func (d *Driver) make(ctx context.Context, held *onhost.Hold, b boot, n substrat
 		}},
 		{"start", func() (err error) { emulator, err = d.start(ctx, v, b, described.XML); return err }},
 		{"network", func() error { return d.config.Ports.PlugPort(ctx, n, d.netns()) }},
-		// QEMU has read it, and nobody else needs the token that is in it.
+		// QEMU has read it, and nothing else needs the token that is in it.
 		{"initramfs", func() error { return os.Remove(b.path(initramfsFile)) }},
 		{"CPUs", func() error { return d.settle(b, n, emulator, described) }},
 		{"resume", func() error { return v.resume(ctx, b.name) }},

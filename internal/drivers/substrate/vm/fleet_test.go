@@ -25,7 +25,7 @@ func (f Fleet) Reaches(host string) bool {
 
 // Move takes a guest from one hypervisor to another.
 //
-// There is never a second guest that runs, whoever dies when: only Arrive lets the guest's CPUs run at the new host, and it is
+// There is never a second guest that runs, whatever dies when: only Arrive lets the guest's CPUs run at the new host, and it is
 // called only when the guest's QEMU at the old one has ended, which only a whole copy makes it do. As long as that QEMU is
 // there, the guest is there, and what is at the new host is thrown away.
 func (f Fleet) Move(ctx context.Context, n substrate.Node, from, to string) error {

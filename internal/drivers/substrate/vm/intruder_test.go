@@ -30,7 +30,7 @@ import (
 type said struct {
 	what  string
 	frame []byte
-	// neighbour says that the cluster's other node may have it. Nobody else ever may.
+	// neighbour says that the cluster's other node may have it. No other interface ever may.
 	neighbour bool
 	// gateway says that it comes as far as the bridge itself, which has no use for it and answers nothing.
 	gateway bool

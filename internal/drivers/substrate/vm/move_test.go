@@ -211,7 +211,7 @@ func TestAGuestMovesAndCountsOn(t *testing.T) {
 	check(t, r.to.Remove(t.Context(), allOf(n.Ref)))
 }
 
-// Whoever dies in the middle of a move, there is one guest that runs, and it is the one that counts.
+// Whatever dies in the middle of a move, there is one guest that runs, and it is the one that counts.
 func TestAccidentsOnTheWay(t *testing.T) {
 	testall.Only(t)
 	r, n := newRoad(t)

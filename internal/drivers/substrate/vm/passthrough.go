@@ -68,7 +68,7 @@ func among(facts inventory.Facts, addresses []string) ([]inventory.Device, error
 }
 
 // takeDevices takes back what a guest has that does not run any more. One that does not come back keeps neither the guest
-// nor its other devices: it is lost, is given to nobody, and is tried again by Mend.
+// nor its other devices: it is lost, is given to no guest, and is tried again by Mend.
 func (d *Driver) takeDevices(ctx context.Context, guest string) error {
 	if d.config.Devices == nil {
 		return nil

@@ -33,8 +33,8 @@ func (d *Driver) emulators(name string) (found []onhost.Process, err error) {
 }
 
 // collect takes dead QEMUs off our hands, if they are our children: libvirt lets go of those that it starts, which makes
-// them children of the nearest subreaper, as the agent of a host is one. Nobody else in this process starts a QEMU and waits for
-// how it ends. It never waits.
+// them children of the nearest subreaper, as the agent of a host is one. No other code in this process starts a QEMU and waits
+// for how it ends. It never waits.
 func collect() {
 	lists, _ := filepath.Glob("/proc/self/task/*/children") // the pattern is sound
 	for _, path := range lists {

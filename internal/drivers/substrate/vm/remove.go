@@ -146,8 +146,8 @@ func (d *Driver) forget(ctx context.Context, b boot) error {
 
 // Close ends libvirt and removes what it had, unless there is a guest.
 func (d *Driver) Close(ctx context.Context) error {
-	// Where there is one, nobody waits for libvirt's lock: whoever starts or looks at a guest has it, and that can be all the
-	// time.
+	// Where there is one, Close does not wait for libvirt's lock: calls that start or look at a guest have it, and that can be
+	// all the time.
 	if there, err := onhost.List(d.guests()); err != nil || len(there) > 0 {
 		return err
 	}

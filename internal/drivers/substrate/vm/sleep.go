@@ -159,7 +159,8 @@ func (d *Driver) save(ctx context.Context, held *onhost.Hold, v *virt, b boot, q
 	return nil
 }
 
-// letGoOf ends a QEMU that goes on holding a file which it was to write: it could fill the disk where nobody sees a file.
+// letGoOf ends a QEMU that goes on holding a file which it was to write: it could fill the disk by a file that has no name any
+// more.
 func letGoOf(file string, qemu onhost.Process) error {
 	written, err := os.Stat(file)
 	if err != nil {
@@ -194,7 +195,7 @@ func endOverMost(ended <-chan struct{}, file string, most int64, qemu onhost.Pro
 	}
 }
 
-// roomFor says whether a guest's memory fits on a disk with so many bytes free, of which some are to stay so.
+// roomFor says whether a guest's memory fits on a disk with so many bytes free, where reserve bytes are to stay so.
 func roomFor(p part, free, reserve int64) error {
 	if need, left := needMiB(p), max(0, free-reserve)>>20; need > left {
 		return fmt.Errorf("%w for its memory: %d MiB are needed and %d MiB may be taken on its host's disk", substrate.ErrNoRoom,
@@ -212,7 +213,7 @@ func needMiB(p part) int64 {
 	return need
 }
 
-// here is ErrNotHere of a boot that there is nothing of. Libvirt is not asked: it would be started, and nobody would end it.
+// here is ErrNotHere of a boot that there is nothing of. Libvirt is not asked: it would be started, and nothing would end it.
 func (b boot) here() error {
 	if _, err := os.Stat(b.dir); os.IsNotExist(err) {
 		return fmt.Errorf("%w: there is nothing of boot %d", ErrNotHere, b.number)

@@ -86,7 +86,7 @@ func TestAGuestSleepsAndCountsOn(t *testing.T) {
 	}
 }
 
-// Who asks about a guest that is not here starts nothing that nobody would end.
+// A call about a guest that is not here starts nothing that would not be ended.
 func TestAGuestThatIsNotHereStartsNoLibvirt(t *testing.T) {
 	needs(t)
 	w := idling(t).open(t)

@@ -147,7 +147,7 @@ func threadsOf(proc string, qemu int) (all threads, err error) {
 }
 
 // steer has the interrupts of devices that were given to a guest handled on the host's CPUs of a list. They are there when
-// the guest's driver has asked for them, and again whenever it does: whoever looks at a guest that runs steers them.
+// the guest's driver has asked for them, and again whenever it does: each Observe of a guest that runs steers them.
 func steer(proc string, devices []string, cpus string) error {
 	if len(devices) == 0 {
 		return nil

@@ -23,7 +23,7 @@ type virt struct {
 
 const (
 	// answerWithin is how long libvirt may take for what neither starts nor copies a guest. One that hangs fails the call, and
-	// does not keep whoever asks, and the locks that they hold.
+	// does not keep the caller, and the locks that it holds.
 	answerWithin = time.Minute
 	// createWithin is how long it may take to start a QEMU, which touches all of its guest's memory.
 	createWithin = 15 * time.Minute
@@ -119,7 +119,7 @@ func (v *virt) long(ctx context.Context, within time.Duration, name string, call
 const (
 	running = "running"
 	paused  = "paused"
-	moving  = "on its way" // comes, and is not whole; or has sent all of itself, and nobody has said that it has come
+	moving  = "on its way" // comes, and is not whole; or has sent all of itself, and is not yet said to have come
 	absent  = "not known to libvirt"
 )
 
@@ -160,7 +160,7 @@ func (v *virt) describe(ctx context.Context, name string) (xml string, err error
 	return xml, err
 }
 
-// copyWithin bounds what nobody bounds: who moves a guest, or has it sleep, has a shorter limit of their own.
+// copyWithin bounds what has no other bound: callers that move a guest, or have it sleep, have a shorter limit of their own.
 const copyWithin = 24 * time.Hour
 
 // migrate copies a domain to the libvirt at uri, while it runs if it is live, and ends it here. There its CPUs stand still. A

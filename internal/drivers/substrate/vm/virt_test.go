@@ -28,7 +28,7 @@ func TestALibvirtThatHangsFailsTheCall(t *testing.T) {
 	}
 }
 
-// Whoever starts a guest has libvirt's lock, for minutes if its devices take so long.
+// A call that starts a guest has libvirt's lock, for minutes if its devices take so long.
 func TestAGuestGoesWhileAnotherOneStarts(t *testing.T) {
 	d := &Driver{config: Config{Dir: t.TempDir()}}
 	if err := os.MkdirAll(filepath.Join(d.guests(), "c1.n2", "1"), 0o700); err != nil {

@@ -69,7 +69,7 @@ type Config struct {
 	User string
 	// Accel is "kvm" or "tcg"; "": KVM if it works and emulation if not.
 	Accel string
-	// Log hears of what is worth an operator's look and is no error of a call. nil: nobody.
+	// Log hears of what is worth an operator's look and is no error of a call. nil: it is dropped.
 	Log *slog.Logger
 }
 

@@ -1,4 +1,4 @@
-// Package none is the switch that nobody may touch: all ports are in one segment.
+// Package none is the switch that Muster may not touch: all ports are in one segment.
 package none
 
 import (

@@ -342,7 +342,7 @@ func answersGoToWhomTheyAreFor(t *testing.T, s Subject) {
 	}
 }
 
-// isolates adds ports that nobody named: one of the switch, and one of the bridge at which the common segment ends. Both are
+// isolates adds ports that are not named: one of the switch, and one of the bridge at which the common segment ends. Both are
 // another machine's NIC, a router, or somebody who answers DHCP.
 func isolates(t *testing.T, s Subject) {
 	if s.Testbed == nil {
@@ -423,7 +423,7 @@ type span struct {
 func noFramePassesWhilePortsMove(t *testing.T, s Subject) {
 	s.furnish(t)
 	if s.Testbed == nil {
-		return // nothing happens in the fake while nobody calls it
+		return // nothing happens in the fake while it is not called
 	}
 	stop := make(chan struct{})
 	var chatter sync.WaitGroup

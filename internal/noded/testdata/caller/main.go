@@ -53,7 +53,7 @@ func call() error {
 	}
 }
 
-// settle makes the guest's one NIC speak on its cluster's network, where nobody asks by ARP.
+// settle makes the guest's one NIC speak on its cluster's network, where ARP is not used.
 func settle(at protocol.Attachment) error {
 	nic, err := netlink.LinkByName("eth0")
 	if err != nil {

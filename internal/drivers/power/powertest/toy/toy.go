@@ -33,7 +33,7 @@ func (c folderControl) String() string                           { return "toy:"
 func (folderControl) To() string                                 { return "" }
 func (c folderControl) Open(power.Opening) (power.Driver, error) { return driver(c), nil }
 
-// driver has a machine that is on while there is a file "on". Where there is a file "silent", nobody answers.
+// driver has a machine that is on while there is a file "on". Where there is a file "silent", nothing answers.
 type driver string
 
 func (d driver) file(name string) string { return filepath.Join(string(d), name) }

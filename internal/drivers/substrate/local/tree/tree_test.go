@@ -274,7 +274,7 @@ func TestAPassGoesDownSoFarOnly(t *testing.T) {
 	}
 }
 
-// TestDepthCostsTimeInProportion compares the CPU time of trees of which one is eight times as deep, in memory.
+// TestDepthCostsTimeInProportion compares the CPU time of two trees in memory, one eight times as deep as the other.
 func TestDepthCostsTimeInProportion(t *testing.T) {
 	testall.Only(t)
 	memory := inMemory(t)
@@ -420,7 +420,7 @@ func TestADirectoryThatIsMovedAwayIsNotFollowed(t *testing.T) {
 	chain(t, from, 3000, name)
 	check(t, os.Mkdir(filepath.Join(from, "z"), 0o755))
 	moved := false
-	copying := tree.Copy{Progress: func(copied int64) error { // at the bottom, of which the only file is
+	copying := tree.Copy{Progress: func(copied int64) error { // at the bottom, where the only file is
 		if copied > 0 && !moved {
 			moved = true
 			return os.Rename(filepath.Join(from, strings.Repeat("d/", 100)), filepath.Join(elsewhere, "d"))

@@ -24,8 +24,8 @@ const (
 	atOnce = 32 << 10
 	// wander bounds, in levels gone down, how often a pass looks for its way again because directories were moved under it.
 	wander = 4 << 20
-	// deepest is how many levels a pass goes down. The kernel keeps a kilobyte or so of each directory on the way, which is
-	// nobody's memory but the host's.
+	// deepest is how many levels a pass goes down. The kernel keeps a kilobyte or so of each directory on the way, which is the
+	// host's memory alone.
 	deepest = 32 << 10
 )
 

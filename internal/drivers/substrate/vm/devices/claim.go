@@ -63,7 +63,7 @@ func guidBytes(text string) (string, error) {
 // claim judges whether a device may become the guest's, and writes down that it is. given says that the guest has it open
 // already.
 func (d *Driver) claim(ctx context.Context, f function, w Want) (given bool, err error) {
-	// Whoever judges others of its IOMMU group does so before or after, and not meanwhile.
+	// Calls that judge others of its IOMMU group do so before or after, and not meanwhile.
 	release, err := locks.Wait(ctx, filepath.Join(d.Dir, "claims.lock"))
 	if err != nil {
 		return false, err

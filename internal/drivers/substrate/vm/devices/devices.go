@@ -38,7 +38,7 @@ const (
 	Prepared State = "prepared" // for its guest, who has not opened it yet
 	Given    State = "given"    // a process has it open
 	Returned State = "returned" // taken from its guest, and not yet what it was before
-	Lost     State = "lost"     // the last try to take it back has failed; it is given to nobody
+	Lost     State = "lost"     // the last try to take it back has failed; it is given to no guest
 )
 
 // Errors that callers act upon.
@@ -108,8 +108,8 @@ func New(o Options) (*Driver, error) {
 	return &Driver{o}, nil
 }
 
-// family waits until nobody else moves a device of one physical function: its virtual functions come and go with it, and
-// are configured through it.
+// family waits until no other call moves a device of one physical function: its virtual functions come and go with it, and are
+// configured through it.
 func (d *Driver) family(ctx context.Context, physical string) (release func(), err error) {
 	release, err = locks.Wait(ctx, filepath.Join(d.Dir, physical+".lock"))
 	if err != nil {

@@ -126,7 +126,7 @@ func (d *Driver) watch(ctx context.Context, a *adapter, tables map[int]table, r 
 	if err != nil {
 		return nil, err
 	}
-	over := r.Returning || r.Lost != "" // nobody runs with it
+	over := r.Returning || r.Lost != "" // no guest runs with it
 	var failed []error
 	for _, port := range a.ports {
 		s := a.side(r.Number, port)

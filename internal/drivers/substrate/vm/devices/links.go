@@ -43,7 +43,7 @@ type attribute struct {
 	value []byte
 }
 
-// parseAttributes reads a row of attributes, each of which begins at a multiple of four.
+// parseAttributes reads a row of attributes. Each begins at a multiple of four.
 func parseAttributes(b []byte) ([]attribute, error) {
 	const flags = unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER
 	var all []attribute

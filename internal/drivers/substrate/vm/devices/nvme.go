@@ -178,7 +178,7 @@ func (t *tenancy) attach(ctx context.Context, verb string, namespace, id int) er
 	return nil
 }
 
-// vacant refuses a virtual function that is nobody's and has a namespace all the same: the disk remembers whose it is, through
+// vacant refuses a virtual function that is no guest's and has a namespace all the same: the disk remembers whose it is, through
 // everything, and who wrote on it is in no record that is here.
 func (d *Driver) vacant(ctx context.Context, f function) error {
 	if f.parent == "" {
@@ -209,7 +209,7 @@ func (d *Driver) vacant(ctx context.Context, f function) error {
 	return nil
 }
 
-// nvmeOccupy gives a virtual function its resources and a namespace that is nobody else's.
+// nvmeOccupy gives a virtual function its resources and a namespace that no other controller has.
 func (d *Driver) nvmeOccupy(ctx context.Context, physical string, number int) error {
 	t, err := d.tenancy(ctx, physical, number)
 	if err != nil {

@@ -119,7 +119,7 @@ func (m *sharing) room(t *rapid.T, last ...int) int {
 	})).Draw(t, "slot")
 }
 
-// tell is the manager hearing what the controller wants: the keys of guests that are placed here, and of nobody else's.
+// tell is the manager hearing what the controller wants: the keys of guests that are placed here, and of no others.
 func (m *sharing) tell(t *rapid.T) {
 	wanted := map[fabric.Key]bool{9: rapid.Bool().Draw(t, "another tenant of the host")} // which is no guest of these
 	for guest := range m.admitted {

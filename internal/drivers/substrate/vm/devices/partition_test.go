@@ -181,7 +181,7 @@ func TestWhatTheManagerPutsBehindOurBackIsEnded(t *testing.T) {
 	f.kernel.SetKey(cx3, 2, fake.Slots-1, 0x8007)
 	guard("")
 	f.sees(cx3VF0, 2)
-	// A function that came again, as after its driver was loaded again, is shown to nobody.
+	// A function that came again, as after its driver was loaded again, sees no partition.
 	f.kernel.Exit(7)
 	f.must(f.Release(ctx, cx3VF0, "g1"))
 	f.must(f.kernel.Write(ctx, "class/infiniband/mlx4_0/iov/0000:04:00.2/ports/1/pkey_idx/0", "0"))

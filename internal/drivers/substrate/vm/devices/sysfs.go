@@ -149,7 +149,7 @@ func holdsAny(fd string, wanted []string) (bool, error) {
 }
 
 // isDevice says whether what a process has open is a character device. A file of the same name is anybody's to make, who could
-// keep a device from ever coming back by it. Whoever's file system that is in is not asked.
+// keep a device from ever coming back by it. The file system that it is in, which may be a tenant's, is not asked.
 func isDevice(link string) bool {
 	var file unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &file)

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// CreateVFs divides a physical function into so many virtual ones, none of which the host's drivers take; 0: into none.
-// It may be repeated. While one of those that are there is in use, their number does not change.
+// CreateVFs divides a physical function into so many virtual ones, which the host's drivers do not take; 0: into none. It may be
+// repeated. While one of those that are there is in use, their number does not change.
 func (d *Driver) CreateVFs(ctx context.Context, physical string, want int) error {
 	if err := d.createVFs(ctx, physical, want); err != nil {
 		return fmt.Errorf("divide device %s into %d virtual functions: %w", physical, want, err)
@@ -87,8 +87,8 @@ func (d *Driver) createVFs(ctx context.Context, physical string, want int) error
 	return d.hideNew(ctx, physical, vfs)
 }
 
-// hideNew takes the default partition, which new virtual functions see on adapters that map partitions, from all that are
-// nobody's.
+// hideNew takes the default partition, which new virtual functions see on adapters that map partitions, from all that are no
+// guest's.
 func (d *Driver) hideNew(ctx context.Context, physical string, vfs []string) error {
 	a, err := d.rdma(physical)
 	if err != nil || a == nil {

@@ -117,7 +117,7 @@ func (p *plan) pins() [][]int {
 }
 
 // pinning keeps all threads of QEMU where they belong. libvirt refuses to pin emulated CPUs (its qemu driver has taken them
-// for one thread since before they were several); then Domain.Pins are for whoever starts the guest.
+// for one thread since before they were several); then Domain.Pins are for the driver that starts the guest.
 func (p *plan) pinning() *libvirtxml.DomainCPUTune {
 	tune := &libvirtxml.DomainCPUTune{
 		EmulatorPin: &libvirtxml.DomainCPUTuneEmulatorPin{CPUSet: inventory.CPUList(p.besides())},

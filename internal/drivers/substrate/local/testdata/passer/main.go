@@ -1,4 +1,4 @@
-// Passer sends files into sockets that nobody reads, and says in /home/sent how many the kernel let it: with an argument, that
+// Passer sends files into sockets that are never read, and says in /home/sent how many the kernel let it: with an argument, that
 // many at most. It keeps them.
 package main
 

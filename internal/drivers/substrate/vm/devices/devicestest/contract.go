@@ -1,8 +1,8 @@
 // Package devicestest is what the driver of devices relies on in a kernel, as a test that the real one and the fake one
 // pass alike.
 //
-// What enters: a Harness with a physical function of SR-IOV that nobody uses. What leaves: failures that name the
-// promise that the kernel did not keep.
+// What enters: a Harness with a physical function of SR-IOV that is not in use. What leaves: failures that name the promise that
+// the kernel did not keep.
 package devicestest
 
 import (

@@ -12,7 +12,7 @@ import (
 	"muster/internal/drivers/substrate/vm/devices"
 )
 
-// Mapping is an adapter of mlx4 (ConnectX-2 or -3) whose virtual functions nobody uses, with two ports on InfiniBand.
+// Mapping is an adapter of mlx4 (ConnectX-2 or -3) whose virtual functions are not in use, with two ports on InfiniBand.
 type Mapping struct {
 	Kernel   devices.Kernel
 	Device   string // "mlx4_0"

@@ -7,8 +7,8 @@ import (
 
 // What a guest, a person or bad luck does to the machine. These are no steps of the driver's and never fail by Fault.
 
-// Open has a process open a function's group as VFIO does: it must be nobody else's, and no host driver may have a part
-// of it (vfio_group_fops_open and iommu_group_claim_dma_owner).
+// Open has a process open a function's group as VFIO does: it must be no other process's, and no host driver may have a part of
+// it (vfio_group_fops_open and iommu_group_claim_dma_owner).
 func (k *Kernel) Open(pid int, address string) error {
 	return k.locked(func() error {
 		f := k.functions[address]

@@ -30,7 +30,7 @@ type Function struct {
 	Link           string // its network interface
 	InfiniBand     bool
 	NVMe           string // its controller
-	Namespaces     int    // nobody's at first, if it can have virtual functions; else its own
+	Namespaces     int    // no controller's at first, if it can have virtual functions; else its own
 	// Mapped is the RDMA device of an adapter of mlx4, which maps partitions for its virtual functions, and Ports how many it
 	// has.
 	// All its virtual functions are there from the start: their number is a parameter of the driver.

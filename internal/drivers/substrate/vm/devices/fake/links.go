@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fresh is what a virtual function has that nobody has configured.
+// fresh is what a virtual function has that was not configured.
 func fresh(infiniband bool) map[string]string {
 	if infiniband {
 		return map[string]string{"node_guid": "00:00:00:00:00:00:00:00", "port_guid": "00:00:00:00:00:00:00:00", "state": "auto"}

@@ -231,7 +231,7 @@ func (k *Kernel) SetKey(physical string, port, slot int, entry uint16) {
 	_ = k.locked(func() error { k.functions[physical].mapped.tables[port-1][slot] = entry; return nil })
 }
 
-// Keys is a port's whole table, with the slot that nobody can read.
+// Keys is a port's whole table, with the slot that cannot be read.
 func (k *Kernel) Keys(physical string, port int) (table [Slots]uint16) {
 	_ = k.locked(func() error { table = k.functions[physical].mapped.tables[port-1]; return nil })
 	return table
