@@ -88,7 +88,7 @@ func (o Op[In, Out]) Call(ctx context.Context, c Client, in In) (out Out, raw []
 const mostOfAPage = "1000"
 
 // All asks for every page of a list and returns the items; none is an empty list. While a page is read the next one is on its
-// way: from the second on, c.Do is called from a goroutine of All's own, one call at a time, none of which outlives All.
+// way: from the second on, c.Do is called from a goroutine of All's own, one call at a time; no call outlives All.
 func All[In, T any](ctx context.Context, c Client, op Op[In, List[T]], in In) ([]T, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

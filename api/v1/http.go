@@ -10,8 +10,8 @@ import (
 	"net/http"
 )
 
-// Request is what is asked as a request to the controller at an address, such as https://muster.example.org, by the bearer of
-// a token; "": by nobody.
+// Request is what is asked as a request to the controller at an address, such as https://muster.example.org, with a token; "":
+// without one.
 func (a Ask) Request(ctx context.Context, address, token string) (*http.Request, error) {
 	target := address + a.Path
 	if len(a.Query) > 0 {

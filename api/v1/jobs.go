@@ -56,7 +56,7 @@ type ListCurrentJobsInput struct {
 	Page
 }
 
-// JobsIn says of which cluster, and which of its jobs.
+// JobsIn limits a list of jobs by cluster and by job.
 type JobsIn struct {
 	Cluster string `query:"cluster" doc:"only of clusters that have, or had, this name or ID" maxLength:"130"`
 	Job     string `query:"job" doc:"only this job; of an array, all its tasks" maxLength:"60"`
@@ -108,7 +108,7 @@ type Efficiency struct {
 	MemoryEfficiency float64 `json:"memory_efficiency" doc:"peak memory / memory, each job weighed by its memory × hours; 0 without any"`
 }
 
-// GetEfficiencyInput says of which jobs.
+// GetEfficiencyInput says whose jobs count, and of what time.
 type GetEfficiencyInput struct {
 	JobsOf
 	Since time.Time `query:"since" doc:"ended at this time or later, in RFC 3339"`

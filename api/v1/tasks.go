@@ -11,7 +11,7 @@ const (
 	TaskFailed    TaskOutcome = "failed"    // another status, or it could not be started
 	TaskTimedOut  TaskOutcome = "timed-out" // it had not ended at its limit
 	TaskCancelled TaskOutcome = "cancelled"
-	TaskLost      TaskOutcome = "lost" // nobody knows: it may have run, in part or to its end
+	TaskLost      TaskOutcome = "lost" // it is not known: it may have run, in part or to its end
 )
 
 // Task is a program that was run on a cluster from outside.

@@ -61,7 +61,7 @@ type Admission struct {
 	Schedulers scheduler.Registry
 	// Substrates are what the site's machines can be of.
 	Substrates substrate.Registry
-	// Short says why no cluster can be made: what all of them keep their files on is full. "": it is not; nil: nobody knows.
+	// Short says why no cluster can be made: what all of them keep their files on is full. "": it is not; nil: that is not known.
 	Short func(ctx context.Context) string
 }
 

@@ -58,7 +58,8 @@ func TestAQueueTakesItsNextClassWhenOneIsExhausted(t *testing.T) {
 	}
 }
 
-// While a request is placed, nobody else can write: one that is short of a class is not tried again for each of its nodes.
+// While a request is placed, no other transaction can write: one that is short of a class is not tried again for each of its
+// nodes.
 func TestAlternativesOfManyNodesAreTriedForAMoment(t *testing.T) {
 	d := newFixtureAt(t, t.TempDir()+"/db", alternatives, offer{"h1", 1, "amd64", machine.Available, ""},
 		offer{"m1", 4, "amd64", machine.Available, ""})
@@ -164,7 +165,7 @@ func TestAlternativesAreInTheCalendar(t *testing.T) {
 	}
 }
 
-// A queue that grows takes what nobody has reserved; what it was promised, it gets in any case.
+// A queue that grows takes what no cluster has reserved; what it was promised, it gets in any case.
 func TestAQueueDoesNotGrowIntoAReservation(t *testing.T) {
 	d := newFixtureAt(t, t.TempDir()+"/db", alternatives,
 		offer{"h1", 1, "amd64", machine.Available, ""}, offer{"h2", 1, "amd64", machine.Available, ""},

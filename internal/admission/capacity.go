@@ -15,8 +15,8 @@ import (
 	"muster/internal/protocol"
 )
 
-// mostLooked is how much is looked at for one request, in the steps that place counts: half a second's work, while nobody else
-// can write.
+// mostLooked is how much is looked at for one request, in the steps that place counts: half a second's work, while no other
+// transaction can write.
 const mostLooked = 1 << 24
 
 // lookedEach is the same for each of several choices that one request makes.
@@ -180,8 +180,8 @@ func fallBack(members []member, class string, lacks int) bool {
 // classes are the names of all classes that a member may be of, in order.
 func (m member) classes() []string { return append([]string{m.Class}, m.or...) }
 
-// classOf is a member's class, narrowed to what the cluster's isolation lets its compute nodes be. The head, which runs
-// nobody's jobs, may always be on a service host.
+// classOf is a member's class, narrowed to what the cluster's isolation lets its compute nodes be. The head, which runs no jobs,
+// may always be on a service host.
 func (a *Admission) classOf(m member, isolation string) (inventory.Class, bool) {
 	class, ok := a.Catalogue.Find(m.Class)
 	if m.Role == protocol.Compute && a.whole(isolation) {

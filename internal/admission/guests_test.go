@@ -31,8 +31,8 @@ classes:
   - {name: cheap, select: ["substrate = vm"], hypervisor: true, overcommit: {cpu: 2}, vm: {cpus: 1, memory: 1GiB}}
 `
 
-// hypervisor is a hypervisor of one socket: cores, of which four or more keep one, and memory in GiB, of which the 16th part
-// stays.
+// hypervisor is a hypervisor of one socket, with so many cores and GiB of memory. It keeps one core if it has four or more, and
+// the 16th part of the memory.
 func hypervisor(cores, memory int, devices ...inventory.Device) inventory.Facts {
 	f := inventory.Facts{Host: "box", Arch: "amd64", CPUs: cores, Cores: cores, MemoryMiB: memory << 10, Devices: devices}
 	var cpus []int

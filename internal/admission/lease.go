@@ -167,7 +167,7 @@ func (a *Admission) find(ctx context.Context, tx *core.Tx, plan *Plan, now time.
 		if refusal, err = asRefusal(err); err != nil {
 			return nil, err
 		}
-		if refusal == nil { // in the order of their classes, if that hurts nobody
+		if refusal == nil { // in the order of their classes, if no other cluster loses by it
 			c := chosenFirst(c, missing, placed)
 			exact := b
 			exact.Wants = a.wants(as(missing, placed), plan.Spec.Isolation, plan.image.Arch)
@@ -314,7 +314,7 @@ func (a *Admission) Foresee(ctx context.Context, tx *core.Tx, c cluster.Cluster)
 
 // prefer leaves, of the machines for nodes that a running cluster lacks, those that reservations need, where there are others.
 // Who runs goes first: what a node that has failed took with it is missed now, and until a reservation starts its machine may
-// be back. But nodes above the min of a queue that grows were promised to nobody: they stay out, and refused says why.
+// be back. But nodes above the min of a queue that grows were not promised: they stay out, and refused says why.
 func (a *Admission) prefer(ctx context.Context, tx *core.Tx, c cluster.Cluster, missing []member,
 	machines []machine.Machine) (kept []member, left []machine.Machine, refused *Refusal, err error) {
 	now, err := tx.Now(ctx)
@@ -354,7 +354,7 @@ func (a *Admission) prefer(ctx context.Context, tx *core.Tx, c cluster.Cluster, 
 		if above == 0 {
 			return kept, machines, refused, nil
 		}
-		if refused == nil { // too few machines, whoever has reserved some
+		if refused == nil { // too few machines, reserved or not
 			_, short := choose()
 			if refused, err = asRefusal(short); err != nil {
 				return nil, nil, nil, err

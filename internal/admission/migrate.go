@@ -15,7 +15,7 @@ import (
 )
 
 // Elsewhere finds another host for the guest that carries a node: of its class, with room for it. If the guest is to go there
-// while it runs, that is a hypervisor already of which reaches says so, and where the guest sees the same machine; a nil
+// while it runs, that host is a hypervisor already, reaches is true for it, and the guest sees the same machine there; a nil
 // reaches says that another guest may take its place. The guest is returned as it would be there. why says that there is none.
 // To act on it, call it in the transaction that does.
 func (a *Admission) Elsewhere(ctx context.Context, tx *core.Tx, n node.Node,

@@ -28,7 +28,7 @@ func (a *Admission) Terms(class string, m inventory.Machine) price.Terms {
 }
 
 // HomeTerms are what a cluster's /home costs from now on. It is charged for as long as it is there: while the cluster is
-// paused, nobody else can have its space.
+// paused, no other cluster can have its space.
 func (a *Admission) HomeTerms() price.Terms {
 	return price.Terms{Rate: a.Catalogue.Tariff.Storage, Charged: []price.State{price.Stored}}
 }

@@ -57,8 +57,8 @@ func (a *Admission) inUse(ctx context.Context, tx *core.Tx, project, id string, 
 	return use, promise, nil
 }
 
-// promised counts the nodes that a cluster may have at any time and that are not there: after a failure, its place is
-// nobody else's.
+// promised counts the nodes that a cluster may have at any time and that are not there: after a failure, no other cluster gets
+// its place.
 func promised(c cluster.Cluster, staying map[string]int) int {
 	c.Targets = nil
 	if c.Desired != core.Present {

@@ -99,7 +99,7 @@ func shapeOf(c cluster.Cluster, nodes []node.Node) shape {
 // sizePath is where a file says how many nodes a queue has.
 func sizePath(queue string) string { return "queues[" + queue + "].max" }
 
-// Surplus are the nodes that a cluster as wanted now has too many, or of which it wants none of their kind.
+// Surplus are the nodes that are too many for a cluster as wanted now, or of a kind that it does not want.
 func Surplus(c cluster.Cluster, nodes []node.Node) []node.Node { return shapeOf(c, nodes).release }
 
 // worth is how much would be lost with a node.

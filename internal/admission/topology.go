@@ -291,7 +291,7 @@ func layouts(l knownTopology, members []member, placed []Placed, nodes []node.No
 	return all
 }
 
-// unheeded says of which queues the placement has no effect, and why.
+// unheeded lists the queues whose placement has no effect, and why.
 func unheeded(members []member, later bool) []string {
 	var all []string
 	told := map[string]bool{}

@@ -147,7 +147,7 @@ func (a *API) reachable(ctx context.Context, ref, name string) (cluster.Cluster,
 	return c, found, err
 }
 
-// notNow says that nobody can log in to a cluster now.
+// notNow says that a cluster accepts no logins now.
 func notNow(c cluster.Cluster) *apiv1.Problem {
 	return conflict(fmt.Sprintf("cluster %s does not accept logins now: %s", c.Name, c.Stands()),
 		"`muster events -w "+c.Name+"` shows its progress")

@@ -15,7 +15,7 @@ import (
 	"muster/internal/spec"
 )
 
-// alarms are those that stand, the ones first of which nobody knows, and the numbers that most of them are seen from.
+// alarms are those that stand, the ones first that are not acknowledged, and the numbers that most of them are seen from.
 func (a *API) alarms(ctx context.Context) (all []apiv1.Alarm, c kinds.Census, err error) {
 	var known map[string]host.Acknowledgement
 	err = a.DB.View(ctx, func(tx *core.Tx) error {
@@ -145,7 +145,7 @@ func (a *API) acknowledgeAlarm(ctx context.Context, in *apiv1.AcknowledgeAlarmIn
 		k := host.Acknowledgement{Alarm: alarm.ID, Person: identityOf(ctx), Note: in.Body.Note, At: now, Seen: now,
 			Until: now.Add(life)}
 		if alarm.Since != nil {
-			k.Seen = *alarm.Since // what has come since then nobody has looked at
+			k.Seen = *alarm.Since // what has come since then has not been looked at
 		}
 		out.Acknowledged = acknowledgementView(k)
 		said := fmt.Sprintf("%s is known to %s", k.Alarm, k.Person)

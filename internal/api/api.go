@@ -49,10 +49,10 @@ type API struct {
 	Images    ImageStore
 	Dialer    Dialer
 	Drivers   Drivers
-	Login     Login // nil: nobody logs in, all come with tokens
+	Login     Login // nil: there are no logins, all come with tokens
 	Version   string
 	Log       *slog.Logger
-	Telemetry *telemetry.Telemetry // nil: nobody counts
+	Telemetry *telemetry.Telemetry // nil: nothing is counted
 	About     About
 	SSH       string           // host:port of this controller's SSH gateway; empty: it has none
 	Web       *web.Place       // where the door for web apps is; nil: there is none
@@ -61,7 +61,7 @@ type API struct {
 	// HomeUsage is how many bytes a cluster's /home may hold and holds; 0: not known. nil: of none.
 	HomeUsage func(ctx context.Context, cluster string) (size, used int64, err error)
 
-	// Disk is the one that snapshots are on; nil: nobody knows, and projects have no shares of it.
+	// Disk is the one that snapshots are on; nil: it is not known, and projects have no shares of it.
 	Disk func() (space.Disk, error)
 
 	// Terminals are those of browsers, and Files what they see of files. Both go through the SSH gateway.

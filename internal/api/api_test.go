@@ -491,7 +491,7 @@ func TestATunnelCarriesBytesBothWays(t *testing.T) {
 	}
 }
 
-// TestABodyFullOfMistakesIsToldTheFirstHundred: each that is told takes memory until whoever asks has read it.
+// TestABodyFullOfMistakesIsToldTheFirstHundred: each that is told takes memory until the client has read it.
 func TestABodyFullOfMistakesIsToldTheFirstHundred(t *testing.T) {
 	s, _ := server(t, 1)
 	for mistakes, status := range map[int]int{60_000: http.StatusUnprocessableEntity, 400_000: http.StatusRequestEntityTooLarge} {

@@ -110,7 +110,7 @@ var wanted = map[answers][]string{
 		"get-job-output", "run-benchmark"},
 	{"?----", "????-"}: {"get-task-output", "get-benchmark-output"}, // it is sam's
 	{"???yy", "????y"}: {"end-session"},
-	{"?????", "?????"}: {"join-project"}, // nobody is invited
+	{"?????", "?????"}: {"join-project"}, // none of them is invited
 	{"?--y-", "????-"}: {"set-hooks"},
 	{"?--yy", "????y"}: {"set-member", "remove-member", "change-project", "cancel-task", "cancel-benchmark"},
 }

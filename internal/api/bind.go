@@ -105,8 +105,8 @@ func onStream[In, Out any](op apiv1.Op[In, Out], answer func(context.Context, *I
 	return handler{op.Endpoint, register}
 }
 
-// bind registers every operation with its handler. An operation that has two, or of which nothing says who may ask for it, is a
-// mistake of the program.
+// bind registers every operation with its handler. An operation that has two, or no rule for who may ask for it, is a mistake of
+// the program.
 func (a *API) bind(api huma.API, handlers []handler) error {
 	bound := map[string]bool{}
 	var wrong []error
@@ -121,7 +121,7 @@ func (a *API) bind(api huma.API, handlers []handler) error {
 		}
 		described := describe(h.operation)
 		h.register(a, api, described)
-		if h.operation.File { // huma takes YAML for a text of which nothing is known
+		if h.operation.File { // huma takes YAML for a text that it knows nothing of
 			*described.RequestBody = *fileBody(h.operation.Example)
 		}
 	}
@@ -148,7 +148,7 @@ func describe(op apiv1.Endpoint) huma.Operation {
 	if op.MaxBody == 0 && !op.File && op.Action != "run" {
 		d.MaxBodyBytes = usualBody
 	}
-	if op.Bytes && op.Method != http.MethodGet { // whoever answers reads it
+	if op.Bytes && op.Method != http.MethodGet { // its handler reads it
 		d.RequestBody = &huma.RequestBody{Required: true, Content: octets()}
 	}
 	if op.Open {

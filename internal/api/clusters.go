@@ -148,7 +148,7 @@ func (a *API) createCluster(ctx context.Context, in *apiv1.CreateClusterInput) (
 		}))
 }
 
-// offering plans a file. A dry run that is refused says what would be admitted instead: it keeps nobody waiting who writes.
+// offering plans a file. A dry run that is refused says what would be admitted instead: it keeps no writer waiting.
 func (a *API) offering(dry bool, c spec.Cluster, plan func(context.Context, *core.Tx, spec.Cluster) (*admission.Plan,
 	error)) func(context.Context, *core.Tx) (*admission.Plan, error) {
 	return func(ctx context.Context, tx *core.Tx) (*admission.Plan, error) {

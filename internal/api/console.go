@@ -107,7 +107,7 @@ func (a *API) entitled(ctx context.Context, c apiv1.Credential) (entry, error) {
 	return nil, invalid("give one of token, code and provider", "")
 }
 
-// enterAs is the entry of a token, of which caller is the bearer.
+// enterAs is the entry of a token; caller is its bearer.
 func enterAs(caller func(context.Context, *core.Tx) (access.Caller, error)) entry {
 	return func(ctx context.Context, tx *core.Tx) (string, error) {
 		who, err := caller(ctx, tx)
@@ -150,7 +150,7 @@ func foreign() *apiv1.Problem {
 	return forbidden("another site's page may not do this", "open the console by its own address")
 }
 
-// browser is who a browser is signed in as by a cookie that it shows, of which asked keeps the hash.
+// browser is who a browser is signed in as by a cookie that it shows; asked keeps the cookie's hash.
 func (a *API) browser(ctx context.Context, r *http.Request, cookie string) (caller access.Caller, p *apiv1.Problem) {
 	if console.Foreign(r) {
 		return caller, foreign()

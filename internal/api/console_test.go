@@ -135,7 +135,7 @@ func TestABrowserIsSignedInByACodeOnceOrByAToken(t *testing.T) {
 	wants(t, as(t, s, "sam", "DELETE", "/v1/console/session", ""), 204) // no browser
 }
 
-// Nobody knows a token of such a login, so nothing of it outlasts the browser.
+// No person knows a token of such a login, so nothing of it outlasts the browser.
 func TestABrowserIsSignedInByTheProviderUntilItSignsOut(t *testing.T) {
 	s, db, issuer, _ := loginServer(t, true)
 	came := func(code, nonce string) string {

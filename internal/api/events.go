@@ -109,7 +109,7 @@ func eventView(e core.Event) apiv1.Event {
 		Phase: apiv1.Phase(e.Phase), Text: e.Text, Request: e.Request}
 }
 
-// newest is the number of the newest event. All who watch ask for it after each commit, of which few are news to them: one of
+// newest is the number of the newest event. All who watch ask for it after each commit, and few commits are news to them: one of
 // them looks.
 type newest struct {
 	mu    sync.Mutex

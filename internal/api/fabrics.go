@@ -227,7 +227,7 @@ func (a *API) putPartition(ctx context.Context, in *apiv1.PutFabricPartitionInpu
 	return a.onFabric(ctx, in.Fabric, fmt.Sprintf("partition %s with %d members", in.Partition, len(members)),
 		func(tx *core.Tx, f fabrics.Fabric) error {
 			for _, port := range slices.Sorted(maps.Keys(members)) {
-				if err := a.onPort(ctx, tx, f, port); err != nil { // nobody would ever see it without the key
+				if err := a.onPort(ctx, tx, f, port); err != nil { // it would never be seen without the key
 					return err
 				}
 			}

@@ -119,7 +119,7 @@ func (a *API) readFile(ctx context.Context, in *apiv1.FileRef) (*huma.StreamResp
 		defer cancel()
 		context.AfterFunc(still, s.Close)
 		r, w := humago.Unwrap(hctx)
-		if strings.Contains(r.Header.Get("Range"), ",") { // each part would be looked for anew
+		if strings.Contains(r.Header.Get("Range"), ",") { // each part would be looked for again
 			r.Header.Del("Range")
 		}
 		w.Header().Set("Content-Type", "application/octet-stream")

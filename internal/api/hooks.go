@@ -43,7 +43,7 @@ func (a *API) setHooks(ctx context.Context, in *apiv1.SetHooksInput) (*output[ap
 	})
 }
 
-// unfit says why nobody could start a script that is called what; "" if somebody can.
+// unfit says why a script that is called what cannot be started; "" if it can.
 func unfit(what, script string) string {
 	switch {
 	case strings.ContainsRune(script, 0):

@@ -156,8 +156,8 @@ func (a *API) letIn(ctx context.Context, tx *core.Tx, who proved, name, hash str
 	return caller, isNew, err
 }
 
-// personOf is who an identity belongs to. Where the site says so, who is unknown becomes a new person; nobody becomes
-// somebody else by having their name, and nobody an operator.
+// personOf is who an identity belongs to. Where the site says so, who is unknown becomes a new person. The same name as a
+// person's does not make it theirs, and no login makes an operator.
 func (a *API) personOf(ctx context.Context, tx *core.Tx, who proved) (p person.Person, isNew bool, err error) {
 	p, err = person.OfSubject(ctx, tx, who.Subject)
 	if !isNotFound(err) {

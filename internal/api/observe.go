@@ -30,7 +30,7 @@ type asked struct {
 	cluster  string // name
 	op       string // what it began: cluster ID and generation
 	stream   bool   // its answer lasts as long as the client likes
-	status   int    // if nobody else will say
+	status   int    // of an answer that huma does not see; 0: it does
 	audited  bool   // it stands in the audit log
 
 	console bool         // it comes from the console
@@ -90,7 +90,7 @@ func (a *API) observed(ctx huma.Context, next func(huma.Context)) {
 	if !a.Log.Enabled(within, level) {
 		return
 	}
-	// nobody that we know writes much into the log, and who is told to wait writes no more
+	// callers who are not known write little into the log, and so do those who are told to wait
 	if (r.identity == "" || status == http.StatusTooManyRequests) && level > slog.LevelDebug {
 		if yes, _ := a.Shares.lines.Say(ctx.RemoteAddr(), time.Now()); !yes {
 			return

@@ -202,7 +202,7 @@ func (a *API) setMember(ctx context.Context, in *apiv1.SetMemberInput) (*output[
 			return err
 		}
 		text := "is"
-		if len(before) == 0 && !callerOf(ctx).Operator { // nobody is in a tenant's project who has not agreed
+		if len(before) == 0 && !callerOf(ctx).Operator { // no person is in a tenant's project without having agreed
 			m.InvitedBy, text = identityOf(ctx), "is invited as"
 		}
 		if err := person.SetMember(ctx, tx, m); err != nil {
@@ -266,7 +266,7 @@ func (a *API) removeMember(ctx context.Context, in *apiv1.RemoveMemberInput) (*o
 	return nil, err
 }
 
-// leaves says that the caller goes, or declines to come, which takes nobody's leave.
+// leaves says that the caller goes, or declines to come, which takes no permission.
 func (a *API) leaves(ctx context.Context, tx *core.Tx, in *apiv1.RemoveMemberInput) (bool, error) {
 	caller := callerOf(ctx)
 	if in.Person != caller.Name || !caller.May(access.Keep, "") {

@@ -78,7 +78,7 @@ func init() {
 	}
 }
 
-// namePattern is what most names are; nobody who gives one should have to read it.
+// namePattern is what most names are; a person who gives one should not have to read it.
 const namePattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
 
 // inWords says what huma says by a pattern.

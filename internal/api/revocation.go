@@ -46,7 +46,7 @@ func (a *API) lasting(ctx context.Context, cluster string, still func(*core.Tx, 
 			case isNotFound(err), err == nil && !allowed:
 				a.Log.InfoContext(ctx, "an answer ends: who asked may no longer have it", "identity", caller.Name)
 				return
-			case err != nil: // nobody is thrown out because the database is away for a moment
+			case err != nil: // no caller is thrown out because the database is away for a moment
 				known = -1
 				a.Log.WarnContext(ctx, "cannot look whether somebody may stay", "identity", caller.Name, "error", err)
 			}

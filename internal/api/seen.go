@@ -57,7 +57,7 @@ type sightings struct {
 	told map[string]time.Time // by ID of the cluster: its last sighting; nil: nothing was looked at yet
 }
 
-// tell writes a message for each cluster of which something was seen since it was told last. They have no number: who comes back
+// tell writes a message for each cluster that has been seen to change since it was told last. They have no number: who comes back
 // asks again for what is on the screen.
 func (s *sightings) tell(w io.Writer, now looked) error {
 	if now.at.Equal(s.at) {

@@ -35,7 +35,7 @@ func (a *API) ready(ctx context.Context) apiv1.Readiness {
 	return a.probe.ready
 }
 
-// Probes adds what tools ask that watch over a controller. Nobody needs a token for it, and nothing in it is secret.
+// Probes adds what tools ask that watch over a controller. It needs no token, and nothing in it is secret.
 func (a *API) Probes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {

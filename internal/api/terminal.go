@@ -32,7 +32,7 @@ func (a *API) openTerminal(ctx context.Context, in *apiv1.TerminalInput) (*huma.
 		return nil, noNode(c, in.Node)
 	case node.ID == "" && c.Phase != cluster.Paused: // the gateway brings a paused one back
 		return nil, notNow(c)
-	case console.Foreign(asked.request()): // whoever it is: browsers ask nobody before they open a WebSocket
+	case console.Foreign(asked.request()): // for any caller: browsers open a WebSocket to another site without asking it first
 		return nil, foreign()
 	case !strings.EqualFold(in.Upgrade, "websocket"): // last: it tells a browser that nothing else is in the way
 		return nil, problem(http.StatusUpgradeRequired, "this path only upgrades connections",

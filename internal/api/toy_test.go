@@ -141,7 +141,8 @@ func TestTheAPIsWordsAreThoseOfTheSite(t *testing.T) {
 	}
 }
 
-// What the API's fields may hold is told by who registers it, and a field that asks for what nobody has is a mistake.
+// What the API's fields may hold is told by who registers it, and a field that asks for words that are not registered is a
+// mistake.
 func TestTheDocumentHasTheWordsThatAreRegistered(t *testing.T) {
 	schemas := func() huma.Registry {
 		all := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)

@@ -102,7 +102,7 @@ func (t *trail) write(ctx context.Context, db *core.Store, token string, entries
 	return err
 }
 
-// settled says that all stands in the log, or why nobody but root is answered: what could not be written down is not done.
+// settled says that all stands in the log, or why only root is answered: what could not be written down is not done.
 func (a *API) settled(ctx context.Context) *apiv1.Problem {
 	a.trail.mu.Lock()
 	waits := len(a.trail.unwritten) > 0

@@ -30,8 +30,8 @@ func waitingView(title string, c cluster.Cluster, nodes []node.Node) *apiv1.Wait
 	return view
 }
 
-// waitsFor is what a job waits for: nodes that come, machines that nobody has free, or what the scheduler says. Of several
-// queues, the first that could run it counts.
+// waitsFor is what a job waits for: nodes that come, machines that are not free, or what the scheduler says. Of several queues,
+// the first that could run it counts.
 func waitsFor(title string, c cluster.Cluster, nodes []node.Node, job protocol.WaitingJob) string {
 	never := ""
 	for _, q := range c.Spec.Queues {

@@ -50,7 +50,7 @@ func texts[T ~string](words []T) []string {
 }
 
 // enumerate has the fields of schemas hold the words that there are, and no others. An error is a mistake of the program: a field
-// asks for words that nobody has.
+// asks for words that there are none of.
 func (d Drivers) enumerate(schemas huma.Registry) error {
 	asked, typed := d.words(), wordsOfTypes()
 	for name, schema := range schemas.Map() {

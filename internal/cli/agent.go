@@ -12,7 +12,7 @@ import (
 func (a *app) agent() *cobra.Command {
 	c := &cobra.Command{
 		Use:    "agent",
-		Hidden: true, // nobody types it
+		Hidden: true, // no user types it
 		Short:  "Run as the first process of a node",
 		Long: `Run as the first process of a node: join the cluster with the one-time token of this boot, apply the node's
 configuration, keep its services running, and report their state. Substrates start it; do not run it yourself. The exit code is

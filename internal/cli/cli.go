@@ -4,8 +4,8 @@
 // What leaves: requests to the API, words for people on standard error, data on standard output, and an exit code.
 //
 // Verbs for tenants use nothing but the API. Those for the controller's own host (serve, images build …) work on its data
-// directory. The program is also the first process of every node, many of which start at once: only the verb that is
-// asked for is built, and colours and widths come from x/ansi, as lipgloss looks the terminal up before main begins.
+// directory. The program is also the first process of every node, and many nodes start at once: only the verb that is asked for
+// is built, and colours and widths come from x/ansi, as lipgloss looks the terminal up before main begins.
 package cli
 
 import (

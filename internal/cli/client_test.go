@@ -234,7 +234,7 @@ func TestAListThatBreaksOffIsNone(t *testing.T) {
 			}
 			_, _ = io.WriteString(w, second)
 		default:
-			<-r.Context().Done() // which is the case once nobody wants it any more
+			<-r.Context().Done() // which is the case once the client does not want it any more
 		}
 	})
 	none := func(why string) {

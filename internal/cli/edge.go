@@ -13,7 +13,7 @@ import (
 
 // screen is where words for people go: standard output, or standard error. It is no io.Writer, so that nothing reaches a
 // terminal but by its methods, which show what a terminal would obey instead of passing it on: much of what is printed was
-// written by other users, by machines that nobody knows yet, and by providers of identities.
+// written by other users, by machines that are not enrolled yet, and by providers of identities.
 type screen struct{ stream io.Writer }
 
 // shown is a text that may be written to a terminal as it is: what others wrote went through package printable, and the

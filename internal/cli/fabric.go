@@ -167,7 +167,7 @@ func (a *app) printFabric(f apiv1.Fabric) {
 		for _, p := range f.Ports {
 			answers := yes(p.Answers)
 			if f.SeenAt.IsZero() {
-				answers = "" // nobody has asked it
+				answers = "" // it has not been asked
 			}
 			t.row(p.Port, p.Machine, p.Name, answers, strings.Join(p.Entries, " "), portRoom(len(p.Entries), p.Capacity))
 		}

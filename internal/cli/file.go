@@ -63,7 +63,7 @@ func notUTF8(text []byte) int {
 	return 0
 }
 
-// unwritten is the file of a cluster that nobody has written as a file.
+// unwritten is the file of a cluster that was not written as a file.
 func unwritten(c spec.Cluster) (clusterFile, error) {
 	f := clusterFile{text: spec.Render(c)}
 	var err error

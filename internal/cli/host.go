@@ -12,7 +12,7 @@ import (
 func (a *app) host() *cobra.Command {
 	return &cobra.Command{
 		Use:    hostd.Verb,
-		Hidden: true, // nobody types it
+		Hidden: true, // no user types it
 		Short:  "Run as the agent of a controller's own host",
 		Long: `Run as the agent of a controller's own host: make and end nodes, networks and file systems as the controller asks. The
 controller starts it, and it ends with the controller; nodes go on running.`,

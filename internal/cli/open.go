@@ -109,7 +109,7 @@ func (a *app) printWebCA(ctx context.Context) error {
 }
 
 // browse opens an address in a browser, if there is one. The address is a secret for some minutes and every user of a host can
-// read the arguments of a process: the browser gets a file that leads there, which nobody else can read.
+// read the arguments of a process: the browser gets a file that leads there, which no other user can read.
 func (a *app) browse(ctx context.Context, address string) {
 	program, err := exec.LookPath("xdg-open")
 	if err != nil {

@@ -50,7 +50,7 @@ arguments.`,
 	hypervisor := c.Flags().Bool("local-hypervisor", false, "enrol this host as a hypervisor, a machine of class vm")
 	divide := c.Flags().StringToInt("divide", nil,
 		"the virtual functions of this host's devices, `ADDRESS=NUMBER`, such as 0000:3b:00.0=8; may be repeated")
-	c.Flags().Lookup("divide").DefValue = "" // nobody needs to read that an empty list is the default
+	c.Flags().Lookup("divide").DefValue = "" // users need not read that an empty list is the default
 	keyFile := c.Flags().String("key-file", "",
 		"the `FILE` with the key that secrets in the database are sealed with (default: site.key in the data directory, made "+
 			"at the first start)")

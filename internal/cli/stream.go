@@ -19,7 +19,7 @@ import (
 // silence is how long a stream may say nothing before it counts as lost; the API sends a comment every 15 s.
 const silence = 45 * time.Second
 
-// whose says of which events: those of a cluster, by its name or ID, or of a machine; all, if it says nothing.
+// whose says which events are wanted: those of a cluster, by its name or ID, or of a machine; all, if it says nothing.
 type whose struct{ cluster, machine string }
 
 // stream is a watch of events that outlives lost connections.

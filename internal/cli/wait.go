@@ -97,7 +97,7 @@ func (t *tracking) left(ctx context.Context, w *waiting) error {
 	stands := fmt.Sprintf("cluster %s is %s", t.name, standing(t.cluster))
 	ref := t.name
 	if t.op.Kind == "delete" {
-		ref = t.op.Cluster // the name is soon nobody's
+		ref = t.op.Cluster // soon no cluster has the name
 	}
 	look := fmt.Sprintf("the operation goes on; `muster describe %s` and `muster events -w %s` show it", ref, ref)
 	if errors.Is(context.Cause(ctx), errTimeout) {

@@ -35,7 +35,7 @@ type Claim struct {
 	wakes int64
 }
 
-// Claim takes up to n rows of one kind whose time has come and that nobody holds, for ttl.
+// Claim takes up to n rows of one kind whose time has come and that no owner holds, for ttl.
 func (s *Store) Claim(ctx context.Context, kind Kind, owner string, ttl time.Duration, n int) ([]Claim, error) {
 	var claims []Claim
 	scan := func(r Scanner) (Claim, error) {
@@ -57,8 +57,8 @@ func (s *Store) Claim(ctx context.Context, kind Kind, owner string, ttl time.Dur
 	return claims, nil
 }
 
-// Due says which of these kinds have a row whose time has come and that nobody holds, and how long it is until the next
-// one's has; a negative time: there is none. It is one cheap query without a write lock, since most looks find nothing.
+// Due says which of these kinds have a row whose time has come and that no owner holds, and how long it is until the next one's
+// has; a negative time: there is none. It is one cheap query without a write lock, since most looks find nothing.
 func (s *Store) Due(ctx context.Context, of []Kind) (due []Kind, next time.Duration, err error) {
 	next = -1
 	if len(of) == 0 {
@@ -92,7 +92,7 @@ func (s *Store) Due(ctx context.Context, of []Kind) (due []Kind, next time.Durat
 	return due, next, nil
 }
 
-// nextWake selects when the next row of a kind is due that nobody holds.
+// nextWake selects when the next row of a kind is due that no owner holds.
 func nextWake(kind Kind) string {
 	return `SELECT wake_at FROM ` + string(kind) + ` WHERE lease_until < now_ms() ORDER BY wake_at LIMIT 1`
 }
@@ -116,7 +116,7 @@ func (s *Store) Renew(ctx context.Context, owner string, ttl time.Duration) (int
 }
 
 // ReleaseLeases ends the claims of one owner, at its own end, so that others need not wait for the leases. Without an owner it
-// ends all, which is only for the sole controller of a database, at its start: whoever held them is dead.
+// ends all, which is only for the sole controller of a database, at its start: the process that held them is dead.
 func (s *Store) ReleaseLeases(ctx context.Context, owner string) error {
 	return s.Quietly(ctx, func(tx *Tx) error {
 		for _, d := range s.Living() {

@@ -79,8 +79,8 @@ type Store struct {
 // Option changes how a database is opened.
 type Option func(*Store)
 
-// Volatile is for databases that nobody misses, as tests have: commits to an SQLite file do not wait for the disk, and a power
-// cut may cost all of it.
+// Volatile is for databases that may be lost, as tests have: commits to an SQLite file do not wait for the disk, and a power cut
+// may cost all of it.
 func Volatile(s *Store) { s.synchronous = "OFF" }
 
 // WithClock makes now what the clock says. All who open one database must use one clock.
@@ -225,7 +225,7 @@ func (s *Store) Changed() <-chan struct{} {
 	return s.change
 }
 
-// alone is how often Follow repeats a look where nobody else writes: for one that failed.
+// alone is how often Follow repeats a look where no other process writes: for one that failed.
 const alone = 5 * time.Second
 
 // Follow calls look at once and then after commits, until ctx ends: at most once in least, however many commits there are,
@@ -273,7 +273,7 @@ type Tx struct {
 type payerKey struct{}
 
 // For is ctx for transactions that somebody causes: of those who wait to write, or for a View that takes long, the next one is
-// who has had least of the database's time of late. Those of nobody are the controller's own.
+// who has had least of the database's time of late. Those of "" are the controller's own.
 func For(ctx context.Context, who string) context.Context {
 	return context.WithValue(ctx, payerKey{}, who)
 }
@@ -283,7 +283,7 @@ func For(ctx context.Context, who string) context.Context {
 func OfPerson(name string) string  { return "person " + name }
 func OfProject(name string) string { return "project " + name }
 
-// Payer is who causes what is done with ctx; "" for nobody.
+// Payer is who causes what is done with ctx; "" for the controller itself.
 func Payer(ctx context.Context) string {
 	who, _ := ctx.Value(payerKey{}).(string)
 	return who
@@ -348,7 +348,7 @@ func (s *Store) Update(ctx context.Context, f func(*Tx) error) error {
 	return nil
 }
 
-// Quietly is Update without telling anyone: claims and leases are nobody's news.
+// Quietly is Update without telling anyone: claims and leases are no news to anyone.
 func (s *Store) Quietly(ctx context.Context, f func(*Tx) error) error {
 	began, rows, again := time.Now(), 0, 0
 	err := s.once(ctx, &rows, f)

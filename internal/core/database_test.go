@@ -77,7 +77,7 @@ func TestAMachineCannotBeGivenTwice(t *testing.T) {
 		const machines, takers = 3, 8
 		kindstest.AddMachines(t, s, machines)
 		kindstest.AddCluster(t, s, "c1", "hello")
-		// Every taker looks for a machine that nobody has and takes it; they all start at once.
+		// Every taker looks for a machine that no node has and takes it; they all start at once.
 		var all sync.WaitGroup
 		results := make([]error, takers)
 		for i := range takers {

@@ -141,7 +141,8 @@ func (tx *Tx) Events(ctx context.Context, of EventsOf) ([]Event, error) {
 // forgetAtOnce bounds how long a transaction that forgets events holds up others.
 const forgetAtOnce = 20_000
 
-// ForgetEvents drops the oldest events that are older than age, so many at most. Whoever follows them has seen them long ago.
+// ForgetEvents drops the oldest events that are older than age, so many at most. A client that follows them has seen them long
+// ago.
 func (tx *Tx) ForgetEvents(ctx context.Context, age time.Duration) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM event WHERE at < now_ms() - $1 AND seq <= (SELECT MIN(seq) FROM event) + $2`,
 		age.Milliseconds(), forgetAtOnce); err != nil {

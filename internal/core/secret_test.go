@@ -89,7 +89,7 @@ func backup(t *testing.T, at string) []byte {
 	return all
 }
 
-// withoutKey is a fresh database that nobody has opened with a key yet, of the same sort as url's.
+// withoutKey is a fresh database that has not been opened with a key yet, of the same sort as url's.
 func withoutKey(t *testing.T, url string) string {
 	if strings.Contains(url, "://") {
 		return kindstest.EmptyPostgres(t)

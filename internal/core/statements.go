@@ -43,8 +43,8 @@ type prepared interface {
 // length would otherwise grow without end.
 const keptMost = 400
 
-// keptConn is one connection; like any other it is used by one goroutine at a time. A statement that runs is in nobody's
-// hands but its caller's: running the same text meanwhile prepares it again.
+// keptConn is one connection; like any other it is used by one goroutine at a time. A statement that runs is in its caller's
+// hands alone: running the same text meanwhile prepares it again.
 type keptConn struct {
 	engine
 	idle map[string]prepared // by text

@@ -9,7 +9,7 @@ import (
 	"muster/internal/kinds/kindstest"
 )
 
-// TestWhoHasWrittenLeastIsNext: somebody's many or long transactions make nobody else wait for all of them.
+// TestWhoHasWrittenLeastIsNext: somebody's many or long transactions make no other caller wait for all of them.
 func TestWhoHasWrittenLeastIsNext(t *testing.T) {
 	s := kindstest.Open(t, t.TempDir()+"/db")
 	write := func(who string, f func()) {

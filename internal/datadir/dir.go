@@ -35,7 +35,7 @@ import (
 //	signal.d/         a site's own scripts that have a subnet manager read its partitions again
 //	secrets.d/        passwords and tokens for BMCs and UFM, by name, with whom each may be shown to
 //	recordings/       what terminals showed, of projects that keep that
-//	fabrics/          copies of fabrics that drivers make to try what they are about to tell; nobody misses them
+//	fabrics/          copies of fabrics that drivers make to try what they are about to tell; they may be lost
 //	ipxe/             a site's own iPXE files, before those of the system
 type Dir string
 

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Check says what is wrong with an intent by itself: a key twice or out of range, so that nobody can tell two partitions apart,
-// or a member that no port can be.
+// Check says what is wrong with an intent by itself: a key twice or out of range, so that two partitions cannot be told apart, or
+// a member that no port can be.
 func (i Intent) Check() error {
 	seen := map[Key]bool{}
 	for _, p := range i.Partitions {

@@ -45,7 +45,7 @@ func TestComparing(t *testing.T) {
 	seen := Tables{
 		1: {Entries: []Entry{0x7fff, 0x8001}},         // as it should be
 		2: {Entries: []Entry{0x7fff, 0x8001, 0x8002}}, // full where it should be limited
-		3: {Entries: []Entry{0x7fff}},                 // nobody's
+		3: {Entries: []Entry{0x7fff}},                 // in no partition of the intent
 		4: {Entries: []Entry{0xffff}},                 // what a manager that fails open gives to all
 		9: {Entries: []Entry{0xffff}},
 	}

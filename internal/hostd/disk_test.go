@@ -68,7 +68,7 @@ func TestADiskThatIsMadeReadyIsEmptyAndIsNotMadeReadyTwice(t *testing.T) {
 	}
 	check(t, os.WriteFile(filepath.Join(at, "c.n.1.memory"), []byte("memory"), 0o600))
 	var console bytes.Buffer
-	if why := mountMemoryDisk(t.Context(), failing{}, &console, at); why != "" { // as whoever comes after us
+	if why := mountMemoryDisk(t.Context(), failing{}, &console, at); why != "" { // as the next agent does
 		t.Error(why)
 	}
 	if text, err := os.ReadFile(filepath.Join(at, "c.n.1.memory")); string(text) != "memory" {

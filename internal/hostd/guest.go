@@ -117,7 +117,7 @@ func (h *host) make(within, ctx context.Context, g *guest, want protocol.HostedG
 		return // not over: the next agent goes on
 	}
 	switch {
-	case within.Err() != nil && err != nil: // it is not wanted any more, and nobody waits for the reason
+	case within.Err() != nil && err != nil: // it is not wanted any more, and no caller waits for the reason
 	case errors.Is(err, substrate.ErrRefused):
 		over.Refused = err.Error()
 	case errors.Is(err, substrate.ErrNoRoom):

@@ -287,7 +287,7 @@ func TestATryIsNotOverBeforeItsGuestWasLookedAt(t *testing.T) {
 	}
 	m.run(t, c)
 	c.want(wanted("a"))
-	<-looked // it runs, and nobody has seen it
+	<-looked // it runs, and has not been seen
 	c.want(wanted("a"), wanted("b"))
 	if s := state(c.until(t, "another one runs", runs("b")), "a"); s.Try > 0 || s.Doing != "starts" {
 		t.Errorf("of the one that nobody has looked at it is said: %+v", s)

@@ -26,7 +26,7 @@ const (
 type Store struct {
 	dir    string
 	server string        // base of the boot services
-	turn   chan struct{} // holds one token while nobody fetches: two would share one cable, and maybe one image
+	turn   chan struct{} // holds one token while nothing is fetched: two fetches would share one cable, and maybe one image
 }
 
 // OpenStore makes the folder.

@@ -121,7 +121,7 @@ func less(f inventory.Facts, filesMiB int) inventory.Facts {
 	for i := range f.NUMA {
 		filesMiB -= kept[f.NUMA[i].ID] / 2
 	}
-	for i := range f.NUMA { // where the files are nobody chooses: the first node, which keeps most, is as good a guess as any
+	for i := range f.NUMA { // where the files are is not chosen: the first node, which keeps most, is as good a guess as any
 		take := max(0, min(filesMiB, f.NUMA[i].MemoryMiB-kept[f.NUMA[i].ID]))
 		f.NUMA[i].MemoryMiB -= take
 		filesMiB -= take

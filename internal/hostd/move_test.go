@@ -110,7 +110,7 @@ func through(k Keys, address, way string, to peer) error {
 	return err
 }
 
-// Whoever reaches a host where a guest is awaited can connect, say nothing, and fail, as often as he likes.
+// A stranger who reaches a host where a guest is awaited can connect, say nothing, and fail, as often as he likes.
 func TestStrangersKeepNoGuestOutAndLeaveFewLines(t *testing.T) {
 	a := newAuthority(t)
 	g := echo(t, a.keys("m2", 5))

@@ -80,9 +80,8 @@ func (h *host) report() (r protocol.HostReport, ready bool) {
 	ready = h.looked || h.Trouble != ""
 	for _, g := range h.guests {
 		r.Guests = append(r.Guests, g.state())
-		// A guest that nobody has tried to look at would be taken for one that has ended. One that cannot be looked at is told as
-		// that:
-		// it does not keep the host from telling of the others.
+		// A guest that the agent has not tried to look at would be taken for one that has ended. One that cannot be looked at is
+		// told as that: it does not keep the host from telling of the others.
 		ready = ready && (g.known || g.making > 0 || g.blind != "")
 	}
 	slices.SortFunc(r.Guests, func(a, b protocol.HostedState) int {

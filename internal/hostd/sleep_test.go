@@ -94,7 +94,7 @@ func TestAGuestSleepsAndWakesAsItIsAsked(t *testing.T) {
 	if !s.Present || s.Running || s.Bytes == 0 || s.Detail != "it sleeps" || s.Failed+s.Gone+s.Refused+s.NoRoom != "" {
 		t.Errorf("asleep it is told as %+v", s)
 	}
-	if err := stop(); err != nil { // whoever comes next lets it sleep
+	if err := stop(); err != nil { // the next agent lets it sleep
 		t.Fatal(err)
 	}
 	c.edit(func() { c.reports = nil })

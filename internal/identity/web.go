@@ -20,7 +20,7 @@ import (
 // webLife is how long a certificate of the door for web apps is good. It is made again for every connection.
 const webLife = 30 * 24 * time.Hour
 
-// Web is the authority of a site's door for web apps, where nobody has given it a certificate that browsers know.
+// Web is the authority of a site's door for web apps, where it was not given a certificate that browsers know.
 type Web struct {
 	authority *Authority
 	domain    string

@@ -181,7 +181,7 @@ func measured(t *testing.T, availableKiB string) *machine {
 }
 
 func TestMemoryIsTestedWithinItsTimeAndItsShare(t *testing.T) {
-	m := measured(t, "300000") // 292 MiB, of which 128 MiB stay free: five pieces
+	m := measured(t, "300000") // 292 MiB, and 128 MiB of them stay free: five pieces
 	check := m.checkMemory(t.Context(), []int{0, 1}, 30*time.Second, func(string) {})
 	if !check.OK || !strings.HasPrefix(check.Text, "160 of 1953 MiB tested at ") {
 		t.Errorf("%v %q", check.OK, check.Text)

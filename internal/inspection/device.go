@@ -30,7 +30,7 @@ type block struct {
 	size int64
 }
 
-// openBlock opens a disk; for writing only if nobody else has it: no file system, no swap, no volume on top of it.
+// openBlock opens a disk; for writing only if nothing else has it: no file system, no swap, no volume on top of it.
 func openBlock(d disk, write bool) (device, error) {
 	flags := os.O_RDONLY
 	if write {

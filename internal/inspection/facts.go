@@ -7,8 +7,8 @@ import (
 	"muster/internal/inventory/hardware"
 )
 
-// facts reads what the machine is. What can't be read is left out. Two calls on a machine that nobody changed give the
-// same, but for the health of its disks and the state of its links.
+// facts reads what the machine is. What can't be read is left out. Two calls on a machine that was not changed give the same, but
+// for the health of its disks and the state of its links.
 func (m *machine) facts(ctx context.Context, disks []disk) inventory.Facts {
 	f := hardware.Read(m.Tree)
 	f.NICs = m.nics()

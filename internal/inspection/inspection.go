@@ -1,8 +1,8 @@
 // Package inspection looks at a machine from inside: it erases the disks, reads what the machine is, and tests it.
 //
 // What enters: the Inspection that the controller asks for, and the machine itself: sysfs, procfs, block devices, and
-// the programs nvme, smartctl, hdparm, sg_sanitize, lspci, ethtool and modprobe, each of which may be missing. What
-// leaves: Findings, once every 2 s while it works and once at its end; and what is on the disks, for ever.
+// the programs nvme, smartctl, hdparm, sg_sanitize, lspci, ethtool and modprobe; any of these may be missing. What leaves:
+// Findings, once every 2 s while it works and once at its end; and what is on the disks, for ever.
 //
 //	erase and read back → facts → health checks → Findings
 //
@@ -142,8 +142,8 @@ func Enrol(ctx context.Context, server string, console io.Writer, o Options) err
 	return nil
 }
 
-// enrolment keeps to the limit of what is listened to: what nobody needs to know before the machine is inspected goes
-// first, then the longest lists.
+// enrolment keeps to the limit of what is listened to: what need not be known before the machine is inspected goes first, then
+// the longest lists.
 func enrolment(facts inventory.Facts) ([]byte, error) {
 	text, err := json.Marshal(facts)
 	for _, leave := range []func(){

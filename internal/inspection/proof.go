@@ -24,8 +24,8 @@ const (
 // wholeBelow is the size up to which a disk is read from end to end.
 const wholeBelow = 2 * sampleCount * sampleSize
 
-// proof shows whether an erasure did something. Before it, markers are written that nobody can have written before;
-// after it, none may be there.
+// proof shows whether an erasure did something. Before it, markers are written that cannot have been there before; after it, none
+// may be there.
 type proof struct {
 	size    int64
 	tag     []byte // what each marker starts with, made for this proof alone

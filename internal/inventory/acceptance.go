@@ -23,7 +23,7 @@ type Judged string
 
 // Whom to judge.
 const (
-	JudgeMachines Judged = "machines" // whole machines without a hypervisor below: nobody else can slow them down
+	JudgeMachines Judged = "machines" // whole machines without a hypervisor below: no other node can slow them down
 	JudgeAll      Judged = "all"
 	JudgeNothing  Judged = "nothing"
 )
@@ -71,7 +71,7 @@ func (f acceptanceFile) read() (Acceptance, error) {
 		}
 	}
 	if f.Passes != nil {
-		const least, most = 3, 100 // below, a median says nothing; above, nobody is remembered
+		const least, most = 3, 100 // below, a median says nothing; above, passes are not remembered
 		if a.Passes = *f.Passes; a.Passes < least || a.Passes > most {
 			return a, fmt.Errorf("acceptance.passes: %d; write from %d to %d, for example 8", a.Passes, least, most)
 		}

@@ -34,7 +34,7 @@ func (w leasesWritten) read() (Leases, error) {
 		if longest > l.Max {
 			return l, fmt.Errorf("leases.default: %s is longer than leases.max, which is %s", w.Default, w.Max)
 		}
-		if l.Default == "" { // nobody can have one without an end
+		if l.Default == "" { // no lease can be without an end
 			l.Default = w.Max
 		}
 	}

@@ -2,7 +2,7 @@ package inventory
 
 import "fmt"
 
-// Location is where a machine stands. The zero value means that nobody has said.
+// Location is where a machine stands. The zero value means that it is not known.
 type Location struct {
 	Rack   string `json:"rack"`
 	Unit   int    `json:"unit"`           // the lowest that it fills, from the floor, from 1

@@ -77,7 +77,7 @@ func (w *loginWritten) read() (Login, error) {
 	return l, nil
 }
 
-// checkIssuer wants https, but for a provider on the controller's own host, which nobody listens to on the way.
+// checkIssuer wants https, but for a provider on the controller's own host, which others cannot listen to on the way.
 func checkIssuer(text string) error {
 	const advice = "write the provider's address as its documentation has it, for example https://id.example.org/realms/lab"
 	if text == "" {

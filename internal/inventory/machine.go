@@ -118,7 +118,7 @@ type NIC struct {
 
 // Device is a PCI device, or a part of one.
 type Device struct {
-	Kind   string `json:"kind"` // gpu, hca, nic, nvme, bridge (which nobody is given, but which shares a group), other
+	Kind   string `json:"kind"` // gpu, hca, nic, nvme, bridge (which no guest is given, but which shares a group), other
 	PCI    string `json:"pci"`
 	Vendor string `json:"vendor"` // four hex digits
 	ID     string `json:"id"`     // four hex digits
@@ -136,7 +136,7 @@ type Device struct {
 	GUID   string `json:"guid,omitempty"`   // of an HCA's node: "0011:2233:4455:6677"
 	// Host is what the machine itself needs it for: "root file system", "its link to the controller". "": nothing.
 	Host string `json:"host,omitempty"`
-	// Lost is why a hypervisor's device cannot be given to a guest now, though nobody has it: it did not come back from its
+	// Lost is why a hypervisor's device cannot be given to a guest now, though no guest has it: it did not come back from its
 	// last guest as it was before. "": it can.
 	Lost string `json:"lost,omitempty"`
 }

@@ -25,7 +25,7 @@ type Network struct {
 	// Relays are MACs, with commas between, of DHCP relays on the segment: DHCP packets that come from there are believed to be
 	// of the machines that they name. They are for nothing else: a machine's other frames are its own.
 	Relays string `json:"relays,omitempty"`
-	// Switch is the driver of the switch that the machines' ports are on; "": nobody sets it.
+	// Switch is the driver of the switch that the machines' ports are on; "": Muster does not set it.
 	Switch string `json:"switch,omitempty"`
 	// SwitchBridge and SwitchDatabase are the switch's bridge of the machines' ports, and where its database is reached, where
 	// the driver asks for them.
@@ -59,7 +59,7 @@ const (
 	ModeOff   Mode = "off"   // the site's DHCP server names Muster's boot files itself
 )
 
-// Unknown says what becomes of a machine that nobody has enrolled.
+// Unknown says what becomes of a machine that is not enrolled.
 type Unknown string
 
 // The ways.

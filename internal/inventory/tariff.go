@@ -53,8 +53,8 @@ type Budget struct {
 	Warn    bool         // at the limit nothing is paused
 }
 
-// ChargeableStates are the states of a node that a site may charge. Nobody pays for a node that is being made, has
-// failed, or is being taken apart: that is the site's own work.
+// ChargeableStates are the states of a node that a site may charge. No project pays for a node that is being made, has failed, or
+// is being taken apart: that is the site's own work.
 func ChargeableStates() []string { return []string{"ready", "draining"} }
 
 // pricesFile and projectFile are parts of site.yaml as they are written.

@@ -244,7 +244,7 @@ func TestANodeThatDoesNotMeasureItselfIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 3)
 	s.judging()
-	s.limit(func(l *substrate.Deadlines) { l.Test = 0 }) // nobody measures, and nobody waits
+	s.limit(func(l *substrate.Deadlines) { l.Test = 0 }) // no node measures, and none is waited for
 	s.run(1)
 	s.untilFree(3)
 	id := s.create("hello", 1)
@@ -271,7 +271,7 @@ func TestANodeOnSharedCPUsIsReadyBeforeItHasMeasuredItself(t *testing.T) {
 	s.run(1)
 	s.untilFree(2)
 	id := s.create("hello", 1)
-	s.untilReady(id, 1) // nobody has measured yet
+	s.untilReady(id, 1) // no node has measured yet
 	nodes := s.nodesOf(id)
 	if n := nodes["n1"]; n.Test != 1 || n.Held {
 		t.Errorf("asked for test %d, held %v", n.Test, n.Held)

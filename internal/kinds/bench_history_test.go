@@ -319,7 +319,7 @@ func TestAWatchIsARunThatIsRepeated(t *testing.T) {
 		set(`INSERT INTO observed (node_id, boot, seen_at, revision, checks, facts, idle_at) VALUES ('n2', 1, 1, 1, '[]', '{}', 1)`,
 			`UPDATE benchmark SET wake_at = now_ms() WHERE id = 'w1'`)
 		running := await("a round begins", func(all []bench.Run) bool { return all[0].Task != "" })
-		endTask(t, s, running[0].Task, protocol.TaskCancelled, nil) // whoever ends its job ends this run, and not the watch
+		endTask(t, s, running[0].Task, protocol.TaskCancelled, nil) // a user who ends its job ends this run, and not the watch
 		both := await("the next one waits", func(all []bench.Run) bool { return len(all) == 2 && all[0].Reason != "" })
 		if next := both[0]; next.Phase != core.Pending || next.Every != time.Hour ||
 			next.Begin.Sub(running[0].Begin) != time.Hour || next.Plan.Mark == p.Mark || next.Plan.Seed == p.Seed ||

@@ -406,7 +406,7 @@ func TestARunGivesUp(t *testing.T) {
 	})
 }
 
-// TestAUsersCancelledJobEndsTheRun: whoever ends a round's job by hand gets no other.
+// TestAUsersCancelledJobEndsTheRun: a user who ends a round's job by hand gets no other.
 func TestAUsersCancelledJobEndsTheRun(t *testing.T) {
 	s := kindstest.Open(t, t.TempDir()+"/db")
 	runBench(t, s, planOf(t, 5, "run: echo q 1\n"+readsQ))

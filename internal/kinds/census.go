@@ -18,8 +18,8 @@ type Census struct {
 	Projects map[string]ProjectTotals
 	Jobs     Jobs
 	Heard    Heard
-	Unknown  Told // machines that asked to boot and that nobody has enrolled
-	Worse    Told // quantities of benchmarks that are worse than they were, which nobody has accepted
+	Unknown  Told // machines that asked to boot and are not enrolled
+	Worse    Told // quantities of benchmarks that are worse than they were, and were not accepted
 }
 
 // Told is how many there are of what a person should look at, and when the newest of them came.
@@ -30,7 +30,7 @@ type Told struct {
 
 // Queue is the work of the engines with one kind.
 type Queue struct {
-	Due   int           // rows whose time has come and that nobody has taken yet
+	Due   int           // rows whose time has come and that no controller has taken yet
 	Lag   time.Duration // how long the oldest of them has waited
 	Since time.Time     // when its time came
 	Held  int           // rows that some controller works on

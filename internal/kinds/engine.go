@@ -38,9 +38,9 @@ func NewEngine(owner string, d life.Deps, log *slog.Logger) *core.Engine {
 	return core.NewEngine(d.DB, owner, tables, d.Telemetry, log)
 }
 
-// Sweep takes away what exists and nobody wants: remains of a controller that was fenced out or killed between two steps,
-// and alarms that are over. It looks every interval until ctx ends. Nothing that is being made can fall to it, since a row
-// is written before anything of it exists.
+// Sweep takes away what exists and is not wanted: remains of a controller that was fenced out or killed between two steps, and
+// alarms that are over. It looks every interval until ctx ends. Nothing that is being made can fall to it, since a row is written
+// before anything of it exists.
 func Sweep(ctx context.Context, d life.Deps, every time.Duration, log *slog.Logger) {
 	nodes, snapshots := nodelife.Handlers{Deps: d}, snapshotlife.Handlers{Deps: d}
 	for ctx.Err() == nil {

@@ -47,7 +47,7 @@ func checks(t *testing.T, n int) {
 // TestNoPortEverHoldsAnotherClustersKey proves the order at attach and detach: whatever fails, is lost or is repeated, no port
 // has keys of two clusters, no node runs beside a key that is not its own, and no machine is free whose port holds a key.
 func TestNoPortEverHoldsAnotherClustersKey(t *testing.T) {
-	if flag.Lookup("rapid.checks").Value.String() == "100" { // as nobody has set it
+	if flag.Lookup("rapid.checks").Value.String() == "100" { // the default: it was not set
 		checks(t, 4)
 	}
 	total := map[string]int{}

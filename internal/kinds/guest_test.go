@@ -32,7 +32,7 @@ func (b bootable) Image(name string) (admission.Image, error) {
 	return image, err
 }
 
-// hypervisor inspects hosts of four cores, of which guests get three.
+// hypervisor inspects hosts of four cores; guests get three of them.
 type hypervisor struct{ inspector }
 
 func (hypervisor) Inspect(_ context.Context, i substrate.Inspection) (substrate.Inspected, error) {
@@ -99,7 +99,8 @@ func (s *fixture) wake(nodeID string) {
 	})
 }
 
-// machine is one of the inventory; its zero value if it is not there. Whoever writes a machine's facts writes their summary.
+// machine is one of the inventory; its zero value if it is not there. Code that writes a machine's facts also writes their
+// summary.
 func (s *fixture) machine(name string) (m machine.Machine) {
 	s.Helper()
 	s.view(func(ctx context.Context, tx *core.Tx) error {

@@ -21,8 +21,8 @@ import (
 	"muster/internal/spec"
 )
 
-// contrary is a hypervisor with three cores for guests. It gives each core once, whoever asks: the one that was chosen if
-// nobody has it, but for the first few guests another one.
+// contrary is a hypervisor with three cores for guests. It gives each core to one guest only: the one that was chosen if it is
+// free, but for the first few guests another one.
 type contrary struct {
 	*fake.Substrate
 	mu    sync.Mutex

@@ -228,7 +228,7 @@ func TestAGuestOnItsWayIsNotGivenUp(t *testing.T) {
 		}
 		return well
 	})
-	time.Sleep(3 * hush) // several looks at it, each of which would give it up
+	time.Sleep(3 * hush) // several looks at it: each would give it up
 	if s.hasSaid("was silent for") || moves() == nil {
 		t.Fatal("it was given up on its way")
 	}
@@ -324,7 +324,7 @@ func TestAClusterIsDeletedAlthoughAMoveDoesNotEnd(t *testing.T) {
 	s.awaitMachine("hv1-g1", "gone", absent)
 }
 
-// Another controller may have begun a move, of which one without guests of its own knows nothing.
+// Another controller may have begun a move; one without guests of its own knows nothing of it.
 func TestAControllerThatMovesNoGuestsSaysSo(t *testing.T) {
 	t.Parallel()
 	s, _ := newGuestFixture(t, t.TempDir()+"/db", 1, 2)

@@ -235,7 +235,7 @@ func TestADrainOfTheRackEndsWhateverBecomesOfItsMoves(t *testing.T) {
 		s.drain("r1")
 		s.until(id, "whole, and on r2", func(c cluster.Cluster, all []node.Node) bool {
 			for _, n := range all {
-				s.wake(n.ID) // as reports do, and so that nobody waits for a minute
+				s.wake(n.ID) // as reports do, and so that no node waits for a minute
 			}
 			time.Sleep(50 * time.Millisecond)
 			return c.Phase == core.Ready && len(all) == 3 && !slices.ContainsFunc(all[1:], func(n node.Node) bool {

@@ -202,7 +202,7 @@ func TestGuestsWhoseHypervisorIsLostWhileTheySleepAreReplacedAtTheResume(t *test
 	})
 }
 
-// Its guests may be awake or not: nobody knows, and nobody ever will.
+// Its guests may be awake or not: that is not known, and never will be.
 func TestAHypervisorThatIsLostWhileItsGuestsFallAsleepKeepsNoPauseUp(t *testing.T) {
 	testall.Only(t)
 	t.Parallel()

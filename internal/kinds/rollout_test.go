@@ -34,8 +34,8 @@ func (s shelf) Image(ref string) (admission.Image, error) {
 	return admission.Image{Name: name, Digest: "sha256:" + name, Arch: "amd64"}, nil
 }
 
-// rolloutFixture is a stage with three images, of which no agent comes up with the one called broken. It watches how many
-// compute nodes are down at a time.
+// rolloutFixture is a stage with several images; no agent comes up with the one called broken. It watches how many compute nodes
+// are down at a time.
 type rolloutFixture struct {
 	*fixture
 	mu    sync.Mutex

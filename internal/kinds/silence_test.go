@@ -78,7 +78,7 @@ func (h *heart) change(says func(node.Node) speech) {
 
 func (h *heart) once(ctx context.Context, tx *core.Tx) error {
 	if h.deaf.Load() {
-		return nil // reports come to nobody
+		return nil // no controller hears reports
 	}
 	if err := host.Listen(ctx, tx, "", "test"); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (s *fixture) nodesOf(id string) map[string]node.Node {
 	return named
 }
 
-// untilReplaced waits until others are ready in the names of the nodes given, and nobody else was replaced.
+// untilReplaced waits until others are ready in the names of the nodes given, and no other node was replaced.
 func (s *fixture) untilReplaced(id string, before map[string]node.Node, lost ...string) {
 	s.Helper()
 	s.until(id, "whole again", func(c cluster.Cluster, nodes []node.Node) bool {
@@ -364,7 +364,7 @@ func (s *fixture) between(what, node string) (had time.Duration) {
 func TestAControllerDoesNotTakeItsOwnDeafnessForTheirs(t *testing.T) {
 	kindstest.Either(t, func(t *testing.T, url string) {
 		h := newHeart(t, url, 5)
-		id := h.create("hello", 1) // two nodes, of which one may be lost alone
+		id := h.create("hello", 1) // two nodes; one of them may be lost alone
 		h.untilReady(id, 1)
 		only := func(n node.Node) speech {
 			if n.Role == protocol.Head {

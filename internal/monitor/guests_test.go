@@ -129,7 +129,7 @@ func TestAGuestJoinsOnlyFromItsOwnPlaceInItsOwnCluster(t *testing.T) {
 		}
 	}
 
-	// With what it has got then it is known there, and whoever has copied it is known nowhere else.
+	// With what it has got then it is known there, and a copy of that is known nowhere else.
 	for _, c := range []struct {
 		what       string
 		handler    http.Handler

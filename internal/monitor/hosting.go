@@ -140,7 +140,7 @@ func moveOf(ctx context.Context, tx *core.Tx, a host.Migration, hostID string) (
 	m = protocol.HostedMove{Guest: a.Guest, Number: a.Number, Step: a.Step, Do: own.Does, Description: a.Description,
 		Address: a.Address, Peer: other.Host}
 	seen, err := host.SeenOf(ctx, tx, other.Host)
-	if errors.Is(err, core.ErrNotFound) { // it is off, and nobody will speak to it
+	if errors.Is(err, core.ErrNotFound) { // it is off, and will not be spoken to
 		err = nil
 	}
 	m.PeerBoot = seen.Boot

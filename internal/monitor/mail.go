@@ -22,7 +22,7 @@ const (
 	lettersWithin = 20 * time.Second // an agent waits longer
 )
 
-// post hands a head's letters to the site's relay. What it answers nobody needs to send again.
+// post hands a head's letters to the site's relay. Letters that it answers for need not be sent again.
 func (m *Monitor) post(w http.ResponseWriter, r *http.Request, who identity.Agent) {
 	var told protocol.Letters
 	if !m.read(w, r, bodyLimit, &told) {
@@ -53,7 +53,7 @@ func (m *Monitor) post(w http.ResponseWriter, r *http.Request, who identity.Agen
 	m.answer(w, r, protocol.Posted{Done: done}, nil)
 }
 
-// send returns how many letters are dealt with. Of those that nobody is to get, one line of the log tells.
+// send returns how many letters are dealt with. Of those that are not to be sent, one line of the log tells.
 func (m *Monitor) send(ctx context.Context, from cluster.Cluster, letters []protocol.Letter) (done int, err error) {
 	var out []mail.Letter
 	var of []int // for each, how many of letters are dealt with once it is

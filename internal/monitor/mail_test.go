@@ -16,7 +16,7 @@ import (
 	"muster/internal/protocol"
 )
 
-// What cannot be sent is told so that the head tries again; what is for nobody of the site's never reaches the relay.
+// What cannot be sent is told so that the head tries again; what is for no recipient of the site's never reaches the relay.
 func TestLettersOfHeadsGoToTheSitesRelayAlone(t *testing.T) {
 	db := smallCluster(t)
 	closed, err := net.Listen("tcp", "127.0.0.1:0")

@@ -40,7 +40,7 @@ const (
 // eachCalls is how many calls of one agent may be under way: more than it makes, and than are left of one that restarted.
 const eachCalls = 16
 
-// How often one agent may report, each of which is a transaction: so many times at once, and then this often. Agents with news
+// How often one agent may report: so many times at once, and then this often. Each report is a transaction. Agents with news
 // report four times a second at most.
 const (
 	reportsAtOnce = 120
@@ -73,7 +73,7 @@ type Monitor struct {
 	origins   origins    // of agents
 	added     added      // of jobs
 
-	Telemetry *telemetry.Telemetry // nil: nobody counts
+	Telemetry *telemetry.Telemetry // nil: nothing is counted
 	Images    control.Images       // that guests elsewhere boot
 	// Schedulers are what a cluster's jobs can be started by.
 	Schedulers scheduler.Registry
@@ -145,7 +145,7 @@ func (m *Monitor) HandlerOn(network string) http.Handler {
 	})
 }
 
-// errRefused is for an agent that must end: it belongs to a boot that nobody wants any more.
+// errRefused is for an agent that must end: it belongs to a boot that is not wanted any more.
 var errRefused = errors.New("this boot of the node is not wanted")
 
 // join exchanges the boot's one-time token, or on renewal the old certificate, for certificates.

@@ -51,9 +51,8 @@ func (o *origins) add(who identity.Agent, at whereabouts) {
 	o.of[who] = at
 }
 
-// there refuses a call that does not come from where its agent's machine is: whoever has copied a certificate and its key can do
-// nothing with them elsewhere. What is no more is left to the handler of the call. The payer is whom the database's time is
-// counted for.
+// there refuses a call that does not come from where its agent's machine is: a copy of a certificate and its key is of no use
+// elsewhere. What is no more is left to the handler of the call. The payer is whom the database's time is counted for.
 func (m *Monitor) there(r *http.Request, who identity.Agent) (payer string, err error) {
 	address, _ := callerAddress(r)
 	here := origin{on(r), within(r), address}

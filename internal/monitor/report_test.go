@@ -15,7 +15,7 @@ import (
 	"muster/internal/protocol"
 )
 
-// An agent in wrong hands may report thousands of checks, each of which would be written down at each report.
+// An agent in wrong hands may report thousands of checks, and all would be written down at each report.
 func TestEveryListThatAgentsReportIsBounded(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	var look func(of reflect.Type)

@@ -8,7 +8,7 @@ import (
 
 // Guest is what a virtual machine asks of its host.
 type Guest struct {
-	CPUs      int // hardware threads; a core is given whole, so that nobody computes beside it
+	CPUs      int // hardware threads; a core is given whole, so that no other guest computes beside it
 	MemoryMiB int
 	Devices   map[string]int // by kind as inventory.Device has it: gpu, hca, nic, nvme
 	Locality  Locality       // of the devices to the guest's NUMA nodes
@@ -43,7 +43,7 @@ type Allocation struct {
 	Guest   string   `json:"guest"`
 	Cells   []Cell   `json:"cells"`             // by NUMA node; the guest's NUMA nodes are these, in order
 	Devices []string `json:"devices,omitempty"` // PCI addresses, ascending
-	// Withheld are the other functions in its devices' IOMMU groups, bridges aside: nobody is given them, and no driver of the
+	// Withheld are the other functions in its devices' IOMMU groups, bridges aside: no guest is given them, and no driver of the
 	// host's may have them, as long as the holding lasts.
 	Withheld []string `json:"withheld,omitempty"`
 	Share    int      `json:"share"` // how many guests may have its cores, itself included

@@ -11,8 +11,8 @@ import (
 // The cores lie on as few NUMA nodes as possible, in equal parts. Among such answers the best is the one with the most
 // devices near (if that is preferred) and the most GPUs with an HCA of their own (if that is asked), then with the shortest
 // distances between its nodes, then on the fewest last-level caches. Among equals it is the one that leaves the most to
-// others: the fewest devices beside it that it does not want, the fewest cores that nobody has yet, the least memory. And
-// then the lowest numbers. See docs/decisions/guests.md.
+// others: the fewest devices beside it that it does not want, the fewest cores that no guest has yet, the least memory. And then
+// the lowest numbers. See docs/decisions/guests.md.
 //
 // The holding has no name of a guest: that is the caller's to write.
 func Hold(r Room, g Guest) (Allocation, error) {
@@ -83,7 +83,7 @@ const (
 	scoreDistance        // between its nodes
 	scoreCaches          // last-level caches
 	scoreStranded        // devices beside it that it does not want
-	scoreFresh           // cores beside it, itself included, that nobody has
+	scoreFresh           // cores beside it, itself included, that no guest has
 	scoreMemory          // MiB beside it, itself included
 )
 

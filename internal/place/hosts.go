@@ -21,7 +21,7 @@ type Placed struct {
 
 // PlaceGuests gives n guests alike their hosts. Each goes where it lies best: on the fewest NUMA nodes, with its devices
 // near, by the order that Hold has. Of hosts that are equal to it in that, it goes to the one with the fewest devices that it
-// does not want, then to the one with the fewest cores that nobody has, so that hosts are filled one after the other and big
+// does not want, then to the one with the fewest cores that no guest has, so that hosts are filled one after the other and big
 // guests still fit later, then by name.
 //
 // The hosts are left as they are: who places other guests after these adds the holdings to the hosts' Room.Held. Where not
@@ -72,7 +72,7 @@ type chance struct {
 	allocation Allocation
 	score      score
 	spare      int // devices that could be given
-	cores      int // that nobody has
+	cores      int // that no guest has
 	misfit     *Misfit
 }
 

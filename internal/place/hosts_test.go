@@ -85,7 +85,7 @@ func TestAShortageCountsHostsByReason(t *testing.T) {
 	}
 }
 
-// Whoever places guests one by one, or queue by queue, comes to the same as who places them at once, and nothing is
+// Guests that are placed one by one, or queue by queue, come to lie as if they were placed at once, and nothing is
 // over-committed.
 func TestGuestsPlacedInTurnsAreAddedToTheirHosts(t *testing.T) {
 	var all []Host

@@ -113,7 +113,7 @@ func exhaust(r Room, g Guest) (best quality, found bool) {
 	return best, found
 }
 
-// divisions are the ways to have these cores, of which every node has as many as any other, or one more, and memory likewise.
+// divisions are the ways to have these cores, with as many on every node as on any other, or one more, and memory likewise.
 func divisions(f inventory.Facts, g Guest, mask int) (ways []Allocation) {
 	var cells []Cell
 	for i, c := range f.Layout {
@@ -393,7 +393,7 @@ func TestPairsOfManyDevicesAreAnsweredAsByExhaustion(t *testing.T) {
 // dice draws a number from 0 to n-1.
 type dice func(n int) int
 
-// anyRoom is a small machine with guests on it that nobody has placed wisely.
+// anyRoom is a small machine with guests on it that were not placed wisely.
 func anyRoom(roll dice) Room {
 	nodes := make([][]int, 1+roll(4))
 	cores := 1 + roll(8)

@@ -40,7 +40,7 @@ func (s *stock) ports(w want, set []int) (ports []port, names []string) {
 // others without one.
 type pairing [3]int
 
-// below is the pairing of one port of which t is taken.
+// below is the pairing of one port when t is taken from it.
 func (t portion) below(p port) pairing {
 	return pairing{
 		max(0, t.gpus-p.gpus) + max(0, t.hcas-p.hcas),

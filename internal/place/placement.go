@@ -39,7 +39,7 @@ func (s *Shortage) Error() string {
 // Choose gives every want its machines, in the wants' order. Machines are taken in the order of their names, so that clusters
 // lie together and the choice can be foreseen; those that a policy chose are place by place. Classes may overlap: a machine
 // goes to the want that has fewer others to choose from, and is handed on when a later want can use nothing else. A policy
-// chooses among what is left to a want by that: nobody goes without for it, but who wants one switch goes without where there
+// chooses among what is left to a want by that: no want goes without for it, but one for a single switch goes without where there
 // is none.
 //
 // The error is a *Shortage, an *Apart, or ErrLooks. Cost: classes × free machines, plus, only when classes overlap and run
@@ -131,7 +131,7 @@ func (m *matching) candidates() {
 	}
 }
 
-// take gives want w the next machine that nobody owns.
+// take gives want w the next machine that no want owns.
 func (m *matching) take(w int) bool {
 	for ; m.next[w] < len(m.fits[w]) && m.looks.Take(1); m.next[w]++ {
 		if i := m.fits[w][m.next[w]]; m.owner[i] == nobody {

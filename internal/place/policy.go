@@ -117,7 +117,7 @@ func beside(w Want) map[int]int {
 }
 
 // arrange lets the wants that are to lie near or far choose among the machines of their class: their own, those of wants of
-// the same class, which do with any, and those that nobody has. So all others keep theirs.
+// the same class, which do with any, and those that no want has. So all others keep theirs.
 func (m *matching) arrange() {
 	done := make([]bool, len(m.wants))
 	for w := range m.wants {

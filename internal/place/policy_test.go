@@ -380,7 +380,7 @@ func TestTheLayOfMachinesIsTold(t *testing.T) {
 	}
 }
 
-// busyTree is a fat tree of 1,000 hosts of which a third, here and there, is not free.
+// busyTree is a fat tree of 1,000 hosts; a third of them, here and there, is not free.
 func busyTree(b testing.TB) (*topology.Map, []inventory.Machine) {
 	m, all := fatTree(b, 1000, 32)
 	var free []inventory.Machine

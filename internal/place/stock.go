@@ -21,7 +21,7 @@ type node struct {
 	id        int
 	distances []int
 	cores     int // that the guest may have
-	fresh     int // of them: that nobody has yet
+	fresh     int // of them: that no guest has yet
 	memory    int // MiB
 	caches    []cache
 }
@@ -51,7 +51,7 @@ func (r Room) cost() int {
 	return n
 }
 
-// newStock takes stock of a room. A core with a thread offline is nobody's: the guest would be told of a thread that it has
+// newStock takes stock of a room. A core with a thread offline is given to no guest: it would be told of a thread that it has
 // not. Cores that have gone offline are not in the layout.
 func newStock(r Room, share int) stock {
 	s := stock{threads: r.Facts.Threads(), devices: offers(r), all: r.Facts.Devices}

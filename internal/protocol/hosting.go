@@ -8,7 +8,7 @@ import "encoding/json"
 //	GET  /agent/v1/hosting?after=N   → Hosting      long poll: 204 after about 25 s without news
 //	POST /agent/v1/hosted            HostReport → ReportReply   every few seconds; at once when something changed
 //
-// Hosting is all that the host is to have. What is present and not in it, whoever made it, is removed: guests first, then
+// Hosting is all that the host is to have. What is present and not in it is removed, no matter who made it: guests first, then
 // networks; of what is removed the host forgets the boots as well, which the controller knows. A Hosting older than the newest
 // one taken up is refused. A guest's boot file has its one-time token, so a Hosting is never logged or written to disk whole.
 
@@ -135,7 +135,7 @@ type HostReport struct {
 	// Revision is that of the newest Hosting taken up. From then on the host begins nothing that this Hosting does not want.
 	Revision int64 `json:"revision"`
 	Emulates bool  `json:"emulates,omitempty"` // it has no KVM, or is emulated itself
-	// Guests are all that are present, in whatever state and whoever made them, and those of the Hosting that are not
+	// Guests are all that are present, in whatever state and no matter who made them, and those of the Hosting that are not
 	// present and were tried, or are being made.
 	Guests []HostedState `json:"guests" most:"4096"`
 	// Moves are the steps of moves in the Hosting that have ended.

@@ -14,7 +14,7 @@ const (
 // JobsTold are jobs of a head's scheduler. The zero value tells nothing, and asks what is known.
 type JobsTold struct {
 	Ended []EndedJob `json:"ended,omitempty" most:"5000"`
-	// Until says how far these go: with those that were told before, they are all that ended earlier. Zero: nobody knows.
+	// Until says how far these go: with those that were told before, they are all that ended earlier. Zero: that is not known.
 	Until time.Time `json:"until,omitzero"`
 	// Current are those that have not ended; nil: they are as they were told last.
 	Current *CurrentJobs `json:"current,omitempty" bytes:"262144"`

@@ -105,7 +105,7 @@ type BootProgress struct {
 	From   netip.Addr    `json:"-"`                // where it was said; the server fills it in
 }
 
-// Enrolment is what a machine that nobody knows says of itself. None of it is trusted until an operator enrols it.
+// Enrolment is what a machine that is not enrolled says of itself. None of it is trusted until an operator enrols it.
 type Enrolment struct {
 	MACs  []string `json:"macs"`
 	Facts []byte   `json:"facts"` // JSON of inventory.Facts, at most 64 KiB

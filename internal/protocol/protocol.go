@@ -158,7 +158,7 @@ type Config struct {
 	// Pause is what the head has to do for its cluster's pause.
 	Pause PauseStep `json:"pause,omitempty"`
 	// Partitions are the P_Keys of the cluster, of 15 bits, that the node's InfiniBand ports are to hold, by the ports' GUIDs
-	// ("0x0002c903000a0b0c"). Nobody looks at a port that is not named.
+	// ("0x0002c903000a0b0c"). A port that is not named is not looked at.
 	Partitions map[string]uint16 `json:"partitions,omitempty"`
 	// Test is what the node is to measure; nil: nothing, or no more.
 	Test *Test `json:"test,omitempty"`
@@ -184,7 +184,7 @@ const (
 	CheckpointLimit = 5 * time.Minute
 )
 
-// Neighbour is an address and whose it is: the nodes are told, since nobody on a cluster's network asks by ARP.
+// Neighbour is an address and whose it is: the nodes are told, since no node on a cluster's network asks by ARP.
 type Neighbour struct {
 	Address string `json:"address"` // IPv4 without prefix length
 	MAC     string `json:"mac"`

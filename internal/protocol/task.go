@@ -56,7 +56,7 @@ const (
 	TaskFailed    TaskOutcome = "failed"    // another status, or it could not be started
 	TaskTimedOut  TaskOutcome = "timed-out" // it had not ended at its limit
 	TaskCancelled TaskOutcome = "cancelled" // somebody asked for that
-	TaskLost      TaskOutcome = "lost"      // nobody knows: it may have run, in part or to its end
+	TaskLost      TaskOutcome = "lost"      // it is not known: it may have run, in part or to its end
 )
 
 // TaskState is what a head knows of a task.
@@ -88,7 +88,7 @@ type TaskOutput struct {
 	Bytes []byte `json:"bytes"`
 }
 
-// TaskKept answers it: how many bytes are kept from the beginning. The next piece starts there. NoTask: nobody wants it.
+// TaskKept answers it: how many bytes are kept from the beginning. The next piece starts there. NoTask: it is not wanted.
 type TaskKept struct {
 	Bytes int64 `json:"bytes"`
 }

@@ -222,7 +222,7 @@ func (f Field) now() []string {
 	return f.Values
 }
 
-// decimal is how a whole number is written. YAML knows more ways, of which 010 means 8 to some readers and 10 to others.
+// decimal is how a whole number is written. YAML knows more ways; one is 010, which means 8 to some readers and 10 to others.
 var decimal = pattern.New(`^-?(0|[1-9][0-9]*)$`)
 
 func (r *reader) number(n *node, path string, at position, word string) any {

@@ -137,7 +137,7 @@ func readBack(c Cluster) (Cluster, error) {
 	doc, err := Parse("", Render(c))
 	if ds, bad := err.(Diagnostics); bad {
 		for i := range ds {
-			ds[i].Line, ds[i].Col = 0, 0 // places in a text that nobody has seen
+			ds[i].Line, ds[i].Col = 0, 0 // places in a text that no user has seen
 		}
 		return Cluster{}, ds
 	}

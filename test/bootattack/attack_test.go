@@ -23,7 +23,7 @@ import (
 	"muster/internal/protocol"
 )
 
-// each runs a test in every mode, with a switch that nobody sets and with one that is a bridge.
+// each runs a test in every mode, with a switch that the controller does not set and with one that is a bridge.
 func each(t *testing.T, test func(*testing.T, *site)) {
 	for _, mode := range []inventory.Mode{inventory.ModeOwn, inventory.ModeProxy, inventory.ModeOff} {
 		for _, kind := range []string{"none", "bridge", "ovs"} {
@@ -37,9 +37,9 @@ func each(t *testing.T, test func(*testing.T, *site)) {
 
 const theToken = "muster.token="
 
-// TestAMachinesScriptIsGivenToNobodyElse is the theft of a boot's token by whoever sends its machine's MAC: by a process
-// without rights on another machine, by root there with another address of his own, with the victim's address, and with ARP
-// that says that the victim has his.
+// TestAMachinesScriptIsGivenToNobodyElse is the theft of a boot's token by sending its machine's MAC: by a process without rights
+// on another machine, by root there with another address of his own, with the victim's address, and with ARP that says that the
+// victim has his.
 func TestAMachinesScriptIsGivenToNobodyElse(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		_, token := s.begin(victimName, protocol.Inspect)
@@ -92,7 +92,7 @@ func TestATokenThatWasStolenOpensNothingElsewhere(t *testing.T) {
 			if r := s.powerOn(); r.Status != http.StatusOK {
 				t.Fatalf("%+v", r)
 			}
-			in(t, s.victim, "ip", "link", "set", "eth0", "down") // so that nobody answers for it
+			in(t, s.victim, "ip", "link", "set", "eth0", "down") // so that no machine answers for it
 			in(t, s.thief, "ip", "addr", "add", victimAt+"/16", "dev", "eth0")
 			stop := s.spoof(s.thief, victimAt, thiefMAC)
 			for _, source := range []string{thiefAt, victimAt} {
@@ -343,7 +343,7 @@ func TestAFloodOfUnknownMachinesLeavesAddresses(t *testing.T) {
 	}
 }
 
-// TestAnAddressIsNotLearntFromAMachineThatIsInUse: whoever has rights on a machine that is on knows its own boot's token
+// TestAnAddressIsNotLearntFromAMachineThatIsInUse: a user who has rights on a machine that is on knows its own boot's token
 // (/proc/cmdline) and takes no other machine's address with it.
 func TestAnAddressIsNotLearntFromAMachineThatIsInUse(t *testing.T) {
 	for _, mode := range []inventory.Mode{inventory.ModeProxy, inventory.ModeOff} {
@@ -378,8 +378,8 @@ func TestAnAddressIsNotLearntFromAMachineThatIsInUse(t *testing.T) {
 	}
 }
 
-// TestARPRedirectsNothingThatIsForAMachine: what the controller sends to an enrolled machine's address goes to its NIC,
-// whoever says by ARP to have it, and also after the services were restarted.
+// TestARPRedirectsNothingThatIsForAMachine: what the controller sends to an enrolled machine's address goes to its NIC, no matter
+// who says by ARP to have it, and also after the services were restarted.
 func TestARPRedirectsNothingThatIsForAMachine(t *testing.T) {
 	s := newSite(t, inventory.ModeOwn, "none", nil)
 	entry := func() string { return in(t, s.ns, "ip", "-4", "neigh", "show", victimAt, "dev", "br0") }

@@ -170,7 +170,7 @@ func (s *site) host(port, mac string) string {
 	in(s.T, s.ns, "ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "address", mac, "netns", ns)
 	if s.network.Switch == "ovs" {
 		in(s.T, s.ns, "ip", "link", "set", port, "up")
-		in(s.T, ns, "ethtool", "-K", "eth0", "tx", "off") // what passes through a switch in user space is summed by nobody else
+		in(s.T, ns, "ethtool", "-K", "eth0", "tx", "off") // else packets through a switch in user space have no checksum
 	} else {
 		in(s.T, s.ns, "ip", "link", "set", port, "master", "br0", "up")
 	}
@@ -386,7 +386,7 @@ func frameTo(sender, from string, port uint16, to string, toPort uint16, data []
 	return append(append(append(f, header...), udp...), data...)
 }
 
-// certificate is one of the site's own authority, with a key that nobody joined with.
+// certificate is one of the site's own authority, with a key that no agent joined with.
 func (s *site) certificate(node string, boot int64) (certificate, private string) {
 	s.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -152,7 +152,7 @@ func (a Act) run() Result {
 // dialer goes out from the source.
 func (a Act) dialer() *net.Dialer {
 	d := &net.Dialer{Timeout: 2 * time.Minute} // the controller may look for it where a thief was: it asks there for some seconds
-	if a.Source != "" {                        // whoever asks from an address that is not his own may wait for ever
+	if a.Source != "" {                        // a request from an address that is not its own may wait for ever
 		d.Timeout = time.Second
 		d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(a.Source)}
 	}

@@ -204,7 +204,7 @@ func startByHand(t *testing.T, watch *rig.Programs, image string, nodes int) (to
 		cpu = (spent + rig.CPUOfGroups(fmt.Sprintf("byhand%d", c.Process.Pid))).Seconds()
 	}
 	programs = watch.Started(t)
-	delete(programs, "cat") // those that hold it, and of which there may be one less
+	delete(programs, "cat") // those that hold it; there may be one less of them
 	var ran string
 	if err == nil {
 		_, err = hold.Write([]byte("\n"))

@@ -276,7 +276,7 @@ func compareHomeServed(r *rig.Rig, plain string) {
 		})
 		return client, home
 	}
-	// Both folders are a user's of the cluster: the head serves nobody else.
+	// Both folders are a user's of the cluster: the head serves no other users.
 	var owner unix.Stat_t
 	homes := filepath.Join(r.Data, "local/clusters", c.ID, "home")
 	if err := unix.Stat(filepath.Join(homes, "admin"), &owner); err != nil {

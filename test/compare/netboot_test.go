@@ -244,7 +244,7 @@ const keaConf = `{ "Dhcp4": {
 // compareDHCP counts the leases that are given: of those that are asked for faster than either server can, and when a room full
 // of machines is switched on at once. Ours are durable on disk when they are told; Kea's are in a file that is not synced.
 func compareDHCP(b *bench) {
-	// perfdhcp ends with 3 when answers were lost, which is the point of it. It asks for ever for machines that nobody answers.
+	// perfdhcp ends with 3 when answers were lost, which is the point of it. It asks for ever for machines that get no answer.
 	leases := func(args ...string) func() float64 {
 		return func() float64 {
 			perfdhcp := append([]string{"timeout", "60", "perfdhcp", "-4", "-l", "cli"}, append(args, "10.78.0.1")...)

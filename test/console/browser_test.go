@@ -33,7 +33,7 @@ type browser struct {
 }
 
 // open starts a browser with an empty profile. It ends with the test, which fails if the page has complained of anything: an
-// exception, a file that its policy refuses, an answer that nobody expected.
+// exception, a file that its policy refuses, an answer that the test does not expect.
 func open(t testing.TB) *browser {
 	t.Helper()
 	program, err := exec.LookPath("chromium")

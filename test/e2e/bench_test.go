@@ -15,7 +15,7 @@ import (
 )
 
 // TestAMachineThatBecomesSlowerIsNamed by what runs have measured, once four of them show it: its node gets a twentieth of a CPU.
-// Tests beside it make all nodes slower or faster, too, and what comes of that is nobody's fault.
+// Tests beside it make all nodes slower or faster, too, and what comes of that is no machine's fault.
 func TestAMachineThatBecomesSlowerIsNamed(t *testing.T) {
 	testall.Only(t)
 	t.Parallel()

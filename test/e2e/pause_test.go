@@ -20,7 +20,7 @@ func scan(r *rig.Rig, name string) string {
 		"-o", "HostKeyAlgorithms=ssh-ed25519", "-o", "PreferredAuthentications=none", "-o", "ProxyCommand="+r.Binary+" tunnel "+
 			name, "nobody@"+name)
 	c.Env = append(os.Environ(), "MUSTER_DATA="+r.Data)
-	out, _ := c.CombinedOutput() // nobody is let in
+	out, _ := c.CombinedOutput() // the login is refused
 	for line := range strings.Lines(string(out)) {
 		if _, key, found := strings.Cut(line, "Server host key: "); found {
 			return strings.TrimSpace(key)

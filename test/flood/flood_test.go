@@ -75,7 +75,7 @@ func hold(c net.Conn, i int) {
 		"GET /openapi.yaml HTTP/1.1\r\nHost: x\r\n\r\nGET /openapi.yaml HTTP/1.1\r\nHost: x\r\n\r\n",
 	}[i%5]
 	_, _ = io.WriteString(c, begin)
-	if i%5 == 4 { // an answer that nobody takes
+	if i%5 == 4 { // an answer that is not read
 		time.Sleep(time.Minute)
 		return
 	}

@@ -54,8 +54,8 @@ var leave = map[string]struct {
 	"internal/kit/private/private.go":  {[]string{"command"}, "the first lines of secrets' files"},
 }
 
-// TestNobodyKnowsADriverByItsName: whoever writes a driver's name decides something that its declaration should. A text is looked
-// at wherever it stands, a constant where something is compared with it.
+// TestNobodyKnowsADriverByItsName: code that writes a driver's name decides something that its declaration should. A text is
+// looked at wherever it stands, a constant where something is compared with it.
 func TestNobodyKnowsADriverByItsName(t *testing.T) {
 	house := house(t)
 	constants := house.constants()

@@ -219,7 +219,7 @@ func TestServeIsWiring(t *testing.T) {
 }
 
 func TestTheTreeSpeaksOfItselfAlone(t *testing.T) {
-	// The path of the tree on this machine, hosts of package registries, and marks that nobody will find again.
+	// The path of the tree on this machine, hosts of package registries, and marks that will not be found again.
 	house := house(t)
 	bad := regexp.MustCompile(regexp.QuoteMeta(house.root) +
 		`\b|\b(proxy|registry|deb|files)\.[a-z]+\.org\b|\bpypi\.|\b(TODO|FIXME|XXX)\b`)

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// tree is the house as git knows it and the working tree has it: read once, for all tests. Nobody changes it.
+// tree is the house as git knows it and the working tree has it: read once, for all tests. It is never changed.
 type tree struct {
 	root  string // its top, absolute
 	files []file

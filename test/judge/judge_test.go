@@ -23,7 +23,7 @@ import (
 )
 
 // start is the machine that slurmctld lives on: an image's files, a network of its own, and no nodes that run. They are said to
-// be in a cloud and asleep, so that jobs start on them; nobody wakes them.
+// be in a cloud and asleep, so that jobs start on them; they are never woken.
 const start = `set -e
 cd $1
 mkdir lower rw

@@ -11,8 +11,8 @@ import (
 )
 
 // TestMachinesThatFailAreReplacedWhileSparesLast breaks four of seven machines for good, each in another way, and hangs a
-// fifth on its way, which a power cycle cures; five nodes are asked for. All have BMCs: nobody can switch off a machine whose
-// firmware has given up and that is woken by packets alone.
+// fifth on its way, which a power cycle cures; five nodes are asked for. All have BMCs: a machine whose firmware has given up and
+// that is woken by packets alone cannot be switched off.
 func TestMachinesThatFailAreReplacedWhileSparesLast(t *testing.T) {
 	testall.Only(t)
 	y := newTestbed(t, 7, "--power", "ipmi", "--memory", "2GiB")

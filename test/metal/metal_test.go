@@ -98,7 +98,7 @@ classes:
   - {name: metal, select: ["substrate = metal"]}
 `
 
-// consoles prints the ends of the machines' consoles, for whoever has to find out what went wrong.
+// consoles prints the ends of the machines' consoles, for a person who has to find out what went wrong.
 func (y *testbed) consoles() {
 	for _, m := range y.rack() {
 		out := y.Muster("rack", "console", m.Name).Out
@@ -129,7 +129,7 @@ func (y *testbed) rack() []racked {
 	return state.Machines
 }
 
-// power is the rack's own view, which nobody has to believe from the controller.
+// power is the rack's own view, so that the controller's need not be believed.
 func (y *testbed) power(name string) string {
 	y.Helper()
 	for _, m := range y.rack() {

@@ -33,7 +33,7 @@ func (y *testbed) intruder() *http.Client {
 	}}
 }
 
-// script is what a client that claims a MAC is told to boot; "" while nobody answers.
+// script is what a client that claims a MAC is told to boot; "" while there is no answer.
 func (y *testbed) script(mac string) string {
 	y.Helper()
 	response, err := y.intruder().Get("http://10.78.0.1:8069/boot/v1/script?mac=" + mac)

@@ -117,7 +117,7 @@ func statusOf(err error) int {
 	return 0
 }
 
-// addImage puts an image into a store whose files nobody of the pool reads.
+// addImage puts an image into a store whose files the pool does not read.
 func addImage(t *testing.T, at string) {
 	t.Helper()
 	hex := strings.Repeat("0a", 32)

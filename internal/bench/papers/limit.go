@@ -21,7 +21,7 @@ type limit struct {
 }
 
 // limitsOf reads what nodes have said: their clock and the instructions that OpenBLAS has chosen for them, their links, and the
-// memory modules of their machine, each of which has a channel of its own at best.
+// memory modules of their machine; at best each module has a channel of its own.
 func limitsOf(r export.Run) limits {
 	said := map[string]string{}
 	for _, f := range export.Facts(r) {

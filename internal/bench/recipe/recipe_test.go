@@ -59,7 +59,7 @@ func TestARecipeBecomesSteps(t *testing.T) {
 	}
 	for on, want := range map[Nodes]string{
 		{Nodes: 1, Cores: 8, Memory: 64 << 30}: "it needs 2 nodes, and there are 1",
-		{Nodes: 2, Cores: 8}:                   "", // nobody knows its memory
+		{Nodes: 2, Cores: 8}:                   "", // its memory is not known
 	} {
 		if steps, err := r.Steps(on); err != nil || steps[0].Skip != want {
 			t.Errorf("%+v: %q, %v", on, steps[0].Skip, err)

@@ -18,7 +18,7 @@ const (
 	mostValue = 500 // bytes
 )
 
-// readLook reads lines NODE KEY VALUE. Others are nobody's.
+// readLook reads lines NODE KEY VALUE. Others are ignored.
 func readLook(text string) Look {
 	all := Look{}
 	for line := range strings.Lines(text) {

@@ -111,7 +111,7 @@ type Left struct {
 }
 
 // Read is what a job has written so far. Bytes after a begin are a step's until the next marked line. Lines that are not as the
-// script writes them are nobody's, as is a last one without its end: it may be cut.
+// script writes them are ignored, as is a last one without its end: it may be cut.
 func Read(of string, text []byte) Left {
 	all := map[int]*Ran{}
 	left := Left{Steps: all}

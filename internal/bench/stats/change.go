@@ -17,7 +17,7 @@ type Change struct {
 const (
 	shortest     = 2   // values of a level: fewer have no spread
 	sureFrom     = 4   // values of the newest level
-	permutations = 199 // of which none may look as changed as the series does, but one
+	permutations = 199 // at most one of them may look as changed as the series does
 )
 
 // Changes finds the levels of a series, in time's order, by the energy statistic of E-divisive (Matteson and James, J. Am. Stat.
@@ -48,7 +48,7 @@ func Newest(series []float64, least float64) (Change, bool) {
 	}
 	before, now := level(series[:old]), level(series[old:])
 	if before == 0 || math.Abs(now-before) < least*math.Abs(before) {
-		return Change{}, false // as it is nearly always; what has come and gone is nobody's newest level
+		return Change{}, false // as it is nearly always; a level that has come and gone is not the newest
 	}
 	all := Changes(series, least)
 	if len(all) == 0 {

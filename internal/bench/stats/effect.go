@@ -93,8 +93,8 @@ func bounds(sorted []float64, out int) *Interval {
 // a normal one.
 const exactly = 50
 
-// tiedExactly is the same for samples with equal values, each of which takes a millisecond to count out: tenants say how many
-// quantities are compared.
+// tiedExactly is the same for samples with equal values; each takes a millisecond to count out: tenants say how many quantities
+// are compared.
 const tiedExactly = 12
 
 func init() { moremath.MannWhitneyTiesExactLimit = tiedExactly }

@@ -13,11 +13,11 @@ const (
 	Incomparable Verdict = "not comparable" // what was measured is not the same on both sides
 )
 
-// Margin is by how much of A a side may be off and yet be equal, where nobody says otherwise.
+// Margin is by how much of A a side may be off and yet be equal, unless another margin is given.
 const Margin = 0.02
 
 // Verdict judges an effect. Sides are equal where the whole interval lies within the margin, whether or not they differ in it: so
-// small a difference matters to nobody who chose the margin. They differ where the test and the interval say so.
+// small a difference does not matter to the person who chose the margin. They differ where the test and the interval say so.
 func (e Effect) Verdict(margin float64) Verdict {
 	switch {
 	case e.Interval == nil:

@@ -160,7 +160,7 @@ type progress struct {
 	start   time.Time
 	news    often
 	signs   often
-	tell    func(words string) // nil: nobody waits for signs
+	tell    func(words string) // nil: no signs are sent
 }
 
 func (p *progress) at(got int64) {

@@ -37,7 +37,7 @@ type boot struct {
 	server  *server // nil until it is known, and of a guest
 }
 
-// guarded turns a panic into an error: nobody would start this process again.
+// guarded turns a panic into an error: nothing would start this process again.
 func (b *boot) guarded(ctx context.Context) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

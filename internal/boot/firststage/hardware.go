@@ -57,7 +57,7 @@ func (h *hardware) load(names ...string) {
 
 func (h *hardware) complain(err error) {
 	if err != nil {
-		h.console.say("%v", err) // a driver that fails may be one of several, or of a device that nobody needs
+		h.console.say("%v", err) // a driver that fails may be one of several, or of a device that is not needed
 	}
 }
 

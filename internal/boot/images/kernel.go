@@ -235,7 +235,7 @@ func firmwareOf(module []byte) []string {
 	return names
 }
 
-// dropKernel deletes from root what machines get from beside it, and lists that nobody reads.
+// dropKernel deletes from root what machines get from beside it, and lists that are never read.
 func dropKernel(root string) error {
 	var failed []error
 	for _, pattern := range []string{

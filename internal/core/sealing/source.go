@@ -70,7 +70,7 @@ const about = "# The key that the secrets in this site's database are sealed wit
 	"# where the backups of the database are. See muster secrets list, and docs/secrets.md.\n"
 
 // Create makes the controller's own file with a first key; controllers that start together agree on one. Of another source it
-// is an error: whoever brings the key makes it.
+// is an error: the person who brings the key makes it.
 func (r *Ring) Create(ctx context.Context) error {
 	f, ok := r.source.(file)
 	if !ok || !f.own {
@@ -189,7 +189,7 @@ func (b *bounded) quoted() string {
 	return ""
 }
 
-// rootsAlone says what is wrong with a program that is to be run as root: nobody else may be able to change it.
+// rootsAlone says what is wrong with a program that is to be run as root: no other user may be able to change it.
 func rootsAlone(path string) error {
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
 		return fmt.Errorf("%q is no absolute, clean path of a program", path)

@@ -23,7 +23,7 @@ type Telemetry struct {
 	meters           meters
 	doors            doors
 	connectionMeters connectionMeters
-	tracer           trace.Tracer                // nil: nobody asked for traces
+	tracer           trace.Tracer                // nil: no traces were asked for
 	flush            func(context.Context) error // what is not sent yet
 }
 

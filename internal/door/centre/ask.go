@@ -23,8 +23,8 @@ type view struct {
 }
 
 // question finds out which batch system there is, and asks it for its queues. It goes through a login shell, as at many
-// centres the programs are on nobody's PATH but that of one; what such a shell says of itself comes before the first mark.
-// It is one line, without what any shell would take as its own, so that accounts may have any.
+// centres the programs are on the PATH of such a shell alone; what such a shell says of itself comes before the first mark. It is
+// one line, without what any shell would take as its own, so that accounts may have any.
 const question = `sh -lc 'if command -v sinfo >/dev/null 2>&1; then echo "#muster slurm"; sinfo --version && exec sinfo -h -o "` + columns + `"; ` +
 	`elif command -v qstat >/dev/null 2>&1; then echo "#muster pbs"; qstat --version 2>&1; echo "#muster queues"; qstat -Q -f && echo "#muster nodes" && exec pbsnodes -a; ` +
 	`else echo "#muster none"; fi'`

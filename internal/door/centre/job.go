@@ -62,7 +62,7 @@ func (j Jobs) Forget(ctx context.Context, c centres.Centre, project, person, run
 	return err
 }
 
-// call has bash run a script as a person there, in a login shell: at many centres programs are on nobody's PATH but that of one.
+// call has bash run a script as a person there, in a login shell: at many centres programs are on the PATH of such a shell alone.
 func (j Jobs) call(ctx context.Context, c centres.Centre, project, person, script string) (string, error) {
 	p, _ := c.Of(project)
 	account := c.Account(p, person)

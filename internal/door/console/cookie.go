@@ -22,7 +22,7 @@ func Cookie(value string, life time.Duration) *http.Cookie {
 		SameSite: http.SameSiteStrictMode}
 }
 
-// CookieOf is the cookie of a request; "" if it has none, or two, of which somebody else has planted one.
+// CookieOf is the cookie of a request; "" if it has none, or two: then somebody else has planted one.
 func CookieOf(r *http.Request) string {
 	if cookies := r.CookiesNamed(cookieName); len(cookies) == 1 {
 		return cookies[0].Value

@@ -28,7 +28,7 @@ type Limits struct {
 	Grace     time.Duration // for what remains to be done when a request has ended before its time
 }
 
-// UsualLimits are those of files that nobody has told otherwise.
+// UsualLimits are those of files unless others are set.
 func UsualLimits() Limits {
 	return Limits{Each: 8, All: 128, Lists: [2]int{2, 8}, Idle: time.Minute, Entries: 10_000, Listing: 4 << 20,
 		Patience: 30 * time.Second, Grace: 5 * time.Second}
@@ -39,7 +39,7 @@ type Files struct {
 	client *client.Client
 	limits Limits
 	share  limit.Share
-	lists  limit.Share // of listings, each of which takes memory
+	lists  limit.Share // of listings: each takes memory
 
 	mu   sync.Mutex
 	ways map[place]*way
@@ -61,7 +61,7 @@ type Who struct {
 	Owner string // what all requests of one browser have, and no other's
 }
 
-// place is one that somebody has a way to. Nobody else goes it.
+// place is one that somebody has a way to. No other browser uses it.
 type place struct{ person, owner, cluster string }
 
 // way is a connection that the requests of one browser for one cluster share.
@@ -134,8 +134,7 @@ func (f *Files) join(who Who, at place, ref string) (w *way, joined bool, err er
 	return w, false, nil
 }
 
-// makeRoom ends the way that nobody has used for longest, of a person or of all; false if each is used. The caller holds the
-// lock.
+// makeRoom ends the way that was unused for longest, of a person or of all; false if each is used. The caller holds the lock.
 func (f *Files) makeRoom(person string, own bool) bool {
 	var oldest *way
 	for at, w := range f.ways {
@@ -158,13 +157,13 @@ func (f *Files) forget(w *way) {
 	}
 }
 
-// leave ends a way that nobody uses, nor will. The caller holds the lock.
+// leave ends a way that is not used, and will not be. The caller holds the lock.
 func (f *Files) leave(w *way) {
 	w.leave()
 	w.end()
 }
 
-// part ends one use of a way. One that is broken nobody else begins to use.
+// part ends one use of a way. One that is broken is not used again.
 func (f *Files) part(w *way, broken bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -182,7 +181,7 @@ func (f *Files) part(w *way, broken bool) {
 	}
 }
 
-// rest ends a way that nobody uses.
+// rest ends a way that is not used.
 func (f *Files) rest(w *way) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -145,7 +145,7 @@ func speak(output io.Reader, input io.WriteCloser, limits Limits) (*Session, err
 	return s, err
 }
 
-// words are what comes beside the files: why the gateway lets nobody in, mostly.
+// words are what comes beside the files: mostly why the gateway does not let the person in.
 type words struct {
 	text bytes.Buffer
 	over chan struct{} // closed once there are no more

@@ -60,7 +60,7 @@ func (b *backlog) while(v *visit, work func()) {
 func (d *direction) waits()  { d.since.Store(time.Now().UnixNano()) }
 func (d *direction) goesOn() { d.since.Store(0) }
 
-// over lists the visits to end, so that nobody has more waiting than is allowed: of each such person those with the most.
+// over lists the visits to end, so that no person has more waiting than is allowed: of each person who has, those with the most.
 func (b *backlog) over(limits Backlog, now time.Time) (ends []*visit) {
 	waiting, all := map[string]map[*visit]int{}, 0
 	b.mu.Lock()
@@ -97,7 +97,7 @@ func (b *backlog) over(limits Backlog, now time.Time) (ends []*visit) {
 	return ends
 }
 
-// clear ends visits that hold too much which nobody reads.
+// clear ends visits that hold too much that is not read.
 func (g *Gateway) clear(ctx context.Context) {
 	for _, v := range g.backlog.over(g.Limits.Backlog, time.Now()) {
 		const reason = "too many of your channels wait for somebody to read what they carry"

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Each channel whose end nobody reads holds megabytes in the gateway: a hundred held 600 MiB within seconds.
+// Each channel whose end is not read holds megabytes in the gateway: a hundred held 600 MiB within seconds.
 func TestWhoHasManyChannelsThatNobodyReadsIsEnded(t *testing.T) {
 	s := newFixture(t, func(g *Gateway) { g.Limits.Backlog = Backlog{Person: 4, Crowded: 4, All: 100} })
 	stuff := func(c *ssh.Client) {
@@ -21,7 +21,7 @@ func TestWhoHasManyChannelsThatNobodyReadsIsEnded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := session.StdoutPipe(); err != nil { // nobody reads it
+		if _, err := session.StdoutPipe(); err != nil { // it is never read
 			t.Fatal(err)
 		}
 		if err := session.Start("echo"); err != nil {

@@ -41,7 +41,7 @@ type Limits struct {
 	Backlog   Backlog
 }
 
-// UsualLimits are those of a gateway that nobody has told otherwise.
+// UsualLimits are those of a gateway unless others are set.
 func UsualLimits() Limits {
 	return Limits{PreAuth: 256, Handshake: 20 * time.Second, PerPerson: 100, Channels: 100, Each: 500, All: 5000, Sessions: 3000,
 		KeepAlive: 30 * time.Second, Look: time.Second,
@@ -61,7 +61,7 @@ type Gateway struct {
 	Recordings string // directory of what terminals showed, where a project keeps that
 	Reserve    int64  // bytes of their disk that recordings leave free; 0: the usual
 	Log        *slog.Logger
-	Telemetry  *telemetry.Telemetry // nil: nobody counts
+	Telemetry  *telemetry.Telemetry // nil: nothing is counted
 	Limits     Limits
 
 	keys         hostKeys
@@ -152,7 +152,7 @@ func (g *Gateway) welcome(ctx context.Context, conn net.Conn, leave func()) {
 }
 
 // handshake finds out who it is, within the time that there is for it. Before they are told that they are in, they have
-// said who it is: a crowd that comes in the next moment puts nobody out who was let in.
+// said who it is: a crowd that comes in the next moment puts out no person who was let in.
 func (g *Gateway) handshake(ctx context.Context, conn net.Conn, leave func()) (*ssh.ServerConn, <-chan ssh.NewChannel,
 	<-chan *ssh.Request, error) {
 	line, begun := hello(conn)

@@ -16,7 +16,7 @@ import (
 
 // Source knows the places of one kind: Muster's own clusters, or those that were registered.
 type Source interface {
-	// Places lists the places in these projects, whoever asks: those of a name, or all with "".
+	// Places lists the places in these projects, for any caller: those of a name, or all with "".
 	Places(ctx context.Context, tx *core.Tx, projects []string, name string) ([]Place, error)
 }
 

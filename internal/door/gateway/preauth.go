@@ -9,7 +9,7 @@ import (
 )
 
 // preauthLimit is where connections stay until they have said who they are. When it is full, the one that has been there longest
-// goes: who comes with a key needs a moment only, and nobody is kept out by many who say nothing.
+// goes: who comes with a key needs a moment only, and is not kept out by many who say nothing.
 type preauthLimit struct {
 	limit int
 

@@ -35,7 +35,7 @@ func starts(r *ssh.Request) (what string, ok bool) {
 	return "", false
 }
 
-// session carries a session channel. Whoever cannot be let through is told on stderr, once there is somebody to read it.
+// session carries a session channel. A person who cannot be let through is told on stderr, once there is somebody to read it.
 func (v *visit) session(ctx context.Context, opened ssh.NewChannel) {
 	e, err := v.enter(ctx)
 	var inside ssh.Channel
@@ -57,7 +57,7 @@ func (v *visit) session(ctx context.Context, opened ssh.NewChannel) {
 	s := &relayed{v: v, outside: outside, requests: requests}
 	defer s.forget()
 	if err != nil {
-		v.g.backlog.while(v, func() { // nobody reads what comes meanwhile
+		v.g.backlog.while(v, func() { // what comes meanwhile is not read
 			if s.hold(); s.start != nil {
 				e, inside, answers, err = s.comeBack(ctx, err)
 			}
@@ -181,7 +181,7 @@ func (s *relayed) run(ctx context.Context) {
 		_ = s.inside.Close() // the client has closed the channel
 	})
 	ended, exited := make(chan struct{}), make(chan struct{})
-	var whole atomic.Bool // it has an exit code: nobody broke it off
+	var whole atomic.Bool // it has an exit code: it was not broken off
 	go func() {           // until the client's input ends, or at the first write after the place has closed
 		defer close(ended)
 		s.v.toPlace(s.e, s.inside, s.outside)

@@ -153,7 +153,7 @@ func (l *looker) judge(ctx context.Context, w who) (verdict, error) {
 	return v, err
 }
 
-// Times of the gateway's housekeeping. A gateway whose sessions nobody has heard of for lostAfter has ended.
+// Times of the gateway's housekeeping. A gateway whose sessions were not heard of for lostAfter has ended.
 const (
 	housekeepEvery = 10 * time.Second
 	lostAfter      = 2 * time.Minute

@@ -155,7 +155,7 @@ type Code struct {
 	Nonce    string // that the ID token must have
 }
 
-// Exchange has a code exchanged for an ID token and reads that. Whoever knows the code has to know the verifier too.
+// Exchange has a code exchanged for an ID token and reads that. A client that knows the code has to know the verifier too.
 func (p *Provider) Exchange(ctx context.Context, code Code, now time.Time) (Identity, error) {
 	found, err := p.provider(ctx)
 	if err != nil {

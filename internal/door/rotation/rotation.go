@@ -29,7 +29,7 @@ const settle = 3 * time.Second
 // look is how often the rows are looked at.
 const look = time.Second
 
-// DefaultDeadline is after how long nobody is waited for.
+// DefaultDeadline is how long a rotation waits at most.
 const DefaultDeadline = 30 * 24 * time.Hour
 
 // Name is how people call a use.
@@ -42,7 +42,7 @@ func Name(use identity.Use) string {
 	}[use]
 }
 
-// times are how long a new generation is announced, and how long the old one is kept after that, where nobody says otherwise.
+// times are how long a new generation is announced, and how long the old one is kept after that, unless other times are given.
 func times(use identity.Use) (announce, keep time.Duration) {
 	const week, certificates = 7 * 24 * time.Hour, 6 * time.Minute // see certificateLife in the packages that sign
 	switch use {

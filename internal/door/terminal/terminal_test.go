@@ -356,7 +356,7 @@ func TestABrowserThatDrawsNothingIsPutOut(t *testing.T) {
 
 func TestATerminalEndsWithTheRightAndWhenItIsLeftAlone(t *testing.T) {
 	s := newSite(t, func(l *terminal.Limits) { l.Alone = 300 * time.Millisecond })
-	for _, fill := range []string{"nothing", "fill 1000000"} { // of which nothing is drawn
+	for _, fill := range []string{"nothing", "fill 1000000"} { // nothing of it is drawn
 		b := s.browse("")
 		b.shows("welcome ")
 		b.types(fill)
@@ -401,7 +401,7 @@ func TestTerminalsAreSharesOfPersons(t *testing.T) {
 		t.Errorf("a third terminal: %q", words(third.ended))
 	}
 	_ = first.socket.CloseNow()
-	for { // it is seen in a moment that nobody shows the first any more
+	for { // it is seen in a moment that no browser shows the first any more
 		one, is := s.all.Find(first.id, alice.Owner, cfd)
 		if !is || !one.Shown() {
 			break

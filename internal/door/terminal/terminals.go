@@ -23,7 +23,7 @@ type Limits struct {
 	Ping      time.Duration // between two looks at whether the browser is there. It has as long to take a message, or to catch up
 }
 
-// UsualLimits are those of terminals that nobody has told otherwise.
+// UsualLimits are those of terminals unless others are set.
 func UsualLimits() Limits {
 	return Limits{Each: 16, All: 256, Kept: 256 << 10, Ahead: 128 << 10, Alone: 10 * time.Minute, Ping: 20 * time.Second}
 }

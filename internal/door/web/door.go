@@ -43,7 +43,7 @@ type Config struct {
 	Log         *slog.Logger
 	NewID       func(kind string) string // for entries of the audit log
 	Requests    int                      // of all people at once; 0: a thousand
-	Meter       limit.Meter              // nil: nobody counts
+	Meter       limit.Meter              // nil: nothing is counted
 }
 
 // Door leads to web apps.
@@ -225,7 +225,7 @@ func (d *Door) signIn(w http.ResponseWriter, r *http.Request, a asked) {
 		SameSite: http.SameSiteLaxMode, MaxAge: int(v.left.Seconds())})
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Clear-Site-Data", `"cache"`)     // pages of who had the app before
-	w.Header().Set("Referrer-Policy", "no-referrer") // the code is used up, and still nobody's business
+	w.Header().Set("Referrer-Policy", "no-referrer") // the code is used up, and still not for others to see
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 

@@ -442,7 +442,7 @@ func TestWhoSpeaksHTTPIsSentToHTTPSAndWhoSaysNothingHoldsNobodyUp(t *testing.T) 
 	}
 }
 
-// Whoever writes holds up all who write, so strangers do not: a code that was made up is refused meanwhile.
+// A request that writes holds up all others that write, so a stranger's does not: a code that was made up is refused meanwhile.
 func TestAMadeUpCodeMakesNobodyWait(t *testing.T) {
 	s := newSite(t)
 	s.update(func(context.Context, *core.Tx) error { // it lasts until the code is refused

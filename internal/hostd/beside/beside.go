@@ -2,7 +2,7 @@
 //
 // What enters: on the controller's side, the agent's command line and what it is told; on the agent's, the file descriptor that
 // it was born with. What leaves: connections between the two, for package calls. They are pairs of sockets without a name:
-// nothing of them lies in a file system, and nobody else can open one.
+// nothing of them lies in a file system, and no other process can open one.
 package beside
 
 import (

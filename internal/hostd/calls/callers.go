@@ -22,7 +22,7 @@ type caller struct {
 // takeWithin is how long a caller waits for the controller to take it.
 const takeWithin = 10 * time.Second
 
-// callers are those whom nobody has taken yet.
+// callers are those whom the controller has not taken yet.
 type callers struct {
 	mu      sync.Mutex
 	waiting map[string]net.Conn

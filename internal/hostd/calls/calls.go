@@ -43,7 +43,7 @@ type Host interface {
 	Room(ctx context.Context) (left int64, full string, err error)
 	// Listen opens a port at the gateway of a cluster's network; os.ErrNotExist where there is none.
 	Listen(ctx context.Context, cluster string, port int) (net.Listener, error)
-	// OwnUsers says whether root of a node is nobody for the host; why not, if it is not so.
+	// OwnUsers says whether root of a node has no rights on the host; why not, if it is not so.
 	OwnUsers(ctx context.Context) (own bool, why string, err error)
 }
 
@@ -179,7 +179,7 @@ func meanings() map[string]error {
 // failed is an error of the host, as it is told here.
 type failed struct {
 	text string
-	is   error // nil: nobody asks for it
+	is   error // nil: no caller asks for it
 }
 
 func (f failed) Error() string { return f.text }

@@ -232,7 +232,7 @@ func TestAHostThatIsNotThereIsNamed(t *testing.T) {
 	}
 }
 
-// TestWhoGoesIsNotWaitedFor: what nobody waits for any more ends on the host too.
+// TestWhoGoesIsNotWaitedFor: what its caller does not wait for any more ends on the host too.
 func TestWhoGoesIsNotWaitedFor(t *testing.T) {
 	began, ended := make(chan struct{}), make(chan struct{})
 	c := callstest.From(t, host{Substrate: fake.New(fake.Options{}), removes: func(ctx context.Context) error {

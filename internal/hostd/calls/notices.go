@@ -29,7 +29,7 @@ type notice struct {
 	Text    string `json:",omitempty"`
 }
 
-// mostSaid bounds what is kept: of what nobody hears, the newest.
+// mostSaid bounds what is kept: of what no controller hears, the newest.
 const mostSaid = 1000
 
 var _ substrate.Notices = (*Notices)(nil)

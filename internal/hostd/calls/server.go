@@ -97,7 +97,7 @@ func (at routes) host(h Host) {
 	})
 }
 
-// answers registers a call. Its context ends with the connection: nobody waits then.
+// answers registers a call. Its context ends with the connection: then the caller does not wait any more.
 func answers[In, Out any](at routes, c call[In, Out], do func(context.Context, In) (Out, error)) {
 	at.mux.HandleFunc("POST "+c.path(at.substrate), func(w http.ResponseWriter, r *http.Request) {
 		in, ok := argument[In](w, r)

@@ -22,7 +22,7 @@ import (
 const memoryStep = 16 // MiB
 
 // Read tells what the machine of the tree is, but for the names of its devices, its disks, its NICs and its firmware. Two
-// calls on a machine that nobody changed give the same.
+// calls on a machine that was not changed give the same.
 func Read(t Tree) inventory.Facts {
 	f := inventory.Facts{
 		Arch:      runtime.GOARCH,

@@ -136,8 +136,8 @@ func (f Function) kind() string {
 // Storage says that disks may hang on the function.
 func (f Function) Storage() bool { return f.Class>>8 == baseStorage }
 
-// boardDisplay says that the display is that of a BMC or of a virtual machine, which nobody computes with: ASPEED,
-// Matrox, Huawei, Cirrus, QEMU, Red Hat, virtio, VMware, VirtualBox, Hyper-V.
+// boardDisplay says that the display is that of a BMC or of a virtual machine, which is not for computing: ASPEED, Matrox,
+// Huawei, Cirrus, QEMU, Red Hat, virtio, VMware, VirtualBox, Hyper-V.
 func (f Function) boardDisplay() bool {
 	switch f.Vendor {
 	case "1a03", "102b", "19e5", "1013", "1234", "1b36", "1af4", "15ad", "80ee", "1414":

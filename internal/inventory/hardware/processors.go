@@ -171,7 +171,7 @@ func (t Tree) memoryNodes(online []int, memoryMiB int) []inventory.NUMANode {
 	}
 	for i := range nodes {
 		if len(nodes[i].Distances) != len(nodes) {
-			nodes[i].Distances = nil // of which node, nobody knows
+			nodes[i].Distances = nil // it is not known to which nodes
 		}
 	}
 	return nodes

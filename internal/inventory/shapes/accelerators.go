@@ -59,8 +59,8 @@ func devicesOnOneSocket() inventory.Facts {
 	return m.facts()
 }
 
-// virtualFunctions is a server whose adapters have virtual functions: of an InfiniBand adapter four, of which the first
-// two are bound for guests, and of an Ethernet adapter two, which the host's driver has taken.
+// virtualFunctions is a server whose adapters have virtual functions: an InfiniBand adapter four, the first two of them bound for
+// guests, and an Ethernet adapter two, which the host's driver has taken.
 func virtualFunctions() inventory.Facts {
 	m := frame{
 		model: "AMD EPYC 9124 16-Core Processor", sockets: 2, nodes: 1, cores: 16, threads: 2, cache: 4, memory: 192, far: 32,

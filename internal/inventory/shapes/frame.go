@@ -171,7 +171,7 @@ func (m *machine) put(d inventory.Device) string {
 // group opens another IOMMU group.
 func (m *machine) group() string {
 	m.groups++
-	return fmt.Sprint(m.groups + 10) // some are taken by what nobody lists
+	return fmt.Sprint(m.groups + 10) // some are taken by what is not listed
 }
 
 // pci is a PCI address.

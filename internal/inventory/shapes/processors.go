@@ -12,8 +12,8 @@ func desktop() inventory.Facts {
 	return m.facts()
 }
 
-// oneSocketSMT is an AMD EPYC 7313P: 16 cores, of which four share a last-level cache, in one NUMA node (NPS1). Its only
-// link is an Ethernet adapter that can do RDMA.
+// oneSocketSMT is an AMD EPYC 7313P: 16 cores, four to a last-level cache, in one NUMA node (NPS1). Its only link is an Ethernet
+// adapter that can do RDMA.
 func oneSocketSMT() inventory.Facts {
 	m := frame{model: "AMD EPYC 7313P 16-Core Processor", sockets: 1, nodes: 1, cores: 16, threads: 2, cache: 4,
 		memory: 128}.machine()
@@ -107,7 +107,7 @@ func offlineCores() inventory.Facts {
 	return m.facts()
 }
 
-// memorylessNode is two sockets of which the second has no memory module: a node with CPUs and without memory (Linux,
+// memorylessNode is two sockets, the second without a memory module: a node with CPUs and without memory (Linux,
 // Documentation/mm/numa.rst, "memoryless nodes").
 func memorylessNode() inventory.Facts {
 	m := frame{
@@ -169,8 +169,8 @@ func sparseNodes() inventory.Facts {
 	return m.facts()
 }
 
-// hugePages has pages of 1 GiB on one node, of 2 MiB on another, both on the third, of which some are taken, and none on
-// the fourth (Linux, Documentation/admin-guide/mm/hugetlbpage.rst: pools are filled node by node).
+// hugePages has pages of 1 GiB on one node, of 2 MiB on another, both on the third, where some are taken, and none on the fourth
+// (Linux, Documentation/admin-guide/mm/hugetlbpage.rst: pools are filled node by node).
 func hugePages() inventory.Facts {
 	m := frame{
 		model: "AMD EPYC 7302P 16-Core Processor", sockets: 1, nodes: 4, cores: 4, threads: 2, cache: 2, memory: 32, near: 12,

@@ -11,7 +11,7 @@ import (
 )
 
 // Write lays a machine out below root as its kernel would show it in sysfs and procfs. There is more than the facts say:
-// root ports, and functions that nobody wants.
+// root ports, and functions that are of no use.
 func Write(root string, f inventory.Facts) error {
 	t := &tree{root: root}
 	t.file("proc/cpuinfo", "processor\t: 0\nmodel name\t: "+f.CPUModel+"\n")

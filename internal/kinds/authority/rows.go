@@ -22,7 +22,7 @@ type Generation struct {
 	MadeBy   string
 	Announce time.Duration // that it is told before it signs, at the least
 	Keep     time.Duration // that the one before is kept when this one signs, at the least
-	Deadline time.Duration // after which nobody is waited for
+	Deadline time.Duration // after which nothing is waited for
 	SignsAt  time.Time     // zero: it does not sign yet
 	Waits    string        // for whom the next step waits
 }

@@ -118,7 +118,7 @@ type Change struct {
 	Became   float64
 	Causes   []string // what else changed then, in words
 	ToldAt   time.Time
-	Accepted string // by whom; "": nobody
+	Accepted string // by whom; "": it is not
 	Alone    bool   // not kept: nothing of other clusters was compared
 }
 

@@ -192,7 +192,7 @@ func Accept(ctx context.Context, tx *core.Tx, c Change, who string) error {
 	return core.Wrapf(err, "accept change %s", c.ID)
 }
 
-// Standing lists changes for the worse that nobody has accepted and after which nothing else was told, of clusters and machines
+// Standing lists changes for the worse that were not accepted and after which nothing else was told, of clusters and machines
 // that there are, and of classes; with the name of a machine, only of that.
 func Standing(ctx context.Context, tx *core.Tx, machine string) ([]Change, error) {
 	var which core.Where

@@ -7,8 +7,8 @@ import (
 )
 
 // Precise says that intervals reach no further than a part of what they are of: those of all medians of a run, or, of two that
-// take turns, those of all ratios. Values never decide when a run ends, but how far apart they are: whoever measures until a test
-// sees a difference will see one where there is none.
+// take turns, those of all ratios. Values never decide when a run ends, but how far apart they are: a person who measures until a
+// test sees a difference will see one where there is none.
 func Precise(one Side, other *Side, part float64) (bool, error) {
 	var intervals []*stats.Interval
 	if other != nil {

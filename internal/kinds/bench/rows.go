@@ -209,7 +209,7 @@ type Looks struct {
 // job's script can be, which its programs can write, too.
 const mostLooks = 4 << 20
 
-// first are those of nodes, in the order of their names, of which so many bytes are JSON.
+// first are those of the first nodes by name: as many as fit into so many bytes of JSON.
 func (l Looks) first(most int) Looks {
 	kept := Looks{Before: round.Look{}, After: round.Look{}}
 	for _, name := range slices.Sorted(maps.Keys(l.Before)) {

@@ -245,7 +245,7 @@ func scan(r core.Scanner) (Centre, error) {
 	return c, nil
 }
 
-// Due is a centre that nobody has looked at for as long as every; core.ErrNotFound if there is none. It counts as looked
+// Due is a centre that no controller has looked at for as long as every; core.ErrNotFound if there is none. It counts as looked
 // at from now on, so that no other replica does the same.
 func Due(ctx context.Context, tx *core.Tx, every time.Duration) (Centre, error) {
 	scan := func(r core.Scanner) (name string, err error) { return name, r.Scan(&name) }

@@ -7,8 +7,8 @@ import (
 	"muster/internal/core"
 )
 
-// Forget drops the rows of clusters that were deleted longer ago than age, the oldest first, so many at most; those stay of which
-// a node's row is left, a snapshot, or a partition's key. What they used stays with the meter.
+// Forget drops the rows of clusters that were deleted longer ago than age, the oldest first, so many at most; a cluster stays
+// while a node's row, a snapshot or a partition's key of it is left. What they used stays with the meter.
 func Forget(ctx context.Context, tx *core.Tx, age time.Duration) error {
 	err := tx.Forget(ctx, []string{
 		`DELETE FROM web_login WHERE cluster_id = $1`,

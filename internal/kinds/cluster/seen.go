@@ -18,11 +18,11 @@ type Sighting struct {
 func MarkSeen(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `INSERT INTO cluster_seen (cluster_id, at) VALUES ($1, now_ms())
 		ON CONFLICT (cluster_id) DO UPDATE SET at = CASE WHEN excluded.at > cluster_seen.at THEN excluded.at
-			ELSE cluster_seen.at + 1 END`, id) // each is later than the one before, whoever had to wait
+			ELSE cluster_seen.at + 1 END`, id) // each is later than the one before, even if its transaction had to wait
 	return core.Wrapf(err, "note what was seen of cluster %s", id)
 }
 
-// Seen are the last sightings of clusters of which there was any within some time before now.
+// Seen are the last sightings of clusters that had one within some time before now.
 func Seen(ctx context.Context, tx *core.Tx, within time.Duration) ([]Sighting, error) {
 	scan := func(r core.Scanner) (s Sighting, err error) {
 		var at int64

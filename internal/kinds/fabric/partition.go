@@ -131,7 +131,7 @@ func joints(ctx context.Context, tx *core.Tx, node string, m inventory.Machine, 
 		}
 		adapter, err := fabric.ParseGUID(whole.GUID)
 		if err != nil {
-			continue // nobody knows where its ports are
+			continue // it is not known where its ports are
 		}
 		ports, err := portsWhere(ctx, tx, `p.adapter = $1`, adapter.String())
 		if err != nil {
@@ -519,8 +519,8 @@ func DropMembers(ctx context.Context, tx *core.Tx, members []Member) error {
 	return nil
 }
 
-// FreeKeys frees the keys of partitions that nobody wants, whose members were all seen without them, but for those that some
-// port holds all the same. It returns the partitions.
+// FreeKeys frees the keys of partitions that are not wanted any more, whose members were all seen without them, but for those
+// that some port holds all the same. It returns the partitions.
 func FreeKeys(ctx context.Context, tx *core.Tx, fabricID string, held map[fabric.Key]bool) error {
 	type row struct {
 		id  string

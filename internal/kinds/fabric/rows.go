@@ -67,7 +67,7 @@ type Port struct {
 	Adapter   fabric.GUID
 	Number    int    // which of its host's ports
 	Name      string // as its host calls itself; not verified
-	MachineID string // "" while nobody knows
+	MachineID string // "" while it is not known
 	Machine   string
 	Assigned  bool // an operator said whose it is
 }

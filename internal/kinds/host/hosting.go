@@ -130,8 +130,8 @@ func Hostings(ctx context.Context, tx *core.Tx) (map[string]int64, error) {
 	return revisions, nil
 }
 
-// MarkSeen notes that the agent of a hypervisor's boot is there: before it is told anything, so that nobody takes the host
-// for one that holds nothing.
+// MarkSeen notes that the agent of a hypervisor's boot is there: before it is told anything, so that the host is not taken for
+// one that holds nothing.
 func MarkSeen(ctx context.Context, tx *core.Tx, host string, boot int64) error {
 	_, err := tx.Exec(ctx, `INSERT INTO host_report (host_id, boot, seen_at) VALUES ($1, $2, now_ms())
 		ON CONFLICT (host_id) DO UPDATE SET boot = excluded.boot, seen_at = excluded.seen_at, report = ''

@@ -72,7 +72,7 @@ func MigrationsAt(ctx context.Context, tx *core.Tx, host string) ([]Migration, e
 // StartMigration writes the first step of a move: node, both hosts and what they do, the stage and the guest. It keeps a row that
 // is there.
 func StartMigration(ctx context.Context, tx *core.Tx, a Migration) error {
-	a.Guest.File = protocol.BootFile{} // its token is used up, and nobody needs the rest
+	a.Guest.File = protocol.BootFile{} // its token is used up, and the rest is not needed
 	guest, err := json.Marshal(a.Guest)
 	if err != nil {
 		return err
@@ -133,8 +133,8 @@ func dropMigration(ctx context.Context, tx *core.Tx, node string) error {
 	return nil
 }
 
-// ForgetMigration forgets the move of a node that is to end, of which nothing is at its target. Its source is to hold it no
-// longer: told once more to have it, it would make it again.
+// ForgetMigration forgets the move of a node that is to end, when nothing of it is at the move's target. Its source is to hold it
+// no longer: told once more to have it, it would make it again.
 func ForgetMigration(ctx context.Context, tx *core.Tx, node string) error {
 	a, err := MigrationOfNode(ctx, tx, node)
 	if err == nil {

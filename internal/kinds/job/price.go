@@ -16,8 +16,8 @@ type prices struct {
 	left int                      // rows that may be looked at yet: a head can say that each job ran everywhere, for ever
 }
 
-// mostLooks is enough for thousands of jobs on hundreds of nodes. A head says when its jobs began, and nobody else can write
-// while rows since then are read: mostRows are what hundreds of nodes leave in weeks. With more, jobs have no price.
+// mostLooks is enough for thousands of jobs on hundreds of nodes. A head says when its jobs began, and no other transaction can
+// write while rows since then are read: mostRows are what hundreds of nodes leave in weeks. With more, jobs have no price.
 const (
 	mostLooks = 1 << 21
 	mostRows  = 1 << 15

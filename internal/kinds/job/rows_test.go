@@ -295,7 +295,7 @@ func TestJobsOfAClusterThatGoesEndWithIt(t *testing.T) {
 		if all := current(job.Of{}); len(all) > 0 {
 			t.Errorf("before anything was told: %+v", all)
 		}
-		if kept := tell(protocol.JobsTold{Current: &now}); !kept.Since.Equal(since) { // nobody knows what has ended
+		if kept := tell(protocol.JobsTold{Current: &now}); !kept.Since.Equal(since) { // it is not known what has ended
 			t.Errorf("since %v, it was %v", kept.Since, since)
 		}
 		tell(protocol.JobsTold{Until: s.now.Add(-time.Minute)}) // they are as they were
@@ -390,7 +390,8 @@ func TestAJobCostsItsPart(t *testing.T) {
 	})
 }
 
-// TestWhatJobsSinceEverCostIsNotLookedFor: a head says when its jobs began, and nobody else can write while that is looked up.
+// TestWhatJobsSinceEverCostIsNotLookedFor: a head says when its jobs began, and no other transaction can write while that is
+// looked up.
 func TestWhatJobsSinceEverCostIsNotLookedFor(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		s := open(t, url)

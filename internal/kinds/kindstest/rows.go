@@ -21,7 +21,7 @@ import (
 // RawDatabase is the database at a URL, past core.
 func RawDatabase(t testing.TB, url string) *sql.DB {
 	t.Helper()
-	driver, source := "sqlite", url+"?_pragma=synchronous(OFF)" // nobody misses it
+	driver, source := "sqlite", url+"?_pragma=synchronous(OFF)" // it may be lost
 	if strings.Contains(url, "://") {
 		driver, source = "pgx", url
 	}
@@ -32,7 +32,7 @@ func RawDatabase(t testing.TB, url string) *sql.DB {
 	return db
 }
 
-// Copy returns the URL of a copy of a database that nobody uses now, for the length of a test.
+// Copy returns the URL of a copy of a database that is not in use now, for the length of a test.
 func Copy(t *testing.T, url string) string {
 	t.Helper()
 	if at, ok := strings.CutPrefix(url, "postgres://postgres@/"); ok {

@@ -86,8 +86,8 @@ func at(place string) string {
 	return "on network " + place
 }
 
-// FailureDomain counts for a project; "" for who leaves nobody out. A node counts as lost already at half of its limit: those
-// that one fault takes do not all speak last in the same moment.
+// FailureDomain counts for a project: also without each of the others in turn, unless it is "". A node counts as lost already at
+// half of its limit: those that one fault takes do not all speak last in the same moment.
 func (w Deps) FailureDomain(ctx context.Context, tx *core.Tx, place, project string, limits substrate.Deadlines,
 ) (FailureDomain, error) {
 	c := FailureDomain{place: place, share: limits.MaxLostShare}
@@ -228,7 +228,7 @@ func (w Deps) ClearAlarms(ctx context.Context) error {
 				return err
 			}
 			if now.Sub(listened) < limits.Silence {
-				continue // nobody can tell yet
+				continue // it is too early to tell
 			}
 			c, err := w.FailureDomain(ctx, tx, a.Place, "", limits)
 			if err != nil {

@@ -91,7 +91,7 @@ type Deps struct {
 	Authority *identity.Authority
 	// Acceptance is how nodes are tested before they are handed over.
 	Acceptance inventory.Acceptance
-	Telemetry  *telemetry.Telemetry // nil: nobody looks on
+	Telemetry  *telemetry.Telemetry // nil: nothing is counted
 	Power      power.Registry       // what the ways to switch machines can do
 	Fabrics    Fabrics              // nil: none is looked after here
 	Centres    Centres

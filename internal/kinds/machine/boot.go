@@ -80,8 +80,8 @@ func Boots(ctx context.Context, tx *core.Tx) ([]Boot, error) {
 }
 
 // BeginBoot makes this what the machine boots, in place of whatever it booted before. It reports false, and changes
-// nothing, if it is not the boot that the subject is at: whoever asks has been overtaken. It may be repeated until the machine
-// is switched on for it; that is no sign of life.
+// nothing, if it is not the boot that the subject is at: the caller has been overtaken. It may be repeated until the machine is
+// switched on for it; that is no sign of life.
 func BeginBoot(ctx context.Context, tx *core.Tx, b Boot) (bool, error) {
 	file, err := json.Marshal(b.File)
 	if err != nil {
@@ -108,7 +108,7 @@ func BeginBoot(ctx context.Context, tx *core.Tx, b Boot) (bool, error) {
 	return true, nil
 }
 
-// WaitForOff notes that a machine is told to be off, since the first time, or with false that nobody waits for that any more.
+// WaitForOff notes that a machine is told to be off, since the first time, or with false that this is not waited for any more.
 func WaitForOff(ctx context.Context, tx *core.Tx, machine string, waits bool) error {
 	_, err := tx.Exec(ctx, `UPDATE machine SET off_since = CASE WHEN $2 = 0 THEN 0 WHEN off_since = 0 THEN now_ms() ELSE
 		off_since END WHERE id = $1`,
@@ -116,7 +116,7 @@ func WaitForOff(ctx context.Context, tx *core.Tx, machine string, waits bool) er
 	return core.Wrapf(err, "note that machine %s is to be off", machine)
 }
 
-// OffSince is since when a machine is told to be off and was not yet seen so; zero if nobody waits for that.
+// OffSince is since when a machine is told to be off and was not yet seen so; zero if that is not waited for.
 func OffSince(ctx context.Context, tx *core.Tx, machine string) (since time.Time, err error) {
 	var at int64
 	if err := tx.Row(ctx, `SELECT off_since FROM machine WHERE id = $1`, machine).Scan(&at); err != nil {

@@ -329,7 +329,7 @@ func AskInspection(ctx context.Context, tx *core.Tx, id string) error {
 	return core.Wrapf(err, "ask for an inspection of machine %s", id)
 }
 
-// WantQuarantine notes why a machine is to be set apart as soon as nobody has it, and wakes it.
+// WantQuarantine notes why a machine is to be set apart as soon as no node has it, and wakes it.
 func WantQuarantine(ctx context.Context, tx *core.Tx, id, reason string) error {
 	_, err := tx.Exec(ctx, `UPDATE machine SET quarantine_reason = $1, `+core.Woken+` WHERE id = $2`,
 		printable.Cut(reason, core.MostText), id)

@@ -196,7 +196,7 @@ func HeldLeases(ctx context.Context, tx *core.Tx, network string) ([]HeldLease, 
 	return held, nil
 }
 
-// Owners are the machines that have MACs on a network: IDs by MAC. Nobody's are left out.
+// Owners are the machines that have MACs on a network: IDs by MAC. MACs of no machine are left out.
 func Owners(ctx context.Context, tx *core.Tx, network string, macs []string) (map[string]string, error) {
 	owners := make(map[string]string, len(macs))
 	scan := func(r core.Scanner) (mac string, err error) {
@@ -309,7 +309,7 @@ func Passing(ctx context.Context, tx *core.Tx, network string) ([]Lease, error) 
 	return leases, nil
 }
 
-// SetLeaseAside takes an address from a MAC and gives it to nobody for a time. It does nothing if the MAC has it not.
+// SetLeaseAside takes an address from a MAC and gives it to no other for a time. It does nothing if the MAC has it not.
 func SetLeaseAside(ctx context.Context, tx *core.Tx, network, mac string, address netip.Addr, length time.Duration) error {
 	_, err := tx.Exec(ctx, `UPDATE lease SET mac = $4, expires = now_ms() + $5 WHERE network = $1 AND mac = $2 AND address = $3`,
 		network, mac, number(address), "declined "+address.String(), length.Milliseconds())
@@ -323,7 +323,7 @@ func DropLease(ctx context.Context, tx *core.Tx, network, mac string, address ne
 	return core.Wrapf(err, "drop the lease of %s", mac)
 }
 
-// DiscoveredMachine is a machine that asked to boot and that nobody has enrolled.
+// DiscoveredMachine is a machine that asked to boot and is not enrolled.
 type DiscoveredMachine struct {
 	MAC       string
 	Network   string

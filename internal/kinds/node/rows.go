@@ -365,7 +365,7 @@ func LeaveMachine(ctx context.Context, tx *core.Tx, n Node) error {
 	if err := meterOf(ctx, tx, n.ID); err != nil {
 		return err
 	}
-	if n.IsGuest() { // whose parts nobody needs from here on: its substrate has shown that nothing of it is left
+	if n.IsGuest() { // whose parts are not needed from here on: its substrate has shown that nothing of it is left
 		if err := host.ReleaseAllocation(ctx, tx, n.MachineID); err != nil {
 			return err
 		}

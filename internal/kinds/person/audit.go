@@ -40,8 +40,8 @@ type Entry struct {
 // objectForm is what the names of the site's things look like: names, IDs, PROJECT/NAME, NAME@DIGEST, fingerprints.
 var objectForm = pattern.New(`^[A-Za-z0-9(][A-Za-z0-9._:/+=,@() -]{0,159}$`)
 
-// object is what a request was about, as it was named, where that looks like a name. What does not was made up by whoever
-// asked, and is quoted and cut.
+// object is what a request was about, as it was named, where that looks like a name. What does not was made up by the caller, and
+// is quoted and cut.
 func object(named string) string {
 	if named == "" || objectForm.MatchString(named) {
 		return named

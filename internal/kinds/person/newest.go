@@ -11,8 +11,8 @@ func (s scope) narrow(which *core.Where) {
 	}
 }
 
-// newest are the first of what read finds of some projects, and of a person elsewhere ("": nobody), in order; of everything where
-// projects are nil.
+// newest are the first of what read finds of some projects, and of a person elsewhere ("": no person), in order; of everything
+// where projects are nil.
 func newest[T any](projects []string, person string, limit int, read func(scope) ([]T, error),
 	order func(a, b T) int) ([]T, error) {
 	if projects == nil {

@@ -154,7 +154,7 @@ func holder(ctx context.Context, tx *core.Tx, condition, value string) (access.C
 	return c, err
 }
 
-// CallerOf is a person with their roles, with no token's limits; core.ErrNotFound if there is nobody of that name, or they are
+// CallerOf is a person with their roles, with no token's limits; core.ErrNotFound if there is no person of that name, or they are
 // disabled.
 func CallerOf(ctx context.Context, tx *core.Tx, person string) (access.Caller, error) {
 	p, err := Get(ctx, tx, person)

@@ -22,7 +22,7 @@ import (
 type Origin string
 
 // The origins. What is not a user's is the system's: it runs as root on the head, waits for no other task, counts for no bound of
-// users, and is cancelled by nobody but what asked for it.
+// users, and is cancelled only by what asked for it.
 const (
 	Asked Origin = ""      // a user, whom it runs as
 	Pause Origin = "pause" // a pause of its cluster: the image's hook

@@ -118,7 +118,7 @@ func TestATasksOutputIsKeptOnceWhateverComesTwice(t *testing.T) {
 // TestAClusterKeepsSoMuchOfItsTasks fills it, and looks that the oldest go: their output first.
 func TestAClusterKeepsSoMuchOfItsTasks(t *testing.T) {
 	ctx, db := t.Context(), kindstest.Open(t, t.TempDir()+"/db")
-	const each, count = protocol.MostTaskOutput, 10 // of which the cluster keeps 64 MiB
+	const each, count = protocol.MostTaskOutput, 10 // the cluster keeps 64 MiB of them
 	kindstest.AddCluster(t, db, "c1", "one")
 	piece := make([]byte, each)
 	for i := range count {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// mostPairs is how many pairs of brackets a name has: each that stands for one number makes all names anew.
+// mostPairs is how many pairs of brackets a name has: each that stands for one number makes all names again.
 const mostPairs = 4
 
 // Most is enough for any cluster.

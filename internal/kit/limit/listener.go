@@ -3,7 +3,7 @@
 //
 // A connection is one of three: it waits (before or between requests), it serves a stranger (not authenticated), or it
 // serves somebody known. Where there is no room for a new one, the one goes that has waited longest, then the oldest of a
-// stranger: so many idle connections lock nobody out. Those of known callers stay; shares bound how many they have.
+// stranger: so many idle connections lock no client out. Those of known callers stay; shares bound how many they have.
 package limit
 
 import (
@@ -41,7 +41,7 @@ type Meter interface {
 
 // Group is doors that have so many connections together.
 type Group struct {
-	Meter Meter // nil: nobody counts
+	Meter Meter // nil: nothing is counted
 
 	mu  sync.Mutex
 	all scope
@@ -101,7 +101,7 @@ func (s *scope) oldest() *conn {
 	return nil
 }
 
-// conn is a connection that has been let in. It keeps its place until it is closed, whoever has taken it over.
+// conn is a connection that has been let in. It keeps its place until it is closed, no matter what has taken it over.
 type conn struct {
 	net.Conn
 	limiter *Limiter
@@ -238,7 +238,7 @@ func (c *conn) Close() error {
 }
 
 // forget has the kernel give up, once a connection is closed, what its peer does not take for the time in which a part of an
-// answer must be taken. Else it keeps that for minutes, and counts it as nobody's (tcp(7), TCP_USER_TIMEOUT).
+// answer must be taken. Else it keeps that for minutes, and counts it for no process (tcp(7), TCP_USER_TIMEOUT).
 func (l Limits) forget(c net.Conn) {
 	tcp, is := c.(syscall.Conn)
 	if !is || l.Stall == 0 {
@@ -309,7 +309,7 @@ func Reserved(ctx context.Context) context.Context {
 // IsReserved says whether a request is such a one.
 func IsReserved(ctx context.Context) bool { return ctx.Value(reservedKey{}) != nil }
 
-// Waits tells that the connection may go first where there is no room, whoever it is of.
+// Waits tells that the connection may go first where there is no room, no matter whose it is.
 func (c *conn) Waits() { c.turn(waits) }
 
 // Known tells that the request of ctx is of somebody known: its connection stays until it has its answer.

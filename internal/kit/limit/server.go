@@ -15,7 +15,7 @@ const (
 	mostHeaders = 64 << 10
 	mostStreams = 100              // of one connection of HTTP/2
 	piece       = 256 << 10        // bytes that are written under one deadline
-	leftOver    = time.Second      // for the rest of a body that nobody wanted
+	leftOver    = time.Second      // for the rest of a body that the handler did not read
 	lastFlush   = 10 * time.Second // for what of an answer is still in a buffer when it is done
 )
 

@@ -12,7 +12,7 @@ type Share struct {
 	Each, Total int
 	Hint        string // what would work for a caller who has too many
 	Door        string // for the meter
-	Meter       Meter  // nil: nobody counts
+	Meter       Meter  // nil: nothing is counted
 
 	mu  sync.Mutex
 	of  map[string]int

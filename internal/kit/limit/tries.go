@@ -62,7 +62,7 @@ type Lines struct {
 	omitted int
 }
 
-// LinesOfUnknown are as many as callers may cause whom nobody knows yet.
+// LinesOfUnknown are as many as callers may cause who are not known yet.
 func LinesOfUnknown() Lines { return Lines{Window: time.Minute, Each: 10, All: 60} }
 
 // Say says whether a line about somebody, by address or by another name, is to be written now, and how many were left out since

@@ -9,9 +9,9 @@ import (
 )
 
 // Turns lets as many callers at a time as there are places have something whose time is scarce, such as the one writer of a
-// database. Of those who wait the next one is who has had least of it of late. So nobody waits for much longer than for the turns
-// that others have begun, however many and long somebody's turns are; and of three places or more, nobody has more than half,
-// rounded up. What is done for nobody (who is ""), and so for all, counts a quarter, and may have all places.
+// database. Of those who wait the next one is who has had least of it of late. So no caller waits for much longer than for the
+// turns that others have begun, however many and long somebody's turns are; and of three places or more, no caller has more than
+// half, rounded up. What is done for no caller (who is ""), and so for all, counts a quarter, and may have all places.
 type Turns struct {
 	Places int
 
@@ -33,7 +33,7 @@ type turn struct {
 // halved is how long it takes until what somebody has had counts half.
 const halved = 10 * time.Second
 
-// doubled is how often what is added may have doubled before all is counted anew.
+// doubled is how often what is added may have doubled before all counts are scaled back.
 const doubled = 40
 
 // Take waits until it is who's turn, or ctx ends, whose error it is then. leave ends the turn; call it once.

@@ -49,7 +49,7 @@ func Try(path string) (*os.File, error) {
 	return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), file.Close())
 }
 
-// Wait is Try that waits until nobody else holds the lock, or returns ctx's cause when ctx ends. The file stays.
+// Wait is Try that waits until the lock is free, or returns ctx's cause when ctx ends. The file stays.
 func Wait(ctx context.Context, path string) (release func(), err error) {
 	const pause = 5 * time.Millisecond
 	for {

@@ -31,6 +31,6 @@ func TestALongPollEndsWhenAReportsAnswerKnowsMore(t *testing.T) {
 		if err := <-result; !errors.Is(err, ErrNewer) {
 			t.Error(err)
 		}
-		p.Newest(6) // nobody polls
+		p.Newest(6) // no poll is under way
 	})
 }

@@ -64,7 +64,7 @@ func New(path string, do func() error) error {
 	})
 }
 
-// Dial opens a connection inside a namespace. The address must be a literal: there is nobody to ask for names.
+// Dial opens a connection inside a namespace. The address must be a literal: there is no name server to ask.
 func Dial(ctx context.Context, path, network, address string) (net.Conn, error) {
 	var connection net.Conn
 	err := Do(path, func() (err error) {

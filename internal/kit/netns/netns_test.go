@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestWhatIsNoNamespaceIsNeverOpened names a pipe: to open it would wait for whoever writes there.
+// TestWhatIsNoNamespaceIsNeverOpened names a pipe: to open it would wait for a process that writes there.
 func TestWhatIsNoNamespaceIsNeverOpened(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {

@@ -1,8 +1,8 @@
 // Package private reads the files that the API only names: programs and secrets in folders of root's.
 //
-// What enters: a folder in the data directory, and a name out of a request. What leaves: the file's content, if nobody but
-// root could have put it there and, of a secret, nobody else can read it; and to whom a secret may be shown. Operators run
-// the site without being root on the controller's host: a path, a command or a secret's destination of theirs is no root's.
+// What enters: a folder in the data directory, and a name out of a request. What leaves: the file's content, if only root could
+// have put it there and, of a secret, others cannot read it; and to whom a secret may be shown. Operators run the site without
+// being root on the controller's host: a path, a command or a secret's destination of theirs is no root's.
 package private
 
 import (
@@ -149,7 +149,7 @@ func ofRoot(file *os.File, path string, k kind) error {
 	return nil
 }
 
-// Secret is what proves somebody, and to whom it may be shown: whoever may name it may not choose that.
+// Secret is what proves somebody, and to whom it may be shown: an operator who may name it may not choose that.
 type Secret struct {
 	Text string
 	For  []string // addresses, networks, names of hosts, *.DOMAIN; or the name of a program

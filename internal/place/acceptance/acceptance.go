@@ -45,7 +45,7 @@ func Kinds() []Kind {
 type Standing struct {
 	Kind
 	Value  float64 // the best that the node measured; 0: not measured
-	Median float64 // of its like; 0: nobody measured it
+	Median float64 // of its like; 0: none of them measured it
 	Of     int     // how many have
 	Slow   bool
 }

@@ -1,5 +1,5 @@
-// Package calendar says when machines are free: pure functions over who holds machines until when, and who wants how many of
-// which class from when on. No I/O, the same answer for the same question.
+// Package calendar says when machines are free: pure functions over who holds machines until when, and who wants how many of a
+// class from when on. No I/O, the same answer for the same question.
 //
 // What enters: machines with the end of their holders' leases, and bookings: reservations that are to come, and nodes that
 // running clusters lack. What leaves: whether one more booking fits, when the first time is that it does, how long a cluster

@@ -134,7 +134,7 @@ func (d *deal) move(w, g, n int) {
 // handOn finds a shortest chain of wants, from w to one that can use a free machine, in which each can use machines of the
 // next, and moves up to n along it. It returns how many.
 func (d *deal) handOn(w, n int) int {
-	type step struct{ want, group int } // whose machines of which group led here
+	type step struct{ want, group int } // the want and the group of machines that led here
 	came := map[int]step{w: {-1, -1}}
 	for queue := []int{w}; len(queue) > 0; queue = queue[1:] {
 		at := queue[0]

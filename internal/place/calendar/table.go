@@ -11,7 +11,7 @@ import (
 // Slot is a time in which nothing changes for a class.
 type Slot struct {
 	From, Until time.Time
-	Free        int // machines that nobody has or has reserved
+	Free        int // machines that are neither held nor reserved
 	Held        int // by nodes that are there
 	Reserved    int // by bookings
 	By          []Share

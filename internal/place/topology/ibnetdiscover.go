@@ -150,7 +150,7 @@ func (d *discovery) port(g *Graph, here end, c cable, leaf int) error {
 	if err != nil {
 		return fmt.Errorf("line %d: port %s: %w", c.line, here, err)
 	}
-	// rdma-ndd describes an adapter as "host device"; adapters that nobody described have their maker's words.
+	// rdma-ndd describes an adapter as "host device"; adapters that it did not describe have their maker's words.
 	host, device, _ := strings.Cut(d.names[here.node], " ")
 	if host == "" || strings.HasPrefix(host, "MT") || strings.Contains(device, " ") {
 		host, device = adapter.String(), ""

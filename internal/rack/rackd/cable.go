@@ -83,7 +83,7 @@ func (c *cable) spoil(s spoil) error {
 	return nil
 }
 
-// repair ends what the cable needs of this process; nobody has the machine's tap open any more.
+// repair ends what the cable needs of this process; no process has the machine's tap open any more.
 func (c *cable) repair() {
 	c.lock.Lock()
 	defer c.lock.Unlock()

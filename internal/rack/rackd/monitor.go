@@ -94,7 +94,7 @@ func (m *monitor) next(ctx context.Context) (answer, error) {
 	}
 }
 
-// close ends listen, and lets it get rid of what nobody waits for.
+// close ends listen, and lets it get rid of answers that are not waited for.
 func (m *monitor) close() {
 	m.conn.Close()
 	go func() {

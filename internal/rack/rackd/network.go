@@ -86,15 +86,15 @@ func makeBridge(links *netlink.Handle, address netip.Prefix) error {
 			return err
 		}
 	}
-	// Duplicate detection would keep the address tentative for a second, and there is nobody else.
+	// Duplicate detection would keep the address tentative for a second, and there is no other host.
 	if err := links.AddrReplace(bridge, &netlink.Addr{IPNet: ipNet(address6()), Flags: unix.IFA_F_NODAD}); err != nil {
 		return fmt.Errorf("IPv6 address of the bridge: %w", err)
 	}
 	return nil
 }
 
-// makePort makes a port of the rack's switch, which is there whether its machine is on or not, and where whoever sets the
-// switch has put it. At first it is one of the bridge, isolated from all others, as ports are that nobody has.
+// makePort makes a port of the rack's switch. It is there whether its machine is on or not, and where the program that sets the
+// switch has put it. At first it is one of the bridge, isolated from all others, as ports of no cluster are.
 func makePort(links *netlink.Handle, name string) error {
 	fd, err := attach(name)
 	if err != nil {

@@ -30,7 +30,7 @@ func TestMachinesAreSwitchedByRealClients(t *testing.T) {
 	}
 	t.Run("Wake-on-LAN", func(t *testing.T) {
 		l := l.in(t)
-		l.says("", "etherwake", "-i", rack.Bridge, "52:54:00:00:09:00") // nobody's
+		l.says("", "etherwake", "-i", rack.Bridge, "52:54:00:00:09:00") // no machine's
 		l.says("", "etherwake", "-i", rack.Bridge, "52:54:00:00:02:00") // of one with a BMC
 		l.says("", "etherwake", "-i", rack.Bridge, "52:54:00:00:01:00")
 		l.eventually("rack-1 wakes", func() bool { return l.look("rack-1").State == "on" })
@@ -388,7 +388,7 @@ func TestARackComesBackAfterItsProcessWasKilledAndGoesWithoutATrace(t *testing.T
 	}
 }
 
-// insecure is for BMCs, whose certificates nobody has signed.
+// insecure is for BMCs, whose certificates no CA has signed.
 func insecure(t *http.Transport) *http.Transport {
 	t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 	return t

@@ -85,7 +85,7 @@ func magic(payload []byte) (net.HardwareAddr, bool) {
 			return nil, false
 		}
 		if mac := rest[:size]; mac[0]&1 == 0 && bytes.Equal(rest[:repeats*size], bytes.Repeat(mac, repeats)) {
-			return net.HardwareAddr(bytes.Clone(mac)), true // group addresses are nobody's
+			return net.HardwareAddr(bytes.Clone(mac)), true // a group address is no machine's
 		}
 	}
 }

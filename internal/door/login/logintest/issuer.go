@@ -23,7 +23,7 @@ import (
 // Issuer tells its description and its keys, and exchanges the codes that it is told of.
 type Issuer struct {
 	URL    string
-	Down   atomic.Bool // answers nobody
+	Down   atomic.Bool // answers no request
 	Secret string      // of the client; "": it is public
 	Codes  sync.Map    // code → ID token; taken once
 	key    *rsa.PrivateKey

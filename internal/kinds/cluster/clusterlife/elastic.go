@@ -20,7 +20,7 @@ import (
 	"muster/internal/spec"
 )
 
-// headSilence is how old the head's last report may be for its jobs and nodes to be believed: what nobody tells of is
+// headSilence is how old the head's last report may be for its jobs and nodes to be believed: what the head does not tell of is
 // neither idle nor wanted.
 const headSilence = 20 * time.Second
 
@@ -228,9 +228,9 @@ func shortest(d time.Duration) string {
 	return text
 }
 
-// guess is what a node of each elastic queue should have of which the scheduler has not seen one yet: the smallest node, by
-// what its agent says, or its machine while none has come; of a queue without nodes that jobs wait for, the smallest machine of
-// its classes. All machines are read for that alone. A node may give its jobs less, never more.
+// guess is what a node should have, for each elastic queue whose nodes the scheduler has not seen yet: the smallest node, by what
+// its agent says, or its machine while none has come; of a queue without nodes that jobs wait for, the smallest machine of its
+// classes. All machines are read for that alone. A node may give its jobs less, never more.
 func (w Handlers) guess(ctx context.Context, c clusterView) (map[string]protocol.Size, error) {
 	sizes := map[string]protocol.Size{}
 	note := func(queue string, cpus, memory int) {

@@ -167,7 +167,7 @@ func (c clusterView) dropHook(ctx context.Context, tx *core.Tx) error {
 	return task.Cancel(ctx, tx, c.hook)
 }
 
-// release lets compute nodes go. Without a head nobody says when their jobs end; the scheduler queues those again when it is
+// release lets compute nodes go. Without a head nothing says when their jobs end; the scheduler queues those again when it is
 // back.
 func (c clusterView) release(staying []node.Node, serves bool) core.Outcome {
 	drainFor := max(c.PauseWait, cluster.AtOnce)
@@ -224,7 +224,7 @@ func (w Handlers) clusterPaused(ctx context.Context, c clusterView) core.Outcome
 	return core.Rest()
 }
 
-// A resume that waits for machines looks this often whether they are prepared, which tells nobody.
+// A resume that waits for machines looks this often whether they are prepared, since it is not told.
 const resumeLooks = time.Second
 
 // resumeWithin is how long a resume waits for machines. To prepare one takes minutes.

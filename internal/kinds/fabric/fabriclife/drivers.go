@@ -15,7 +15,7 @@ import (
 type Drivers struct {
 	All     drivers.Registry
 	Root    map[string]map[string]string // what root says, by the fabric's name
-	Scratch string                       // where drivers may keep what nobody misses
+	Scratch string                       // where drivers may keep what can be lost
 	Signals private.Dir
 	Secrets private.Dir
 

@@ -111,9 +111,9 @@ func (w Handlers) fabricKeep(ctx context.Context, v fabricView) core.Outcome {
 	return w.judgeFabric(v, reading{intent, tables, v.compare(intent, tables)}).With(applied).With(v.giveHomes)
 }
 
-// glance reads the ports of a fabric whose manager was not told, so that what they hold is shown. Which of that is wrong is not
-// known while nobody knows what the manager has, so nobody is blamed, and no gate opens: nothing counts as read until it is
-// told again.
+// glance reads the ports of a fabric whose manager was not told, so that what they hold is shown. While it is not known what the
+// manager has, it is not known which of that is wrong, either: no machine is blamed, and no gate opens. Nothing counts as read
+// until it is told again.
 func (v fabricView) glance(ctx context.Context, driver fabric.Driver) func(context.Context, *core.Tx) error {
 	tables, err := driver.Observe(ctx)
 	if err != nil {
@@ -295,7 +295,7 @@ func (v fabricView) ended(r reading) (gone []fabrics.Member) {
 }
 
 // blame sets apart who holds what is not his: a port that was seen so twice, with its manager told in between. Many at once are
-// not rogues, but a manager that lets all in; then there is an alarm, and nobody is ended for it.
+// not rogues, but a manager that lets all in; then there is an alarm, and no machine is set apart for it.
 func (v fabricView) blame(ctx context.Context, tx *core.Tx, odd []fabrics.PortSeen, of int, pace life.FabricPace) error {
 	place := life.FabricPlace(v.Name)
 	var sure []fabrics.PortSeen
@@ -345,7 +345,8 @@ func (v fabricView) blame(ctx context.Context, tx *core.Tx, odd []fabrics.PortSe
 	return nil
 }
 
-// rogues are the machines at ports. Where guests share a port it is their host's to keep them apart, and nobody is ended for it.
+// rogues are the machines at ports. Where guests share a port it is their host's to keep them apart, and no machine is set apart
+// for it.
 func (v fabricView) rogues(ctx context.Context, tx *core.Tx, sure []fabrics.PortSeen) ([]machine.Machine, error) {
 	kinds, nodes := map[fabric.GUID]fabrics.PortKind{}, map[fabric.GUID]string{}
 	for _, p := range v.partitions {

@@ -18,15 +18,15 @@ import (
 
 // Hypervisors that are machines of their own. A whole machine becomes one when guests are placed on it: it is reserved for them,
 // boots the hypervisor image, and is in use until its last guest has left and it was idle for a while. Then it is switched off,
-// seen off, inspected and erased as after any node, and is a whole machine again. Nobody asks for either: see
+// seen off, inspected and erased as after any node, and is a whole machine again. No operator asks for either: see
 // docs/decisions/hypervisors.md.
 
 // hostLooks is how often a hypervisor is looked at while no change of it is expected.
 const hostLooks = 10 * time.Second
 
 // heardFactor is how many times longer than a host's agent may be silent while its guests are heard: then it is the agent that
-// ails, and to switch the machine off would end nodes that work. So it is while guests sleep there: that would end them, and
-// nobody waits for them now.
+// ails, and to switch the machine off would end nodes that work. So it is while guests sleep there: that would end them, and no
+// user waits for them now.
 const heardFactor = 10
 
 // hostView is a machine's part of being a hypervisor elsewhere.

@@ -124,7 +124,7 @@ func machineEnrolled(_ context.Context, m machineView) core.Outcome {
 	return m.inspect("enrolled; is inspected before it is used")
 }
 
-// machineInspect lets only a machine that answered, is healthy, and holds nobody's data into the pool.
+// machineInspect lets only a machine that answered, is healthy, and holds no tenant's data into the pool.
 func (w Handlers) machineInspect(ctx context.Context, m machineView) core.Outcome {
 	inspector := w.Providers[m.Substrate].Inspector
 	if m.Desired == machine.ForRemoval && !m.Dirty && m.guests == 0 {
@@ -208,7 +208,7 @@ func (m machineView) judge(seen substrate.Inspected, can power.Capabilities) cor
 	})
 }
 
-// bmc says how the way in to a machine's BMC has changed since the inspection that passed last, "" if it has not. Whoever was
+// bmc says how the way in to a machine's BMC has changed since the inspection that passed last, "" if it has not. A user who was
 // root on the machine may have changed it, and keep a way to its power and console. It stays so until somebody has looked: taken
 // says that an operator has the machine out of service and asked for this inspection, so it is as they leave it.
 func (m machineView) bmc(seen substrate.Inspected) (changed string, taken bool) {

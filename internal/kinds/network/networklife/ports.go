@@ -41,7 +41,7 @@ type Ports struct {
 	strays map[string][]string // by network: the ports that the last look isolated; the watch's alone
 }
 
-// Place puts a machine's ports into a segment. On a network whose switch nobody sets it does nothing.
+// Place puts a machine's ports into a segment. On a network whose switch Muster does not set it does nothing.
 func (s *Ports) Place(ctx context.Context, m substrate.Machine, to switches.Segment) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()

@@ -110,7 +110,7 @@ func (w Handlers) noteTest(n nodeView, o core.Outcome) core.Outcome {
 	})
 }
 
-// recorded is said of a test that nobody can fail.
+// recorded is said of a test that no node can fail.
 const recorded = "recorded, not judged"
 
 // acceptNode judges a test that is done. A slow node is measured again before it is given up.

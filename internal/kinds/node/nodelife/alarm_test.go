@@ -99,7 +99,7 @@ func TestANodeThatWasReadBeforeAnAlarmEndedHasItsTimeAgain(t *testing.T) {
 }
 
 // One project lets all its nodes fall silent, which are most of the site's: what others have lost is replaced after ten times the
-// limit, and their clusters are as well as they were. Where it is no single project's doing, nobody's is.
+// limit, and their clusters are as well as they were. Where it is no single project's doing, no node is replaced.
 func TestNodesOfOneProjectKeepNoOthersFromBeingReplaced(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		db := kindstest.Open(t, url)

@@ -17,8 +17,8 @@ import (
 )
 
 // Nodes and machines that are guests: what differs from whole machines. A guest's machine is there for its one node: it is
-// made reserved, and removed when the node has left it. Nobody inspects it, and none is ever quarantined: what its failure
-// casts a doubt on is its host.
+// made reserved, and removed when the node has left it. It is not inspected, and never quarantined: what its failure casts a
+// doubt on is its host.
 
 // apart says why the node's machine, or the host of it, is set apart; "" if it is not.
 func (n nodeView) apart() string {

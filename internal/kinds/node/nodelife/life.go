@@ -425,7 +425,7 @@ func (w Handlers) nodeReady(ctx context.Context, n nodeView) core.Outcome {
 	switch {
 	case n.cluster.Desired == core.ToDelete:
 		return n.next(core.Releasing, "its cluster is deleted")
-	case n.machine.Moves != nil: // until that has come to its end, nobody knows where it is
+	case n.machine.Moves != nil: // until that has come to its end, it is not known where it is
 		return w.move(ctx, n)
 	case n.Desired == node.Absent && n.Role == protocol.Compute:
 		return n.inform(node.Draining, "%s", n.scheduler.Words.Leaves)

@@ -101,7 +101,7 @@ func (w Handlers) snapshotDelete(ctx context.Context, s snapshot.Snapshot) core.
 	return outcome
 }
 
-// Sweep takes away what nobody wants of snapshots, and of clusters that were being made from one.
+// Sweep takes away what is not wanted of snapshots, and of clusters that were being made from one.
 func (w Handlers) Sweep(ctx context.Context, log *slog.Logger) error {
 	there, err := w.Snapshots.Snapshots(ctx)
 	if err != nil || len(there) == 0 {
