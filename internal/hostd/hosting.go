@@ -1,10 +1,10 @@
-// Package hostd is the agent of a host, in two forms. Beside a controller it is the program that opens the drivers of that host and
-// answers the controller's calls (OpenAgent). On a machine of the rack it makes the guests of that machine be those that the
+// Package hostd is the agent of a host, in two forms. Beside a controller it is the program that opens the drivers of that host
+// and answers the controller's calls (OpenAgent). On a machine of the rack it makes the guests of that machine be those that the
 // controller wants (Run).
 //
 // What enters: beside a controller, Settings and calls by package calls. On a machine of the rack, desired states, each whole
-// (protocol.Hosting), and the files of images from the boot services. What leaves: nodes and guests, by packages local and vm, each
-// on its cluster's network; answers to calls, and reports of what is there. How Run goes about it:
+// (protocol.Hosting), and the files of images from the boot services. What leaves: nodes and guests, by packages local and vm,
+// each on its cluster's network; answers to calls, and reports of what is there. How Run goes about it:
 //
 //	poll → Hosting ──► look ◄── every second: what is present, and does it run?
 //	                    │

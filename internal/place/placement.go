@@ -97,7 +97,7 @@ type matching struct {
 	wants []Want
 	free  []inventory.Machine
 	fits  [][]int // want → machines of its class
-	owner []int   // machine → want, or nobody
+	owner []int   // machine → want, or `nobody`
 	held  []int   // want → how many machines it has
 	next  []int   // want → where to look for the next free machine in fits
 	laid  [][]int // want → its machines place by place, where its policy chose them

@@ -122,7 +122,7 @@ type controller struct {
 	metrics   net.Listener // for monitoring; nil: none
 	web       net.Listener // for users of web apps; nil: none
 	telemetry *telemetry.Telemetry
-	login     api.Login // nil: nobody logs in
+	login     api.Login // nil: no person logs in
 	budget    limit.Budget
 	doors     *limit.Group              // of agents
 	fullSince atomic.Pointer[time.Time] // nil: the data directory's disk has room

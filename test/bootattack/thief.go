@@ -105,7 +105,7 @@ func As(ns string, uid int, acts ...Act) ([]Result, error) {
 	return results, json.Unmarshal(out.Bytes(), &results)
 }
 
-// program is a copy of this test's program where nobody may not read its own folder.
+// program is a copy of this test's program where `nobody` may not read its own folder.
 func program() (string, error) {
 	own, err := os.Stat("/proc/self/exe")
 	if err != nil {

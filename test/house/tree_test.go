@@ -49,7 +49,8 @@ var read = sync.OnceValues(func() (*tree, error) {
 		}
 		f := file{path: name, text: string(text)}
 		if path.Ext(name) == ".go" {
-			if f.syntax, err = parser.ParseFile(all.set, name, text, parser.SkipObjectResolution|parser.ParseComments); err != nil {
+			f.syntax, err = parser.ParseFile(all.set, name, text, parser.SkipObjectResolution|parser.ParseComments)
+			if err != nil {
 				return nil, err
 			}
 		}

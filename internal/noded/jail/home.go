@@ -22,7 +22,7 @@ var people = []syscall.SysProcIDMap{
 
 const (
 	firstPerson = 1000
-	lastPerson  = 59999 // 60000 to 65535 are Debian's, systemd's, and nobody
+	lastPerson  = 59999 // 60000 to 65535 are Debian's, systemd's, and `nobody`
 	squashed    = 1<<32 - 2
 )
 

@@ -60,7 +60,7 @@ func TestAPrologSpeaksToItsJobAloneAndNeverDrainsItsNode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			for d := dir; d != "/tmp" && d != "/"; d = filepath.Dir(d) { // nobody is to come in
+			for d := dir; d != "/tmp" && d != "/"; d = filepath.Dir(d) { // other users do not come in
 				if err := os.Chmod(d, 0o755); err != nil {
 					t.Fatal(err)
 				}

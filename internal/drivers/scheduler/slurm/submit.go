@@ -17,7 +17,7 @@ const (
 )
 
 // SubmitScript is job_submit.lua. slurmctld loads it again only after a change in a later second, so what changes is in a file
-// of its own. A user without an account has no name here, or is nobody: so are those who left before the head's last boot.
+// of its own. A user without an account has no name here, or is `nobody`: so are those who left before the head's last boot.
 //
 // A job that asks for nodes and CPUs alone fits in its queue if that has as many; of others the script cannot say. See room.
 const SubmitScript = `-- Written by muster; changes are overwritten.
