@@ -51,10 +51,7 @@ func (s *Store) Claim(ctx context.Context, kind Kind, owner string, ttl time.Dur
 			RETURNING id, fence, wakes`, owner, ttl.Milliseconds(), n)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("claim %ss: %w", kind, err)
-	}
-	return claims, nil
+	return claims, Wrapf(err, "claim %ss", kind)
 }
 
 // Due says which of these kinds have a row whose time has come and that no owner holds, and how long it is until the next one's
@@ -172,10 +169,7 @@ func (tx *Tx) Hold(ctx context.Context, c Claim) error {
 	if err == nil && n == 0 {
 		err = ErrFenced
 	}
-	if err != nil {
-		return fmt.Errorf("hold %s %s: %w", c.Kind, c.ID, err)
-	}
-	return nil
+	return Wrapf(err, "hold %s %s", c.Kind, c.ID)
 }
 
 // Woken is written into an UPDATE that changes a row's intent: its handler runs soon, also when it is running now.

@@ -132,10 +132,7 @@ func (tx *Tx) Events(ctx context.Context, of EventsOf) ([]Event, error) {
 	events, err := List(ctx, tx, scan,
 		`SELECT seq, at, type, project, cluster_id, cluster, node, machine, phase, text, request FROM event`+which.Text,
 		which.Args...)
-	if err != nil {
-		return nil, fmt.Errorf("list events: %w", err)
-	}
-	return events, nil
+	return events, Wrapf(err, "list events")
 }
 
 // forgetAtOnce bounds how long a transaction that forgets events holds up others.
@@ -168,8 +165,5 @@ func (tx *Tx) LastRequest(ctx context.Context, cluster string) (id string, ago t
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", 0, nil
 	}
-	if err != nil {
-		return "", 0, fmt.Errorf("find the last request for cluster %s: %w", cluster, err)
-	}
-	return id, time.Duration(ms) * time.Millisecond, nil
+	return id, time.Duration(ms) * time.Millisecond, Wrapf(err, "find the last request for cluster %s", cluster)
 }

@@ -78,10 +78,7 @@ func (tx *Tx) Reveal(ctx context.Context, s Secret) ([]byte, error) {
 // newestKey names the key to seal with. Its row is locked, so that it is not taken away before this transaction ends.
 func (tx *Tx) newestKey(ctx context.Context) (id string, err error) {
 	err = tx.Row(ctx, `SELECT id FROM site_key ORDER BY number DESC LIMIT 1 FOR UPDATE`).Scan(&id)
-	if err != nil {
-		return "", fmt.Errorf("find the key to seal with: %w", err)
-	}
-	return id, nil
+	return id, Wrapf(err, "find the key to seal with")
 }
 
 func siteSecret() SealedColumn { return SealedColumn{"secret", "value", "name"} }

@@ -102,10 +102,7 @@ func (tx *Tx) addSiteKey(ctx context.Context, id string) error {
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO site_key (id, number, proof, since) VALUES ($1, (SELECT COALESCE(MAX(number), 0) + 1
 		FROM site_key), $2, now_ms())`, id, proof)
-	if err != nil {
-		return fmt.Errorf("add the site's key %s: %w", id, err)
-	}
-	return nil
+	return Wrapf(err, "add the site's key %s", id)
 }
 
 // ErrSameKey is returned by Rekey where the source has no new key.

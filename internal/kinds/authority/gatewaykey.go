@@ -2,7 +2,6 @@ package authority
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"muster/internal/core"
@@ -37,10 +36,7 @@ func GatewayKeys(ctx context.Context, tx *core.Tx) ([]GatewayKey, error) {
 	}
 	keys, err := core.List(ctx, tx, scan, `SELECT line, private, from_at FROM gateway_key
 		WHERE from_at >= (SELECT COALESCE(MAX(from_at), 0) FROM gateway_key WHERE from_at <= now_ms()) ORDER BY from_at, line`)
-	if err != nil {
-		return nil, fmt.Errorf("list the gateways' keys: %w", err)
-	}
-	return keys, nil
+	return keys, core.Wrapf(err, "list the gateways' keys")
 }
 
 // ForgetGatewayKeys drops the keys that are no longer in use.

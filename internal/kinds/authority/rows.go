@@ -50,10 +50,7 @@ func Generations(ctx context.Context, tx *core.Tx) (all []Generation, revision i
 	all, err = core.List(ctx, tx, scan,
 		`SELECT use, number, seed, made_at, made_by, announce, keep, deadline, signs_at, waits FROM authority ORDER BY
 			use, number`)
-	if err != nil {
-		return nil, 0, fmt.Errorf("list the site's keys: %w", err)
-	}
-	return all, revision, nil
+	return all, revision, core.Wrapf(err, "list the site's keys")
 }
 
 // GenerationsRevision grows whenever Generations lists something else.
@@ -158,10 +155,7 @@ func Dependents(ctx context.Context, tx *core.Tx) ([]Dependent, error) {
 		SELECT m.id, b.number, 'machine ' || m.name, 0, 0, 0, COALESCE(t.agents, 0), COALESCE(t.tokens, 0), COALESCE(t.hosts, 0)
 		FROM boot b JOIN machine m ON m.id = b.machine_id LEFT JOIN agent_trust t ON t.subject = b.subject AND t.boot = b.number
 		WHERE b.subject = m.id ORDER BY 3`)
-	if err != nil {
-		return nil, fmt.Errorf("list who lives by the site's keys: %w", err)
-	}
-	return all, nil
+	return all, core.Wrapf(err, "list who lives by the site's keys")
 }
 
 // ForgetTrust drops what agents lived by whose boot is over.

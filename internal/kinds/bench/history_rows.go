@@ -157,10 +157,7 @@ func Changes(ctx context.Context, tx *core.Tx, projects []string, most int) ([]C
 
 func changesOf(ctx context.Context, tx *core.Tx, which core.Where) ([]Change, error) {
 	changes, err := core.List(ctx, tx, scanChange, changeColumns+which.Text, which.Args...)
-	if err != nil {
-		return nil, fmt.Errorf("list changes: %w", err)
-	}
-	return changes, nil
+	return changes, core.Wrapf(err, "list changes")
 }
 
 // AddChange notes a change that is told now.

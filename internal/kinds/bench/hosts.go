@@ -43,20 +43,14 @@ func Crowded(ctx context.Context, tx *core.Tx, r Run) (is bool, err error) {
 	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM benchmark b WHERE b.id NOT IN ($1, $3) AND b.phase = 'running' AND b.task = ''
 		AND EXISTS (SELECT 1 FROM (`+hosts+`b.cluster_id) AS theirs WHERE host IN (`+hosts+`$2)))`, r.ID, r.ClusterID, r.Peer).
 		Scan(&is)
-	if err != nil {
-		return false, fmt.Errorf("runs that wait beside run %s: %w", r.ID, err)
-	}
-	return is, nil
+	return is, core.Wrapf(err, "runs that wait beside run %s", r.ID)
 }
 
 // Disturbs says that a round of another run is under way on a host of a run's nodes: they would measure each other.
 func Disturbs(ctx context.Context, tx *core.Tx, r Run) (is bool, err error) {
 	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM benchmark_host WHERE benchmark_id <> $1 AND host IN (`+hosts+`$2))`, r.ID,
 		r.ClusterID).Scan(&is)
-	if err != nil {
-		return false, fmt.Errorf("runs beside run %s: %w", r.ID, err)
-	}
-	return is, nil
+	return is, core.Wrapf(err, "runs beside run %s", r.ID)
 }
 
 // Begin notes the task of the round that begins, and that it has its hosts for itself until it is saved. False: another run was

@@ -3,7 +3,6 @@ package bench
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"muster/internal/core"
@@ -43,8 +42,5 @@ func List(ctx context.Context, tx *core.Tx, of Of) ([]Run, error) {
 	}
 	which.Rest(` ORDER BY created_at DESC, id DESC LIMIT $?`, of.Limit)
 	runs, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM benchmark`+which.Text, which.Args...)
-	if err != nil {
-		return nil, fmt.Errorf("list runs: %w", err)
-	}
-	return runs, nil
+	return runs, core.Wrapf(err, "list runs")
 }

@@ -134,10 +134,7 @@ func Add(ctx context.Context, tx *core.Tx, r Run) error {
 func Unfinished(ctx context.Context, tx *core.Tx, project string) (once, repeated int, err error) {
 	err = tx.Row(ctx, `SELECT COALESCE(SUM(CASE every WHEN 0 THEN 1 ELSE 0 END), 0), COALESCE(SUM(CASE every WHEN 0 THEN 0 ELSE 1 END), 0)
 		FROM benchmark WHERE project = $1 AND phase <> 'ended'`, project).Scan(&once, &repeated)
-	if err != nil {
-		return 0, 0, fmt.Errorf("count runs of project %s: %w", project, err)
-	}
-	return once, repeated, nil
+	return once, repeated, core.Wrapf(err, "count runs of project %s", project)
 }
 
 // EndWatch has the repeated run of a suite on a cluster end, if there is one, and no other follow it.
@@ -370,10 +367,7 @@ func unpack(text string, into any) error {
 func RoundsOf(ctx context.Context, tx *core.Tx, run string) ([]Round, error) {
 	rounds, err := core.List(ctx, tx, scanRound, `SELECT number, state, why, nodes, began, ended, disturbed FROM benchmark_round
 		WHERE benchmark_id = $1 ORDER BY number`, run)
-	if err != nil {
-		return nil, fmt.Errorf("rounds of run %s: %w", run, err)
-	}
-	return rounds, nil
+	return rounds, core.Wrapf(err, "rounds of run %s", run)
 }
 
 // Rounds are the rounds of a run that have ended, with their steps and samples, without outputs and looks.
@@ -506,20 +500,14 @@ func Took(ctx context.Context, tx *core.Tx, run string) (all time.Duration, n in
 	var ms int64
 	err = tx.Row(ctx, `SELECT COALESCE(SUM(ended - began), 0), COUNT(*) FROM benchmark_round
 		WHERE benchmark_id = $1 AND state = 'ok'`, run).Scan(&ms, &n)
-	if err != nil {
-		return 0, 0, fmt.Errorf("time of run %s: %w", run, err)
-	}
-	return time.Duration(ms) * time.Millisecond, n, nil
+	return time.Duration(ms) * time.Millisecond, n, core.Wrapf(err, "time of run %s", run)
 }
 
 // OutputOf is what a step has written; nil: nothing was kept.
 func OutputOf(ctx context.Context, tx *core.Tx, run string, round, step int) (o recipe.Output, err error) {
 	err = kept(ctx, tx, &o, `SELECT output FROM benchmark_step WHERE benchmark_id = $1 AND round = $2 AND number = $3`, run, round,
 		step)
-	if err != nil {
-		return nil, fmt.Errorf("output of step %d in round %d of run %s: %w", step, round, run, err)
-	}
-	return o, nil
+	return o, core.Wrapf(err, "output of step %d in round %d of run %s", step, round, run)
 }
 
 // LooksOf is what the nodes of a round said of themselves; the zero value: nothing was kept.

@@ -273,10 +273,7 @@ func Seen(ctx context.Context, tx *core.Tx, c Centre, system string, queues []Qu
 			name = $1 AND asked_at = $2`,
 			c.Name, c.AskedAt.UnixMilli(), system, string(text))
 	}
-	if err != nil {
-		return false, fmt.Errorf("write what external cluster %s answered: %w", c.Name, err)
-	}
-	return n > 0, nil
+	return n > 0, core.Wrapf(err, "write what external cluster %s answered", c.Name)
 }
 
 // Lost is Seen for a look that failed, and why; gone says that the centre did answer, before.
@@ -287,8 +284,5 @@ func Lost(ctx context.Context, tx *core.Tx, c Centre, reason string) (gone bool,
 		_, err = tx.Exec(ctx, `UPDATE external_cluster SET looked_at = now_ms(), reason = $3 WHERE name = $1 AND asked_at = $2`, c.Name,
 			c.AskedAt.UnixMilli(), reason)
 	}
-	if err != nil {
-		return false, fmt.Errorf("write why external cluster %s does not answer: %w", c.Name, err)
-	}
-	return n > 0, nil
+	return n > 0, core.Wrapf(err, "write why external cluster %s does not answer", c.Name)
 }

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"muster/internal/core"
@@ -85,10 +84,7 @@ func Tenures(ctx context.Context, tx *core.Tx) ([]NodeLease, error) {
 	tenures, err := core.List(ctx, tx, scan, `SELECT n.cluster_id, n.queue, s.slot, n.class, n.machine_id, n.desired
 		FROM node n JOIN node_slot s ON s.cluster_id = n.cluster_id AND s.name = n.name WHERE n.phase <> 'gone' ORDER BY n.cluster_id,
 		s.slot`)
-	if err != nil {
-		return nil, fmt.Errorf("list who holds machines: %w", err)
-	}
-	return tenures, nil
+	return tenures, core.Wrapf(err, "list who holds machines")
 }
 
 // OnEnd is what happens at the end of the cluster's lease.

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"muster/internal/core"
 	"muster/internal/kinds/node"
@@ -72,8 +71,5 @@ func SaveGood(ctx context.Context, tx *core.Tx, cluster string, r node.Root) err
 func StopRollout(ctx context.Context, tx *core.Tx, cluster string, aim int64, why string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE cluster SET stopped = $1, stopped_why = $2, `+core.Woken+`
 		WHERE id = $3 AND aim = $1 AND stopped <> $1 AND good <> ''`, aim, why, cluster)
-	if err != nil {
-		return false, fmt.Errorf("stop the rollout of cluster %s: %w", cluster, err)
-	}
-	return n == 1, nil
+	return n == 1, core.Wrapf(err, "stop the rollout of cluster %s", cluster)
 }

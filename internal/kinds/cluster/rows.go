@@ -185,10 +185,7 @@ func Add(ctx context.Context, tx *core.Tx, c Cluster) error {
 func List(ctx context.Context, tx *core.Tx, project string) ([]Cluster, error) {
 	clusters, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM cluster
 		WHERE phase <> 'deleted' AND ($1 = '' OR project = $1) ORDER BY name, project`, project)
-	if err != nil {
-		return nil, fmt.Errorf("list clusters: %w", err)
-	}
-	return clusters, nil
+	return clusters, core.Wrapf(err, "list clusters")
 }
 
 // Count is how many clusters a project has that are not deleted.
@@ -215,10 +212,7 @@ func Named(ctx context.Context, tx *core.Tx, project, name string) (Cluster, err
 // AllNamed lists the living clusters of this name, of all projects.
 func AllNamed(ctx context.Context, tx *core.Tx, name string) ([]Cluster, error) {
 	clusters, err := core.List(ctx, tx, scan, namedQuery, name)
-	if err != nil {
-		return nil, fmt.Errorf("clusters named %s: %w", name, err)
-	}
-	return clusters, nil
+	return clusters, core.Wrapf(err, "clusters named %s", name)
 }
 
 const namedQuery = `SELECT ` + columns + ` FROM cluster WHERE name = $1 AND phase <> 'deleted' ORDER BY project`
@@ -250,10 +244,7 @@ func ChangeSpec(ctx context.Context, tx *core.Tx, id string, s spec.Cluster, dra
 	err = tx.Row(ctx, `UPDATE cluster SET spec = $1, drain_for = $2, generation = generation + 1, revision = revision + 1,
 		`+core.Woken+`
 		WHERE id = $3 RETURNING generation`, string(document), drainFor.Milliseconds(), id).Scan(&generation)
-	if err != nil {
-		return 0, fmt.Errorf("change cluster %s: %w", id, err)
-	}
-	return generation, nil
+	return generation, core.Wrapf(err, "change cluster %s", id)
 }
 
 // SetTargets writes how many nodes each elastic queue is to have now, and what was learned of it, and wakes the cluster.
@@ -358,10 +349,7 @@ type Seat struct {
 func Seats(ctx context.Context, tx *core.Tx, cluster string) ([]Seat, error) {
 	scan := func(r core.Scanner) (s Seat, err error) { return s, r.Scan(&s.Name, &s.Slot) }
 	seats, err := core.List(ctx, tx, scan, `SELECT name, slot FROM node_slot WHERE cluster_id = $1 ORDER BY slot`, cluster)
-	if err != nil {
-		return nil, fmt.Errorf("list seats of cluster %s: %w", cluster, err)
-	}
-	return seats, nil
+	return seats, core.Wrapf(err, "list seats of cluster %s", cluster)
 }
 
 // AddSeat gives a name its slot for the cluster's life.

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"muster/internal/core"
@@ -32,8 +31,5 @@ func Seen(ctx context.Context, tx *core.Tx, within time.Duration) ([]Sighting, e
 	}
 	seen, err := core.List(ctx, tx, scan, `SELECT c.id, c.name, c.project, s.at FROM cluster_seen s JOIN cluster c ON
 		c.id = s.cluster_id WHERE s.at > now_ms() - $1 ORDER BY s.at`, within.Milliseconds())
-	if err != nil {
-		return nil, fmt.Errorf("what was seen of clusters: %w", err)
-	}
-	return seen, nil
+	return seen, core.Wrapf(err, "what was seen of clusters")
 }

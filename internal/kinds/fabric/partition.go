@@ -318,10 +318,7 @@ func tables(ctx context.Context, tx *core.Tx) (tables map[fabric.GUID]table, hel
 			CASE WHEN EXISTS (SELECT 1 FROM partition_member m WHERE m.guid = f.guid AND m.kind IN ('port', 'shared')) THEN 1
 			ELSE 0 END
 		FROM fabric_port f LEFT JOIN port_seen s ON s.guid = f.guid`)
-	if err != nil {
-		return nil, nil, fmt.Errorf("count the keys of all ports: %w", err)
-	}
-	return tables, held, nil
+	return tables, held, core.Wrapf(err, "count the keys of all ports")
 }
 
 // Unfit says of machines why no node can come to them for their ports' sake, by ID: a table is full, or a port was not yet seen
@@ -412,10 +409,7 @@ func membership(full bool) fabric.Membership {
 // NodePorts lists the ports by which a node is on fabrics, and those that were not yet seen without its keys.
 func NodePorts(ctx context.Context, tx *core.Tx, node string) ([]NodePort, error) {
 	all, err := core.List(ctx, tx, scanNodePort, `SELECT `+nodePortColumns+`WHERE m.node_id = $1 ORDER BY f.name, m.guid`, node)
-	if err != nil {
-		return nil, fmt.Errorf("list ports of node %s: %w", node, err)
-	}
-	return all, nil
+	return all, core.Wrapf(err, "list ports of node %s", node)
 }
 
 // GuestKeys are the keys that a cluster's guests on a host may speak by, by the host's ports; nil where there are none.
@@ -436,20 +430,14 @@ func GuestKeys(ctx context.Context, tx *core.Tx, cluster, host string) (map[fabr
 	_, err := core.List(ctx, tx, scan,
 		`SELECT p.guid, q.pkey FROM fabric_port p JOIN partition q ON q.fabric_id = p.fabric_id WHERE q.cluster_id = $1 AND
 			p.machine_id = $2`, cluster, host)
-	if err != nil {
-		return nil, fmt.Errorf("list keys of guests on host %s: %w", host, err)
-	}
-	return keys, nil
+	return keys, core.Wrapf(err, "list keys of guests on host %s", host)
 }
 
 // Unclean lists the ports of a machine that were not yet seen without the keys of nodes that have gone.
 func Unclean(ctx context.Context, tx *core.Tx, machine string) ([]NodePort, error) {
 	all, err := core.List(ctx, tx, scanNodePort, `SELECT `+nodePortColumns+`WHERE m.wanted = 0 AND m.kind <> 'site'
 		AND m.guid IN (SELECT guid FROM fabric_port WHERE machine_id = $1) ORDER BY f.name, m.guid`, machine)
-	if err != nil {
-		return nil, fmt.Errorf("list ports of machine %s that hold keys: %w", machine, err)
-	}
-	return all, nil
+	return all, core.Wrapf(err, "list ports of machine %s that hold keys", machine)
 }
 
 // Waiting lists the nodes on a fabric that wait for what is seen of their ports, and the machines of ports that are to be seen
@@ -463,10 +451,7 @@ func Waiting(ctx context.Context, tx *core.Tx, fabricID string) (nodes, machines
 			JOIN fabric_port p ON p.guid = m.guid
 			JOIN machine h ON h.id = p.machine_id WHERE m.fabric_id = $1 AND m.wanted = 0 AND h.phase = 'inspecting'`, fabricID)
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("list who waits for fabric %s: %w", fabricID, err)
-	}
-	return nodes, machines, nil
+	return nodes, machines, core.Wrapf(err, "list who waits for fabric %s", fabricID)
 }
 
 // Partitions lists a fabric's partitions by key, with their members; those of all fabrics with "".

@@ -126,10 +126,7 @@ func Add(ctx context.Context, tx *core.Tx, f Fabric) error {
 // List lists those that are not deleted, by name.
 func List(ctx context.Context, tx *core.Tx) ([]Fabric, error) {
 	all, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM fabric WHERE phase <> 'deleted' ORDER BY name`)
-	if err != nil {
-		return nil, fmt.Errorf("list fabrics: %w", err)
-	}
-	return all, nil
+	return all, core.Wrapf(err, "list fabrics")
 }
 
 // Get finds one that is not deleted by name or ID.
@@ -308,10 +305,7 @@ func Homes(ctx context.Context, tx *core.Tx, id string) ([]Home, error) {
 		return h, h.Port.UnmarshalText([]byte(guid))
 	}
 	homes, err := core.List(ctx, tx, scan, homesQuery, id)
-	if err != nil {
-		return nil, fmt.Errorf("find the machines at the ports of fabric %s: %w", id, err)
-	}
-	return homes, nil
+	return homes, core.Wrapf(err, "find the machines at the ports of fabric %s", id)
 }
 
 // MachinePorts lists the ports of a machine by GUID, whichever fabric they are on.
@@ -331,10 +325,7 @@ func FabricOf(ctx context.Context, tx *core.Tx, port fabric.GUID) (string, error
 
 func portsWhere(ctx context.Context, tx *core.Tx, condition, value string) ([]Port, error) {
 	all, err := core.List(ctx, tx, scanPort, `SELECT `+portColumns+`WHERE `+condition+` ORDER BY p.guid`, value)
-	if err != nil {
-		return nil, fmt.Errorf("list ports of fabrics: %w", err)
-	}
-	return all, nil
+	return all, core.Wrapf(err, "list ports of fabrics")
 }
 
 // PutPorts adds ports to a fabric, or changes what is said of them, and keeps the snapshot that they were read from. Ports that
@@ -435,8 +426,5 @@ func KeysOf(ctx context.Context, tx *core.Tx, cluster string) ([]ClusterKey, err
 	keys, err := core.List(ctx, tx, scan, `SELECT f.name, p.pkey, (SELECT COUNT(DISTINCT m.guid) FROM partition_member m
 		WHERE m.partition_id = p.id AND m.wanted = 1)
 		FROM partition p JOIN fabric f ON f.id = p.fabric_id WHERE p.cluster_id = $1 ORDER BY f.name`, cluster)
-	if err != nil {
-		return nil, fmt.Errorf("list keys of cluster %s: %w", cluster, err)
-	}
-	return keys, nil
+	return keys, core.Wrapf(err, "list keys of cluster %s", cluster)
 }

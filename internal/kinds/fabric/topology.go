@@ -3,7 +3,6 @@ package fabric
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"muster/internal/core"
@@ -50,8 +49,5 @@ func Topology(ctx context.Context, tx *core.Tx) ([]Cabling, error) {
 		return c, core.Wrapf(err, "fabric %s", c.Fabric)
 	}
 	all, err := core.List(ctx, tx, scan, `SELECT fabric, graph, taken_at FROM topology ORDER BY fabric`)
-	if err != nil {
-		return nil, fmt.Errorf("list topologies: %w", err)
-	}
-	return all, nil
+	return all, core.Wrapf(err, "list topologies")
 }

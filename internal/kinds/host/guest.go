@@ -208,10 +208,7 @@ func GuestsOf(ctx context.Context, tx *core.Tx, cluster string) ([]GuestEnd, err
 	guests, err := core.List(ctx, tx, scan,
 		`SELECT DISTINCT n.machine, h.name FROM node n JOIN machine h ON h.id = n.host_id WHERE n.cluster_id = $1 ORDER BY
 			n.machine`, cluster)
-	if err != nil {
-		return nil, fmt.Errorf("list guests of cluster %s: %w", cluster, err)
-	}
-	return guests, nil
+	return guests, core.Wrapf(err, "list guests of cluster %s", cluster)
 }
 
 // WithGuests lists the clusters that have guests now: their agents call from inside their clusters' networks.
@@ -220,10 +217,7 @@ func WithGuests(ctx context.Context, tx *core.Tx) ([]string, error) {
 	clusters, err := core.List(ctx, tx, scan,
 		`SELECT DISTINCT n.cluster_id FROM node n JOIN machine m ON m.id = n.machine_id WHERE m.host_id IS NOT NULL ORDER BY
 			n.cluster_id`)
-	if err != nil {
-		return nil, fmt.Errorf("list clusters with guests: %w", err)
-	}
-	return clusters, nil
+	return clusters, core.Wrapf(err, "list clusters with guests")
 }
 
 // Beyond says whether nodes of clusters may be elsewhere than among the namespaces of a controller's host: the site has
@@ -231,8 +225,5 @@ func WithGuests(ctx context.Context, tx *core.Tx) ([]string, error) {
 func Beyond(ctx context.Context, tx *core.Tx) (beyond bool, err error) {
 	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM network) OR EXISTS (SELECT 1 FROM machine WHERE hosts = 1 AND phase <>
 		'removed')`).Scan(&beyond)
-	if err != nil {
-		return false, fmt.Errorf("look for networks and hypervisors: %w", err)
-	}
-	return beyond, nil
+	return beyond, core.Wrapf(err, "look for networks and hypervisors")
 }

@@ -35,10 +35,7 @@ func ListenedSince(ctx context.Context, tx *core.Tx, place string) (time.Time, e
 	var since int64
 	err := tx.Row(ctx, `SELECT COALESCE(MIN(since), now_ms()) FROM listener WHERE place = $1 AND heard_at >= now_ms() - $2`, place,
 		Deaf.Milliseconds()).Scan(&since)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("who listens at %q: %w", place, err)
-	}
-	return core.Instant(since), nil
+	return core.Instant(since), core.Wrapf(err, "who listens at %q", place)
 }
 
 // Heartbeat is a node as those see it who ask whether many are lost at once.
@@ -78,10 +75,7 @@ func Heartbeats(ctx context.Context, tx *core.Tx, place string, within time.Dura
 			OR n.failed_at > now_ms() - $2 AND NOT EXISTS (
 				SELECT 1 FROM node r WHERE r.cluster_id = n.cluster_id AND r.name = n.name AND r.phase = 'ready'))`,
 		place, within.Milliseconds())
-	if err != nil {
-		return nil, fmt.Errorf("look at the nodes of %q: %w", place, err)
-	}
-	return heartbeats, nil
+	return heartbeats, core.Wrapf(err, "look at the nodes of %q", place)
 }
 
 // PlacesOfFailures lists the places where nodes of a cluster have ever failed.
@@ -89,10 +83,7 @@ func PlacesOfFailures(ctx context.Context, tx *core.Tx, cluster string) ([]strin
 	scan := func(r core.Scanner) (place string, err error) { return place, r.Scan(&place) }
 	places, err := core.List(ctx, tx, scan, `SELECT DISTINCT m.network FROM node n JOIN machine m ON m.name = n.machine
 		WHERE n.cluster_id = $1 AND n.failed_at > 0 ORDER BY m.network`, cluster)
-	if err != nil {
-		return nil, fmt.Errorf("list the places where nodes of cluster %s failed: %w", cluster, err)
-	}
-	return places, nil
+	return places, core.Wrapf(err, "list the places where nodes of cluster %s failed", cluster)
 }
 
 // NoteFailure writes when a node failed.
@@ -118,10 +109,7 @@ func Alarms(ctx context.Context, tx *core.Tx) ([]Alarm, error) {
 		return a, err
 	}
 	alarms, err := core.List(ctx, tx, scan, `SELECT place, raised_at, text FROM alarm ORDER BY place`)
-	if err != nil {
-		return nil, fmt.Errorf("list alarms: %w", err)
-	}
-	return alarms, nil
+	return alarms, core.Wrapf(err, "list alarms")
 }
 
 // IllAt says whether a node of a cluster at a place has not been well for so long.

@@ -57,19 +57,13 @@ func HostedOn(ctx context.Context, tx *core.Tx, host string) (revision int64, al
 		all, err = core.List(ctx, tx, scanHosted,
 			`SELECT `+hostedColumns+`WHERE g.host_id = $1 AND g.wanted = 1 ORDER BY g.node_id`, host)
 	}
-	if err != nil {
-		return 0, nil, fmt.Errorf("list what hypervisor %s is to hold: %w", host, err)
-	}
-	return revision, all, nil
+	return revision, all, core.Wrapf(err, "list what hypervisor %s is to hold", host)
 }
 
 // EveryHosted lists what all hypervisors elsewhere are to hold, or were.
 func EveryHosted(ctx context.Context, tx *core.Tx) ([]Hosted, error) {
 	all, err := core.List(ctx, tx, scanHosted, `SELECT `+hostedColumns+`ORDER BY g.node_id`)
-	if err != nil {
-		return nil, fmt.Errorf("list what hypervisors are to hold: %w", err)
-	}
-	return all, nil
+	return all, core.Wrapf(err, "list what hypervisors are to hold")
 }
 
 // AssignGuest makes a hypervisor hold this boot of a guest, in place of any other of its node.
@@ -172,10 +166,7 @@ func SeenOf(ctx context.Context, tx *core.Tx, host string) (Seen, error) {
 // AllSeen is what all hypervisors elsewhere said last.
 func AllSeen(ctx context.Context, tx *core.Tx) ([]Seen, error) {
 	all, err := core.List(ctx, tx, scanSeen, `SELECT host_id, boot, seen_at, report FROM host_report ORDER BY host_id`)
-	if err != nil {
-		return nil, fmt.Errorf("what hypervisors said: %w", err)
-	}
-	return all, nil
+	return all, core.Wrapf(err, "what hypervisors said")
 }
 
 // IsOff notes that a hypervisor was seen off: nothing that it held is there any more, nor is to come back.
@@ -200,10 +191,7 @@ func turn(ctx context.Context, tx *core.Tx, host string) error {
 func EndHypervisor(ctx context.Context, tx *core.Tx, host string) (onDemand bool, err error) {
 	n, err := tx.Exec(ctx, `UPDATE machine SET hosts = 0, whole = id WHERE id = $1 AND hosts = 1 AND network <> ''
 		AND NOT EXISTS (SELECT 1 FROM machine g WHERE g.host_id = $1 AND g.phase <> 'removed')`, host)
-	if err != nil {
-		return false, fmt.Errorf("make hypervisor %s a whole machine: %w", host, err)
-	}
-	return n == 1, nil
+	return n == 1, core.Wrapf(err, "make hypervisor %s a whole machine", host)
 }
 
 // MarkLost writes beside each of a hypervisor's devices why it cannot be given to anybody, if it cannot.
@@ -224,10 +212,7 @@ func MarkLost(ctx context.Context, tx *core.Tx, m machine.Machine, lost map[stri
 func LeftAt(ctx context.Context, tx *core.Tx, host string) (time.Time, error) {
 	var at int64
 	err := tx.Row(ctx, `SELECT COALESCE(MAX(phase_at), 0) FROM machine WHERE host_id = $1 AND phase = 'removed'`, host).Scan(&at)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("when the last guest left hypervisor %s: %w", host, err)
-	}
-	return core.Instant(at), nil
+	return core.Instant(at), core.Wrapf(err, "when the last guest left hypervisor %s", host)
 }
 
 // HostHeartbeats are when the hypervisors that work on a network were last heard, by name.
@@ -254,18 +239,12 @@ func GuestsHeard(ctx context.Context, tx *core.Tx, host string, within time.Dura
 	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM node n JOIN machine g ON g.id = n.machine_id
 		JOIN observed o ON o.node_id = n.id
 		WHERE g.host_id = $1 AND o.boot = n.boot AND o.seen_at > now_ms() - $2)`, host, within.Milliseconds()).Scan(&heard)
-	if err != nil {
-		return false, fmt.Errorf("look whether guests of hypervisor %s are heard: %w", host, err)
-	}
-	return heard, nil
+	return heard, core.Wrapf(err, "look whether guests of hypervisor %s are heard", host)
 }
 
 // Elsewhere says whether a node's guest is, or was to be, at a hypervisor that is a machine of its own.
 func Elsewhere(ctx context.Context, tx *core.Tx, node string) (elsewhere bool, err error) {
 	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM node n JOIN machine h ON h.id = n.host_id WHERE n.id = $1 AND h.network <> '')
 		OR EXISTS (SELECT 1 FROM hosted WHERE node_id = $1)`, node).Scan(&elsewhere)
-	if err != nil {
-		return false, fmt.Errorf("find the hypervisor of node %s: %w", node, err)
-	}
-	return elsewhere, nil
+	return elsewhere, core.Wrapf(err, "find the hypervisor of node %s", node)
 }

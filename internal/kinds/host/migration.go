@@ -63,10 +63,7 @@ func MigrationOfNode(ctx context.Context, tx *core.Tx, node string) (Migration, 
 func MigrationsAt(ctx context.Context, tx *core.Tx, host string) ([]Migration, error) {
 	all, err := core.List(ctx, tx, scanMigration, `SELECT `+migrationColumns+
 		`WHERE a.source_id = $1 OR a.target_id = $1 ORDER BY a.node_id`, host)
-	if err != nil {
-		return nil, fmt.Errorf("list moves from and to hypervisor %s: %w", host, err)
-	}
-	return all, nil
+	return all, core.Wrapf(err, "list moves from and to hypervisor %s", host)
 }
 
 // StartMigration writes the first step of a move: node, both hosts and what they do, the stage and the guest. It keeps a row that

@@ -46,10 +46,7 @@ func Current(ctx context.Context, tx *core.Tx, of Of) ([]Told, error) {
 		which.And(`(c.id = $? OR c.name = $?)`, of.Cluster, of.Cluster)
 	}
 	all, err := core.List(ctx, tx, scanTold, toldFrom+which.Text+` ORDER BY c.project, c.name, c.id`, which.Args...)
-	if err != nil {
-		return nil, fmt.Errorf("list current jobs: %w", err)
-	}
-	return all, nil
+	return all, core.Wrapf(err, "list current jobs")
 }
 
 // toldOf is what the head of a cluster told last; nothing, if it told nothing.

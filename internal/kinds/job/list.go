@@ -75,10 +75,7 @@ func List(ctx context.Context, tx *core.Tx, of Of) ([]Job, error) {
 	which := of.where()
 	which.Rest(` ORDER BY ended DESC, cluster_id DESC, number DESC LIMIT $?`, of.Limit)
 	jobs, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM job`+which.Text, which.Args...)
-	if err != nil {
-		return nil, fmt.Errorf("list jobs: %w", err)
-	}
-	return jobs, nil
+	return jobs, core.Wrapf(err, "list jobs")
 }
 
 // Sum is what jobs of one user in one project, or of a project, had and what they used of it. Jobs that never ran only count.
@@ -129,10 +126,7 @@ func Sums(ctx context.Context, tx *core.Tx, of Of, byUser bool) ([]Sum, error) {
 	if err == nil && len(sums) > MostSums {
 		err = ErrManySums
 	}
-	if err != nil {
-		return nil, fmt.Errorf("add up jobs: %w", err)
-	}
-	return merged(sums), nil
+	return merged(sums), core.Wrapf(err, "add up jobs")
 }
 
 // merged puts those together that differ in their currency only: jobs that cost nothing have none.

@@ -176,8 +176,5 @@ func (j Job) add(ctx context.Context, tx *core.Tx) (fresh bool, err error) {
 		j.Number, j.ID, j.User, j.Queue, j.QOS, j.Name, j.Nodes, j.NodeCount, j.CPUs, j.GPUs, j.MemoryMiB,
 		j.Submitted.UnixMilli(), began, j.Ended.UnixMilli(), string(j.Outcome), j.Exit, j.Signal, cpu, peak,
 		j.Cost.Micros, j.Cost.Currency, j.Cluster, j.ClusterID, j.Project)
-	if err != nil {
-		return false, fmt.Errorf("job %s of cluster %s: %w", j.ID, j.ClusterID, err)
-	}
-	return n == 1, nil
+	return n == 1, core.Wrapf(err, "job %s of cluster %s", j.ID, j.ClusterID)
 }

@@ -73,10 +73,7 @@ func BootOf(ctx context.Context, tx *core.Tx, subject string) (Boot, error) {
 // Boots lists all.
 func Boots(ctx context.Context, tx *core.Tx) ([]Boot, error) {
 	boots, err := core.List(ctx, tx, scanBoot, `SELECT `+bootColumns+` FROM boot ORDER BY machine_id`)
-	if err != nil {
-		return nil, fmt.Errorf("list boots: %w", err)
-	}
-	return boots, nil
+	return boots, core.Wrapf(err, "list boots")
 }
 
 // BeginBoot makes this what the machine boots, in place of whatever it booted before. It reports false, and changes
@@ -136,10 +133,7 @@ func MarkBoot(ctx context.Context, tx *core.Tx, subject string, number int64, st
 		heard_at = CASE WHEN step = $3 AND detail = $4 THEN heard_at ELSE now_ms() END,
 			scripts = scripts + CASE WHEN $3 = 'script' THEN 1 ELSE 0 END
 		WHERE subject = $1 AND number = $2`, subject, number, string(step), detail)
-	if err != nil {
-		return false, fmt.Errorf("note how far %s is: %w", subject, err)
-	}
-	return n == 1, nil
+	return n == 1, core.Wrapf(err, "note how far %s is", subject)
 }
 
 // PowerBoot notes that the boot's machine was switched on; the machine itself may have been faster to say more.
@@ -155,10 +149,7 @@ func UseInspectionToken(ctx context.Context, tx *core.Tx, machine string, number
 	n, err := tx.Exec(ctx, `UPDATE boot SET joined_key = $3, heard_at = now_ms(), step_at = CASE WHEN step = 'agent' THEN step_at
 		ELSE now_ms() END, step = 'agent', detail = ''
 		WHERE machine_id = $1 AND subject = $1 AND number = $2 AND ending = 0 AND joined_key IN ('', $3)`, machine, number, key)
-	if err != nil {
-		return false, fmt.Errorf("join the inspection of %s: %w", machine, err)
-	}
-	return n == 1, nil
+	return n == 1, core.Wrapf(err, "join the inspection of %s", machine)
 }
 
 // SaveFindings notes what an inspection says, and that it lives. It reports false if the machine is at another boot, or if
@@ -171,10 +162,7 @@ func SaveFindings(ctx context.Context, tx *core.Tx, machine string, number int64
 	n, err := tx.Exec(ctx, `UPDATE boot SET findings = $3, heard_at = now_ms() WHERE subject = $1 AND number = $2 AND ending
 		= 0 AND joined_key = $4 AND joined_key <> ''`,
 		machine, number, string(text), key)
-	if err != nil {
-		return false, fmt.Errorf("save the findings of %s: %w", machine, err)
-	}
-	return n == 1, nil
+	return n == 1, core.Wrapf(err, "save the findings of %s", machine)
 }
 
 // EndBoot tells the agent of a boot, or of any older one, to end.

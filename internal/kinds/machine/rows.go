@@ -253,10 +253,7 @@ func SaveRelease(ctx context.Context, tx *core.Tx, id string, r Release) error {
 // List lists all that are not removed, by name.
 func List(ctx context.Context, tx *core.Tx) ([]Machine, error) {
 	machines, err := core.List(ctx, tx, Scan, `SELECT `+Columns+Tables+`WHERE m.phase <> 'removed' ORDER BY m.name`)
-	if err != nil {
-		return nil, fmt.Errorf("list machines: %w", err)
-	}
-	return machines, nil
+	return machines, core.Wrapf(err, "list machines")
 }
 
 // Filter says which machines are asked for; an empty field selects all. A guest stands in its host's rack.
@@ -278,20 +275,14 @@ func Page(ctx context.Context, tx *core.Tx, of Filter, after string, limit int) 
 	}
 	which.Rest(` ORDER BY m.name LIMIT $?`, limit)
 	machines, err := core.List(ctx, tx, scanListed, `SELECT `+listed+Tables+which.Text, which.Args...)
-	if err != nil {
-		return nil, fmt.Errorf("list machines: %w", err)
-	}
-	return machines, nil
+	return machines, core.Wrapf(err, "list machines")
 }
 
 // GuestsBetween lists the guests of hosts whose names lie between two, those included that are on their way there.
 func GuestsBetween(ctx context.Context, tx *core.Tx, first, last string) ([]Listed, error) {
 	guests, err := core.List(ctx, tx, scanListed, `SELECT `+listed+Tables+`WHERE m.phase <> 'removed' AND m.host_id IS NOT NULL
 		AND (h.name BETWEEN $1 AND $2 OR t.name BETWEEN $1 AND $2) ORDER BY m.name`, first, last)
-	if err != nil {
-		return nil, fmt.Errorf("list guests: %w", err)
-	}
-	return guests, nil
+	return guests, core.Wrapf(err, "list guests")
 }
 
 // Get finds a machine by name or ID.
@@ -389,10 +380,7 @@ func Forget(ctx context.Context, tx *core.Tx, id string) error {
 func GuestsOn(ctx context.Context, tx *core.Tx, host string) ([]Machine, error) {
 	guests, err := core.List(ctx, tx, Scan, `SELECT `+Columns+Tables+
 		`WHERE (m.host_id = $1 OR m.to_host_id = $1) AND m.phase <> 'removed' ORDER BY m.name`, host)
-	if err != nil {
-		return nil, fmt.Errorf("list guests: %w", err)
-	}
-	return guests, nil
+	return guests, core.Wrapf(err, "list guests")
 }
 
 // Move is where a guest is on its way to.

@@ -230,10 +230,7 @@ func Spending(ctx context.Context, tx *core.Tx, of Of) (price.Spending, error) {
 			CAST(SUM(CASE WHEN u.ended IS NULL THEN u.quantity ELSE 0 END) AS BIGINT)
 		FROM usage u%[3]s AND u.began <= $%[1]d GROUP BY u.kind, u.rate, u.currency`, n+1, n+2, which.Text)
 	groups, err := core.List(ctx, tx, scan, query, append(which.Args, now.UnixMilli(), from)...)
-	if err != nil {
-		return nil, fmt.Errorf("add up usage: %w", err)
-	}
-	return groups, nil
+	return groups, core.Wrapf(err, "add up usage")
 }
 
 // Held is what a queue of a cluster holds of a project's quota, on its way in or out included.
@@ -256,10 +253,7 @@ func HeldBy(ctx context.Context, tx *core.Tx, project string) ([]Held, error) {
 			CAST(SUM(u.cores) AS BIGINT), CAST(SUM(u.gpus) AS BIGINT)
 		FROM usage u JOIN node n ON n.id = u.subject WHERE u.project = $1 AND u.ended IS NULL AND u.state <> 'stored'
 		GROUP BY u.cluster_id, u.queue ORDER BY u.cluster_id, u.queue`, project)
-	if err != nil {
-		return nil, fmt.Errorf("list what project %s holds: %w", project, err)
-	}
-	return held, nil
+	return held, core.Wrapf(err, "list what project %s holds", project)
 }
 
 // LockProject makes other requests of the project wait until the transaction ends, so that two cannot both take what one
@@ -293,8 +287,5 @@ func Tell(ctx context.Context, tx *core.Tx, subject, what string, percent int) (
 	n, err := tx.Exec(ctx, `INSERT INTO limit_notice (subject, what, percent) VALUES ($1, $2, $3)
 		ON CONFLICT (subject, what) DO UPDATE SET percent = excluded.percent
 		WHERE limit_notice.percent <> excluded.percent`, subject, what, percent)
-	if err != nil {
-		return false, fmt.Errorf("note what was told of %s: %w", subject, err)
-	}
-	return n == 1 && percent > before, nil
+	return n == 1 && percent > before, core.Wrapf(err, "note what was told of %s", subject)
 }

@@ -40,10 +40,7 @@ func scan(r core.Scanner) (inventory.Network, error) {
 // List lists all networks by name.
 func List(ctx context.Context, tx *core.Tx) ([]inventory.Network, error) {
 	networks, err := core.List(ctx, tx, scan, `SELECT description FROM network ORDER BY name`)
-	if err != nil {
-		return nil, fmt.Errorf("list networks: %w", err)
-	}
-	return networks, nil
+	return networks, core.Wrapf(err, "list networks")
 }
 
 // Get finds a network.
@@ -58,10 +55,7 @@ func Of(ctx context.Context, tx *core.Tx, cluster string) ([]inventory.Network, 
 			SELECT m.network FROM node n JOIN machine m ON m.id = COALESCE(n.host_id, n.machine_id) WHERE n.cluster_id = $1
 			AND n.machine_id IS NOT NULL)
 		ORDER BY name`, cluster)
-	if err != nil {
-		return nil, fmt.Errorf("list networks of cluster %s: %w", cluster, err)
-	}
-	return networks, nil
+	return networks, core.Wrapf(err, "list networks of cluster %s", cluster)
 }
 
 // Presence is how a cluster is on a network of machines.
@@ -78,10 +72,7 @@ func PresencesOf(ctx context.Context, tx *core.Tx, cluster string) ([]Presence, 
 		WHEN n.host_id IS NULL THEN 0 ELSE 1 END) = 1
 		FROM node n JOIN machine m ON m.id = COALESCE(n.host_id, n.machine_id)
 		WHERE n.cluster_id = $1 AND n.machine_id IS NOT NULL AND m.network <> '' GROUP BY m.network ORDER BY m.network`, cluster)
-	if err != nil {
-		return nil, fmt.Errorf("find where cluster %s is: %w", cluster, err)
-	}
-	return all, nil
+	return all, core.Wrapf(err, "find where cluster %s is", cluster)
 }
 
 // Remove deletes a network, its leases, and the unknown machines seen on it. It must have no machines. core.ErrNotFound if
@@ -144,10 +135,7 @@ func LeaseAt(ctx context.Context, tx *core.Tx, network string, address netip.Add
 // Leases lists those of a network, over or not.
 func Leases(ctx context.Context, tx *core.Tx, network string) ([]Lease, error) {
 	leases, err := core.List(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE network = $1`, network)
-	if err != nil {
-		return nil, fmt.Errorf("list the leases of network %s: %w", network, err)
-	}
-	return leases, nil
+	return leases, core.Wrapf(err, "list the leases of network %s", network)
 }
 
 // HighestLease is the highest address ever given on a network; the zero Addr if none was.
@@ -190,10 +178,7 @@ func HeldLeases(ctx context.Context, tx *core.Tx, network string) ([]HeldLease, 
 	held, err := core.List(ctx, tx, scan, `SELECT l.address, l.mac, COALESCE(b.step, '') FROM lease l JOIN nic ON nic.mac = l.mac
 		JOIN machine m ON m.id = nic.machine_id AND m.network = l.network LEFT JOIN boot b ON b.machine_id = m.id
 		WHERE l.network = $1 AND (l.expires = 0 OR l.expires > now_ms()) ORDER BY l.address`, network)
-	if err != nil {
-		return nil, fmt.Errorf("list the leases of machines on network %s: %w", network, err)
-	}
-	return held, nil
+	return held, core.Wrapf(err, "list the leases of machines on network %s", network)
 }
 
 // Owners are the machines that have MACs on a network: IDs by MAC. MACs of no machine are left out.
@@ -208,10 +193,7 @@ func Owners(ctx context.Context, tx *core.Tx, network string, macs []string) (ma
 	args := []any{network}
 	_, err := core.List(ctx, tx, scan, `SELECT nic.mac, m.id FROM nic JOIN machine m ON m.id = nic.machine_id
 		WHERE m.network = $1 AND nic.mac IN (`+places(&args, macs)+`)`, args...)
-	if err != nil {
-		return nil, fmt.Errorf("find the owners of MACs: %w", err)
-	}
-	return owners, nil
+	return owners, core.Wrapf(err, "find the owners of MACs")
 }
 
 // LeasesOf lists the leases of MACs, and those of addresses, over or not. One may be listed twice.
@@ -235,10 +217,7 @@ func leasesWith[T any](ctx context.Context, tx *core.Tx, network, column string,
 	args := []any{network}
 	all, err := core.List(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE network = $1 AND `+column+` IN (`+
 		places(&args, values)+`)`, args...)
-	if err != nil {
-		return nil, fmt.Errorf("find leases: %w", err)
-	}
-	return all, nil
+	return all, core.Wrapf(err, "find leases")
 }
 
 // places adds values to a statement's arguments, and names their places: "$2, $3".
@@ -303,10 +282,7 @@ func ProveLease(ctx context.Context, tx *core.Tx, network, mac string, length ti
 func Passing(ctx context.Context, tx *core.Tx, network string) ([]Lease, error) {
 	leases, err := core.List(ctx, tx, scanLease,
 		`SELECT `+leaseColumns+` FROM lease WHERE network = $1 AND expires > now_ms() ORDER BY expires`, network)
-	if err != nil {
-		return nil, fmt.Errorf("list the leases of unknown machines on network %s: %w", network, err)
-	}
-	return leases, nil
+	return leases, core.Wrapf(err, "list the leases of unknown machines on network %s", network)
 }
 
 // SetLeaseAside takes an address from a MAC and gives it to no other for a time. It does nothing if the MAC has it not.
@@ -352,10 +328,7 @@ func SeeDiscovered(ctx context.Context, tx *core.Tx, network, mac string) (fresh
 		err = tx.Row(ctx, `SELECT COUNT(*) FROM unknown_machine WHERE network = $1 AND first_seen > now_ms() - 3600000`,
 			network).Scan(&fresh)
 	}
-	if err != nil {
-		return 0, fmt.Errorf("note unknown machine %s: %w", mac, err)
-	}
-	return fresh, nil
+	return fresh, core.Wrapf(err, "note unknown machine %s", mac)
 }
 
 // DescribeDiscovered notes what an unknown machine says of itself.
@@ -386,10 +359,7 @@ func DiscoveredMachines(ctx context.Context, tx *core.Tx) ([]DiscoveredMachine, 
 		return s, json.Unmarshal([]byte(facts), &s.Facts)
 	}
 	all, err := core.List(ctx, tx, scan, `SELECT mac, network, macs, facts, first_seen, last_seen FROM unknown_machine ORDER BY mac`)
-	if err != nil {
-		return nil, fmt.Errorf("list unknown machines: %w", err)
-	}
-	return all, nil
+	return all, core.Wrapf(err, "list unknown machines")
 }
 
 // ForgetDiscovered is for one that was enrolled.

@@ -206,19 +206,13 @@ func Add(ctx context.Context, tx *core.Tx, n Node) error {
 func Of(ctx context.Context, tx *core.Tx, cluster string) ([]Node, error) {
 	nodes, err := core.List(ctx, tx, scan, `SELECT `+columns+tables+
 		`WHERE n.cluster_id = $1 AND n.phase <> 'gone' ORDER BY s.slot`, cluster)
-	if err != nil {
-		return nil, fmt.Errorf("list nodes of cluster %s: %w", cluster, err)
-	}
-	return nodes, nil
+	return nodes, core.Wrapf(err, "list nodes of cluster %s", cluster)
 }
 
 // List lists the nodes of all clusters that are not gone.
 func List(ctx context.Context, tx *core.Tx) ([]Node, error) {
 	nodes, err := core.List(ctx, tx, scan, `SELECT `+columns+tables+`WHERE n.phase <> 'gone' ORDER BY n.cluster_id, s.slot`)
-	if err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
-	}
-	return nodes, nil
+	return nodes, core.Wrapf(err, "list nodes")
 }
 
 // Failures are those of the nodes of one name.
@@ -271,20 +265,14 @@ func HadNode(ctx context.Context, tx *core.Tx, n Node) (bool, error) {
 	scan := func(r core.Scanner) (count int, err error) { return count, r.Scan(&count) }
 	others, err := core.One(ctx, tx, scan, `SELECT count(*) FROM node WHERE cluster_id = $1 AND name = $2 AND id <> $3`,
 		n.Cluster, n.Name, n.ID)
-	if err != nil {
-		return false, fmt.Errorf("earlier nodes called %s: %w", n.Name, err)
-	}
-	return others > 0, nil
+	return others > 0, core.Wrapf(err, "earlier nodes called %s", n.Name)
 }
 
 // MachinesOf names every machine that a cluster ever had.
 func MachinesOf(ctx context.Context, tx *core.Tx, cluster string) ([]string, error) {
 	scan := func(r core.Scanner) (name string, err error) { return name, r.Scan(&name) }
 	names, err := core.List(ctx, tx, scan, `SELECT DISTINCT machine FROM node WHERE cluster_id = $1 ORDER BY machine`, cluster)
-	if err != nil {
-		return nil, fmt.Errorf("list machines of cluster %s: %w", cluster, err)
-	}
-	return names, nil
+	return names, core.Wrapf(err, "list machines of cluster %s", cluster)
 }
 
 // Returning names the machines that a cluster has given up and that are not yet proved fit for the next tenant.
@@ -294,10 +282,7 @@ func Returning(ctx context.Context, tx *core.Tx, cluster string) ([]string, erro
 		AND old.phase = 'gone'
 		WHERE old.cluster_id = $1 AND m.phase IN ('in-use', 'releasing', 'inspecting')
 		  AND NOT EXISTS (SELECT 1 FROM node n WHERE n.machine_id = m.id) ORDER BY m.name`, cluster)
-	if err != nil {
-		return nil, fmt.Errorf("list machines that cluster %s returns: %w", cluster, err)
-	}
-	return names, nil
+	return names, core.Wrapf(err, "list machines that cluster %s returns", cluster)
 }
 
 // WantAbsent asks for a node's end, draining it for at most drainFor (0: without limit), and wakes it.
@@ -329,10 +314,7 @@ func LimitDrains(ctx context.Context, tx *core.Tx, cluster string, drainFor time
 	n, err := tx.Exec(ctx, `UPDATE node SET drain_until = now_ms() + $1, `+core.Woken+`
 		WHERE cluster_id = $2 AND (desired = 'absent' OR renew = 1) AND phase IN ('ready',
 		'draining')`, drainFor.Milliseconds(), cluster)
-	if err != nil {
-		return 0, fmt.Errorf("limit drains of cluster %s: %w", cluster, err)
-	}
-	return n, nil
+	return n, core.Wrapf(err, "limit drains of cluster %s", cluster)
 }
 
 // StartBoot gives a node the number of its next boot and says what that is of, before anything of it exists.
@@ -348,10 +330,7 @@ func UseToken(ctx context.Context, tx *core.Tx, id string, boot int64, key strin
 	n, err := tx.Exec(ctx, `UPDATE node SET joined_boot = $2, joined_key = $3
 		WHERE id = $1 AND boot = $2 AND phase IN ('booting', 'joining', 'testing', 'ready', 'draining')
 		  AND (joined_boot < $2 AND phase = 'booting' OR joined_boot = $2 AND joined_key = $3)`, id, boot, key)
-	if err != nil {
-		return false, fmt.Errorf("join node %s: %w", id, err)
-	}
-	return n == 1, nil
+	return n == 1, core.Wrapf(err, "join node %s", id)
 }
 
 // LeaveMachine takes a node off its machine at its end, as part of the transaction that holds its row, and wakes the

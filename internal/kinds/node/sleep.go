@@ -38,10 +38,7 @@ func WakeSleeper(ctx context.Context, tx *core.Tx, id string) error {
 func SleepsOn(ctx context.Context, tx *core.Tx, host string) (sleeps bool, err error) {
 	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM node WHERE host_id = $1 AND sleeps = 1 AND phase IN ('pending',
 		'booting', 'ready'))`, host).Scan(&sleeps)
-	if err != nil {
-		return false, fmt.Errorf("look whether nodes are suspended on hypervisor %s: %w", host, err)
-	}
-	return sleeps, nil
+	return sleeps, core.Wrapf(err, "look whether nodes are suspended on hypervisor %s", host)
 }
 
 // WokeUp notes that a node that slept runs on.

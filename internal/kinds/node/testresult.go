@@ -97,39 +97,27 @@ func History(ctx context.Context, tx *core.Tx, class, alike string, most int) ([
 	passes, err := core.List(ctx, tx, scanPass,
 		passColumns+`WHERE class = $1 AND comparison_group = $2 AND verdict = 'passed' ORDER BY at DESC, node_id LIMIT $3`, class, alike,
 		most)
-	if err != nil {
-		return nil, fmt.Errorf("list tests of class %s: %w", class, err)
-	}
-	return passes, nil
+	return passes, core.Wrapf(err, "list tests of class %s", class)
 }
 
 // TestsOf lists the tests that a boot of a node has made, the first one first.
 func TestsOf(ctx context.Context, tx *core.Tx, node string, boot int64) ([]Pass, error) {
 	passes, err := core.List(ctx, tx, scanPass, passColumns+`WHERE node_id = $1 AND boot = $2 ORDER BY number`, node, boot)
-	if err != nil {
-		return nil, fmt.Errorf("list tests of node %s: %w", node, err)
-	}
-	return passes, nil
+	return passes, core.Wrapf(err, "list tests of node %s", node)
 }
 
 // SlowInARow counts how often nodes on a machine were slow since one on it passed.
 func SlowInARow(ctx context.Context, tx *core.Tx, machine string) (count int, err error) {
 	err = tx.Row(ctx, `SELECT COUNT(*) FROM test_result WHERE machine_id = $1 AND verdict = 'slow'
 		AND at > (SELECT COALESCE(MAX(at), 0) FROM test_result WHERE machine_id = $1 AND verdict = 'passed')`, machine).Scan(&count)
-	if err != nil {
-		return 0, fmt.Errorf("count slow tests on machine %s: %w", machine, err)
-	}
-	return count, nil
+	return count, core.Wrapf(err, "count slow tests on machine %s", machine)
 }
 
 // PassesOf lists the tests on a machine, the newest first.
 func PassesOf(ctx context.Context, tx *core.Tx, machine string) ([]Pass, error) {
 	passes, err := core.List(ctx, tx, scanPass, passColumns+`WHERE machine_id = $1 ORDER BY at DESC, node_id, number DESC`,
 		machine)
-	if err != nil {
-		return nil, fmt.Errorf("list tests on machine %s: %w", machine, err)
-	}
-	return passes, nil
+	return passes, core.Wrapf(err, "list tests on machine %s", machine)
 }
 
 // LastPasses lists, for every machine that was ever tested, its newest test, by the machine's name.
@@ -138,10 +126,7 @@ func LastPasses(ctx context.Context, tx *core.Tx) ([]Pass, error) {
 		WHERE later.machine_id = test_result.machine_id
 		AND (later.at, later.node_id, later.number) > (test_result.at, test_result.node_id, test_result.number))
 		ORDER BY machine`)
-	if err != nil {
-		return nil, fmt.Errorf("list the last tests: %w", err)
-	}
-	return passes, nil
+	return passes, core.Wrapf(err, "list the last tests")
 }
 
 // OwnNews tells, for heads and for nodes that are tested, how often their agents alone were told something.

@@ -3,7 +3,6 @@ package person
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -139,10 +138,7 @@ func entries(ctx context.Context, tx *core.Tx, of EntriesOf, only scope) ([]Entr
 	all, err := core.List(ctx, tx, scan,
 		`SELECT id, at, person, token, door, action, project, object, outcome, remote, request FROM audit`+which.Text,
 		which.Args...)
-	if err != nil {
-		return nil, fmt.Errorf("list the audit log: %w", err)
-	}
-	return all, nil
+	return all, core.Wrapf(err, "list the audit log")
 }
 
 // ForgetEntries drops the entries older than age.

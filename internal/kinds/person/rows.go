@@ -80,10 +80,7 @@ func OfSubject(ctx context.Context, tx *core.Tx, subject string) (Person, error)
 // List lists everybody by name.
 func List(ctx context.Context, tx *core.Tx) ([]Person, error) {
 	people, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM person ORDER BY name`)
-	if err != nil {
-		return nil, fmt.Errorf("list people: %w", err)
-	}
-	return people, nil
+	return people, core.Wrapf(err, "list people")
 }
 
 // Project is a tenant.
@@ -146,10 +143,7 @@ func GetProject(ctx context.Context, tx *core.Tx, name string) (Project, error) 
 // Projects lists all by name.
 func Projects(ctx context.Context, tx *core.Tx) ([]Project, error) {
 	projects, err := core.List(ctx, tx, scanProject, `SELECT name, recorded, created_at FROM project ORDER BY name`)
-	if err != nil {
-		return nil, fmt.Errorf("list projects: %w", err)
-	}
-	return projects, nil
+	return projects, core.Wrapf(err, "list projects")
 }
 
 // Membership is one person in one project.
@@ -224,10 +218,7 @@ func memberships(ctx context.Context, tx *core.Tx, project, person, which string
 		FROM member m JOIN person p ON p.name = m.person
 		WHERE ($1 = '' OR m.project = $1) AND ($2 = '' OR m.person = $2) AND `+which+` ORDER BY m.project, m.person`,
 		project, person)
-	if err != nil {
-		return nil, fmt.Errorf("list members: %w", err)
-	}
-	return members, nil
+	return members, core.Wrapf(err, "list members")
 }
 
 // AccessChanged tells every door, and every node, that somebody may do more or less than before.
@@ -272,10 +263,7 @@ func EntryRevision(ctx context.Context, tx *core.Tx, cluster string) (int64, err
 	var revision int64
 	err := tx.Row(ctx, `SELECT a.revision + COALESCE((SELECT generation FROM cluster WHERE id = $1), 0) FROM access_head a`,
 		cluster).Scan(&revision)
-	if err != nil {
-		return 0, fmt.Errorf("read the access revision of cluster %s: %w", cluster, err)
-	}
-	return revision, nil
+	return revision, core.Wrapf(err, "read the access revision of cluster %s", cluster)
 }
 
 // bit is how a boolean is stored.

@@ -142,8 +142,5 @@ func sessions(ctx context.Context, tx *core.Tx, of SessionsOf, only scope) ([]Se
 	}
 	which.Rest(` ORDER BY began_at DESC, id DESC LIMIT $?`, of.Limit)
 	all, err := core.List(ctx, tx, scanSession, `SELECT `+sessionColumns+` FROM session`+which.Text, which.Args...)
-	if err != nil {
-		return nil, fmt.Errorf("list sessions: %w", err)
-	}
-	return all, nil
+	return all, core.Wrapf(err, "list sessions")
 }

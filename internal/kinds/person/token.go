@@ -87,10 +87,7 @@ func scanToken(r core.Scanner) (t Token, err error) {
 func Tokens(ctx context.Context, tx *core.Tx, person string) ([]Token, error) {
 	tokens, err := core.List(ctx, tx, scanToken, `SELECT `+tokenColumns+` FROM token t
 		WHERE t.person = $1 AND (t.expires_at IS NULL OR t.expires_at > now_ms()) ORDER BY t.created_at, t.id`, person)
-	if err != nil {
-		return nil, fmt.Errorf("list tokens: %w", err)
-	}
-	return tokens, nil
+	return tokens, core.Wrapf(err, "list tokens")
 }
 
 // RemoveToken revokes a person's token; core.ErrNotFound if they have none of that ID. The local one is not revoked by name.
@@ -216,10 +213,7 @@ func scanKey(r core.Scanner) (k Key, err error) {
 func Keys(ctx context.Context, tx *core.Tx, person string) ([]Key, error) {
 	keys, err := core.List(ctx, tx, scanKey,
 		`SELECT person, fingerprint, line, created_at FROM user_key WHERE person = $1 ORDER BY created_at, fingerprint`, person)
-	if err != nil {
-		return nil, fmt.Errorf("list keys: %w", err)
-	}
-	return keys, nil
+	return keys, core.Wrapf(err, "list keys")
 }
 
 // KeyOf finds the key with a fingerprint, and so whose it is.

@@ -69,19 +69,13 @@ func Add(ctx context.Context, tx *core.Tx, s Snapshot) error {
 func List(ctx context.Context, tx *core.Tx, project string) ([]Snapshot, error) {
 	all, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM snapshot
 		WHERE phase <> 'deleted' AND ($1 = '' OR project = $1) ORDER BY name, project`, project)
-	if err != nil {
-		return nil, fmt.Errorf("list snapshots: %w", err)
-	}
-	return all, nil
+	return all, core.Wrapf(err, "list snapshots")
 }
 
 // AllNamed lists those of this name that are not deleted, of all projects.
 func AllNamed(ctx context.Context, tx *core.Tx, name string) ([]Snapshot, error) {
 	all, err := core.List(ctx, tx, scan, namedQuery, name)
-	if err != nil {
-		return nil, fmt.Errorf("snapshots named %s: %w", name, err)
-	}
-	return all, nil
+	return all, core.Wrapf(err, "snapshots named %s", name)
 }
 
 const namedQuery = `SELECT ` + columns + ` FROM snapshot WHERE name = $1 AND phase <> 'deleted' ORDER BY project`
@@ -133,10 +127,7 @@ func Restoring(ctx context.Context, tx *core.Tx, snapshot string) ([]string, err
 	scan := func(r core.Scanner) (name string, err error) { return name, r.Scan(&name) }
 	names, err := core.List(ctx, tx, scan, `SELECT name FROM cluster WHERE snapshot = $1 AND phase = 'pending' ORDER BY name`,
 		snapshot)
-	if err != nil {
-		return nil, fmt.Errorf("list clusters made from snapshot %s: %w", snapshot, err)
-	}
-	return names, nil
+	return names, core.Wrapf(err, "list clusters made from snapshot %s", snapshot)
 }
 
 // SayRestoring records how far a new cluster's files are.

@@ -159,20 +159,14 @@ func Get(ctx context.Context, tx *core.Tx, id string) (Task, error) {
 func List(ctx context.Context, tx *core.Tx, cluster string) ([]Task, error) {
 	tasks, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM task
 		WHERE cluster_id = $1 ORDER BY created_at DESC, id DESC`, cluster)
-	if err != nil {
-		return nil, fmt.Errorf("list tasks of cluster %s: %w", cluster, err)
-	}
-	return tasks, nil
+	return tasks, core.Wrapf(err, "list tasks of cluster %s", cluster)
 }
 
 // OnHead lists those of a cluster that its head was told of and whose end is not known, the oldest first.
 func OnHead(ctx context.Context, tx *core.Tx, cluster string) ([]Task, error) {
 	tasks, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM task
 		WHERE cluster_id = $1 AND phase IN ('queued', 'running') ORDER BY created_at, id`, cluster)
-	if err != nil {
-		return nil, fmt.Errorf("list tasks of cluster %s: %w", cluster, err)
-	}
-	return tasks, nil
+	return tasks, core.Wrapf(err, "list tasks of cluster %s", cluster)
 }
 
 // Hook is the task of a cluster's pause that has begun then, or later; the zero value: there is none yet.
@@ -189,10 +183,7 @@ func Hook(ctx context.Context, tx *core.Tx, cluster string, then time.Time) (Tas
 // Unfinished counts those of a cluster's users that have not ended.
 func Unfinished(ctx context.Context, tx *core.Tx, cluster string) (n int, err error) {
 	err = tx.Row(ctx, `SELECT COUNT(*) FROM task WHERE cluster_id = $1 AND origin = '' AND phase <> 'ended'`, cluster).Scan(&n)
-	if err != nil {
-		return 0, fmt.Errorf("count tasks of cluster %s: %w", cluster, err)
-	}
-	return n, nil
+	return n, core.Wrapf(err, "count tasks of cluster %s", cluster)
 }
 
 // Before counts those of users of the task's cluster that were asked for earlier and have not ended.
@@ -200,10 +191,7 @@ func Before(ctx context.Context, tx *core.Tx, t Task) (n int, err error) {
 	err = tx.Row(ctx, `SELECT COUNT(*) FROM task WHERE cluster_id = $1 AND origin = '' AND phase <> 'ended'
 		AND (created_at, id) < ($2, $3)`,
 		t.Cluster, t.CreatedAt.UnixMilli(), t.ID).Scan(&n)
-	if err != nil {
-		return 0, fmt.Errorf("count tasks before %s: %w", t.ID, err)
-	}
-	return n, nil
+	return n, core.Wrapf(err, "count tasks before %s", t.ID)
 }
 
 // Tell notes that a head of this boot is told of the task.
@@ -285,10 +273,7 @@ func KeepOutput(ctx context.Context, tx *core.Tx, cluster, id string, start int6
 	if err == nil {
 		_, err = tx.Exec(ctx, `UPDATE task SET kept = kept + $2 WHERE id = $1`, id, int64(len(piece)))
 	}
-	if err != nil {
-		return 0, fmt.Errorf("output of task %s: %w", id, err)
-	}
-	return t.Kept + int64(len(piece)), nil
+	return t.Kept + int64(len(piece)), core.Wrapf(err, "output of task %s", id)
 }
 
 // AllOutput is all that is kept of a task's output from a byte on.
