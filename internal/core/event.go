@@ -141,20 +141,16 @@ const forgetAtOnce = 20_000
 // ForgetEvents drops the oldest events that are older than age, so many at most. A client that follows them has seen them long
 // ago.
 func (tx *Tx) ForgetEvents(ctx context.Context, age time.Duration) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM event WHERE at < now_ms() - $1 AND seq <= (SELECT MIN(seq) FROM event) + $2`,
-		age.Milliseconds(), forgetAtOnce); err != nil {
-		return fmt.Errorf("forget events: %w", err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, `DELETE FROM event WHERE at < now_ms() - $1 AND seq <= (SELECT MIN(seq) FROM event) + $2`,
+		age.Milliseconds(), forgetAtOnce)
+	return Wrapf(err, "forget events")
 }
 
 // LastEvent is the number of the newest event.
 func (tx *Tx) LastEvent(ctx context.Context) (int64, error) {
 	var seq int64
-	if err := tx.Row(ctx, `SELECT seq FROM event_head`).Scan(&seq); err != nil {
-		return 0, fmt.Errorf("read the event counter: %w", err)
-	}
-	return seq, nil
+	err := tx.Row(ctx, `SELECT seq FROM event_head`).Scan(&seq)
+	return seq, Wrapf(err, "read the event counter")
 }
 
 // LastRequest is the last request that asked something of a cluster, and how long ago that was; "" if there was none.

@@ -44,10 +44,8 @@ func migrate(ctx context.Context, db *sql.DB, d dialect) error {
 		return fmt.Errorf("the database was written by a newer version of Muster (its schema is %d, this program knows %d): "+
 			"use that version; nothing was changed", at, newest)
 	}
-	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("migrate the database: %w", err)
-	}
-	return nil
+	_, err = provider.Up(ctx)
+	return Wrapf(err, "migrate the database")
 }
 
 // makeTables makes what kinds bring beside the migrations.

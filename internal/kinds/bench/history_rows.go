@@ -138,10 +138,8 @@ func scanChange(r core.Scanner) (c Change, err error) {
 	if err := json.Unmarshal([]byte(what), &c.What); err != nil {
 		return c, fmt.Errorf("change %s: %w", c.ID, err)
 	}
-	if err := json.Unmarshal([]byte(causes), &c.Causes); err != nil {
-		return c, fmt.Errorf("change %s: %w", c.ID, err)
-	}
-	return c, nil
+	err = json.Unmarshal([]byte(causes), &c.Causes)
+	return c, core.Wrapf(err, "change %s", c.ID)
 }
 
 // Changes lists those that were told, the newest first, at most so many: all of them, or those of some projects' clusters.

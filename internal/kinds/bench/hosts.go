@@ -29,13 +29,11 @@ func Beside(ctx context.Context, tx *core.Tx, cluster string) (map[string]int, e
 		count[name] = others
 		return name, err
 	}
-	if _, err := core.List(ctx, tx, scan, `WITH every AS (`+allHosts+`)
+	_, err := core.List(ctx, tx, scan, `WITH every AS (`+allHosts+`)
 		SELECT e.name, there.nodes - 1 FROM every e
 		JOIN (SELECT host, COUNT(*) AS nodes FROM every GROUP BY host) AS there ON there.host = e.host
-		WHERE e.cluster_id = $1`, cluster); err != nil {
-		return nil, fmt.Errorf("nodes beside those of cluster %s: %w", cluster, err)
-	}
-	return count, nil
+		WHERE e.cluster_id = $1`, cluster)
+	return count, core.Wrapf(err, "nodes beside those of cluster %s", cluster)
 }
 
 // Crowded says that another run than the peer, which is between two rounds, has hosts in common with a run.

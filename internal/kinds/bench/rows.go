@@ -92,10 +92,8 @@ func scan(r core.Scanner) (Run, error) {
 	}
 	run.PhaseAt, run.CreatedAt, run.Begin = core.Instant(at), core.Instant(created), core.Instant(begin)
 	run.Every = time.Duration(every) * time.Millisecond
-	if err := json.Unmarshal([]byte(plan), &run.Plan); err != nil {
-		return run, fmt.Errorf("run %s: %w", run.ID, err)
-	}
-	return run, nil
+	err := json.Unmarshal([]byte(plan), &run.Plan)
+	return run, core.Wrapf(err, "run %s", run.ID)
 }
 
 // Of one project's runs are kept: as many, and so many bytes of those that have ended. One run keeps no more than mostKept.

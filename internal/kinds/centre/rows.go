@@ -210,11 +210,9 @@ func list(ctx context.Context, tx *core.Tx, name string) ([]Centre, error) {
 		}
 		return account, err
 	}
-	if _, err := core.List(ctx, tx, accounts, `SELECT external_cluster, person, account FROM external_cluster_account WHERE $1 = '' OR external_cluster = $1`,
-		name); err != nil {
-		return nil, fmt.Errorf("list the accounts of centres: %w", err)
-	}
-	return all, nil
+	_, err = core.List(ctx, tx, accounts, `SELECT external_cluster, person, account FROM external_cluster_account WHERE $1 = '' OR external_cluster = $1`,
+		name)
+	return all, core.Wrapf(err, "list the accounts of centres")
 }
 
 func scan(r core.Scanner) (Centre, error) {
@@ -239,10 +237,8 @@ func scan(r core.Scanner) (Centre, error) {
 			*when.to = core.Instant(when.from.Int64)
 		}
 	}
-	if err := json.Unmarshal([]byte(queues), &c.Queues); err != nil {
-		return c, fmt.Errorf("queues of external cluster %s: %w", c.Name, err)
-	}
-	return c, nil
+	err := json.Unmarshal([]byte(queues), &c.Queues)
+	return c, core.Wrapf(err, "queues of external cluster %s", c.Name)
 }
 
 // Due is a centre that no controller has looked at for as long as every; core.ErrNotFound if there is none. It counts as looked

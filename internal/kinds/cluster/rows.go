@@ -190,10 +190,8 @@ func List(ctx context.Context, tx *core.Tx, project string) ([]Cluster, error) {
 
 // Count is how many clusters a project has that are not deleted.
 func Count(ctx context.Context, tx *core.Tx, project string) (n int, err error) {
-	if err := tx.Row(ctx, `SELECT COUNT(*) FROM cluster WHERE project = $1 AND phase <> 'deleted'`, project).Scan(&n); err != nil {
-		return 0, fmt.Errorf("count clusters: %w", err)
-	}
-	return n, nil
+	err = tx.Row(ctx, `SELECT COUNT(*) FROM cluster WHERE project = $1 AND phase <> 'deleted'`, project).Scan(&n)
+	return n, core.Wrapf(err, "count clusters")
 }
 
 // Get finds a cluster by ID, deleted or not.

@@ -100,10 +100,8 @@ func scan(r core.Scanner) (Fabric, error) {
 	}
 	f.AppliedAt, f.SeenAt, f.CreatedAt, f.PhaseAt = core.Instant(applied), core.Instant(seen), core.Instant(created),
 		core.Instant(at)
-	if err := errors.Join(json.Unmarshal([]byte(config), &f.Config), json.Unmarshal([]byte(managers), &f.Managers)); err != nil {
-		return f, fmt.Errorf("row of fabric %s: %w", f.Name, err)
-	}
-	return f, nil
+	err := errors.Join(json.Unmarshal([]byte(config), &f.Config), json.Unmarshal([]byte(managers), &f.Managers))
+	return f, core.Wrapf(err, "row of fabric %s", f.Name)
 }
 
 // Add stores a fabric to be kept. core.ErrExists if the name is taken.
@@ -137,10 +135,8 @@ func Get(ctx context.Context, tx *core.Tx, ref string) (Fabric, error) {
 
 // Any says whether there is any; most sites have none, and pay no more than this question.
 func Any(ctx context.Context, tx *core.Tx) (has bool, err error) {
-	if err := tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM fabric WHERE phase <> 'deleted')`).Scan(&has); err != nil {
-		return false, fmt.Errorf("look for fabrics: %w", err)
-	}
-	return has, nil
+	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM fabric WHERE phase <> 'deleted')`).Scan(&has)
+	return has, core.Wrapf(err, "look for fabrics")
 }
 
 // WantDeleted asks for the end of a fabric that no cluster is on; what is the site's own goes with it. ErrInUse says who is on
@@ -174,11 +170,9 @@ func WantDeleted(ctx context.Context, tx *core.Tx, f Fabric) error {
 
 // change gives what a fabric's ports are to hold a new revision, and has its handler run.
 func change(ctx context.Context, tx *core.Tx, id string) (revision int64, err error) {
-	if err := tx.Row(ctx, `UPDATE fabric SET revision = revision + 1, `+core.Woken+` WHERE id = $1 RETURNING revision`, id).
-		Scan(&revision); err != nil {
-		return 0, fmt.Errorf("change what fabric %s is to be: %w", id, err)
-	}
-	return revision, nil
+	err = tx.Row(ctx, `UPDATE fabric SET revision = revision + 1, `+core.Woken+` WHERE id = $1 RETURNING revision`, id).
+		Scan(&revision)
+	return revision, core.Wrapf(err, "change what fabric %s is to be", id)
 }
 
 // SaveApplied notes that a fabric's manager has taken a revision.

@@ -124,10 +124,8 @@ func IllAt(ctx context.Context, tx *core.Tx, cluster, place string, quiet time.D
 // Alarmed is true while the alarm of a place stands.
 func Alarmed(ctx context.Context, tx *core.Tx, place string) (bool, error) {
 	var stands bool
-	if err := tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM alarm WHERE place = $1)`, place).Scan(&stands); err != nil {
-		return false, fmt.Errorf("look for the alarm at %q: %w", place, err)
-	}
-	return stands, nil
+	err := tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM alarm WHERE place = $1)`, place).Scan(&stands)
+	return stands, core.Wrapf(err, "look for the alarm at %q", place)
 }
 
 // RaiseAlarm raises the alarm of a place, with an event; nothing changes while it stands.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"muster/internal/core"
@@ -30,10 +29,8 @@ func scanTold(r core.Scanner) (t Told, err error) {
 	if text == "" {
 		return t, nil
 	}
-	if err := json.Unmarshal([]byte(text), &t.CurrentJobs); err != nil {
-		return t, fmt.Errorf("jobs of cluster %s: %w", t.ClusterID, err)
-	}
-	return t, nil
+	err = json.Unmarshal([]byte(text), &t.CurrentJobs)
+	return t, core.Wrapf(err, "jobs of cluster %s", t.ClusterID)
 }
 
 // Current lists the jobs that have not ended, by cluster. Of its argument, Projects and Cluster count.

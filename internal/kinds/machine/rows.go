@@ -134,10 +134,8 @@ func scanListed(r core.Scanner) (l Listed, err error) {
 	if l.Machine, err = scan(r, &summary); err != nil {
 		return l, err
 	}
-	if err := json.Unmarshal([]byte(summary), &l.Summary); err != nil {
-		return l, fmt.Errorf("summary of machine %s: %w", l.Name, err)
-	}
-	return l, nil
+	err = json.Unmarshal([]byte(summary), &l.Summary)
+	return l, core.Wrapf(err, "summary of machine %s", l.Name)
 }
 
 // Texts are facts and their summary as the columns of these names have them: who writes one writes both.

@@ -29,10 +29,8 @@ func scan(r core.Scanner) (price.Usage, error) {
 		return u, err
 	}
 	u.From, u.To = core.Instant(began), core.Instant(ended)
-	if err := json.Unmarshal([]byte(charges), &u.Charged); err != nil {
-		return u, fmt.Errorf("usage of %s: %w", u.Subject, err)
-	}
-	return u, nil
+	err = json.Unmarshal([]byte(charges), &u.Charged)
+	return u, core.Wrapf(err, "usage of %s", u.Subject)
 }
 
 // insert adds an open row; follows says that it begins where another ends.

@@ -86,10 +86,8 @@ func scanPass(r core.Scanner) (Pass, error) {
 		return p, err
 	}
 	p.At, p.Result.Took = core.Instant(at), time.Duration(took)*time.Microsecond
-	if err := json.Unmarshal([]byte(results), &p.Result.Measures); err != nil {
-		return p, fmt.Errorf("test %d of node %s: %w", p.Result.Number, p.NodeID, err)
-	}
-	return p, nil
+	err = json.Unmarshal([]byte(results), &p.Result.Measures)
+	return p, core.Wrapf(err, "test %d of node %s", p.Result.Number, p.NodeID)
 }
 
 // History lists the newest tests that passed on machines of a class that are alike, at most so many.

@@ -251,10 +251,8 @@ func doorsChanged(ctx context.Context, tx *core.Tx) error {
 // AccessRevision grows whenever it changes who may do what.
 func AccessRevision(ctx context.Context, tx *core.Tx) (int64, error) {
 	var revision int64
-	if err := tx.Row(ctx, `SELECT revision FROM access_head`).Scan(&revision); err != nil {
-		return 0, fmt.Errorf("read the access revision: %w", err)
-	}
-	return revision, nil
+	err := tx.Row(ctx, `SELECT revision FROM access_head`).Scan(&revision)
+	return revision, core.Wrapf(err, "read the access revision")
 }
 
 // EntryRevision is AccessRevision for what lasts in one cluster: it grows also whenever the cluster's file changes, which

@@ -61,11 +61,9 @@ func EndWebLogin(ctx context.Context, tx *core.Tx, cookie string) error {
 
 // IsWebCode says that a code can be exchanged now.
 func IsWebCode(ctx context.Context, tx *core.Tx, code string) (is bool, err error) {
-	if err := tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM web_login WHERE hash = $1 AND cookie = 0 AND expires_at > now_ms())`,
-		code).Scan(&is); err != nil {
-		return false, fmt.Errorf("look for a code: %w", err)
-	}
-	return is, nil
+	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM web_login WHERE hash = $1 AND cookie = 0 AND expires_at > now_ms())`,
+		code).Scan(&is)
+	return is, core.Wrapf(err, "look for a code")
 }
 
 // EndBrowsers ends the logins of all browsers in which somebody is signed in to the console.

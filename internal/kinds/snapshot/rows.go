@@ -43,10 +43,8 @@ func scan(r core.Scanner) (Snapshot, error) {
 		return s, err
 	}
 	s.PhaseAt, s.CreatedAt = core.Instant(at), core.Instant(created)
-	if err := json.Unmarshal([]byte(document), &s.Spec); err != nil {
-		return s, fmt.Errorf("spec of snapshot %s: %w", s.ID, err)
-	}
-	return s, nil
+	err := json.Unmarshal([]byte(document), &s.Spec)
+	return s, core.Wrapf(err, "spec of snapshot %s", s.ID)
 }
 
 // Add stores a snapshot to be made. core.ErrExists if the project has one of that name.
