@@ -41,11 +41,9 @@ const MostText = 2 << 10
 // LogPhase appends the event of a new phase, at the instant that stands in the row: so the log, the row and the meter
 // tell the same time.
 func (tx *Tx) LogPhase(ctx context.Context, c Claim, e Event) error {
-	var at int64
-	if err := tx.Row(ctx, `SELECT phase_at FROM `+string(c.Kind)+` WHERE id = $1`, c.ID).Scan(&at); err != nil {
+	if err := tx.Row(ctx, `SELECT phase_at FROM `+string(c.Kind)+` WHERE id = $1`, c.ID).Scan(Time(&e.At)); err != nil {
 		return fmt.Errorf("log a phase of %s %s: %w", c.Kind, c.ID, err)
 	}
-	e.At = Instant(at)
 	tx.Log(e)
 	return nil
 }
@@ -102,12 +100,9 @@ func (tx *Tx) Events(ctx context.Context, of EventsOf) ([]Event, error) {
 			return cmp.Compare(a.Seq, b.Seq)
 		})
 	}
-	scan := func(r Scanner) (Event, error) {
-		var e Event
-		var at int64
-		err := r.Scan(&e.Seq, &at, &e.Type, &e.Project, &e.ClusterID, &e.Cluster, &e.Node, &e.Machine, &e.Phase, &e.Text,
+	scan := func(r Scanner) (e Event, err error) {
+		err = r.Scan(&e.Seq, Time(&e.At), &e.Type, &e.Project, &e.ClusterID, &e.Cluster, &e.Node, &e.Machine, &e.Phase, &e.Text,
 			&e.Request)
-		e.At = Instant(at)
 		return e, err
 	}
 	var which Where

@@ -46,9 +46,7 @@ func (s *Store) prove(ctx context.Context) error {
 // proven lists the keys of the database that the ring was found to have, the newest first.
 func (tx *Tx) proven(ctx context.Context) ([]SiteKey, error) {
 	scan := func(r Scanner) (k SiteKey, err error) {
-		var since int64
-		err = r.Scan(&k.ID, &k.Number, &k.Proof, &since)
-		k.Since = Instant(since)
+		err = r.Scan(&k.ID, &k.Number, &k.Proof, Time(&k.Since))
 		return k, err
 	}
 	known, err := List(ctx, tx, scan, `SELECT id, number, proof, since FROM site_key ORDER BY number DESC`)

@@ -66,20 +66,18 @@ func Count(ctx context.Context, tx *core.Tx) (Census, error) {
 	if err := countProjects(ctx, tx, &c); err != nil {
 		return c, fmt.Errorf("count what projects have: %w", err)
 	}
-	var oldest, newest int64
 	err := tx.Row(ctx, `SELECT COALESCE(MAX(now_ms() - o.seen_at), 0), COALESCE(SUM(CASE WHEN now_ms() - o.seen_at > $1 THEN 1
 		ELSE 0 END), 0), COALESCE(MAX(CASE WHEN now_ms() - o.seen_at > $1 THEN o.seen_at + $1 END), 0)
 		FROM node n JOIN observed o ON o.node_id = n.id
-		WHERE n.phase = 'ready'`, Silence.Milliseconds()).Scan(&oldest, &c.Heard.Silent.N, &newest)
+		WHERE n.phase = 'ready'`, Silence.Milliseconds()).
+		Scan(core.Span(&c.Heard.Oldest, time.Millisecond), &c.Heard.Silent.N, core.Time(&c.Heard.Silent.Newest))
 	if err != nil {
 		return c, fmt.Errorf("count silent nodes: %w", err)
 	}
-	c.Heard.Oldest, c.Heard.Silent.Newest = time.Duration(oldest)*time.Millisecond, core.Instant(newest)
 	if err := tx.Row(ctx, `SELECT COUNT(*), COALESCE(MAX(first_seen), 0) FROM unknown_machine`).
-		Scan(&c.Unknown.N, &newest); err != nil {
+		Scan(&c.Unknown.N, core.Time(&c.Unknown.Newest)); err != nil {
 		return c, fmt.Errorf("count unknown machines: %w", err)
 	}
-	c.Unknown.Newest = core.Instant(newest)
 	if err := tx.Row(ctx, `SELECT CAST(COALESCE(SUM(running), 0) AS BIGINT),
 		CAST(COALESCE(SUM(pending), 0) AS BIGINT) FROM cluster_jobs`).
 		Scan(&c.Jobs.Running, &c.Jobs.Pending); err != nil {
@@ -98,31 +96,33 @@ func Count(ctx context.Context, tx *core.Tx) (Census, error) {
 // countKind counts who is in which phase, and the work that is due.
 func countKind(ctx context.Context, tx *core.Tx, c *Census, d core.Definition) error {
 	var q Queue
-	var lag, since int64
 	err := tx.Row(ctx, `SELECT
 			COALESCE(SUM(CASE WHEN lease_until < now_ms() THEN 1 ELSE 0 END), 0),
 			COALESCE(MAX(CASE WHEN lease_until < now_ms() THEN now_ms() - wake_at END), 0),
 			COALESCE(MIN(CASE WHEN lease_until < now_ms() THEN wake_at END), 0),
 			COALESCE(SUM(CASE WHEN lease_until < now_ms() THEN 0 ELSE 1 END), 0)
-		FROM `+string(d.Kind)+` WHERE wake_at <= now_ms()`).Scan(&q.Due, &lag, &since, &q.Held)
+		FROM `+string(d.Kind)+` WHERE wake_at <= now_ms()`).
+		Scan(&q.Due, core.Span(&q.Lag, time.Millisecond), core.Time(&q.Since), &q.Held)
 	if err != nil {
 		return err
 	}
-	q.Lag, q.Since = time.Duration(lag)*time.Millisecond, core.Instant(since)
 	c.Queues[d.Kind] = q
 	type group struct {
-		phase      core.Phase
-		n          int
-		ms, newest int64 // of the first in the phase, and of the last
+		phase  core.Phase
+		n      int
+		oldest time.Duration // since the first came into the phase
+		newest time.Time     // when the last did
 	}
-	scan := func(r core.Scanner) (g group, err error) { return g, r.Scan(&g.phase, &g.n, &g.ms, &g.newest) }
+	scan := func(r core.Scanner) (g group, err error) {
+		err = r.Scan(&g.phase, &g.n, core.Span(&g.oldest, time.Millisecond), core.Time(&g.newest))
+		return g, err
+	}
 	groups, err := core.List(ctx, tx, scan, `SELECT phase, COUNT(*), now_ms() - MIN(phase_at), MAX(phase_at) FROM `+
 		string(d.Kind)+` WHERE phase <> $1 GROUP BY phase`, string(d.End))
 	c.Phases[d.Kind], c.Oldest[d.Kind] = map[core.Phase]int{}, map[core.Phase]time.Duration{}
 	c.Newest[d.Kind] = map[core.Phase]time.Time{}
 	for _, g := range groups {
-		c.Phases[d.Kind][g.phase], c.Oldest[d.Kind][g.phase] = g.n, time.Duration(g.ms)*time.Millisecond
-		c.Newest[d.Kind][g.phase] = core.Instant(g.newest)
+		c.Phases[d.Kind][g.phase], c.Oldest[d.Kind][g.phase], c.Newest[d.Kind][g.phase] = g.n, g.oldest, g.newest
 	}
 	return err
 }

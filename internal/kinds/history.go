@@ -70,16 +70,8 @@ func forgetMoments(ctx context.Context, tx *core.Tx) error {
 // Day lists the moments that are remembered, the oldest first: the last of each step of time, with the longest lag in it.
 func Day(ctx context.Context, tx *core.Tx, step time.Duration) ([]Moment, error) {
 	scan := func(r core.Scanner) (m Moment, err error) {
-		var at int64
-		var text string
-		if err := r.Scan(&at, &text); err != nil {
-			return m, err
-		}
-		m.At = core.Instant(at)
-		if err := json.Unmarshal([]byte(text), &m.Counts); err != nil {
-			return m, fmt.Errorf("how many there were at %s: %w", m.At, err)
-		}
-		return m, nil
+		err = r.Scan(core.Time(&m.At), core.JSON(&m.Counts))
+		return m, core.Wrapf(err, "how many there were at %s", m.At)
 	}
 	all, err := core.List(ctx, tx, scan, `SELECT at, counts FROM census WHERE at >= now_ms() - $1 ORDER BY at`, kept.Milliseconds())
 	if err != nil {

@@ -28,10 +28,9 @@ func AddGatewayKey(ctx context.Context, tx *core.Tx, k GatewayKey, after time.Du
 // GatewayKeys lists the key in use, first, and those that are to follow it.
 func GatewayKeys(ctx context.Context, tx *core.Tx) ([]GatewayKey, error) {
 	scan := func(r core.Scanner) (k GatewayKey, err error) {
-		var from int64
 		var box string
-		err = r.Scan(&k.Line, &box, &from)
-		k.From, k.Private = core.Instant(from), core.Sealed(gatewayPrivate(), k.Line, box)
+		err = r.Scan(&k.Line, &box, core.Time(&k.From))
+		k.Private = core.Sealed(gatewayPrivate(), k.Line, box)
 		return k, err
 	}
 	keys, err := core.List(ctx, tx, scan, `SELECT line, private, from_at FROM gateway_key

@@ -36,15 +36,9 @@ func Generations(ctx context.Context, tx *core.Tx) (all []Generation, revision i
 	}
 	scan := func(r core.Scanner) (g Generation, err error) {
 		var seed string
-		var made, announce, keep, deadline int64
-		var signs *int64
-		err = r.Scan(&g.Use, &g.Number, &seed, &made, &g.MadeBy, &announce, &keep, &deadline, &signs, &g.Waits)
-		g.Seed, g.MadeAt = core.Sealed(authoritySeed(), g.row(), seed), core.Instant(made)
-		g.Announce, g.Keep, g.Deadline = time.Duration(announce)*time.Millisecond, time.Duration(keep)*time.Millisecond,
-			time.Duration(deadline)*time.Millisecond
-		if signs != nil {
-			g.SignsAt = core.Instant(*signs)
-		}
+		err = r.Scan(&g.Use, &g.Number, &seed, core.Time(&g.MadeAt), &g.MadeBy, core.Span(&g.Announce, time.Millisecond),
+			core.Span(&g.Keep, time.Millisecond), core.Span(&g.Deadline, time.Millisecond), core.Time(&g.SignsAt), &g.Waits)
+		g.Seed = core.Sealed(authoritySeed(), g.row(), seed)
 		return g, err
 	}
 	all, err = core.List(ctx, tx, scan,

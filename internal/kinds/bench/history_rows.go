@@ -81,9 +81,7 @@ func History(ctx context.Context, tx *core.Tx, of TrendsOf) ([]Trend, error) {
 		Point
 	}
 	rows, err := core.List(ctx, tx, func(r core.Scanner) (o row, err error) {
-		var at int64
-		err = r.Scan(&o.id, &o.what, &o.Run, &o.Cluster, &at, &o.Value)
-		o.At = core.Instant(at)
+		err = r.Scan(&o.id, &o.what, &o.Run, &o.Cluster, core.Time(&o.At), &o.Value)
 		return o, err
 	}, `SELECT s.id, s.what, benchmark_id, cluster_id, at, value FROM (SELECT p.*,
 		row_number() OVER (PARTITION BY p.series ORDER BY p.at DESC, p.benchmark_id DESC) AS place
@@ -128,17 +126,8 @@ const changeColumns = `SELECT c.id, s.what, c.cluster_id, c.machine, c.benchmark
 	c.causes, c.told_at, c.accepted FROM benchmark_change c JOIN benchmark_series s ON s.id = c.series JOIN benchmark b ON b.id = c.benchmark_id`
 
 func scanChange(r core.Scanner) (c Change, err error) {
-	var what, causes string
-	var at, told int64
-	if err := r.Scan(&c.ID, &what, &c.Cluster, &c.Machine, &c.Run, &c.Project, &c.Name, &at, &c.Was, &c.Became, &causes, &told,
-		&c.Accepted); err != nil {
-		return c, err
-	}
-	c.At, c.ToldAt = core.Instant(at), core.Instant(told)
-	if err := json.Unmarshal([]byte(what), &c.What); err != nil {
-		return c, fmt.Errorf("change %s: %w", c.ID, err)
-	}
-	err = json.Unmarshal([]byte(causes), &c.Causes)
+	err = r.Scan(&c.ID, core.JSON(&c.What), &c.Cluster, &c.Machine, &c.Run, &c.Project, &c.Name, core.Time(&c.At), &c.Was,
+		&c.Became, core.JSON(&c.Causes), core.Time(&c.ToldAt), &c.Accepted)
 	return c, core.Wrapf(err, "change %s", c.ID)
 }
 

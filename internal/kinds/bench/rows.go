@@ -81,18 +81,11 @@ const columns = `id, project, cluster_id, cluster, account, plan, cancel, task, 
 	(SELECT COUNT(DISTINCT number) FROM benchmark_round r WHERE r.benchmark_id IN (benchmark.id, benchmark.peer)
 		AND ` + broken + `), ` + core.LifeColumns
 
-func scan(r core.Scanner) (Run, error) {
-	var run Run
-	var plan string
-	var at, created, begin, every int64
-	fields := []any{&run.ID, &run.Project, &run.ClusterID, &run.Cluster, &run.Account, &plan, &run.Cancel, &run.Task,
-		&run.Outcome, &created, &run.Kept, &run.Peer, &begin, &every, &run.Round, &run.Broken}
-	if err := r.Scan(append(fields, run.Fields(&at)...)...); err != nil {
-		return run, err
-	}
-	run.PhaseAt, run.CreatedAt, run.Begin = core.Instant(at), core.Instant(created), core.Instant(begin)
-	run.Every = time.Duration(every) * time.Millisecond
-	err := json.Unmarshal([]byte(plan), &run.Plan)
+func scan(r core.Scanner) (run Run, err error) {
+	fields := []any{&run.ID, &run.Project, &run.ClusterID, &run.Cluster, &run.Account, core.JSON(&run.Plan), &run.Cancel,
+		&run.Task, &run.Outcome, core.Time(&run.CreatedAt), &run.Kept, &run.Peer, core.Time(&run.Begin),
+		core.Span(&run.Every, time.Millisecond), &run.Round, &run.Broken}
+	err = r.Scan(append(fields, run.Fields()...)...)
 	return run, core.Wrapf(err, "run %s", run.ID)
 }
 
@@ -379,9 +372,7 @@ func Rounds(ctx context.Context, tx *core.Tx, run string) ([]Round, error) {
 		Step
 	}
 	steps, err := core.List(ctx, tx, func(r core.Scanner) (s step, err error) {
-		var took int64
-		err = r.Scan(&s.round, &s.Number, &s.State, &s.Why, &took)
-		s.Took = time.Duration(took) * time.Microsecond
+		err = r.Scan(&s.round, &s.Number, &s.State, &s.Why, core.Span(&s.Took, time.Microsecond))
 		return s, err
 	}, `SELECT round, number, state, why, took FROM benchmark_step WHERE benchmark_id = $1 ORDER BY round, number`, run)
 	if err != nil {
@@ -427,12 +418,7 @@ func Rounds(ctx context.Context, tx *core.Tx, run string) ([]Round, error) {
 }
 
 func scanRound(r core.Scanner) (o Round, err error) {
-	var nodes string
-	var began, ended int64
-	if err = r.Scan(&o.Number, &o.State, &o.Why, &nodes, &began, &ended, &o.Disturbed); err == nil {
-		err = json.Unmarshal([]byte(nodes), &o.Nodes)
-	}
-	o.Began, o.Ended = core.Instant(began), core.Instant(ended)
+	err = r.Scan(&o.Number, &o.State, &o.Why, core.JSON(&o.Nodes), core.Time(&o.Began), core.Time(&o.Ended), &o.Disturbed)
 	return o, err
 }
 
@@ -495,10 +481,9 @@ func Problems(ctx context.Context, tx *core.Tx, run string, most int) ([]Round, 
 
 // Took is how long a run's rounds have taken together that ended well, and how many those were.
 func Took(ctx context.Context, tx *core.Tx, run string) (all time.Duration, n int, err error) {
-	var ms int64
-	err = tx.Row(ctx, `SELECT COALESCE(SUM(ended - began), 0), COUNT(*) FROM benchmark_round
-		WHERE benchmark_id = $1 AND state = 'ok'`, run).Scan(&ms, &n)
-	return time.Duration(ms) * time.Millisecond, n, core.Wrapf(err, "time of run %s", run)
+	err = tx.Row(ctx, `SELECT CAST(SUM(ended - began) AS BIGINT), COUNT(*) FROM benchmark_round
+		WHERE benchmark_id = $1 AND state = 'ok'`, run).Scan(core.Span(&all, time.Millisecond), &n)
+	return all, n, core.Wrapf(err, "time of run %s", run)
 }
 
 // OutputOf is what a step has written; nil: nothing was kept.

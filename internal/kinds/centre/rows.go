@@ -5,7 +5,6 @@ package centre
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -217,28 +216,13 @@ func list(ctx context.Context, tx *core.Tx, name string) ([]Centre, error) {
 
 func scan(r core.Scanner) (Centre, error) {
 	c := Centre{Accounts: map[string]string{}}
-	var keys, queues string
-	var created, asked int64
-	var looked, seen, lost sql.NullInt64
-	if err := r.Scan(&c.Name, &c.Login, &c.HostCA, &keys, &c.Probe, &created, &asked, &looked, &seen, &lost, &c.Reason, &c.System,
-		&queues); err != nil {
-		return c, err
-	}
+	var keys string
+	err := r.Scan(&c.Name, &c.Login, &c.HostCA, &keys, &c.Probe, core.Time(&c.CreatedAt), core.Time(&c.AskedAt),
+		core.Time(&c.LookedAt), core.Time(&c.SeenAt), core.Time(&c.LostAt), &c.Reason, &c.System, core.JSON(&c.Queues))
 	if keys != "" {
 		c.HostKeys = strings.Split(keys, "\n")
 	}
-	c.CreatedAt = core.Instant(created)
-	c.AskedAt = core.Instant(asked)
-	for _, when := range []struct {
-		from sql.NullInt64
-		to   *time.Time
-	}{{looked, &c.LookedAt}, {seen, &c.SeenAt}, {lost, &c.LostAt}} {
-		if when.from.Valid {
-			*when.to = core.Instant(when.from.Int64)
-		}
-	}
-	err := json.Unmarshal([]byte(queues), &c.Queues)
-	return c, core.Wrapf(err, "queues of external cluster %s", c.Name)
+	return c, core.Wrapf(err, "row of external cluster %s", c.Name)
 }
 
 // Due is a centre that no controller has looked at for as long as every; core.ErrNotFound if there is none. It counts as looked

@@ -32,8 +32,8 @@ func (t Term) Equal(other Term) bool {
 	return t.StartsAt.Equal(other.StartsAt) && t.EndsAt.Equal(other.EndsAt) && t.Lead == other.Lead
 }
 
-func (t *Term) scan(starts, ends, lead int64) {
-	t.StartsAt, t.EndsAt, t.Lead = core.Instant(starts), core.Instant(ends), time.Duration(lead)*time.Millisecond
+func (t *Term) fields() []any {
+	return []any{core.Time(&t.StartsAt), core.Time(&t.EndsAt), core.Span(&t.Lead, time.Millisecond)}
 }
 
 // SetTerm writes when a cluster's lease runs and wakes it. With another end, its warnings begin again.

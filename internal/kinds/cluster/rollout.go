@@ -19,14 +19,7 @@ type Rollout struct {
 
 const rolloutColumns = `aim, good, stopped, stopped_why`
 
-func (r *Rollout) fields(good *string) []any { return []any{&r.Aim, good, &r.Stopped, &r.Why} }
-
-func (r *Rollout) read(good string) error {
-	if good == "" {
-		return nil
-	}
-	return json.Unmarshal([]byte(good), &r.Good)
-}
+func (r *Rollout) fields() []any { return []any{&r.Aim, core.JSON(&r.Good), &r.Stopped, &r.Why} }
 
 // Root is what the cluster's nodes shall boot, by its file.
 func (c Cluster) Root() node.Root {

@@ -90,43 +90,19 @@ const columns = `id, project, name, spec, image, desired, generation, reached, r
 	segment, short, targets, learned, pause_wait, keeps_memory, held, snapshot, created_at, created_by, starts_at, ends_at, lead,
 	warned, ` + rolloutColumns + `, ` + core.LifeColumns
 
-func scan(r core.Scanner) (Cluster, error) {
-	var c Cluster
-	var document, receipt, key, targets, learned, good string
-	var at, created, drain, wait, starts, ends, lead, warned int64
-	fields := []any{&c.ID, &c.Project, &c.Name, &document, &c.Image, &c.Desired, &c.Generation, &c.Reached, &c.Revision, &drain,
-		&key, &receipt, &c.Segment, &c.Short, &targets, &learned, &wait, &c.KeepsMemory, &c.Held, &c.Snapshot, &created,
-		&c.CreatedBy, &starts, &ends, &lead, &warned}
-	fields = append(fields, c.Rollout.fields(&good)...)
-	if err := r.Scan(append(fields, c.Fields(&at)...)...); err != nil {
-		return c, err
-	}
-	c.PhaseAt, c.CreatedAt, c.DrainFor = core.Instant(at), core.Instant(created), time.Duration(drain)*time.Millisecond
-	if c.PauseWait = time.Duration(wait) * time.Millisecond; wait < 0 {
+func scan(r core.Scanner) (c Cluster, err error) {
+	var key string
+	fields := []any{&c.ID, &c.Project, &c.Name, core.JSON(&c.Spec), &c.Image, &c.Desired, &c.Generation, &c.Reached, &c.Revision,
+		core.Span(&c.DrainFor, time.Millisecond), &key, core.JSON(&c.Receipt), &c.Segment, &c.Short, core.JSON(&c.Targets),
+		core.JSON(&c.Learned), core.Span(&c.PauseWait, time.Millisecond), &c.KeepsMemory, &c.Held, &c.Snapshot,
+		core.Time(&c.CreatedAt), &c.CreatedBy}
+	fields = slices.Concat(fields, c.Term.fields(), []any{core.Span(&c.Warned, time.Millisecond)}, c.Rollout.fields(), c.Fields())
+	err = r.Scan(fields...)
+	if c.PauseWait < 0 {
 		c.PauseWait = UntilJobsEnd
 	}
-	c.Term.scan(starts, ends, lead)
-	c.Warned = time.Duration(warned) * time.Millisecond
-	if err := json.Unmarshal([]byte(document), &c.Spec); err != nil {
-		return c, fmt.Errorf("spec of cluster %s: %w", c.ID, err)
-	}
 	c.Credential = core.Sealed(credential(), c.ID, key)
-	if err := json.Unmarshal([]byte(targets), &c.Targets); err != nil {
-		return c, fmt.Errorf("targets of cluster %s: %w", c.ID, err)
-	}
-	if err := json.Unmarshal([]byte(learned), &c.Learned); err != nil {
-		return c, fmt.Errorf("what is known of queues of cluster %s: %w", c.ID, err)
-	}
-	if err := c.Rollout.read(good); err != nil {
-		return c, fmt.Errorf("rollout of cluster %s: %w", c.ID, err)
-	}
-	if receipt != "" {
-		c.Receipt = new(Receipt)
-		if err := json.Unmarshal([]byte(receipt), c.Receipt); err != nil {
-			return c, fmt.Errorf("receipt of cluster %s: %w", c.ID, err)
-		}
-	}
-	return c, nil
+	return c, core.Wrapf(err, "row of cluster %s", c.ID)
 }
 
 // maxSegment is the last segment number: it has two bytes in a MAC.
@@ -386,11 +362,8 @@ func ChangeCredential(ctx context.Context, tx *core.Tx, cluster string, key core
 }
 
 // CredentialAt is when a cluster got its credential.
-func CredentialAt(ctx context.Context, tx *core.Tx, cluster string) (time.Time, error) {
-	var at int64
-	if err := tx.Row(ctx, `SELECT CASE WHEN credential_at = 0 THEN created_at ELSE credential_at END FROM cluster WHERE id = $1`, cluster).
-		Scan(&at); err != nil {
-		return time.Time{}, fmt.Errorf("look at the credential of cluster %s: %w", cluster, err)
-	}
-	return core.Instant(at), nil
+func CredentialAt(ctx context.Context, tx *core.Tx, cluster string) (at time.Time, err error) {
+	err = tx.Row(ctx, `SELECT CASE WHEN credential_at = 0 THEN created_at ELSE credential_at END FROM cluster WHERE id = $1`, cluster).
+		Scan(core.Time(&at))
+	return at, core.Wrapf(err, "look at the credential of cluster %s", cluster)
 }

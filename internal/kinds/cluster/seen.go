@@ -24,9 +24,7 @@ func MarkSeen(ctx context.Context, tx *core.Tx, id string) error {
 // Seen are the last sightings of clusters that had one within some time before now.
 func Seen(ctx context.Context, tx *core.Tx, within time.Duration) ([]Sighting, error) {
 	scan := func(r core.Scanner) (s Sighting, err error) {
-		var at int64
-		err = r.Scan(&s.ID, &s.Name, &s.Project, &at)
-		s.At = core.Instant(at)
+		err = r.Scan(&s.ID, &s.Name, &s.Project, core.Time(&s.At))
 		return s, err
 	}
 	seen, err := core.List(ctx, tx, scan, `SELECT c.id, c.name, c.project, s.at FROM cluster_seen s JOIN cluster c ON

@@ -89,32 +89,19 @@ var ErrInUse = errors.New("in use")
 
 const columns = `id, name, driver, config, managers, desired, revision, applied, applied_at, seen, seen_at, created_at, created_by, ` + core.LifeColumns
 
-func scan(r core.Scanner) (Fabric, error) {
-	var f Fabric
-	var config, managers string
-	var applied, seen, created, at int64
-	fields := []any{&f.ID, &f.Name, &f.Driver, &config, &managers, &f.Desired, &f.Revision, &f.Applied, &applied, &f.Seen, &seen,
-		&created, &f.CreatedBy}
-	if err := r.Scan(append(fields, f.Fields(&at)...)...); err != nil {
-		return f, err
-	}
-	f.AppliedAt, f.SeenAt, f.CreatedAt, f.PhaseAt = core.Instant(applied), core.Instant(seen), core.Instant(created),
-		core.Instant(at)
-	err := errors.Join(json.Unmarshal([]byte(config), &f.Config), json.Unmarshal([]byte(managers), &f.Managers))
+func scan(r core.Scanner) (f Fabric, err error) {
+	fields := []any{&f.ID, &f.Name, &f.Driver, core.JSON(&f.Config), core.JSON(&f.Managers), &f.Desired, &f.Revision, &f.Applied,
+		core.Time(&f.AppliedAt), &f.Seen, core.Time(&f.SeenAt), core.Time(&f.CreatedAt), &f.CreatedBy}
+	err = r.Scan(append(fields, f.Fields()...)...)
 	return f, core.Wrapf(err, "row of fabric %s", f.Name)
 }
 
 // Add stores a fabric to be kept. core.ErrExists if the name is taken.
 func Add(ctx context.Context, tx *core.Tx, f Fabric) error {
-	config, err1 := json.Marshal(f.Config)
-	managers, err2 := json.Marshal(f.Managers)
-	if err := errors.Join(err1, err2); err != nil {
-		return err
-	}
 	_, err := tx.Exec(ctx, `INSERT INTO fabric (id, name, driver, config, managers, desired, created_at, created_by, phase,
 		phase_at, wake_at)
 		VALUES ($1, $2, $3, $4, $5, $6, now_ms(), $7, $8, now_ms(), now_ms())`,
-		f.ID, f.Name, f.Driver, string(config), string(managers), string(core.Present), f.CreatedBy, string(core.Pending))
+		f.ID, f.Name, f.Driver, core.JSON(f.Config), core.JSON(f.Managers), string(core.Present), f.CreatedBy, string(core.Pending))
 	if core.Taken(err) {
 		err = core.ErrExists
 	}
@@ -217,17 +204,12 @@ const seenColumns = `s.guid, s.entries, s.capacity, s.answered, s.surplus, s.mis
 
 // readSeen scans seenColumns, behind the columns given.
 func readSeen(r core.Scanner, p *PortSeen, before ...any) error {
-	var guid, entries, surplus, missing string
-	var seen, odd int64
-	if err := r.Scan(append(before, &guid, &entries, &p.Capacity, &p.Answered, &surplus, &missing, &seen, &odd)...); err != nil {
-		return err
+	var guid string
+	err := r.Scan(append(before, &guid, core.JSON(&p.Entries), &p.Capacity, &p.Answered, core.JSON(&p.Surplus),
+		core.JSON(&p.Missing), core.Time(&p.SeenAt), core.Time(&p.OddAt))...)
+	if err == nil && guid != "" { // "": of a port that was never read
+		err = p.GUID.UnmarshalText([]byte(guid))
 	}
-	p.SeenAt, p.OddAt = core.Instant(seen), core.Instant(odd)
-	if guid == "" { // of a port that was never read
-		return nil
-	}
-	err := errors.Join(p.GUID.UnmarshalText([]byte(guid)), json.Unmarshal([]byte(entries), &p.Entries),
-		json.Unmarshal([]byte(surplus), &p.Surplus), json.Unmarshal([]byte(missing), &p.Missing))
 	return core.Wrapf(err, "row of port %s", guid)
 }
 
@@ -347,12 +329,12 @@ func PutPorts(ctx context.Context, tx *core.Tx, id string, ports []Port, snapsho
 
 // Snapshot is the fabric as ibnetdiscover printed it last; core.ErrNotFound before the first.
 func Snapshot(ctx context.Context, tx *core.Tx, id string) (text string, at time.Time, err error) {
-	var taken int64
-	scan := func(r core.Scanner) (string, error) { return text, r.Scan(&text, &taken) }
-	if text, err = core.One(ctx, tx, scan, `SELECT text, taken_at FROM fabric_snapshot WHERE fabric_id = $1`, id); err != nil {
-		return "", time.Time{}, fmt.Errorf("snapshot of fabric %s: %w", id, err)
+	scan := func(r core.Scanner) (text string, err error) {
+		err = r.Scan(&text, core.Time(&at))
+		return text, err
 	}
-	return text, core.Instant(taken), nil
+	text, err = core.One(ctx, tx, scan, `SELECT text, taken_at FROM fabric_snapshot WHERE fabric_id = $1`, id)
+	return text, at, core.Wrapf(err, "snapshot of fabric %s", id)
 }
 
 // GivePort says which machine a port belongs to, "" for none; assigned, that an operator says so. ErrInUse while a cluster has

@@ -36,13 +36,7 @@ func DropTopology(ctx context.Context, tx *core.Tx, fabric string) error {
 func Topology(ctx context.Context, tx *core.Tx) ([]Cabling, error) {
 	scan := func(r core.Scanner) (Cabling, error) {
 		c := Cabling{Graph: &topology.Graph{}}
-		var text string
-		var at int64
-		if err := r.Scan(&c.Fabric, &text, &at); err != nil {
-			return c, err
-		}
-		c.TakenAt = core.Instant(at)
-		err := json.Unmarshal([]byte(text), c.Graph)
+		err := r.Scan(&c.Fabric, core.JSON(c.Graph), core.Time(&c.TakenAt))
 		if err == nil {
 			err = c.Graph.Check()
 		}

@@ -20,9 +20,7 @@ type Acknowledgement struct {
 // Acknowledgements are those that have not ended, by the IDs of alarms.
 func Acknowledgements(ctx context.Context, tx *core.Tx) (map[string]Acknowledgement, error) {
 	scan := func(r core.Scanner) (a Acknowledgement, err error) {
-		var at, seen, until int64
-		err = r.Scan(&a.Alarm, &a.Person, &a.Note, &at, &seen, &until)
-		a.At, a.Seen, a.Until = core.Instant(at), core.Instant(seen), core.Instant(until)
+		err = r.Scan(&a.Alarm, &a.Person, &a.Note, core.Time(&a.At), core.Time(&a.Seen), core.Time(&a.Until))
 		return a, err
 	}
 	all, err := core.List(ctx, tx, scan,

@@ -31,11 +31,10 @@ func Listen(ctx context.Context, tx *core.Tx, place, controller string) error {
 
 // ListenedSince is the time since which some controller has heard the agents of a place without a gap: now, if none does.
 // One that listens is enough, as agents go from a controller that does not answer to the next.
-func ListenedSince(ctx context.Context, tx *core.Tx, place string) (time.Time, error) {
-	var since int64
-	err := tx.Row(ctx, `SELECT COALESCE(MIN(since), now_ms()) FROM listener WHERE place = $1 AND heard_at >= now_ms() - $2`, place,
-		Deaf.Milliseconds()).Scan(&since)
-	return core.Instant(since), core.Wrapf(err, "who listens at %q", place)
+func ListenedSince(ctx context.Context, tx *core.Tx, place string) (since time.Time, err error) {
+	err = tx.Row(ctx, `SELECT COALESCE(MIN(since), now_ms()) FROM listener WHERE place = $1 AND heard_at >= now_ms() - $2`, place,
+		Deaf.Milliseconds()).Scan(core.Time(&since))
+	return since, core.Wrapf(err, "who listens at %q", place)
 }
 
 // Heartbeat is a node as those see it who ask whether many are lost at once.
@@ -58,13 +57,9 @@ type Heartbeat struct {
 // Heartbeats lists the nodes of a place whose agents are to be heard, and those that failed within the time given and whose
 // name has no ready node again. One that is being suspended does not report.
 func Heartbeats(ctx context.Context, tx *core.Tx, place string, within time.Duration) ([]Heartbeat, error) {
-	scan := func(r core.Scanner) (Heartbeat, error) {
-		var p Heartbeat
-		var at, seen, well, since, failed, undisturbed int64
-		err := r.Scan(&p.Node, &p.Cluster, &p.Project, &p.Name, &p.Role, &p.Place, &p.Phase, &at, &seen, &well, &since, &failed,
-			&undisturbed)
-		p.PhaseAt, p.SeenAt, p.WellAt, p.WellSince, p.FailedAt, p.Undisturbed = core.Instant(at), core.Instant(seen),
-			core.Instant(well), core.Instant(since), core.Instant(failed), core.Instant(undisturbed)
+	scan := func(r core.Scanner) (p Heartbeat, err error) {
+		err = r.Scan(&p.Node, &p.Cluster, &p.Project, &p.Name, &p.Role, &p.Place, &p.Phase, core.Time(&p.PhaseAt),
+			core.Time(&p.SeenAt), core.Time(&p.WellAt), core.Time(&p.WellSince), core.Time(&p.FailedAt), core.Time(&p.Undisturbed))
 		return p, err
 	}
 	heartbeats, err := core.List(ctx, tx, scan, `SELECT n.id, n.cluster_id, c.project, n.name, n.role, m.network, n.phase, n.phase_at,
@@ -101,11 +96,8 @@ type Alarm struct {
 
 // Alarms lists those that stand, by place.
 func Alarms(ctx context.Context, tx *core.Tx) ([]Alarm, error) {
-	scan := func(r core.Scanner) (Alarm, error) {
-		var a Alarm
-		var at int64
-		err := r.Scan(&a.Place, &at, &a.Text)
-		a.RaisedAt = core.Instant(at)
+	scan := func(r core.Scanner) (a Alarm, err error) {
+		err = r.Scan(&a.Place, core.Time(&a.RaisedAt), &a.Text)
 		return a, err
 	}
 	alarms, err := core.List(ctx, tx, scan, `SELECT place, raised_at, text FROM alarm ORDER BY place`)

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,14 +32,9 @@ type Seen struct {
 const hostedColumns = `g.host_id, h.name, g.boot, g.try, g.wanted, g.since, g.guest FROM hosted g JOIN machine h ON h.id =
 	g.host_id `
 
-func scanHosted(r core.Scanner) (Hosted, error) {
-	var g Hosted
+func scanHosted(r core.Scanner) (g Hosted, err error) {
 	var boot, try int64
-	var guest string
-	if err := r.Scan(&g.HostID, &g.HostName, &boot, &try, &g.Wanted, &g.Since, &guest); err != nil {
-		return g, err
-	}
-	err := json.Unmarshal([]byte(guest), &g.Guest)
+	err = r.Scan(&g.HostID, &g.HostName, &boot, &try, &g.Wanted, &g.Since, core.JSON(&g.Guest))
 	g.Guest.Boot, g.Guest.Try = boot, try
 	return g, err
 }
@@ -146,15 +140,9 @@ func SaveReport(ctx context.Context, tx *core.Tx, host string, r protocol.HostRe
 	return core.Wrapf(err, "save report of hypervisor %s", host)
 }
 
-func scanSeen(r core.Scanner) (Seen, error) {
-	var s Seen
-	var at int64
-	var report string
-	if err := r.Scan(&s.Host, &s.Boot, &at, &report); err != nil {
-		return s, err
-	}
-	s.At = core.Instant(at)
-	return s, json.Unmarshal([]byte(cmp.Or(report, "null")), &s.Report)
+func scanSeen(r core.Scanner) (s Seen, err error) {
+	err = r.Scan(&s.Host, &s.Boot, core.Time(&s.At), core.JSON(&s.Report))
+	return s, err
 }
 
 // SeenOf is what a hypervisor said last; core.ErrNotFound if its agent was not here since the machine was off.
@@ -209,10 +197,9 @@ func MarkLost(ctx context.Context, tx *core.Tx, m machine.Machine, lost map[stri
 }
 
 // LeftAt is when the last guest left a hypervisor; the zero time if none ever has.
-func LeftAt(ctx context.Context, tx *core.Tx, host string) (time.Time, error) {
-	var at int64
-	err := tx.Row(ctx, `SELECT COALESCE(MAX(phase_at), 0) FROM machine WHERE host_id = $1 AND phase = 'removed'`, host).Scan(&at)
-	return core.Instant(at), core.Wrapf(err, "when the last guest left hypervisor %s", host)
+func LeftAt(ctx context.Context, tx *core.Tx, host string) (at time.Time, err error) {
+	err = tx.Row(ctx, `SELECT MAX(phase_at) FROM machine WHERE host_id = $1 AND phase = 'removed'`, host).Scan(core.Time(&at))
+	return at, core.Wrapf(err, "when the last guest left hypervisor %s", host)
 }
 
 // HostHeartbeats are when the hypervisors that work on a network were last heard, by name.

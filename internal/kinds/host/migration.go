@@ -40,17 +40,11 @@ const migrationColumns = `a.node_id, a.source_id, s.name, a.source_does, a.sourc
 	a.number, a.step, a.stage, a.kept, a.begun_at, a.guest, a.description, a.address, a.why
 	FROM guest_migration a JOIN machine s ON s.id = a.source_id JOIN machine t ON t.id = a.target_id `
 
-func scanMigration(r core.Scanner) (Migration, error) {
-	var a Migration
-	var begun int64
-	var guest string
-	if err := r.Scan(&a.Node, &a.Source.Host, &a.Source.Name, &a.Source.Does, &a.Source.Since, &a.Target.Host, &a.Target.Name,
-		&a.Target.Does, &a.Target.Since,
-		&a.Number, &a.Step, &a.Stage, &a.Kept, &begun, &guest, &a.Description, &a.Address, &a.Why); err != nil {
-		return a, err
-	}
-	a.Begun = core.Instant(begun)
-	return a, json.Unmarshal([]byte(guest), &a.Guest)
+func scanMigration(r core.Scanner) (a Migration, err error) {
+	err = r.Scan(&a.Node, &a.Source.Host, &a.Source.Name, &a.Source.Does, &a.Source.Since, &a.Target.Host, &a.Target.Name,
+		&a.Target.Does, &a.Target.Since, &a.Number, &a.Step, &a.Stage, &a.Kept, core.Time(&a.Begun), core.JSON(&a.Guest),
+		&a.Description, &a.Address, &a.Why)
+	return a, err
 }
 
 // MigrationOfNode finds the move of a node's guest; core.ErrNotFound if it is on none.

@@ -22,14 +22,7 @@ const toldFrom = `SELECT t.current, c.name, c.id, c.project
 	FROM cluster_jobs t JOIN cluster c ON c.id = t.cluster_id`
 
 func scanTold(r core.Scanner) (t Told, err error) {
-	var text string
-	if err := r.Scan(&text, &t.Cluster, &t.ClusterID, &t.Project); err != nil {
-		return t, err
-	}
-	if text == "" {
-		return t, nil
-	}
-	err = json.Unmarshal([]byte(text), &t.CurrentJobs)
+	err = r.Scan(core.JSON(&t.CurrentJobs), &t.Cluster, &t.ClusterID, &t.Project)
 	return t, core.Wrapf(err, "jobs of cluster %s", t.ClusterID)
 }
 

@@ -39,11 +39,10 @@ const columns = `number, id, account, queue, qos, name, nodes, node_count, cpus,
 	cluster, cluster_id, project`
 
 func scan(r core.Scanner) (j Job, err error) {
-	var submitted, began, ended, cpu, peak int64
+	var cpu, peak int64
 	err = r.Scan(&j.Number, &j.ID, &j.User, &j.Queue, &j.QOS, &j.Name, &j.Nodes, &j.NodeCount, &j.CPUs, &j.GPUs, &j.MemoryMiB,
-		&submitted, &began, &ended, &j.Outcome, &j.Exit, &j.Signal, &cpu, &peak, &j.Cost.Micros, &j.Cost.Currency,
+		core.Time(&j.Submitted), core.Time(&j.Began), core.Time(&j.Ended), &j.Outcome, &j.Exit, &j.Signal, &cpu, &peak, &j.Cost.Micros, &j.Cost.Currency,
 		&j.Cluster, &j.ClusterID, &j.Project)
-	j.Submitted, j.Began, j.Ended = core.Instant(submitted), core.Instant(began), core.Instant(ended)
 	if cpu >= 0 {
 		j.Used = &protocol.JobUse{CPUSeconds: float64(cpu) / 1000, PeakMiB: peak}
 	}
@@ -64,14 +63,12 @@ func Keep(ctx context.Context, tx *core.Tx, of Job, told protocol.JobsTold) (kep
 	if err != nil {
 		return kept, err
 	}
-	var since int64
 	var before string
 	err = tx.Row(ctx, `SELECT COALESCE(t.until, c.created_at), COALESCE(t.current, '') FROM cluster c
-		LEFT JOIN cluster_jobs t ON t.cluster_id = c.id WHERE c.id = $1`, of.ClusterID).Scan(&since, &before)
+		LEFT JOIN cluster_jobs t ON t.cluster_id = c.id WHERE c.id = $1`, of.ClusterID).Scan(core.Time(&kept.Since), &before)
 	if err != nil {
 		return kept, fmt.Errorf("jobs of cluster %s: %w", of.ClusterID, err)
 	}
-	kept.Since = core.Instant(since)
 	if until := earlier(told.Until, now); until.After(kept.Since) {
 		prices, err := pricesOf(ctx, tx, of.ClusterID, told.Ended)
 		if err != nil {

@@ -38,26 +38,11 @@ func (b Boot) Inspection() bool { return b.Subject == b.MachineID }
 
 const bootColumns = `machine_id, subject, number, image, file, disk, erase, powered_at, scripts, joined_key, ending, step, detail, heard_at, step_at, findings`
 
-func scanBoot(r core.Scanner) (Boot, error) {
-	var b Boot
-	var file, findings string
-	var powered, heard, reached int64
-	err := r.Scan(&b.MachineID, &b.Subject, &b.Number, &b.Image, &file, &b.Disk, &b.Erase, &powered, &b.Scripts, &b.JoinedKey,
-		&b.Ending, &b.Step, &b.Detail, &heard, &reached, &findings)
-	if err != nil {
-		return b, err
-	}
-	b.HeardAt, b.StepAt = core.Instant(heard), core.Instant(reached)
-	if powered > 0 {
-		b.PoweredAt = core.Instant(powered)
-	}
-	if findings != "" {
-		b.Findings = new(protocol.Findings)
-		if err := json.Unmarshal([]byte(findings), b.Findings); err != nil {
-			return b, fmt.Errorf("findings of machine %s: %w", b.MachineID, err)
-		}
-	}
-	return b, json.Unmarshal([]byte(file), &b.File)
+func scanBoot(r core.Scanner) (b Boot, err error) {
+	err = r.Scan(&b.MachineID, &b.Subject, &b.Number, &b.Image, core.JSON(&b.File), &b.Disk, &b.Erase, core.Time(&b.PoweredAt),
+		&b.Scripts, &b.JoinedKey, &b.Ending, &b.Step, &b.Detail, core.Time(&b.HeardAt), core.Time(&b.StepAt),
+		core.JSON(&b.Findings))
+	return b, core.Wrapf(err, "boot of machine %s", b.MachineID)
 }
 
 // BootOn finds what a machine boots; core.ErrNotFound if nothing.
@@ -115,14 +100,8 @@ func WaitForOff(ctx context.Context, tx *core.Tx, machine string, waits bool) er
 
 // OffSince is since when a machine is told to be off and was not yet seen so; zero if that is not waited for.
 func OffSince(ctx context.Context, tx *core.Tx, machine string) (since time.Time, err error) {
-	var at int64
-	if err := tx.Row(ctx, `SELECT off_since FROM machine WHERE id = $1`, machine).Scan(&at); err != nil {
-		return since, fmt.Errorf("since when machine %s is to be off: %w", machine, err)
-	}
-	if at > 0 {
-		since = core.Instant(at)
-	}
-	return since, nil
+	err = tx.Row(ctx, `SELECT off_since FROM machine WHERE id = $1`, machine).Scan(core.Time(&since))
+	return since, core.Wrapf(err, "since when machine %s is to be off", machine)
 }
 
 // MarkBoot notes that the boot has reached a step: a sign of life, unless it is there already. It reports false if the

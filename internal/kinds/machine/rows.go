@@ -4,7 +4,6 @@
 package machine
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,13 +70,15 @@ func (m Machine) CanHost() bool { return m.Free() && m.BootsFromNetwork() }
 // HostsOnDemand says that the machine is a hypervisor now, and a whole machine at other times.
 func (m Machine) HostsOnDemand() bool { return m.Hosts && m.BootsFromNetwork() }
 
-const Columns = `m.facts, m.release, ` + rest
+const Columns = names + `m.facts, m.release, ` + rest
 
 // listed are Columns without what takes long to read: the facts of all but hypervisors, which say what guests can have, and
 // receipts. A summary comes after them.
-const listed = `CASE WHEN m.hosts = 1 THEN m.facts ELSE '{}' END, '', ` + rest + `, m.summary`
+const listed = names + `CASE WHEN m.hosts = 1 THEN m.facts ELSE '{}' END, '', ` + rest + `, m.summary`
 
-const rest = `m.id, m.name, m.substrate, m.desired, m.inspections_asked, m.inspections_answered, m.quarantine_reason,
+const names = `m.id, m.name, `
+
+const rest = `m.substrate, m.desired, m.inspections_asked, m.inspections_answered, m.quarantine_reason,
 	m.network, m.macs, m.ports, m.power, m.boot, m.boot_at, m.tries, m.failures, m.dirty,
 	m.hosts, COALESCE(m.host_id, ''), COALESCE(h.name, ''), m.allocation, COALESCE(m.to_host_id, ''), COALESCE(t.name, ''),
 	m.to_allocation, m.moves_at, ` + Undisturbed + `, m.drains, m.rack, m.unit, m.height, m.slot,
@@ -93,31 +94,19 @@ const Tables = ` FROM machine m LEFT JOIN node n ON n.machine_id = m.id LEFT JOI
 func Scan(r core.Scanner) (Machine, error) { return scan(r) }
 
 // scan reads a row of Columns, and what comes after them.
-func scan(r core.Scanner, after ...any) (Machine, error) {
-	var m Machine
-	var facts, macs, ports, power, release, allocation, next string
+func scan(r core.Scanner, after ...any) (m Machine, err error) {
 	var moves Move
-	var at, inspected, booted, left, undisturbed int64
-	fields := []any{&facts, &release, &m.ID, &m.Name, &m.Substrate, &m.Desired, &m.Inspections, &inspected,
-		&m.QuarantineReason, &m.Network, &macs, &ports, &power, &m.Boot, &booted, &m.Tries, &m.Failures, &m.Dirty, &m.Hosts,
-		&m.Host, &m.HostName, &allocation, &moves.Host, &moves.HostName, &next, &left, &undisturbed, &m.Drains,
+	var inspected int64
+	fields := []any{&m.ID, &m.Name, core.JSON(&m.Facts), core.JSON(&m.Release), &m.Substrate, &m.Desired, &m.Inspections, &inspected,
+		&m.QuarantineReason, &m.Network, core.JSON(&m.MACs), core.JSON(&m.Ports), core.JSON(&m.Power), &m.Boot,
+		core.Time(&m.BootAt), &m.Tries, &m.Failures, &m.Dirty, &m.Hosts, &m.Host, &m.HostName, core.JSON(&m.Allocation),
+		&moves.Host, &moves.HostName, core.JSON(&moves.Allocation), core.Time(&moves.Since), core.Time(&m.Undisturbed), &m.Drains,
 		&m.Location.Rack, &m.Location.Unit, &m.Location.Height, &m.Location.Slot}
-	fields = append(append(fields, m.Fields(&at)...), &m.Holder, &m.HolderName, &m.HolderBoot)
-	if err := r.Scan(append(fields, after...)...); err != nil {
-		return m, err
-	}
-	m.PhaseAt, m.BootAt = core.Instant(at), core.Instant(booted)
-	m.Undisturbed = core.Instant(undisturbed)
+	fields = append(append(fields, m.Fields()...), &m.Holder, &m.HolderName, &m.HolderBoot)
+	err = r.Scan(append(fields, after...)...)
 	m.ToInspect = m.Inspections > inspected
-	release, allocation = cmp.Or(release, "null"), cmp.Or(allocation, "null")
-	err := errors.Join(json.Unmarshal([]byte(facts), &m.Facts), json.Unmarshal([]byte(macs), &m.MACs),
-		json.Unmarshal([]byte(ports), &m.Ports),
-		json.Unmarshal([]byte(power), &m.Power), json.Unmarshal([]byte(release), &m.Release),
-		json.Unmarshal([]byte(allocation), &m.Allocation))
 	if moves.Host != "" {
-		moves.Since = core.Instant(left)
 		m.Moves = &moves
-		err = errors.Join(err, json.Unmarshal([]byte(next), &moves.Allocation))
 	}
 	return m, core.Wrapf(err, "row of machine %s", m.Name)
 }
@@ -130,12 +119,8 @@ type Listed struct {
 }
 
 func scanListed(r core.Scanner) (l Listed, err error) {
-	var summary string
-	if l.Machine, err = scan(r, &summary); err != nil {
-		return l, err
-	}
-	err = json.Unmarshal([]byte(summary), &l.Summary)
-	return l, core.Wrapf(err, "summary of machine %s", l.Name)
+	l.Machine, err = scan(r, core.JSON(&l.Summary))
+	return l, err
 }
 
 // Texts are facts and their summary as the columns of these names have them: who writes one writes both.

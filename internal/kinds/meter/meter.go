@@ -18,18 +18,10 @@ import (
 const columns = `u.subject, u.kind, u.project, u.cluster_id, u.cluster, u.node, u.queue, u.class, u.machine, u.state, u.quantity,
 	u.rate, u.currency, u.charges, u.cores, u.cpus, u.gpus, u.began, COALESCE(u.ended, 0)`
 
-func scan(r core.Scanner) (price.Usage, error) {
-	var u price.Usage
-	var charges string
-	var began, ended int64
-	err := r.Scan(&u.Subject, &u.Kind, &u.Project, &u.ClusterID, &u.Cluster, &u.Node, &u.Queue, &u.Class, &u.Machine, &u.State,
-		&u.Quantity,
-		&u.Rate.Micros, &u.Rate.Currency, &charges, &u.Cores, &u.CPUs, &u.GPUs, &began, &ended)
-	if err != nil {
-		return u, err
-	}
-	u.From, u.To = core.Instant(began), core.Instant(ended)
-	err = json.Unmarshal([]byte(charges), &u.Charged)
+func scan(r core.Scanner) (u price.Usage, err error) {
+	err = r.Scan(&u.Subject, &u.Kind, &u.Project, &u.ClusterID, &u.Cluster, &u.Node, &u.Queue, &u.Class, &u.Machine, &u.State,
+		&u.Quantity, &u.Rate.Micros, &u.Rate.Currency, core.JSON(&u.Charged), &u.Cores, &u.CPUs, &u.GPUs,
+		core.Time(&u.From), core.Time(&u.To))
 	return u, core.Wrapf(err, "usage of %s", u.Subject)
 }
 
@@ -80,12 +72,10 @@ func cut(ctx context.Context, tx *core.Tx, open, next price.Usage, at time.Time)
 
 // Begin opens the first row of a node that was just added, or of a new cluster's /home.
 func Begin(ctx context.Context, tx *core.Tx, u price.Usage, table string) error {
-	var began int64
-	err := tx.Row(ctx, `SELECT created_at FROM `+table+` WHERE id = $1`, u.Subject).Scan(&began)
+	err := tx.Row(ctx, `SELECT created_at FROM `+table+` WHERE id = $1`, u.Subject).Scan(core.Time(&u.From))
 	if err == nil && u.Kind == price.Node {
 		err = tx.Row(ctx, `SELECT project, name FROM cluster WHERE id = $1`, u.ClusterID).Scan(&u.Project, &u.Cluster)
 	}
-	u.From = core.Instant(began)
 	if err == nil {
 		err = insert(ctx, tx, u, false)
 	}
@@ -103,9 +93,7 @@ func Follow(ctx context.Context, tx *core.Tx, kind core.Kind, phase string, stat
 		at    time.Time
 	}
 	scan := func(r core.Scanner) (n now, err error) {
-		var at int64
-		n.Usage, err = scan(also{r, []any{&n.phase, &at}})
-		n.at = core.Instant(at)
+		n.Usage, err = scan(also{r, []any{&n.phase, core.Time(&n.at)}})
 		return n, err
 	}
 	open, err := core.One(ctx, tx, scan, `SELECT `+columns+`, `+phase+`, e.phase_at

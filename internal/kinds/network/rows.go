@@ -5,7 +5,6 @@ package network
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -19,22 +18,14 @@ import (
 
 // Put adds a network or changes it.
 func Put(ctx context.Context, tx *core.Tx, n inventory.Network) error {
-	text, err := json.Marshal(n)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `INSERT INTO network (name, description) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET
-		description = excluded.description`, n.Name, string(text))
+	_, err := tx.Exec(ctx, `INSERT INTO network (name, description) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET
+		description = excluded.description`, n.Name, core.JSON(n))
 	return core.Wrapf(err, "put network %s", n.Name)
 }
 
-func scan(r core.Scanner) (inventory.Network, error) {
-	var n inventory.Network
-	var text string
-	if err := r.Scan(&text); err != nil {
-		return n, err
-	}
-	return n, json.Unmarshal([]byte(text), &n)
+func scan(r core.Scanner) (n inventory.Network, err error) {
+	err = r.Scan(core.JSON(&n))
+	return n, err
 }
 
 // List lists all networks by name.
@@ -110,14 +101,10 @@ func addressOf(n int64) netip.Addr {
 
 const leaseColumns = `network, address, mac, expires`
 
-func scanLease(r core.Scanner) (Lease, error) {
-	var l Lease
-	var address, expires int64
-	err := r.Scan(&l.Network, &address, &l.MAC, &expires)
+func scanLease(r core.Scanner) (l Lease, err error) {
+	var address int64
+	err = r.Scan(&l.Network, &address, &l.MAC, core.Time(&l.Expires))
 	l.Address = addressOf(address)
-	if expires > 0 {
-		l.Expires = core.Instant(expires)
-	}
 	return l, err
 }
 
@@ -333,30 +320,16 @@ func SeeDiscovered(ctx context.Context, tx *core.Tx, network, mac string) (fresh
 
 // DescribeDiscovered notes what an unknown machine says of itself.
 func DescribeDiscovered(ctx context.Context, tx *core.Tx, mac string, macs []string, facts inventory.Facts) error {
-	all, err1 := json.Marshal(macs)
-	text, err2 := json.Marshal(facts)
-	if err1 != nil || err2 != nil {
-		return fmt.Errorf("describe %s: %w, %w", mac, err1, err2)
-	}
-	_, err := tx.Exec(ctx, `UPDATE unknown_machine SET macs = $1, facts = $2, last_seen = now_ms() WHERE mac = $3`, string(all),
-		string(text), mac)
+	_, err := tx.Exec(ctx, `UPDATE unknown_machine SET macs = $1, facts = $2, last_seen = now_ms() WHERE mac = $3`,
+		core.JSON(macs), core.JSON(facts), mac)
 	return core.Wrapf(err, "note unknown machine %s", mac)
 }
 
 // DiscoveredMachines lists the unknown machines by MAC.
 func DiscoveredMachines(ctx context.Context, tx *core.Tx) ([]DiscoveredMachine, error) {
-	scan := func(r core.Scanner) (DiscoveredMachine, error) {
-		var s DiscoveredMachine
-		var macs, facts string
-		var first, last int64
-		if err := r.Scan(&s.MAC, &s.Network, &macs, &facts, &first, &last); err != nil {
-			return s, err
-		}
-		s.FirstSeen, s.LastSeen = core.Instant(first), core.Instant(last)
-		if err := json.Unmarshal([]byte(macs), &s.MACs); err != nil {
-			return s, err
-		}
-		return s, json.Unmarshal([]byte(facts), &s.Facts)
+	scan := func(r core.Scanner) (s DiscoveredMachine, err error) {
+		err = r.Scan(&s.MAC, &s.Network, core.JSON(&s.MACs), core.JSON(&s.Facts), core.Time(&s.FirstSeen), core.Time(&s.LastSeen))
+		return s, err
 	}
 	all, err := core.List(ctx, tx, scan, `SELECT mac, network, macs, facts, first_seen, last_seen FROM unknown_machine ORDER BY mac`)
 	return all, core.Wrapf(err, "list unknown machines")

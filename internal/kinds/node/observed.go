@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,12 +55,12 @@ func SaveReport(ctx context.Context, tx *core.Tx, node string, r protocol.Report
 
 // Heard is when a boot of a node was heard last, and when it was last well; zero: it was not.
 func Heard(ctx context.Context, tx *core.Tx, node string, boot int64) (seen, well time.Time, err error) {
-	scan := func(r core.Scanner) (at [2]int64, err error) { return at, r.Scan(&at[0], &at[1]) }
-	at, err := core.One(ctx, tx, scan, `SELECT seen_at, well_at FROM observed WHERE node_id = $1 AND boot = $2`, node, boot)
-	if err != nil && !errors.Is(err, core.ErrNotFound) {
-		return seen, well, fmt.Errorf("look when node %s was heard: %w", node, err)
+	err = tx.Row(ctx, `SELECT seen_at, well_at FROM observed WHERE node_id = $1 AND boot = $2`, node, boot).
+		Scan(core.Time(&seen), core.Time(&well))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
 	}
-	return core.Instant(at[0]), core.Instant(at[1]), nil
+	return seen, well, core.Wrapf(err, "look when node %s was heard", node)
 }
 
 // SaveScheduler writes what the head's scheduler says of a node; nil when it does not know it. The node is idle from now on,
@@ -81,21 +82,9 @@ func SaveScheduler(ctx context.Context, tx *core.Tx, node string, s *protocol.No
 	return core.Wrapf(err, "save what the scheduler says of node %s", node)
 }
 
-// nodeStateOf reads what SaveScheduler wrote; nil of "".
-func nodeStateOf(text string) (s *protocol.NodeState, err error) {
-	if text == "" {
-		return nil, nil
-	}
-	return s, json.Unmarshal([]byte(text), &s)
-}
-
 // SaveWaiting writes which jobs a head sees waiting.
 func SaveWaiting(ctx context.Context, tx *core.Tx, head string, w protocol.Waiting) error {
-	text, err := json.Marshal(w)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `UPDATE observed SET waiting = $1 WHERE node_id = $2`, string(text), head)
+	_, err := tx.Exec(ctx, `UPDATE observed SET waiting = $1 WHERE node_id = $2`, core.JSON(w), head)
 	return core.Wrapf(err, "save the jobs that node %s sees waiting", head)
 }
 

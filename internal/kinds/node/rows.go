@@ -5,7 +5,6 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -119,72 +118,27 @@ const tables = ` FROM node n
 	LEFT JOIN machine m ON m.id = n.machine_id
 	LEFT JOIN observed o ON o.node_id = n.id `
 
-func scan(r core.Scanner) (Node, error) {
-	var n Node
-	var err error
-	var at, drain, created, seen, well, since, idle int64
-	var checks, facts, test, scheduler, waiting, undone, vm string
+func scan(r core.Scanner) (n Node, err error) {
 	fields := []any{&n.ID, &n.Cluster, &n.Name, &n.Slot, &n.Role, &n.Queue, &n.Class, &n.MachineID, &n.Machine, &n.Whole,
 		&n.Desired,
-		&n.HostID, &vm, &n.Leaf, &n.LeafNumber, &n.Boot, &n.JoinedBoot, &n.JoinedKey, &n.Image, &n.Disk, &n.Sleeps, &n.Renew,
-		&n.Test, &n.Held, &n.News, &drain, &created}
-	fields = append(fields, n.Fields(&at)...)
-	if err := r.Scan(append(fields, &n.Seen.Boot, &seen, &well, &since, &n.Seen.Revision, &checks, &facts, &test, &scheduler,
-		&idle, &waiting, &undone)...); err != nil {
-		return n, err
-	}
-	n.PhaseAt, n.DrainUntil, n.CreatedAt, n.Seen.At = core.Instant(at), core.Instant(drain), core.Instant(created),
-		core.Instant(seen)
-	n.Seen.WellAt, n.Seen.WellSince, n.Seen.IdleAt = core.Instant(well), core.Instant(since), core.Instant(idle)
-	if err := json.Unmarshal([]byte(facts), &n.Seen.Facts); err != nil {
-		return n, fmt.Errorf("facts of node %s: %w", n.ID, err)
-	}
-	if err := json.Unmarshal([]byte(undone), &n.Seen.Undone); err != nil {
-		return n, fmt.Errorf("what node %s could not do: %w", n.ID, err)
-	}
-	if vm != "" {
-		if err := json.Unmarshal([]byte(vm), &n.VM); err != nil {
-			return n, fmt.Errorf("shape of node %s: %w", n.ID, err)
-		}
-	}
-	if checks != "" {
-		if err := json.Unmarshal([]byte(checks), &n.Seen.Checks); err != nil {
-			return n, fmt.Errorf("checks of node %s: %w", n.ID, err)
-		}
-	}
-	if test != "" {
-		if err := json.Unmarshal([]byte(test), &n.Seen.Test); err != nil {
-			return n, fmt.Errorf("test of node %s: %w", n.ID, err)
-		}
-	}
-	if n.Seen.Scheduler, err = nodeStateOf(scheduler); err != nil {
-		return n, fmt.Errorf("scheduler's state of node %s: %w", n.ID, err)
-	}
-	if waiting != "" {
-		if err := json.Unmarshal([]byte(waiting), &n.Seen.Waiting); err != nil {
-			return n, fmt.Errorf("jobs that node %s sees waiting: %w", n.ID, err)
-		}
-	}
-	return n, nil
+		&n.HostID, core.JSON(&n.VM), &n.Leaf, &n.LeafNumber, &n.Boot, &n.JoinedBoot, &n.JoinedKey, &n.Image, &n.Disk, &n.Sleeps,
+		&n.Renew, &n.Test, &n.Held, &n.News, core.Time(&n.DrainUntil), core.Time(&n.CreatedAt)}
+	fields = append(fields, n.Fields()...)
+	err = r.Scan(append(fields, &n.Seen.Boot, core.Time(&n.Seen.At), core.Time(&n.Seen.WellAt), core.Time(&n.Seen.WellSince),
+		&n.Seen.Revision, core.JSON(&n.Seen.Checks), core.JSON(&n.Seen.Facts), core.JSON(&n.Seen.Test),
+		core.JSON(&n.Seen.Scheduler), core.Time(&n.Seen.IdleAt), core.JSON(&n.Seen.Waiting), core.JSON(&n.Seen.Undone))...)
+	return n, core.Wrapf(err, "row of node %s", n.ID)
 }
 
 // Add stores a new node on its machine, in phase pending. If the machine is held by another node the transaction
 // has lost a race: on PostgreSQL Update runs it again, and it will see the machine taken. A hypervisor, which holds guests,
 // gets no node, and does not become one while it has a node.
 func Add(ctx context.Context, tx *core.Tx, n Node) error {
-	vm := ""
-	if n.VM != nil {
-		text, err := json.Marshal(n.VM)
-		if err != nil {
-			return err
-		}
-		vm = string(text)
-	}
 	added, err := tx.Exec(ctx, `INSERT INTO node (id, cluster_id, name, role, queue, class, machine_id, whole, machine, host_id,
 		vm, leaf, leaf_number, desired, created_at, phase, phase_at, wake_at)
 		SELECT $1, $2, $3, $4, $5, $6, m.id, m.whole, $11, m.host_id, $8, $12, $13, $9, now_ms(), $10, now_ms(), now_ms()
 		FROM machine m WHERE m.id = $7 AND m.whole IS NOT NULL`,
-		n.ID, n.Cluster, n.Name, string(n.Role), n.Queue, n.Class, n.MachineID, vm, string(core.Present), string(core.Pending),
+		n.ID, n.Cluster, n.Name, string(n.Role), n.Queue, n.Class, n.MachineID, core.JSON(n.VM), string(core.Present), string(core.Pending),
 		n.Machine, n.Leaf, n.LeafNumber)
 	if err == nil && added == 0 {
 		err = errors.New("that machine carries no node of its own")
@@ -226,9 +180,7 @@ type Failures struct {
 // FailuresOf lists by name how often nodes of a cluster have failed within the time given.
 func FailuresOf(ctx context.Context, tx *core.Tx, cluster string, within time.Duration) ([]Failures, error) {
 	scan := func(r core.Scanner) (f Failures, err error) {
-		var last int64
-		err = r.Scan(&f.Name, &f.Place, &f.Times, &last)
-		f.Last = core.Instant(last)
+		err = r.Scan(&f.Name, &f.Place, &f.Times, core.Time(&f.Last))
 		return f, err
 	}
 	failures, err := core.List(ctx, tx, scan, `SELECT n.name, MIN(m.network), COUNT(*), MAX(n.failed_at)
@@ -241,9 +193,8 @@ func FailuresOf(ctx context.Context, tx *core.Tx, cluster string, within time.Du
 // for, the shortest first: of the last ones, so many at most.
 func Waits(ctx context.Context, tx *core.Tx, classes []string, most int) ([]time.Duration, error) {
 	scan := func(r core.Scanner) (wait time.Duration, err error) {
-		var ms int64
-		err = r.Scan(&ms)
-		return time.Duration(ms) * time.Millisecond, err
+		err = r.Scan(core.Span(&wait, time.Millisecond))
+		return wait, err
 	}
 	var which core.Where
 	which.And(`phase = 'ready' AND boot = 1`)

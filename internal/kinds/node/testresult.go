@@ -75,18 +75,10 @@ func SavePass(ctx context.Context, tx *core.Tx, p Pass) error {
 const passColumns = `SELECT at, machine_id, machine, class, comparison_group, cluster_id, cluster, node_id, node, boot, number, image,
 	took, results, verdict, text FROM test_result `
 
-func scanPass(r core.Scanner) (Pass, error) {
-	var p Pass
-	var at, took int64
-	var results string
-	err := r.Scan(&at, &p.MachineID, &p.Machine, &p.Class, &p.Alike, &p.ClusterID, &p.Cluster, &p.NodeID, &p.Node, &p.Boot,
-		&p.Result.Number, &p.Image,
-		&took, &results, &p.Verdict, &p.Text)
-	if err != nil {
-		return p, err
-	}
-	p.At, p.Result.Took = core.Instant(at), time.Duration(took)*time.Microsecond
-	err = json.Unmarshal([]byte(results), &p.Result.Measures)
+func scanPass(r core.Scanner) (p Pass, err error) {
+	err = r.Scan(core.Time(&p.At), &p.MachineID, &p.Machine, &p.Class, &p.Alike, &p.ClusterID, &p.Cluster, &p.NodeID, &p.Node,
+		&p.Boot, &p.Result.Number, &p.Image,
+		core.Span(&p.Result.Took, time.Microsecond), core.JSON(&p.Result.Measures), &p.Verdict, &p.Text)
 	return p, core.Wrapf(err, "test %d of node %s", p.Result.Number, p.NodeID)
 }
 

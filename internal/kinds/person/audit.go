@@ -105,10 +105,8 @@ func Entries(ctx context.Context, tx *core.Tx, of EntriesOf) ([]Entry, error) {
 
 func entries(ctx context.Context, tx *core.Tx, of EntriesOf, only scope) ([]Entry, error) {
 	scan := func(r core.Scanner) (e Entry, err error) {
-		var at int64
-		err = r.Scan(&e.ID, &at, &e.Person, &e.Token, &e.Door, &e.Action, &e.Project, &e.Object, &e.Outcome, &e.Remote,
-			&e.Request)
-		e.At = core.Instant(at)
+		err = r.Scan(&e.ID, core.Time(&e.At), &e.Person, &e.Token, &e.Door, &e.Action, &e.Project, &e.Object, &e.Outcome,
+			&e.Remote, &e.Request)
 		return e, err
 	}
 	var which core.Where

@@ -32,10 +32,9 @@ type Person struct {
 const columns = `name, uid, full_name, operator, disabled, subject, created_at`
 
 func scan(r core.Scanner) (p Person, err error) {
-	var at int64
 	var subject sql.NullString
-	err = r.Scan(&p.Name, &p.UID, &p.FullName, &p.Operator, &p.Disabled, &subject, &at)
-	p.Subject, p.CreatedAt = subject.String, core.Instant(at)
+	err = r.Scan(&p.Name, &p.UID, &p.FullName, &p.Operator, &p.Disabled, &subject, core.Time(&p.CreatedAt))
+	p.Subject = subject.String
 	return p, err
 }
 
@@ -91,9 +90,7 @@ type Project struct {
 }
 
 func scanProject(r core.Scanner) (p Project, err error) {
-	var at int64
-	err = r.Scan(&p.Name, &p.Recorded, &at)
-	p.CreatedAt = core.Instant(at)
+	err = r.Scan(&p.Name, &p.Recorded, core.Time(&p.CreatedAt))
 	return p, err
 }
 
@@ -209,9 +206,7 @@ func Invitations(ctx context.Context, tx *core.Tx, project, person string) ([]Me
 
 func memberships(ctx context.Context, tx *core.Tx, project, person, which string) ([]Membership, error) {
 	scan := func(r core.Scanner) (m Membership, err error) {
-		var at int64
-		err = r.Scan(&m.Project, &m.Person, &m.UID, &m.Role, &m.Disabled, &m.InvitedBy, &at)
-		m.Since = core.Instant(at)
+		err = r.Scan(&m.Project, &m.Person, &m.UID, &m.Role, &m.Disabled, &m.InvitedBy, core.Time(&m.Since))
 		return m, err
 	}
 	members, err := core.List(ctx, tx, scan, `SELECT m.project, m.person, p.uid, m.role, p.disabled, m.invited_by, m.created_at

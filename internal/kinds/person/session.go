@@ -3,7 +3,6 @@ package person
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"time"
 
@@ -93,15 +92,8 @@ func ForgetSessions(ctx context.Context, tx *core.Tx, age time.Duration) error {
 const sessionColumns = `id, person, credential, gateway, kind, place_id, place, project, what, remote, began_at, ended_at, received, sent, outcome, recorded`
 
 func scanSession(r core.Scanner) (s Session, err error) {
-	var began int64
-	var ended sql.NullInt64
 	err = r.Scan(&s.ID, &s.Person, &s.Credential, &s.Gateway, &s.Kind, &s.PlaceID, &s.Place, &s.Project, &s.What, &s.Remote,
-		&began, &ended,
-		&s.Received, &s.Sent, &s.Outcome, &s.Recorded)
-	s.BeganAt = core.Instant(began)
-	if ended.Valid {
-		s.EndedAt = core.Instant(ended.Int64)
-	}
+		core.Time(&s.BeganAt), core.Time(&s.EndedAt), &s.Received, &s.Sent, &s.Outcome, &s.Recorded)
 	return s, err
 }
 

@@ -69,17 +69,10 @@ func AddToken(ctx context.Context, tx *core.Tx, hash string, t Token, life time.
 const tokenColumns = `t.id, t.person, t.name, t.kind, t.scope, t.project, t.created_at, t.expires_at, t.used_at`
 
 func scanToken(r core.Scanner) (t Token, err error) {
-	var created, used int64
-	var expires sql.NullInt64
 	var project sql.NullString
-	err = r.Scan(&t.ID, &t.Person, &t.Name, &t.Kind, &t.Scope, &project, &created, &expires, &used)
-	t.Project, t.CreatedAt = project.String, core.Instant(created)
-	if expires.Valid {
-		t.ExpiresAt = core.Instant(expires.Int64)
-	}
-	if used > 0 {
-		t.UsedAt = core.Instant(used)
-	}
+	err = r.Scan(&t.ID, &t.Person, &t.Name, &t.Kind, &t.Scope, &project, core.Time(&t.CreatedAt), core.Time(&t.ExpiresAt),
+		core.Time(&t.UsedAt))
+	t.Project = project.String
 	return t, err
 }
 
@@ -203,9 +196,7 @@ func RemoveKey(ctx context.Context, tx *core.Tx, person, fingerprint string) err
 }
 
 func scanKey(r core.Scanner) (k Key, err error) {
-	var at int64
-	err = r.Scan(&k.Person, &k.Fingerprint, &k.Line, &at)
-	k.CreatedAt = core.Instant(at)
+	err = r.Scan(&k.Person, &k.Fingerprint, &k.Line, core.Time(&k.CreatedAt))
 	return k, err
 }
 

@@ -96,10 +96,9 @@ func UseWebCode(ctx context.Context, tx *core.Tx, code, cookie string, life time
 // FindWebLogin is who a cookie belongs to, with what they may do, what it opens, and how long from now it is good;
 // core.ErrNotFound if it has ended, or its token has.
 func FindWebLogin(ctx context.Context, tx *core.Tx, cookie string) (c access.Caller, l WebLogin, left time.Duration, err error) {
-	var ms int64
 	scan := func(r core.Scanner) (l WebLogin, err error) {
 		var cluster sql.NullString
-		err = r.Scan(&l.Token, &cluster, &l.App, &ms)
+		err = r.Scan(&l.Token, &cluster, &l.App, core.Span(&left, time.Millisecond))
 		l.Cluster = cluster.String
 		return l, err
 	}
@@ -110,5 +109,5 @@ func FindWebLogin(ctx context.Context, tx *core.Tx, cookie string) (c access.Cal
 		return c, l, 0, fmt.Errorf("find a web login: %w", err)
 	}
 	c, err = Login(ctx, tx, l.Token)
-	return c, l, time.Duration(ms) * time.Millisecond, err
+	return c, l, left, err
 }

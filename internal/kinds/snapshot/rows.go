@@ -33,18 +33,11 @@ type Snapshot struct {
 const columns = `id, project, name, cluster_id, cluster, spec, desired, bytes, copied, created_at, created_by, ` +
 	core.LifeColumns
 
-func scan(r core.Scanner) (Snapshot, error) {
-	var s Snapshot
-	var document string
-	var at, created int64
-	fields := []any{&s.ID, &s.Project, &s.Name, &s.ClusterID, &s.Cluster, &document, &s.Desired, &s.Bytes, &s.Copied, &created,
-		&s.CreatedBy}
-	if err := r.Scan(append(fields, s.Fields(&at)...)...); err != nil {
-		return s, err
-	}
-	s.PhaseAt, s.CreatedAt = core.Instant(at), core.Instant(created)
-	err := json.Unmarshal([]byte(document), &s.Spec)
-	return s, core.Wrapf(err, "spec of snapshot %s", s.ID)
+func scan(r core.Scanner) (s Snapshot, err error) {
+	fields := []any{&s.ID, &s.Project, &s.Name, &s.ClusterID, &s.Cluster, core.JSON(&s.Spec), &s.Desired, &s.Bytes, &s.Copied,
+		core.Time(&s.CreatedAt), &s.CreatedBy}
+	err = r.Scan(append(fields, s.Fields()...)...)
+	return s, core.Wrapf(err, "row of snapshot %s", s.ID)
 }
 
 // Add stores a snapshot to be made. core.ErrExists if the project has one of that name.

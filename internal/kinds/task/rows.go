@@ -85,19 +85,10 @@ const (
 
 const columns = `id, cluster_id, origin, account, work, cancel, boot, said, outcome, kept, created_at, ` + core.LifeColumns
 
-func scan(r core.Scanner) (Task, error) {
-	var t Task
-	var work, said string
-	var at, created int64
-	fields := []any{&t.ID, &t.Cluster, &t.Origin, &t.Account, &work, &t.Cancel, &t.Boot, &said, &t.Outcome, &t.Kept, &created}
-	if err := r.Scan(append(fields, t.Fields(&at)...)...); err != nil {
-		return t, err
-	}
-	t.PhaseAt, t.CreatedAt = core.Instant(at), core.Instant(created)
-	err := json.Unmarshal([]byte(work), &t.Work)
-	if err == nil && said != "" {
-		err = json.Unmarshal([]byte(said), &t.Said)
-	}
+func scan(r core.Scanner) (t Task, err error) {
+	fields := []any{&t.ID, &t.Cluster, &t.Origin, &t.Account, core.JSON(&t.Work), &t.Cancel, &t.Boot, core.JSON(&t.Said),
+		&t.Outcome, &t.Kept, core.Time(&t.CreatedAt)}
+	err = r.Scan(append(fields, t.Fields()...)...)
 	return t, core.Wrapf(err, "task %s", t.ID)
 }
 
