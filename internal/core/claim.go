@@ -23,7 +23,9 @@ type Life struct {
 
 const LifeColumns = `phase, reason, phase_at, attempts, fence`
 
-func (l *Life) Fields() []any { return []any{&l.Phase, &l.Reason, Time(&l.PhaseAt), &l.Attempts, &l.Fence} }
+func (l *Life) Fields() []any {
+	return []any{&l.Phase, &l.Reason, Time(&l.PhaseAt), &l.Attempts, &l.Fence}
+}
 
 // Claim is the right of one controller to work on one row until its lease ends. The next claim of the row gets a
 // higher fence, and commits made under the lower one are refused.

@@ -2,7 +2,6 @@ package kinds
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -51,12 +50,8 @@ func Note(ctx context.Context, db *core.Store) error {
 		counts.Due += q.Due
 		counts.LagMS = max(counts.LagMS, q.Lag.Milliseconds())
 	}
-	text, err := json.Marshal(counts)
-	if err != nil {
-		return err
-	}
 	return db.Quietly(ctx, func(tx *core.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO census (at, counts) VALUES ($1, $2) ON CONFLICT (at) DO NOTHING`, minute, string(text))
+		_, err := tx.Exec(ctx, `INSERT INTO census (at, counts) VALUES ($1, $2) ON CONFLICT (at) DO NOTHING`, minute, core.JSON(counts))
 		return core.Wrapf(err, "note how many there are")
 	})
 }

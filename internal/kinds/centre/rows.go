@@ -126,12 +126,8 @@ func Change(ctx context.Context, tx *core.Tx, c Centre) error {
 // admitTo writes who may go to a centre.
 func admitTo(ctx context.Context, tx *core.Tx, c Centre) error {
 	for _, p := range c.Projects {
-		queues, err := json.Marshal(append([]string{}, p.Queues...))
-		if err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `INSERT INTO external_cluster_project (external_cluster, project, queues, rule, account) VALUES ($1, $2, $3, $4, $5)`,
-			c.Name, p.Project, string(queues), string(p.Rule), p.Account)
+		_, err := tx.Exec(ctx, `INSERT INTO external_cluster_project (external_cluster, project, queues, rule, account) VALUES ($1, $2, $3, $4, $5)`,
+			c.Name, p.Project, core.JSON(append([]string{}, p.Queues...)), string(p.Rule), p.Account)
 		if core.Taken(err) {
 			return fmt.Errorf("account %s of external cluster %s for a second project: %w", p.Account, c.Name, core.ErrExists)
 		}
@@ -241,17 +237,13 @@ func Due(ctx context.Context, tx *core.Tx, every time.Duration) (Centre, error) 
 // Seen writes what a centre answered to the look that began when Due returned c; back says that it had not,
 // before. A look that a change of the centre has overtaken leaves nothing.
 func Seen(ctx context.Context, tx *core.Tx, c Centre, system string, queues []Queue) (back bool, err error) {
-	text, err := json.Marshal(append([]Queue{}, queues...))
-	if err != nil {
-		return false, err
-	}
 	n, err := tx.Exec(ctx, `UPDATE external_cluster SET lost_at = NULL, reason = '' WHERE name = $1 AND asked_at = $2 AND (lost_at IS
 		NOT NULL OR seen_at IS NULL)`,
 		c.Name, c.AskedAt.UnixMilli())
 	if err == nil {
 		_, err = tx.Exec(ctx, `UPDATE external_cluster SET looked_at = now_ms(), seen_at = now_ms(), system = $3, queues = $4 WHERE
 			name = $1 AND asked_at = $2`,
-			c.Name, c.AskedAt.UnixMilli(), system, string(text))
+			c.Name, c.AskedAt.UnixMilli(), system, core.JSON(append([]Queue{}, queues...)))
 	}
 	return n > 0, core.Wrapf(err, "write what external cluster %s answered", c.Name)
 }

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 
 	"muster/internal/core"
 	"muster/internal/kinds/node"
@@ -51,11 +50,7 @@ func SetRoot(ctx context.Context, tx *core.Tx, cluster, image string) error {
 
 // SaveGood records that the whole cluster was ready with a root.
 func SaveGood(ctx context.Context, tx *core.Tx, cluster string, r node.Root) error {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `UPDATE cluster SET good = $1 WHERE id = $2`, string(text), cluster)
+	_, err := tx.Exec(ctx, `UPDATE cluster SET good = $1 WHERE id = $2`, core.JSON(r), cluster)
 	return core.Wrapf(err, "record what cluster %s boots", cluster)
 }
 

@@ -5,7 +5,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -130,10 +129,6 @@ func freeSegment(ctx context.Context, tx *core.Tx) (int, error) {
 
 // Add stores a new cluster in phase pending, generation 1. core.ErrExists if the project has one of that name.
 func Add(ctx context.Context, tx *core.Tx, c Cluster) error {
-	document, err := json.Marshal(c.Spec)
-	if err != nil {
-		return err
-	}
 	key, err := tx.Seal(ctx, credential(), c.ID, c.Credential)
 	if err != nil {
 		return err
@@ -145,7 +140,7 @@ func Add(ctx context.Context, tx *core.Tx, c Cluster) error {
 	_, err = tx.Exec(ctx, `INSERT INTO cluster (id, project, name, spec, image, desired, generation, credential, segment,
 		created_at, created_by, phase, phase_at, wake_at)
 		VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $8, now_ms(), $9, $10, now_ms(), now_ms())`,
-		c.ID, c.Project, c.Name, string(document), c.Image, string(core.Present), key, segment, c.CreatedBy, string(core.Pending))
+		c.ID, c.Project, c.Name, core.JSON(c.Spec), c.Image, string(core.Present), key, segment, c.CreatedBy, string(core.Pending))
 	if core.Taken(err) && !tx.LostRace(err) {
 		return fmt.Errorf("cluster %s in project %s: %w", c.Name, c.Project, core.ErrExists)
 	}
@@ -209,30 +204,17 @@ func Lock(ctx context.Context, tx *core.Tx, id string) error {
 }
 
 // ChangeSpec writes a new intent as the next generation, which it returns, and wakes the cluster.
-func ChangeSpec(ctx context.Context, tx *core.Tx, id string, s spec.Cluster, drainFor time.Duration) (int64, error) {
-	document, err := json.Marshal(s)
-	if err != nil {
-		return 0, err
-	}
-	var generation int64
+func ChangeSpec(ctx context.Context, tx *core.Tx, id string, s spec.Cluster, drainFor time.Duration) (generation int64, err error) {
 	err = tx.Row(ctx, `UPDATE cluster SET spec = $1, drain_for = $2, generation = generation + 1, revision = revision + 1,
 		`+core.Woken+`
-		WHERE id = $3 RETURNING generation`, string(document), drainFor.Milliseconds(), id).Scan(&generation)
+		WHERE id = $3 RETURNING generation`, core.JSON(s), drainFor.Milliseconds(), id).Scan(&generation)
 	return generation, core.Wrapf(err, "change cluster %s", id)
 }
 
 // SetTargets writes how many nodes each elastic queue is to have now, and what was learned of it, and wakes the cluster.
 func SetTargets(ctx context.Context, tx *core.Tx, id string, targets map[string]int, learned map[string]elastic.Learned) error {
-	numbers, err := json.Marshal(targets)
-	if err != nil {
-		return err
-	}
-	known, err := json.Marshal(learned)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `UPDATE cluster SET targets = $1, learned = $2, `+core.Woken+` WHERE id = $3`, string(numbers),
-		string(known), id)
+	_, err := tx.Exec(ctx, `UPDATE cluster SET targets = $1, learned = $2, `+core.Woken+` WHERE id = $3`, core.JSON(targets),
+		core.JSON(learned), id)
 	return core.Wrapf(err, "set targets of cluster %s", id)
 }
 
@@ -305,11 +287,7 @@ func InformAll(ctx context.Context, tx *core.Tx) error {
 
 // SaveReceipt writes the proof of a cluster's end and drops its secret.
 func SaveReceipt(ctx context.Context, tx *core.Tx, id string, r Receipt) error {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `UPDATE cluster SET receipt = $1, credential = '' WHERE id = $2`, string(text), id)
+	_, err := tx.Exec(ctx, `UPDATE cluster SET receipt = $1, credential = '' WHERE id = $2`, core.JSON(r), id)
 	return core.Wrapf(err, "save receipt of cluster %s", id)
 }
 

@@ -5,7 +5,6 @@ package fabric
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -175,13 +174,6 @@ func SaveSeen(ctx context.Context, tx *core.Tx, id string, revision int64, chang
 		if err != nil {
 			break
 		}
-		entries, err1 := json.Marshal(p.Entries)
-		surplus, err2 := json.Marshal(p.Surplus)
-		missing, err3 := json.Marshal(p.Missing)
-		if err = errors.Join(err1, err2, err3); err != nil {
-			return err
-		}
-		odd := len(p.Surplus) > 0
 		_, err = tx.Exec(ctx, `INSERT INTO port_seen (guid, fabric_id, entries, capacity, answered, surplus, missing, seen_at,
 			odd_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms(), now_ms() * CAST($8 AS BIGINT))
@@ -189,8 +181,8 @@ func SaveSeen(ctx context.Context, tx *core.Tx, id string, revision int64, chang
 			capacity = excluded.capacity,
 				answered = excluded.answered, surplus = excluded.surplus, missing = excluded.missing, seen_at = excluded.seen_at,
 				odd_at = CASE WHEN excluded.odd_at > 0 AND port_seen.odd_at > 0 THEN port_seen.odd_at ELSE excluded.odd_at END`,
-			p.GUID.String(), id, string(entries), p.Capacity, core.Flag(p.Answered), string(surplus), string(missing),
-			core.Flag(odd))
+			p.GUID.String(), id, core.JSON(p.Entries), p.Capacity, core.Flag(p.Answered), core.JSON(p.Surplus), core.JSON(p.Missing),
+			core.Flag(len(p.Surplus) > 0))
 	}
 	return core.Wrapf(err, "write what was read from the ports of fabric %s", id)
 }

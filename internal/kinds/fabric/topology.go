@@ -2,7 +2,6 @@ package fabric
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"muster/internal/core"
@@ -18,11 +17,8 @@ type Cabling struct {
 
 // SetTopology keeps how a fabric is cabled, instead of what was known of it before. It may be called again.
 func SetTopology(ctx context.Context, tx *core.Tx, fabric string, g *topology.Graph) error {
-	text, err := json.Marshal(g)
-	if err == nil {
-		_, err = tx.Exec(ctx, `INSERT INTO topology (fabric, graph, taken_at) VALUES ($1, $2, now_ms())
-			ON CONFLICT (fabric) DO UPDATE SET graph = excluded.graph, taken_at = excluded.taken_at`, fabric, string(text))
-	}
+	_, err := tx.Exec(ctx, `INSERT INTO topology (fabric, graph, taken_at) VALUES ($1, $2, now_ms())
+		ON CONFLICT (fabric) DO UPDATE SET graph = excluded.graph, taken_at = excluded.taken_at`, fabric, core.JSON(g))
 	return core.Wrapf(err, "keep the topology of fabric %s", fabric)
 }
 

@@ -6,7 +6,6 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
@@ -54,16 +53,8 @@ func SetAllocation(ctx context.Context, tx *core.Tx, g Guest) error {
 	if err := takeRows(ctx, tx, g); err != nil {
 		return err
 	}
-	allocation, err := json.Marshal(g.Allocation)
-	if err != nil {
-		return err
-	}
-	facts, summary, err := machine.Texts(g.Facts)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `UPDATE machine SET allocation = $1, facts = $2, summary = $3 WHERE id = $4 AND host_id = $5`,
-		string(allocation), facts, summary, g.ID, g.Machine.Host)
+	_, err := tx.Exec(ctx, `UPDATE machine SET allocation = $1, facts = $2, summary = $3 WHERE id = $4 AND host_id = $5`,
+		core.JSON(g.Allocation), core.JSON(g.Facts), core.JSON(g.Facts.Summary()), g.ID, g.Machine.Host)
 	return core.Wrapf(err, "note what guest %s holds", g.Name)
 }
 

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -63,10 +62,6 @@ func EveryHosted(ctx context.Context, tx *core.Tx) ([]Hosted, error) {
 // AssignGuest makes a hypervisor hold this boot of a guest, in place of any other of its node.
 func AssignGuest(ctx context.Context, tx *core.Tx, host string, g protocol.HostedGuest) error {
 	g.File.Token = "" // it is computed when it is handed out, and stands nowhere
-	text, err := json.Marshal(g)
-	if err != nil {
-		return err
-	}
 	since, err := nextHosting(ctx, tx, host)
 	if err != nil {
 		return err
@@ -74,7 +69,7 @@ func AssignGuest(ctx context.Context, tx *core.Tx, host string, g protocol.Hoste
 	_, err = tx.Exec(ctx, `INSERT INTO hosted (node_id, host_id, boot, try, wanted, since, guest) VALUES ($1, $2, $3, $4, 1, $5,
 		$6)
 		ON CONFLICT (node_id) DO UPDATE SET host_id = excluded.host_id, boot = excluded.boot, try = excluded.try, wanted = 1,
-			since = excluded.since, guest = excluded.guest`, g.Node, host, g.Boot, g.Try, since, string(text))
+			since = excluded.since, guest = excluded.guest`, g.Node, host, g.Boot, g.Try, since, core.JSON(g))
 	return core.Wrapf(err, "have hypervisor %s hold node %s", host, g.Node)
 }
 
@@ -129,14 +124,10 @@ func MarkSeen(ctx context.Context, tx *core.Tx, host string, boot int64) error {
 
 // SaveReport writes what a hypervisor says.
 func SaveReport(ctx context.Context, tx *core.Tx, host string, r protocol.HostReport) error {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `INSERT INTO host_report (host_id, boot, seen_at, report) VALUES ($1, $2, now_ms(), $3)
+	_, err := tx.Exec(ctx, `INSERT INTO host_report (host_id, boot, seen_at, report) VALUES ($1, $2, now_ms(), $3)
 		ON CONFLICT (host_id) DO UPDATE SET boot = excluded.boot, seen_at = excluded.seen_at, report = excluded.report
 		WHERE host_report.boot <= excluded.boot`,
-		host, r.Boot, string(text))
+		host, r.Boot, core.JSON(r))
 	return core.Wrapf(err, "save report of hypervisor %s", host)
 }
 
@@ -189,10 +180,7 @@ func MarkLost(ctx context.Context, tx *core.Tx, m machine.Machine, lost map[stri
 	for i, d := range facts.Devices {
 		facts.Devices[i].Lost = lost[d.PCI]
 	}
-	text, err := json.Marshal(facts)
-	if err == nil {
-		_, err = tx.Exec(ctx, `UPDATE machine SET facts = $1 WHERE id = $2`, string(text), m.ID)
-	}
+	_, err := tx.Exec(ctx, `UPDATE machine SET facts = $1 WHERE id = $2`, core.JSON(facts), m.ID)
 	return core.Wrapf(err, "note what hypervisor %s has lost", m.Name)
 }
 

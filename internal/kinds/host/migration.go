@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -64,18 +63,14 @@ func MigrationsAt(ctx context.Context, tx *core.Tx, host string) ([]Migration, e
 // is there.
 func StartMigration(ctx context.Context, tx *core.Tx, a Migration) error {
 	a.Guest.File = protocol.BootFile{} // its token is used up, and the rest is not needed
-	guest, err := json.Marshal(a.Guest)
-	if err != nil {
-		return err
-	}
 	if err := tellBoth(ctx, tx, &a); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO guest_migration (node_id, source_id, target_id, number, step, stage, source_does, target_does, kept,
+	_, err := tx.Exec(ctx, `INSERT INTO guest_migration (node_id, source_id, target_id, number, step, stage, source_does, target_does, kept,
 		source_since, target_since, begun_at, guest)
 		VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9, $4, now_ms(), $10) ON CONFLICT (node_id) DO NOTHING`,
 		a.Node, a.Source.Host, a.Target.Host, a.Target.Since, a.Stage, string(a.Source.Does), string(a.Target.Does),
-		core.Flag(a.Kept), a.Source.Since, string(guest))
+		core.Flag(a.Kept), a.Source.Since, core.JSON(a.Guest))
 	return core.Wrapf(err, "begin the move of node %s", a.Node)
 }
 

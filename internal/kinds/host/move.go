@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"muster/internal/core"
@@ -14,12 +13,8 @@ func StartMove(ctx context.Context, tx *core.Tx, g Guest) error {
 	if err := takeRows(ctx, tx, g); err != nil {
 		return err
 	}
-	allocation, err := json.Marshal(g.Allocation)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `UPDATE machine SET to_host_id = $1, to_allocation = $2, moves_at = now_ms() WHERE id = $3`,
-		g.Machine.Host, string(allocation), g.ID)
+	_, err := tx.Exec(ctx, `UPDATE machine SET to_host_id = $1, to_allocation = $2, moves_at = now_ms() WHERE id = $3`,
+		g.Machine.Host, core.JSON(g.Allocation), g.ID)
 	return core.Wrapf(err, "note where guest %s moves", g.Name)
 }
 

@@ -2,7 +2,6 @@ package job
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -60,11 +59,8 @@ func Pause(ctx context.Context, tx *core.Tx, cluster string, asleep bool) error 
 			j.Began, j.Nodes = time.Time{}, ""
 		}
 	}
-	text, err := json.Marshal(t.CurrentJobs)
-	if err == nil {
-		_, err = tx.Exec(ctx, `UPDATE cluster_jobs SET current = $2, running = 0, pending = running + pending WHERE cluster_id = $1`,
-			cluster, string(text))
-	}
+	_, err = tx.Exec(ctx, `UPDATE cluster_jobs SET current = $2, running = 0, pending = running + pending WHERE cluster_id = $1`,
+		cluster, core.JSON(t.CurrentJobs))
 	return core.Wrapf(err, "pause the jobs of cluster %s", cluster)
 }
 

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -65,12 +64,8 @@ func Boots(ctx context.Context, tx *core.Tx) ([]Boot, error) {
 // nothing, if it is not the boot that the subject is at: the caller has been overtaken. It may be repeated until the machine is
 // switched on for it; that is no sign of life.
 func BeginBoot(ctx context.Context, tx *core.Tx, b Boot) (bool, error) {
-	file, err := json.Marshal(b.File)
-	if err != nil {
-		return false, err
-	}
 	var current int64
-	err = tx.Row(ctx, `SELECT COALESCE((SELECT boot FROM node WHERE id = $1 AND machine_id = $2), (SELECT boot FROM machine
+	err := tx.Row(ctx, `SELECT COALESCE((SELECT boot FROM node WHERE id = $1 AND machine_id = $2), (SELECT boot FROM machine
 		WHERE id = $1), -1)`, b.Subject, b.MachineID).Scan(&current)
 	if err != nil || current != b.Number {
 		return false, err
@@ -83,7 +78,7 @@ func BeginBoot(ctx context.Context, tx *core.Tx, b Boot) (bool, error) {
 	_, err = tx.Exec(ctx, `INSERT INTO boot (machine_id, subject, number, image, file, disk, erase, heard_at, step_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms(), now_ms())
 		ON CONFLICT (machine_id) DO UPDATE SET image = excluded.image, file = excluded.file, disk = excluded.disk,
-		erase = excluded.erase`, b.MachineID, b.Subject, b.Number, b.Image, string(file), core.Flag(b.Disk), core.Flag(b.Erase))
+		erase = excluded.erase`, b.MachineID, b.Subject, b.Number, b.Image, core.JSON(b.File), core.Flag(b.Disk), core.Flag(b.Erase))
 	if err != nil {
 		return false, fmt.Errorf("begin a boot of %s: %w", b.Subject, err)
 	}
@@ -134,13 +129,9 @@ func UseInspectionToken(ctx context.Context, tx *core.Tx, machine string, number
 // SaveFindings notes what an inspection says, and that it lives. It reports false if the machine is at another boot, or if
 // that was joined with another key.
 func SaveFindings(ctx context.Context, tx *core.Tx, machine string, number int64, key string, f protocol.Findings) (bool, error) {
-	text, err := json.Marshal(f)
-	if err != nil {
-		return false, err
-	}
 	n, err := tx.Exec(ctx, `UPDATE boot SET findings = $3, heard_at = now_ms() WHERE subject = $1 AND number = $2 AND ending
 		= 0 AND joined_key = $4 AND joined_key <> ''`,
-		machine, number, string(text), key)
+		machine, number, core.JSON(f), key)
 	return n == 1, core.Wrapf(err, "save the findings of %s", machine)
 }
 

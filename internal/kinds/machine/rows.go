@@ -5,7 +5,6 @@ package machine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -123,28 +122,15 @@ func scanListed(r core.Scanner) (l Listed, err error) {
 	return l, err
 }
 
-// Texts are facts and their summary as the columns of these names have them: who writes one writes both.
-func Texts(f inventory.Facts) (facts, summary string, err error) {
-	text, err1 := json.Marshal(f)
-	brief, err2 := json.Marshal(f.Summary())
-	return string(text), string(brief), errors.Join(err1, err2)
-}
-
 // Add enrols a machine. core.ErrExists if the name or a MAC is taken.
 func Add(ctx context.Context, tx *core.Tx, m inventory.Machine) error {
-	facts, summary, err1 := Texts(m.Facts)
-	macs, err2 := json.Marshal(slices.Concat([]string{}, m.MACs))
-	ports, err3 := json.Marshal(slices.Concat([]string{}, m.Ports))
-	power, err4 := json.Marshal(m.Power)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return err
-	}
 	_, err := tx.Exec(ctx, `INSERT INTO machine (id, name, substrate, facts, summary, network, macs, ports, power, hosts, whole,
 		desired, phase, phase_at, wake_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, CAST($10 AS BIGINT), CASE WHEN CAST($10 AS BIGINT) = 0 THEN $1 END,
 		$11, $12, now_ms(), now_ms())`,
-		m.ID, m.Name, m.Substrate, facts, summary, m.Network, string(macs), string(ports), string(power), core.Flag(m.Hosts),
-		string(ForService), string(Enrolled))
+		m.ID, m.Name, m.Substrate, core.JSON(m.Facts), core.JSON(m.Facts.Summary()), m.Network,
+		core.JSON(slices.Concat([]string{}, m.MACs)), core.JSON(slices.Concat([]string{}, m.Ports)), core.JSON(m.Power),
+		core.Flag(m.Hosts), string(ForService), string(Enrolled))
 	if core.Taken(err) {
 		return fmt.Errorf("machine %s: %w", m.Name, core.ErrExists)
 	}
@@ -225,11 +211,7 @@ func LastHolder(ctx context.Context, tx *core.Tx, machine string) (string, error
 
 // SaveRelease keeps the receipt of a machine that was given back; it is clean only if the receipt says so.
 func SaveRelease(ctx context.Context, tx *core.Tx, id string, r Release) error {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `UPDATE machine SET release = $1, dirty = $2 WHERE id = $3`, string(text), core.Flag(!r.Clean), id)
+	_, err := tx.Exec(ctx, `UPDATE machine SET release = $1, dirty = $2 WHERE id = $3`, core.JSON(r), core.Flag(!r.Clean), id)
 	return core.Wrapf(err, "save the release of machine %s", id)
 }
 
@@ -327,12 +309,8 @@ func Quarantine(ctx context.Context, tx *core.Tx, m Machine, reason string) erro
 // SaveFacts writes what a passed inspection found; it answers every inspection asked for up to number and clears the
 // machine of suspicion.
 func SaveFacts(ctx context.Context, tx *core.Tx, id string, number int64, f inventory.Facts) error {
-	facts, summary, err := Texts(f)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `UPDATE machine SET facts = $1, summary = $2, inspections_answered = $3, quarantine_reason = '', failures = 0, tries = 0
-		WHERE id = $4`, facts, summary, number, id)
+	_, err := tx.Exec(ctx, `UPDATE machine SET facts = $1, summary = $2, inspections_answered = $3, quarantine_reason = '', failures = 0, tries = 0
+		WHERE id = $4`, core.JSON(f), core.JSON(f.Summary()), number, id)
 	if err == nil {
 		err = saveAdapters(ctx, tx, id, f)
 	}

@@ -6,7 +6,6 @@ package meter
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -27,22 +26,18 @@ func scan(r core.Scanner) (u price.Usage, err error) {
 
 // insert adds an open row; follows says that it begins where another ends.
 func insert(ctx context.Context, tx *core.Tx, u price.Usage, follows bool) error {
-	charges, err := json.Marshal(append([]price.State{}, u.Charged...))
-	if err != nil {
-		return err
-	}
 	began := u.From.UnixMilli()
 	var before any
 	if follows {
 		before = began
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO usage (subject, kind, project, cluster_id, cluster, node, queue, class, machine, state,
+	_, err := tx.Exec(ctx, `INSERT INTO usage (subject, kind, project, cluster_id, cluster, node, queue, class, machine, state,
 		quantity,
 			rate, currency, charges, charged, cores, cpus, gpus, follows, began)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
 		u.Subject, string(u.Kind), u.Project, u.ClusterID, u.Cluster, u.Node, u.Queue, u.Class, u.Machine, string(u.State),
 		u.Quantity,
-		u.Rate.Micros, u.Rate.Currency, string(charges), core.Flag(u.Costs()), u.Cores, u.CPUs, u.GPUs, before, began)
+		u.Rate.Micros, u.Rate.Currency, core.JSON(append([]price.State{}, u.Charged...)), core.Flag(u.Costs()), u.Cores, u.CPUs, u.GPUs, before, began)
 	return err
 }
 

@@ -16,29 +16,9 @@ import (
 
 // SaveReport writes what a node's agent said of itself. Reports of an older boot than the last are dropped.
 func SaveReport(ctx context.Context, tx *core.Tx, node string, r protocol.Report) error {
-	checks, err := json.Marshal(r.Checks)
-	if err != nil {
-		return err
-	}
-	facts, err := json.Marshal(r.Facts)
-	if err != nil {
-		return err
-	}
-	undone, err := json.Marshal(slices.Concat([]protocol.Undone{}, r.Undone)) // a list, even of none
-	if err != nil {
-		return err
-	}
-	test := ""
-	if r.Test != nil {
-		encoded, err := json.Marshal(r.Test)
-		if err != nil {
-			return err
-		}
-		test = string(encoded)
-	}
 	// A test's result is reported until the agent is told that it was heard; it is kept for as long as the boot lasts.
 	well := Observed{Boot: r.Boot, Checks: r.Checks}.Healthy(r.Boot)
-	_, err = tx.Exec(ctx, `INSERT INTO observed (node_id, boot, seen_at, revision, checks, facts, test, well_at, well_since,
+	_, err := tx.Exec(ctx, `INSERT INTO observed (node_id, boot, seen_at, revision, checks, facts, test, well_at, well_since,
 			undone)
 		VALUES ($1, $2, now_ms(), $3, $4, $5, $6, now_ms() * CAST($7 AS BIGINT), now_ms() * CAST($7 AS BIGINT), $9)
 		ON CONFLICT (node_id) DO UPDATE SET boot = excluded.boot, seen_at = excluded.seen_at, revision = excluded.revision,
@@ -48,8 +28,9 @@ func SaveReport(ctx context.Context, tx *core.Tx, node string, r protocol.Report
 			ELSE observed.well_at END,
 			well_since = CASE WHEN excluded.well_since > 0 AND observed.well_since > 0 AND observed.boot = excluded.boot
 				AND excluded.seen_at - observed.seen_at <= $8 THEN observed.well_since ELSE excluded.well_since END
-		WHERE observed.boot <= excluded.boot`, node, r.Boot, r.Revision, string(checks), string(facts), test, core.Flag(well),
-		(2 * host.Deaf).Milliseconds(), string(undone))
+		WHERE observed.boot <= excluded.boot`, node, r.Boot, r.Revision, core.JSON(r.Checks), core.JSON(r.Facts),
+		core.JSON(r.Test), core.Flag(well), (2 * host.Deaf).Milliseconds(),
+		core.JSON(slices.Concat([]protocol.Undone{}, r.Undone))) // a list, even of none
 	return core.Wrapf(err, "save report of node %s", node)
 }
 
@@ -66,19 +47,15 @@ func Heard(ctx context.Context, tx *core.Tx, node string, boot int64) (seen, wel
 // SaveScheduler writes what the head's scheduler says of a node; nil when it does not know it. The node is idle from now on,
 // or from before if it had no job in between.
 func SaveScheduler(ctx context.Context, tx *core.Tx, node string, s *protocol.NodeState) error {
-	text, idle, lastBusy := "", s.Idle(), ""
+	lastBusy := ""
 	if s != nil {
-		encoded, err := json.Marshal(s)
-		if err != nil {
-			return err
-		}
-		text, lastBusy = string(encoded), s.LastBusy
+		lastBusy = s.LastBusy
 	}
 	_, err := tx.Exec(ctx, `INSERT INTO observed (node_id, boot, seen_at, revision, checks, scheduler, last_busy, idle_at)
 		VALUES ($1, 0, 0, 0, '[]', $2, $3, now_ms() * CAST($4 AS BIGINT))
 		ON CONFLICT (node_id) DO UPDATE SET scheduler = excluded.scheduler, last_busy = excluded.last_busy,
 			idle_at = CASE WHEN excluded.idle_at > 0 AND observed.idle_at > 0 AND observed.last_busy = excluded.last_busy
-				THEN observed.idle_at ELSE excluded.idle_at END`, node, text, lastBusy, core.Flag(idle))
+				THEN observed.idle_at ELSE excluded.idle_at END`, node, core.JSON(s), lastBusy, core.Flag(s.Idle()))
 	return core.Wrapf(err, "save what the scheduler says of node %s", node)
 }
 

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -56,15 +55,11 @@ func EndTest(ctx context.Context, tx *core.Tx, node string) error {
 
 // SavePass remembers a test, now, and forgets the machine's oldest.
 func SavePass(ctx context.Context, tx *core.Tx, p Pass) error {
-	results, err := json.Marshal(p.Result.Measures)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `INSERT INTO test_result (at, machine_id, machine, class, comparison_group, cluster_id, cluster, node_id, node, boot,
+	_, err := tx.Exec(ctx, `INSERT INTO test_result (at, machine_id, machine, class, comparison_group, cluster_id, cluster, node_id, node, boot,
 		number, image, took, results, verdict, text)
 		VALUES (now_ms(), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
 		p.MachineID, p.Machine, p.Class, p.Alike, p.ClusterID, p.Cluster, p.NodeID, p.Node, p.Boot, p.Result.Number, p.Image,
-		p.Result.Took.Microseconds(), string(results), string(p.Verdict), p.Text)
+		p.Result.Took.Microseconds(), core.JSON(p.Result.Measures), string(p.Verdict), p.Text)
 	if err == nil {
 		_, err = tx.Exec(ctx, `DELETE FROM test_result WHERE machine_id = $1 AND at < COALESCE(
 			(SELECT at FROM test_result WHERE machine_id = $1 ORDER BY at DESC LIMIT 1 OFFSET $2), 0)`, p.MachineID, passesKept-1)

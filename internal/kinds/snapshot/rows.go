@@ -5,7 +5,6 @@ package snapshot
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -42,14 +41,10 @@ func scan(r core.Scanner) (s Snapshot, err error) {
 
 // Add stores a snapshot to be made. core.ErrExists if the project has one of that name.
 func Add(ctx context.Context, tx *core.Tx, s Snapshot) error {
-	document, err := json.Marshal(s.Spec)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `INSERT INTO snapshot (id, project, name, cluster_id, cluster, spec, desired, created_at, created_by,
+	_, err := tx.Exec(ctx, `INSERT INTO snapshot (id, project, name, cluster_id, cluster, spec, desired, created_at, created_by,
 		phase, phase_at, wake_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms(), $8, $9, now_ms(), now_ms())`,
-		s.ID, s.Project, s.Name, s.ClusterID, s.Cluster, string(document), string(core.Present), s.CreatedBy, string(Saving))
+		s.ID, s.Project, s.Name, s.ClusterID, s.Cluster, core.JSON(s.Spec), string(core.Present), s.CreatedBy, string(Saving))
 	if core.Taken(err) {
 		return fmt.Errorf("snapshot %s in project %s: %w", s.Name, s.Project, core.ErrExists)
 	}

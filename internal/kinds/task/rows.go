@@ -7,7 +7,6 @@ package task
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -97,13 +96,9 @@ func (t Task) System() bool { return t.Origin != Asked }
 
 // Add stores a task that is to run.
 func Add(ctx context.Context, tx *core.Tx, t Task) error {
-	work, err := json.Marshal(t.Work)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `INSERT INTO task (id, cluster_id, origin, account, work, created_at, phase, phase_at, wake_at)
+	_, err := tx.Exec(ctx, `INSERT INTO task (id, cluster_id, origin, account, work, created_at, phase, phase_at, wake_at)
 		VALUES ($1, $2, $3, $4, $5, now_ms(), $6, now_ms(), now_ms())`,
-		t.ID, t.Cluster, string(t.Origin), t.Account, string(work), string(core.Pending))
+		t.ID, t.Cluster, string(t.Origin), t.Account, core.JSON(t.Work), string(core.Pending))
 	return core.Wrapf(err, "add task")
 }
 
@@ -196,12 +191,8 @@ func Tell(ctx context.Context, tx *core.Tx, t Task, boot int64) error {
 // End notes how a task has ended, with the phase that the same transaction settles, and what was said of it. It forgets the
 // oldest that have ended where the cluster keeps more than it may.
 func End(ctx context.Context, tx *core.Tx, t Task, said Said) error {
-	text, err := json.Marshal(said)
-	if err == nil {
-		_, err = tx.Exec(ctx, `UPDATE task SET outcome = $2, said = $3, phase = $4, phase_at = now_ms() WHERE id = $1`,
-			t.ID, string(said.Outcome), string(text), string(Ended))
-	}
-	if err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE task SET outcome = $2, said = $3, phase = $4, phase_at = now_ms() WHERE id = $1`,
+		t.ID, string(said.Outcome), core.JSON(said), string(Ended)); err != nil {
 		return fmt.Errorf("end task %s: %w", t.ID, err)
 	}
 	if err := trim(ctx, tx, t.Cluster); err != nil {
@@ -220,12 +211,8 @@ func Cancel(ctx context.Context, tx *core.Tx, t Task) error {
 
 // Save writes what a head says of a task of its cluster, and wakes it, if that is news. A task that has ended stays as it is.
 func Save(ctx context.Context, tx *core.Tx, cluster, id string, said Said) error {
-	text, err := json.Marshal(said)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `UPDATE task SET said = $3, `+core.Woken+`
-		WHERE id = $2 AND cluster_id = $1 AND phase IN ('queued', 'running') AND said <> $3`, cluster, id, string(text))
+	_, err := tx.Exec(ctx, `UPDATE task SET said = $3, `+core.Woken+`
+		WHERE id = $2 AND cluster_id = $1 AND phase IN ('queued', 'running') AND said <> $3`, cluster, id, core.JSON(said))
 	return core.Wrapf(err, "save task %s", id)
 }
 
