@@ -1,3 +1,7 @@
+// Package benchlife is the life of runs of benchmarks: round after round, each a task of its cluster.
+//
+// What enters: rows of runs, and what their tasks have written. What leaves: tasks, rows of rounds, new phases, and an event for
+// every change.
 package benchlife
 
 import (
@@ -56,7 +60,12 @@ type view struct {
 	now    time.Time
 }
 
-func (h Handlers) table() core.StateTable[view] {
+// Handlers are those of runs, with what they act on.
+type Handlers struct{ life.Deps }
+
+// Table is the life of runs.
+func Table(d life.Deps) core.Table {
+	h := Handlers{d}
 	return core.StateTable[view]{
 		DB:   h.DB,
 		Of:   bench.Kind,

@@ -1,3 +1,6 @@
+// Package clusterlife is the life of clusters: how intent, leases, budgets and snapshots move them from phase to phase.
+//
+// What enters: rows of clusters and of their nodes. What leaves: new phases, intent for nodes, and an event for every change.
 package clusterlife
 
 import (
@@ -39,7 +42,12 @@ const clusterLooks = 5 * time.Second
 // that a caller who was told "done" can have them again.
 const returnLooks = 50 * time.Millisecond
 
-func (w Handlers) table() core.StateTable[clusterView] {
+// Handlers are those of clusters, with what they act on.
+type Handlers struct{ life.Deps }
+
+// Table is the life of clusters.
+func Table(d life.Deps) core.Table {
+	w := Handlers{d}
 	return core.StateTable[clusterView]{
 		DB:   w.DB,
 		Of:   cluster.Kind,

@@ -1,3 +1,6 @@
+// Package machinelife is the life of machines: inspected, reserved, used, released, quarantined; and the life of hypervisors.
+//
+// What enters: rows of machines and of their boots. What leaves: inspections, new phases, and an event for every change.
 package machinelife
 
 import (
@@ -44,7 +47,12 @@ const inspectionTries = 2
 // gone already.
 const removalTries = 3
 
-func (w Handlers) table() core.StateTable[machineView] {
+// Handlers are those of machines, with what they act on.
+type Handlers struct{ life.Deps }
+
+// Table is the life of machines.
+func Table(d life.Deps) core.Table {
+	w := Handlers{d}
 	return core.StateTable[machineView]{
 		DB:   w.DB,
 		Of:   machine.Kind,

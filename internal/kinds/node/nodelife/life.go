@@ -1,3 +1,7 @@
+// Package nodelife is the life of nodes: attached, booted, joined, tested, ready, drained, released.
+//
+// What enters: rows of nodes and what their agents said. What leaves: calls of substrates, new phases, and an event for every
+// change.
 package nodelife
 
 import (
@@ -86,7 +90,12 @@ func (n nodeView) leaving() bool {
 	return n.Desired == node.Absent || n.cluster.Desired == core.ToDelete
 }
 
-func (w Handlers) table() core.StateTable[nodeView] {
+// Handlers are those of nodes, with what they act on.
+type Handlers struct{ life.Deps }
+
+// Table is the life of nodes.
+func Table(d life.Deps) core.Table {
+	w := Handlers{d}
 	return core.StateTable[nodeView]{
 		DB:   w.DB,
 		Of:   node.Kind,

@@ -1,3 +1,6 @@
+// Package snapshotlife is the life of snapshots: copied, kept, deleted.
+//
+// What enters: rows of snapshots. What leaves: calls of those who copy, new phases, and an event for every change.
 package snapshotlife
 
 import (
@@ -12,7 +15,12 @@ import (
 	"muster/internal/kinds/snapshot"
 )
 
-func (w Handlers) table() core.StateTable[snapshot.Snapshot] {
+// Handlers are those of snapshots, with what they act on.
+type Handlers struct{ life.Deps }
+
+// Table is the life of snapshots.
+func Table(d life.Deps) core.Table {
+	w := Handlers{d}
 	return core.StateTable[snapshot.Snapshot]{
 		DB:   w.DB,
 		Of:   snapshot.Kind,

@@ -1,3 +1,6 @@
+// Package tasklife is the life of tasks: told to their cluster's head, followed, ended.
+//
+// What enters: rows of tasks and what heads said of them. What leaves: new phases, and an event for every change.
 package tasklife
 
 import (
@@ -8,6 +11,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/life"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
 	"muster/internal/kit/words"
@@ -29,7 +33,12 @@ type taskView struct {
 	now     time.Time
 }
 
-func (w Handlers) table() core.StateTable[taskView] {
+// Handlers are those of tasks, with what they act on.
+type Handlers struct{ life.Deps }
+
+// Table is the life of tasks.
+func Table(d life.Deps) core.Table {
+	w := Handlers{d}
 	return core.StateTable[taskView]{
 		DB:   w.DB,
 		Of:   task.Kind,
