@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
@@ -60,4 +61,27 @@ func (c jsonColumn) Value() (driver.Value, error) {
 	}
 	text, err := json.Marshal(c.v)
 	return string(text), err
+}
+
+// Value scans a row of one column, for List, One and Each.
+func Value[T any](r Scanner) (value T, err error) {
+	err = r.Scan(&value)
+	return value, err
+}
+
+// Pairs reads the rows of a query of two columns as a map.
+func Pairs[K comparable, V any](ctx context.Context, tx *Tx, query string, args ...any) (map[K]V, error) {
+	type pair struct {
+		key   K
+		value V
+	}
+	all := map[K]V{}
+	err := Each(ctx, tx, func(r Scanner) (p pair, err error) {
+		err = r.Scan(&p.key, &p.value)
+		return p, err
+	}, func(p pair) error {
+		all[p.key] = p.value
+		return nil
+	}, query, args...)
+	return all, err
 }

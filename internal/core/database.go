@@ -492,6 +492,15 @@ func One[T any](ctx context.Context, tx *Tx, scan func(Scanner) (T, error), quer
 	return value, err
 }
 
+// Maybe is One, but for the zero value where there is no row.
+func Maybe[T any](ctx context.Context, tx *Tx, scan func(Scanner) (T, error), query string, args ...any) (T, error) {
+	value, err := One(ctx, tx, scan, query, args...)
+	if errors.Is(err, ErrNotFound) {
+		err = nil
+	}
+	return value, err
+}
+
 // redact returns url without its password.
 func redact(raw string) string {
 	u, err := url.Parse(raw)

@@ -22,14 +22,7 @@ const BesideKey = "other-nodes-on-host"
 
 // Beside counts, for each node of a cluster by its name, the other nodes on its host, whosever they are.
 func Beside(ctx context.Context, tx *core.Tx, cluster string) (map[string]int, error) {
-	count := map[string]int{}
-	scan := func(r core.Scanner) (name string, err error) {
-		var others int
-		err = r.Scan(&name, &others)
-		count[name] = others
-		return name, err
-	}
-	_, err := core.List(ctx, tx, scan, `WITH every AS (`+allHosts+`)
+	count, err := core.Pairs[string, int](ctx, tx, `WITH every AS (`+allHosts+`)
 		SELECT e.name, there.nodes - 1 FROM every e
 		JOIN (SELECT host, COUNT(*) AS nodes FROM every GROUP BY host) AS there ON there.host = e.host
 		WHERE e.cluster_id = $1`, cluster)

@@ -224,8 +224,7 @@ func scan(r core.Scanner) (Centre, error) {
 // Due is a centre that no controller has looked at for as long as every; core.ErrNotFound if there is none. It counts as looked
 // at from now on, so that no other replica does the same.
 func Due(ctx context.Context, tx *core.Tx, every time.Duration) (Centre, error) {
-	scan := func(r core.Scanner) (name string, err error) { return name, r.Scan(&name) }
-	name, err := core.One(ctx, tx, scan, `UPDATE external_cluster SET asked_at = now_ms() WHERE name = (
+	name, err := core.One(ctx, tx, core.Value[string], `UPDATE external_cluster SET asked_at = now_ms() WHERE name = (
 			SELECT name FROM external_cluster WHERE asked_at <= now_ms() - $1
 			ORDER BY asked_at LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING name`, every.Milliseconds())
 	if err != nil {

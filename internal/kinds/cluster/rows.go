@@ -110,8 +110,7 @@ const maxSegment = 1<<16 - 1
 // freeSegment is the lowest number that no living cluster has. Of two transactions that choose the same, the index
 // lets one pass, and the other runs again.
 func freeSegment(ctx context.Context, tx *core.Tx) (int, error) {
-	scan := func(r core.Scanner) (n int, err error) { return n, r.Scan(&n) }
-	used, err := core.List(ctx, tx, scan, `SELECT segment FROM cluster WHERE phase <> 'deleted' AND segment > 0 ORDER BY segment`)
+	used, err := core.List(ctx, tx, core.Value[int], `SELECT segment FROM cluster WHERE phase <> 'deleted' AND segment > 0 ORDER BY segment`)
 	if err != nil {
 		return 0, fmt.Errorf("find a free segment: %w", err)
 	}
@@ -312,20 +311,8 @@ func AddSeat(ctx context.Context, tx *core.Tx, cluster string, s Seat) error {
 
 // Revisions tells, for every living cluster, the revision of what its agents are told.
 func Revisions(ctx context.Context, tx *core.Tx) (map[string]int64, error) {
-	type row struct {
-		id       string
-		revision int64
-	}
-	scan := func(r core.Scanner) (c row, err error) { return c, r.Scan(&c.id, &c.revision) }
-	rows, err := core.List(ctx, tx, scan, `SELECT id, revision FROM cluster WHERE phase <> 'deleted'`)
-	if err != nil {
-		return nil, fmt.Errorf("list revisions: %w", err)
-	}
-	revisions := map[string]int64{}
-	for _, c := range rows {
-		revisions[c.id] = c.revision
-	}
-	return revisions, nil
+	all, err := core.Pairs[string, int64](ctx, tx, `SELECT id, revision FROM cluster WHERE phase <> 'deleted'`)
+	return all, core.Wrapf(err, "list revisions")
 }
 
 // ChangeCredential gives a cluster's daemons another key to know one another by, which its agents are told.

@@ -244,8 +244,7 @@ func partitionOf(ctx context.Context, tx *core.Tx, f Fabric, cluster string) (st
 
 // freeKey is the first free one behind the last, and then from the first on.
 func freeKey(ctx context.Context, tx *core.Tx, f Fabric, last, first, limit fabric.Key) (fabric.Key, error) {
-	scan := func(r core.Scanner) (k fabric.Key, err error) { return k, r.Scan(&k) }
-	taken, err := core.List(ctx, tx, scan, `SELECT pkey FROM partition WHERE fabric_id = $1`, f.ID)
+	taken, err := core.List(ctx, tx, core.Value[fabric.Key], `SELECT pkey FROM partition WHERE fabric_id = $1`, f.ID)
 	if err != nil {
 		return 0, fmt.Errorf("list the keys of fabric %s: %w", f.Name, err)
 	}
@@ -362,8 +361,7 @@ func Unfit(ctx context.Context, tx *core.Tx, machines []machine.Machine) (map[st
 
 // Leave ends a node's memberships: its ports are to lose their keys. It may be repeated.
 func Leave(ctx context.Context, tx *core.Tx, node string) error {
-	scan := func(r core.Scanner) (id string, err error) { return id, r.Scan(&id) }
-	on, err := core.List(ctx, tx, scan,
+	on, err := core.List(ctx, tx, core.Value[string],
 		`SELECT DISTINCT fabric_id FROM partition_member WHERE node_id = $1 AND wanted = 1 ORDER BY fabric_id`, node)
 	for _, id := range on {
 		var revision int64
@@ -443,11 +441,10 @@ func Unclean(ctx context.Context, tx *core.Tx, machine string) ([]NodePort, erro
 // Waiting lists the nodes on a fabric that wait for what is seen of their ports, and the machines of ports that are to be seen
 // clean.
 func Waiting(ctx context.Context, tx *core.Tx, fabricID string) (nodes, machines []string, err error) {
-	scan := func(r core.Scanner) (id string, err error) { return id, r.Scan(&id) }
-	nodes, err = core.List(ctx, tx, scan, `SELECT DISTINCT n.id FROM partition_member m JOIN node n ON n.id = m.node_id
+	nodes, err = core.List(ctx, tx, core.Value[string], `SELECT DISTINCT n.id FROM partition_member m JOIN node n ON n.id = m.node_id
 		WHERE m.fabric_id = $1 AND n.phase IN ('attaching', 'joining', 'releasing', 'failed')`, fabricID)
 	if err == nil {
-		machines, err = core.List(ctx, tx, scan, `SELECT DISTINCT p.machine_id FROM partition_member m
+		machines, err = core.List(ctx, tx, core.Value[string], `SELECT DISTINCT p.machine_id FROM partition_member m
 			JOIN fabric_port p ON p.guid = m.guid
 			JOIN machine h ON h.id = p.machine_id WHERE m.fabric_id = $1 AND m.wanted = 0 AND h.phase = 'inspecting'`, fabricID)
 	}
@@ -507,17 +504,12 @@ func DropMembers(ctx context.Context, tx *core.Tx, members []Member) error {
 // FreeKeys frees the keys of partitions that are not wanted any more, whose members were all seen without them, but for those
 // that some port holds all the same. It returns the partitions.
 func FreeKeys(ctx context.Context, tx *core.Tx, fabricID string, held map[fabric.Key]bool) error {
-	type row struct {
-		id  string
-		key fabric.Key
-	}
-	scan := func(r core.Scanner) (p row, err error) { return p, r.Scan(&p.id, &p.key) }
-	over, err := core.List(ctx, tx, scan, `SELECT p.id, p.pkey FROM partition p LEFT JOIN cluster c ON c.id = p.cluster_id
+	over, err := core.Pairs[string, fabric.Key](ctx, tx, `SELECT p.id, p.pkey FROM partition p LEFT JOIN cluster c ON c.id = p.cluster_id
 		WHERE p.fabric_id = $1 AND (p.wanted = 0 OR c.phase = 'deleted') AND NOT EXISTS (SELECT 1 FROM partition_member m
 		WHERE m.partition_id = p.id)`, fabricID)
-	for _, p := range over {
-		if err == nil && !held[p.key] {
-			_, err = tx.Exec(ctx, `DELETE FROM partition WHERE id = $1`, p.id)
+	for id, key := range over {
+		if err == nil && !held[key] {
+			_, err = tx.Exec(ctx, `DELETE FROM partition WHERE id = $1`, id)
 		}
 	}
 	return core.Wrapf(err, "free keys of fabric %s", fabricID)

@@ -283,12 +283,7 @@ func MachinePorts(ctx context.Context, tx *core.Tx, machine string) ([]Port, err
 
 // FabricOf is the ID of the fabric that a port is on, "" if it is on none.
 func FabricOf(ctx context.Context, tx *core.Tx, port fabric.GUID) (string, error) {
-	scan := func(r core.Scanner) (id string, err error) { return id, r.Scan(&id) }
-	id, err := core.One(ctx, tx, scan, `SELECT fabric_id FROM fabric_port WHERE guid = $1`, port.String())
-	if errors.Is(err, core.ErrNotFound) {
-		err = nil
-	}
-	return id, err
+	return core.Maybe(ctx, tx, core.Value[string], `SELECT fabric_id FROM fabric_port WHERE guid = $1`, port.String())
 }
 
 func portsWhere(ctx context.Context, tx *core.Tx, condition, value string) ([]Port, error) {

@@ -159,8 +159,7 @@ func ReleaseAllocation(ctx context.Context, tx *core.Tx, guest string) error {
 
 // AvoidedHosts are the hosts on which a guest of a cluster has failed within the time given, by ID.
 func AvoidedHosts(ctx context.Context, tx *core.Tx, cluster string, within time.Duration) (map[string]bool, error) {
-	scan := func(r core.Scanner) (id string, err error) { return id, r.Scan(&id) }
-	ids, err := core.List(ctx, tx, scan,
+	ids, err := core.List(ctx, tx, core.Value[string],
 		`SELECT DISTINCT host_id FROM node WHERE cluster_id = $1 AND host_id IS NOT NULL AND failed_at > now_ms() - $2`,
 		cluster, within.Milliseconds())
 	if err != nil {
@@ -204,8 +203,7 @@ func GuestsOf(ctx context.Context, tx *core.Tx, cluster string) ([]GuestEnd, err
 
 // WithGuests lists the clusters that have guests now: their agents call from inside their clusters' networks.
 func WithGuests(ctx context.Context, tx *core.Tx) ([]string, error) {
-	scan := func(r core.Scanner) (id string, err error) { return id, r.Scan(&id) }
-	clusters, err := core.List(ctx, tx, scan,
+	clusters, err := core.List(ctx, tx, core.Value[string],
 		`SELECT DISTINCT n.cluster_id FROM node n JOIN machine m ON m.id = n.machine_id WHERE m.host_id IS NOT NULL ORDER BY
 			n.cluster_id`)
 	return clusters, core.Wrapf(err, "list clusters with guests")

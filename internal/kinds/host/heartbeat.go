@@ -75,8 +75,7 @@ func Heartbeats(ctx context.Context, tx *core.Tx, place string, within time.Dura
 
 // PlacesOfFailures lists the places where nodes of a cluster have ever failed.
 func PlacesOfFailures(ctx context.Context, tx *core.Tx, cluster string) ([]string, error) {
-	scan := func(r core.Scanner) (place string, err error) { return place, r.Scan(&place) }
-	places, err := core.List(ctx, tx, scan, `SELECT DISTINCT m.network FROM node n JOIN machine m ON m.name = n.machine
+	places, err := core.List(ctx, tx, core.Value[string], `SELECT DISTINCT m.network FROM node n JOIN machine m ON m.name = n.machine
 		WHERE n.cluster_id = $1 AND n.failed_at > 0 ORDER BY m.network`, cluster)
 	return places, core.Wrapf(err, "list the places where nodes of cluster %s failed", cluster)
 }

@@ -96,21 +96,8 @@ func nextHosting(ctx context.Context, tx *core.Tx, host string) (revision int64,
 
 // Hostings are the revisions of what machines are to hold, by their IDs, of those that ever were to hold anything.
 func Hostings(ctx context.Context, tx *core.Tx) (map[string]int64, error) {
-	type row struct {
-		id       string
-		revision int64
-	}
-	rows, err := core.List(ctx, tx, func(r core.Scanner) (one row, err error) {
-		return one, r.Scan(&one.id, &one.revision)
-	}, `SELECT id, hosting FROM machine WHERE hosting > 0`)
-	if err != nil {
-		return nil, fmt.Errorf("look for news for hypervisors: %w", err)
-	}
-	revisions := map[string]int64{}
-	for _, one := range rows {
-		revisions[one.id] = one.revision
-	}
-	return revisions, nil
+	all, err := core.Pairs[string, int64](ctx, tx, `SELECT id, hosting FROM machine WHERE hosting > 0`)
+	return all, core.Wrapf(err, "look for news for hypervisors")
 }
 
 // MarkSeen notes that the agent of a hypervisor's boot is there: before it is told anything, so that the host is not taken for

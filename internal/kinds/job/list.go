@@ -154,8 +154,7 @@ func Forget(ctx context.Context, tx *core.Tx, age time.Duration, most int) error
 	if _, err := tx.Exec(ctx, `DELETE FROM job WHERE ended < now_ms() - $1`, age.Milliseconds()); err != nil {
 		return fmt.Errorf("forget old jobs: %w", err)
 	}
-	scan := func(r core.Scanner) (project string, err error) { return project, r.Scan(&project) }
-	projects, err := core.List(ctx, tx, scan, `SELECT project FROM job GROUP BY project HAVING COUNT(*) > $1`, most)
+	projects, err := core.List(ctx, tx, core.Value[string], `SELECT project FROM job GROUP BY project HAVING COUNT(*) > $1`, most)
 	if err != nil {
 		return fmt.Errorf("count jobs: %w", err)
 	}

@@ -5,7 +5,6 @@ package machine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -170,13 +169,8 @@ func saveAdapters(ctx context.Context, tx *core.Tx, id string, f inventory.Facts
 
 // OwnerOf is the ID of the machine that has a MAC on a network; "" if there is none.
 func OwnerOf(ctx context.Context, tx *core.Tx, network, mac string) (string, error) {
-	scan := func(r core.Scanner) (id string, err error) { return id, r.Scan(&id) }
-	id, err := core.One(ctx, tx, scan,
+	return core.Maybe(ctx, tx, core.Value[string],
 		`SELECT m.id FROM nic JOIN machine m ON m.id = nic.machine_id WHERE nic.mac = $1 AND m.network = $2`, mac, network)
-	if errors.Is(err, core.ErrNotFound) {
-		err = nil
-	}
-	return id, err
 }
 
 // StartInspection numbers the next boot of a machine for an inspection; again says that one of the same inspection failed.
@@ -200,13 +194,8 @@ func MarkDirty(ctx context.Context, tx *core.Tx, id string) error {
 
 // LastHolder is the node that had a machine last: "cluster/node", "" if none had.
 func LastHolder(ctx context.Context, tx *core.Tx, machine string) (string, error) {
-	scan := func(r core.Scanner) (name string, err error) { return name, r.Scan(&name) }
-	name, err := core.One(ctx, tx, scan, `SELECT c.name || '/' || n.name FROM node n JOIN cluster c ON c.id = n.cluster_id
+	return core.Maybe(ctx, tx, core.Value[string], `SELECT c.name || '/' || n.name FROM node n JOIN cluster c ON c.id = n.cluster_id
 		WHERE n.machine = $1 AND n.phase = 'gone' ORDER BY n.phase_at DESC, n.id LIMIT 1`, machine)
-	if errors.Is(err, core.ErrNotFound) {
-		err = nil
-	}
-	return name, err
 }
 
 // SaveRelease keeps the receipt of a machine that was given back; it is clean only if the receipt says so.

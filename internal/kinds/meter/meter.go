@@ -257,8 +257,7 @@ func Tell(ctx context.Context, tx *core.Tx, subject, what string, percent int) (
 		}
 		return false, err
 	}
-	scan := func(r core.Scanner) (p int, err error) { return p, r.Scan(&p) }
-	before, err := core.One(ctx, tx, scan, `SELECT percent FROM limit_notice WHERE subject = $1 AND what = $2`, subject, what)
+	before, err := core.One(ctx, tx, core.Value[int], `SELECT percent FROM limit_notice WHERE subject = $1 AND what = $2`, subject, what)
 	if err != nil && !errors.Is(err, core.ErrNotFound) {
 		return false, fmt.Errorf("look what was told of %s: %w", subject, err)
 	}

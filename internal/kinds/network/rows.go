@@ -170,15 +170,8 @@ func HeldLeases(ctx context.Context, tx *core.Tx, network string) ([]HeldLease, 
 
 // Owners are the machines that have MACs on a network: IDs by MAC. MACs of no machine are left out.
 func Owners(ctx context.Context, tx *core.Tx, network string, macs []string) (map[string]string, error) {
-	owners := make(map[string]string, len(macs))
-	scan := func(r core.Scanner) (mac string, err error) {
-		var id string
-		err = r.Scan(&mac, &id)
-		owners[mac] = id
-		return mac, err
-	}
 	args := []any{network}
-	_, err := core.List(ctx, tx, scan, `SELECT nic.mac, m.id FROM nic JOIN machine m ON m.id = nic.machine_id
+	owners, err := core.Pairs[string, string](ctx, tx, `SELECT nic.mac, m.id FROM nic JOIN machine m ON m.id = nic.machine_id
 		WHERE m.network = $1 AND nic.mac IN (`+places(&args, macs)+`)`, args...)
 	return owners, core.Wrapf(err, "find the owners of MACs")
 }

@@ -213,23 +213,20 @@ func Get(ctx context.Context, tx *core.Tx, id string) (Node, error) {
 
 // HadNode says whether the cluster of a node ever had another one of its name.
 func HadNode(ctx context.Context, tx *core.Tx, n Node) (bool, error) {
-	scan := func(r core.Scanner) (count int, err error) { return count, r.Scan(&count) }
-	others, err := core.One(ctx, tx, scan, `SELECT count(*) FROM node WHERE cluster_id = $1 AND name = $2 AND id <> $3`,
+	others, err := core.One(ctx, tx, core.Value[int], `SELECT count(*) FROM node WHERE cluster_id = $1 AND name = $2 AND id <> $3`,
 		n.Cluster, n.Name, n.ID)
 	return others > 0, core.Wrapf(err, "earlier nodes called %s", n.Name)
 }
 
 // MachinesOf names every machine that a cluster ever had.
 func MachinesOf(ctx context.Context, tx *core.Tx, cluster string) ([]string, error) {
-	scan := func(r core.Scanner) (name string, err error) { return name, r.Scan(&name) }
-	names, err := core.List(ctx, tx, scan, `SELECT DISTINCT machine FROM node WHERE cluster_id = $1 ORDER BY machine`, cluster)
+	names, err := core.List(ctx, tx, core.Value[string], `SELECT DISTINCT machine FROM node WHERE cluster_id = $1 ORDER BY machine`, cluster)
 	return names, core.Wrapf(err, "list machines of cluster %s", cluster)
 }
 
 // Returning names the machines that a cluster has given up and that are not yet proved fit for the next tenant.
 func Returning(ctx context.Context, tx *core.Tx, cluster string) ([]string, error) {
-	scan := func(r core.Scanner) (name string, err error) { return name, r.Scan(&name) }
-	names, err := core.List(ctx, tx, scan, `SELECT DISTINCT m.name FROM machine m JOIN node old ON old.machine = m.name
+	names, err := core.List(ctx, tx, core.Value[string], `SELECT DISTINCT m.name FROM machine m JOIN node old ON old.machine = m.name
 		AND old.phase = 'gone'
 		WHERE old.cluster_id = $1 AND m.phase IN ('in-use', 'releasing', 'inspecting')
 		  AND NOT EXISTS (SELECT 1 FROM node n WHERE n.machine_id = m.id) ORDER BY m.name`, cluster)

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"muster/internal/core"
@@ -116,19 +115,7 @@ func LastPasses(ctx context.Context, tx *core.Tx) ([]Pass, error) {
 
 // OwnNews tells, for heads and for nodes that are tested, how often their agents alone were told something.
 func OwnNews(ctx context.Context, tx *core.Tx) (map[string]int64, error) {
-	type row struct {
-		id   string
-		news int64
-	}
-	scan := func(r core.Scanner) (n row, err error) { return n, r.Scan(&n.id, &n.news) }
-	rows, err := core.List(ctx, tx, scan,
+	all, err := core.Pairs[string, int64](ctx, tx,
 		`SELECT id, news FROM node WHERE phase = 'testing' OR role = 'head' AND phase <> 'gone'`)
-	if err != nil {
-		return nil, fmt.Errorf("list news of nodes: %w", err)
-	}
-	news := map[string]int64{}
-	for _, n := range rows {
-		news[n.id] = n.news
-	}
-	return news, nil
+	return all, core.Wrapf(err, "list news of nodes")
 }

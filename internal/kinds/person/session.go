@@ -3,7 +3,6 @@ package person
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"muster/internal/core"
@@ -62,18 +61,9 @@ func WantSessionEnded(ctx context.Context, tx *core.Tx, id, by string) error {
 
 // SessionsToEnd lists the open sessions of a gateway that somebody wants ended, and who.
 func SessionsToEnd(ctx context.Context, tx *core.Tx, gateway string) (map[string]string, error) {
-	type pair struct{ id, by string }
-	scan := func(r core.Scanner) (p pair, err error) { return p, r.Scan(&p.id, &p.by) }
-	pairs, err := core.List(ctx, tx, scan,
+	all, err := core.Pairs[string, string](ctx, tx,
 		`SELECT id, end_by FROM session WHERE gateway = $1 AND ended_at IS NULL AND end_by <> ''`, gateway)
-	if err != nil {
-		return nil, fmt.Errorf("list sessions to end: %w", err)
-	}
-	all := map[string]string{}
-	for _, p := range pairs {
-		all[p.id] = p.by
-	}
-	return all, nil
+	return all, core.Wrapf(err, "list sessions to end")
 }
 
 // LoseSessions ends the sessions that no gateway has reported for that long: theirs has ended.

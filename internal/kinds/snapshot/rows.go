@@ -110,8 +110,7 @@ func Lock(ctx context.Context, tx *core.Tx, id string) error {
 
 // Restoring names the clusters that wait for a snapshot's content.
 func Restoring(ctx context.Context, tx *core.Tx, snapshot string) ([]string, error) {
-	scan := func(r core.Scanner) (name string, err error) { return name, r.Scan(&name) }
-	names, err := core.List(ctx, tx, scan, `SELECT name FROM cluster WHERE snapshot = $1 AND phase = 'pending' ORDER BY name`,
+	names, err := core.List(ctx, tx, core.Value[string], `SELECT name FROM cluster WHERE snapshot = $1 AND phase = 'pending' ORDER BY name`,
 		snapshot)
 	return names, core.Wrapf(err, "list clusters made from snapshot %s", snapshot)
 }
