@@ -107,18 +107,10 @@ func (tx *Tx) Events(ctx context.Context, of EventsOf) ([]Event, error) {
 	}
 	var which Where
 	which.And(`seq > $?`, of.After)
-	if of.Before > 0 {
-		which.And(`seq < $?`, of.Before)
-	}
-	if of.Cluster != "" {
-		which.And(`cluster_id = $?`, of.Cluster)
-	}
-	if of.Machine != "" {
-		which.And(`machine = $? AND machine <> ''`, of.Machine)
-	}
-	if of.Projects != nil {
-		which.Among("project", of.Projects)
-	}
+	which.When(of.Before > 0, `seq < $?`, of.Before)
+	which.When(of.Cluster != "", `cluster_id = $?`, of.Cluster)
+	which.When(of.Machine != "", `machine = $? AND machine <> ''`, of.Machine)
+	which.Among("project", of.Projects)
 	order := ` ORDER BY seq LIMIT $?`
 	if of.Newest {
 		order = ` ORDER BY seq DESC LIMIT $?`

@@ -21,8 +21,18 @@ func (w *Where) And(condition string, args ...any) {
 	w.Rest(word+condition, args...)
 }
 
-// Among adds the condition that a column has one of some values.
+// When adds a condition if something is so.
+func (w *Where) When(is bool, condition string, args ...any) {
+	if is {
+		w.And(condition, args...)
+	}
+}
+
+// Among adds the condition that a column has one of some values. nil stands for all that there are.
 func (w *Where) Among(column string, values []string) {
+	if values == nil {
+		return
+	}
 	if len(values) == 0 {
 		w.And("1 = 0")
 		return

@@ -180,9 +180,7 @@ func Accept(ctx context.Context, tx *core.Tx, c Change, who string) error {
 // that there are, and of classes; with the name of a machine, only of that.
 func Standing(ctx context.Context, tx *core.Tx, machine string) ([]Change, error) {
 	var which core.Where
-	if machine != "" {
-		which.And(`c.machine = $?`, machine)
-	}
+	which.When(machine != "", `c.machine = $?`, machine)
 	which.And(`c.accepted = '' AND NOT EXISTS (SELECT 1 FROM benchmark_change l WHERE l.series = c.series
 		AND l.cluster_id = c.cluster_id AND l.machine = c.machine AND l.at > c.at)`)
 	which.And(`(c.cluster_id = '' OR EXISTS (SELECT 1 FROM cluster WHERE id = c.cluster_id AND phase <> 'deleted'))`)

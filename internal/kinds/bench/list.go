@@ -28,18 +28,10 @@ func List(ctx context.Context, tx *core.Tx, of Of) ([]Run, error) {
 		}, func(a, b Run) int { return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID)) })
 	}
 	var which core.Where
-	if of.Projects != nil {
-		which.Among("project", of.Projects)
-	}
-	if of.Cluster != "" {
-		which.And(`(cluster_id = $? OR cluster = $?)`, of.Cluster, of.Cluster)
-	}
-	if of.Suite != "" {
-		which.And(`suite = $?`, of.Suite)
-	}
-	if !of.Before.IsZero() {
-		which.And(`(created_at, id) < ($?, $?)`, of.Before.UnixMilli(), of.BeforeID)
-	}
+	which.Among("project", of.Projects)
+	which.When(of.Cluster != "", `(cluster_id = $? OR cluster = $?)`, of.Cluster, of.Cluster)
+	which.When(of.Suite != "", `suite = $?`, of.Suite)
+	which.When(!of.Before.IsZero(), `(created_at, id) < ($?, $?)`, of.Before.UnixMilli(), of.BeforeID)
 	which.Rest(` ORDER BY created_at DESC, id DESC LIMIT $?`, of.Limit)
 	runs, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM benchmark`+which.Text, which.Args...)
 	return runs, core.Wrapf(err, "list runs")

@@ -28,12 +28,8 @@ func scanTold(r core.Scanner) (t Told, err error) {
 // Current lists the jobs that have not ended, by cluster. Of its argument, Projects and Cluster count.
 func Current(ctx context.Context, tx *core.Tx, of Of) ([]Told, error) {
 	var which core.Where
-	if of.Projects != nil {
-		which.Among("c.project", of.Projects)
-	}
-	if of.Cluster != "" {
-		which.And(`(c.id = $? OR c.name = $?)`, of.Cluster, of.Cluster)
-	}
+	which.Among("c.project", of.Projects)
+	which.When(of.Cluster != "", `(c.id = $? OR c.name = $?)`, of.Cluster, of.Cluster)
 	all, err := core.List(ctx, tx, scanTold, toldFrom+which.Text+` ORDER BY c.project, c.name, c.id`, which.Args...)
 	return all, core.Wrapf(err, "list current jobs")
 }

@@ -34,27 +34,13 @@ type Place struct {
 // where is the condition on job j.
 func (o Of) where() core.Where {
 	var which core.Where
-	if o.Projects != nil {
-		which.Among("project", o.Projects)
-	}
-	if o.Cluster != "" {
-		which.And(`(cluster_id = $? OR cluster = $?)`, o.Cluster, o.Cluster)
-	}
-	if o.ID != "" {
-		which.And(`(id = $? OR SUBSTR(id, 1, CAST($? AS INTEGER)) = $?)`, o.ID, len(o.ID)+1, o.ID+"_")
-	}
-	if o.User != "" {
-		which.And(`account = $?`, o.User)
-	}
-	if o.Outcome != "" {
-		which.And(`outcome = $?`, string(o.Outcome))
-	}
-	if !o.From.IsZero() {
-		which.And(`ended >= $?`, o.From.UnixMilli())
-	}
-	if !o.To.IsZero() {
-		which.And(`ended < $?`, o.To.UnixMilli())
-	}
+	which.Among("project", o.Projects)
+	which.When(o.Cluster != "", `(cluster_id = $? OR cluster = $?)`, o.Cluster, o.Cluster)
+	which.When(o.ID != "", `(id = $? OR SUBSTR(id, 1, CAST($? AS INTEGER)) = $?)`, o.ID, len(o.ID)+1, o.ID+"_")
+	which.When(o.User != "", `account = $?`, o.User)
+	which.When(o.Outcome != "", `outcome = $?`, string(o.Outcome))
+	which.When(!o.From.IsZero(), `ended >= $?`, o.From.UnixMilli())
+	which.When(!o.To.IsZero(), `ended < $?`, o.To.UnixMilli())
 	if at := o.After; !at.Ended.IsZero() {
 		which.And(`(ended, cluster_id, number) < ($?, $?, $?)`, at.Ended.UnixMilli(), at.Cluster, at.Number)
 	}

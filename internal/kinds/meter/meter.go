@@ -150,21 +150,11 @@ type Of struct {
 // where is the condition on usage u.
 func (o Of) where() core.Where {
 	var which core.Where
-	if o.Cluster != "" {
-		which.And(`u.cluster_id = $?`, o.Cluster)
-	}
-	if o.Projects != nil {
-		which.Among("u.project", o.Projects)
-	}
-	if !o.From.IsZero() {
-		which.And(`(u.ended IS NULL OR u.ended > $?)`, o.From.UnixMilli())
-	}
-	if !o.To.IsZero() {
-		which.And(`u.began < $?`, o.To.UnixMilli())
-	}
-	if o.Open {
-		which.And(`u.ended IS NULL`)
-	}
+	which.When(o.Cluster != "", `u.cluster_id = $?`, o.Cluster)
+	which.Among("u.project", o.Projects)
+	which.When(!o.From.IsZero(), `(u.ended IS NULL OR u.ended > $?)`, o.From.UnixMilli())
+	which.When(!o.To.IsZero(), `u.began < $?`, o.To.UnixMilli())
+	which.When(o.Open, `u.ended IS NULL`)
 	return which
 }
 

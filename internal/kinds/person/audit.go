@@ -110,28 +110,16 @@ func entries(ctx context.Context, tx *core.Tx, of EntriesOf, only scope) ([]Entr
 		return e, err
 	}
 	var which core.Where
-	if of.Person != "" {
-		which.And(`person = $?`, of.Person)
-	}
-	if of.Action != "" {
-		which.And(`action = $?`, of.Action)
-	}
-	if of.Object != "" {
-		which.And(`object = $?`, of.Object)
-	}
+	which.When(of.Person != "", `person = $?`, of.Person)
+	which.When(of.Action != "", `action = $?`, of.Action)
+	which.When(of.Object != "", `object = $?`, of.Object)
 	if condition := shown(of.Show); condition != "" {
 		which.And(condition)
 	}
 	only.narrow(&which)
-	if !of.Until.IsZero() {
-		which.And(`at < $?`, of.Until.UnixMilli())
-	}
-	if !of.Before.IsZero() {
-		which.And(`(at < $? OR at = $? AND id < $?)`, of.Before.UnixMilli(), of.Before.UnixMilli(), of.BeforeID)
-	}
-	if !of.Since.IsZero() {
-		which.And(`at >= $?`, of.Since.UnixMilli())
-	}
+	which.When(!of.Until.IsZero(), `at < $?`, of.Until.UnixMilli())
+	which.When(!of.Before.IsZero(), `(at < $? OR at = $? AND id < $?)`, of.Before.UnixMilli(), of.Before.UnixMilli(), of.BeforeID)
+	which.When(!of.Since.IsZero(), `at >= $?`, of.Since.UnixMilli())
 	which.Rest(` ORDER BY at DESC, id DESC LIMIT $?`, of.Limit)
 	all, err := core.List(ctx, tx, scan,
 		`SELECT id, at, person, token, door, action, project, object, outcome, remote, request FROM audit`+which.Text,

@@ -6,9 +6,7 @@ import "muster/internal/core"
 type scope struct{ column, value string }
 
 func (s scope) narrow(which *core.Where) {
-	if s.column != "" {
-		which.And(s.column+` = $?`, s.value)
-	}
+	which.When(s.column != "", s.column+` = $?`, s.value)
 }
 
 // newest are the first of what read finds of some projects, and of a person elsewhere ("": no person), in order; of everything

@@ -113,15 +113,9 @@ func Sessions(ctx context.Context, tx *core.Tx, of SessionsOf) ([]Session, error
 func sessions(ctx context.Context, tx *core.Tx, of SessionsOf, only scope) ([]Session, error) {
 	var which core.Where
 	only.narrow(&which)
-	if of.Within != "" {
-		which.And(`project = $?`, of.Within)
-	}
-	if !of.Ended {
-		which.And(`ended_at IS NULL`)
-	}
-	if !of.Before.IsZero() {
-		which.And(`(began_at < $? OR began_at = $? AND id < $?)`, of.Before.UnixMilli(), of.Before.UnixMilli(), of.BeforeID)
-	}
+	which.When(of.Within != "", `project = $?`, of.Within)
+	which.When(!of.Ended, `ended_at IS NULL`)
+	which.When(!of.Before.IsZero(), `(began_at < $? OR began_at = $? AND id < $?)`, of.Before.UnixMilli(), of.Before.UnixMilli(), of.BeforeID)
 	which.Rest(` ORDER BY began_at DESC, id DESC LIMIT $?`, of.Limit)
 	all, err := core.List(ctx, tx, scanSession, `SELECT `+sessionColumns+` FROM session`+which.Text, which.Args...)
 	return all, core.Wrapf(err, "list sessions")
