@@ -48,6 +48,27 @@ func CommonErrors(body bool) []int {
 // header, and at most one field Body, sent as JSON, or RawBody.
 type Op[In, Out any] struct{ Endpoint }
 
+func get[In, Out any](id, path string, e Endpoint) Op[In, Out] {
+	return at[In, Out](http.MethodGet, id, path, e)
+}
+
+func post[In, Out any](id, path string, e Endpoint) Op[In, Out] {
+	return at[In, Out](http.MethodPost, id, path, e)
+}
+
+func put[In, Out any](id, path string, e Endpoint) Op[In, Out] {
+	return at[In, Out](http.MethodPut, id, path, e)
+}
+
+func del[In, Out any](id, path string, e Endpoint) Op[In, Out] {
+	return at[In, Out](http.MethodDelete, id, path, e)
+}
+
+func at[In, Out any](method, id, path string, e Endpoint) Op[In, Out] {
+	e.Method, e.ID, e.Path = method, id, path
+	return Op[In, Out]{e}
+}
+
 // Nothing is what operations take that need no input, and answer that have nothing to say.
 type Nothing struct{}
 
