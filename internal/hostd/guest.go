@@ -14,6 +14,7 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/remote"
 	"muster/internal/drivers/substrate/vm"
+	"muster/internal/kit/clock"
 	"muster/internal/kit/files"
 	"muster/internal/protocol"
 )
@@ -94,9 +95,9 @@ func (h *host) step(g *guest, do func()) {
 		g.busy, g.making, g.on, g.giveUp, g.doing = false, 0, stage{}, nil, ""
 		h.mu.Unlock()
 		if changed { // there may be more to do
-			signal(h.news)
+			clock.Wake(h.news)
 		}
-		signal(h.unsaid)
+		clock.Wake(h.unsaid)
 	})
 }
 
@@ -210,7 +211,7 @@ func (h *host) is(g *guest, doing string) {
 	h.mu.Lock()
 	g.doing = doing
 	h.mu.Unlock()
-	signal(h.unsaid)
+	clock.Wake(h.unsaid)
 }
 
 // remove takes a guest away, with what is remembered of it.

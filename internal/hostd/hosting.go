@@ -146,14 +146,6 @@ func (h *host) say(format string, args ...any) { fmt.Fprintf(h.Console, format+"
 
 func (h *host) tries() string { return filepath.Join(h.Dir, "tries") }
 
-// signal puts a token where one is missing.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // follow takes up each new Hosting.
 func (h *host) follow(ctx context.Context) error {
 	failing := false
@@ -216,7 +208,7 @@ func (h *host) take(wanted *protocol.Hosting) {
 	}
 	h.awaits()
 	h.say("%d guests are wanted here", len(wanted.Guests))
-	signal(h.news)
+	clock.Wake(h.news)
 }
 
 // guest finds or adds one. The caller has the lock.
@@ -288,7 +280,7 @@ func (h *host) look(ctx context.Context) error {
 	if !busy && h.wanted != nil {
 		err = h.Images.Keep(h.wanted.Images)
 	}
-	signal(h.unsaid)
+	clock.Wake(h.unsaid)
 	return errors.Join(beside, err)
 }
 

@@ -27,6 +27,7 @@ import (
 
 	"muster/internal/drivers/scheduler"
 	"muster/internal/inspection"
+	"muster/internal/kit/clock"
 	"muster/internal/kit/longpoll"
 	"muster/internal/noded/jail"
 	"muster/internal/protocol"
@@ -423,10 +424,7 @@ func (n *node) due(service string) {
 	defer n.mu.Unlock()
 	for _, c := range n.checks {
 		if c.service == service {
-			select {
-			case c.due <- struct{}{}:
-			default:
-			}
+			clock.Wake(c.due)
 		}
 	}
 }

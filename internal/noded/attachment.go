@@ -53,18 +53,33 @@ func lay(a protocol.Attachment) error {
 	if err := netlink.LinkAdd(cluster); err != nil {
 		return fmt.Errorf("make %s on %s: %w", clusterDevice, nic.Attrs().Name, err)
 	}
-	// IPv6 would speak to all at once by multicast.
-	err = os.WriteFile("/proc/sys/net/ipv6/conf/"+clusterDevice+"/disable_ipv6", []byte("1"), 0)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := quiet(cluster, address); err != nil {
 		return err
 	}
-	if err := netlink.LinkSetARPOff(cluster); err != nil {
+	return errors.Join(netlink.LinkSetUp(nic), netlink.LinkSetUp(cluster))
+}
+
+// quiet gives a link its address, from which it neither asks nor answers by ARP.
+func quiet(link netlink.Link, address *netlink.Addr) error {
+	if err := withoutIPv6(link.Attrs().Name); err != nil {
+		return err
+	}
+	if err := netlink.LinkSetARPOff(link); err != nil {
 		return fmt.Errorf("switch ARP off: %w", err)
 	}
-	if err := netlink.AddrReplace(cluster, address); err != nil {
-		return fmt.Errorf("address %s: %w", a.Address, err)
+	if err := netlink.AddrReplace(link, address); err != nil {
+		return fmt.Errorf("address %s: %w", address, err)
 	}
-	return errors.Join(netlink.LinkSetUp(nic), netlink.LinkSetUp(cluster))
+	return nil
+}
+
+// withoutIPv6 keeps IPv6 from speaking at a link: it would, by multicast to all at once.
+func withoutIPv6(name string) error {
+	err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // settle is lay for a guest, whose NIC is on the cluster's network already. It knows its gateway before it speaks, since ARP is
@@ -75,15 +90,8 @@ func settle(nic netlink.Link, address *netlink.Addr, gateway protocol.Neighbour)
 	if ip == nil || err != nil {
 		return fmt.Errorf("gateway: bad address %q or MAC %q", gateway.Address, gateway.MAC)
 	}
-	err = os.WriteFile("/proc/sys/net/ipv6/conf/"+nic.Attrs().Name+"/disable_ipv6", []byte("1"), 0)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := quiet(nic, address); err != nil {
 		return err
-	}
-	if err := netlink.LinkSetARPOff(nic); err != nil {
-		return fmt.Errorf("switch ARP off: %w", err)
-	}
-	if err := netlink.AddrReplace(nic, address); err != nil {
-		return fmt.Errorf("address %s: %w", address, err)
 	}
 	if err := netlink.LinkSetUp(nic); err != nil {
 		return err

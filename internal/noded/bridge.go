@@ -53,11 +53,8 @@ func bridgeOver(name string) error {
 	if err != nil {
 		return err
 	}
-	for _, quiet := range []string{name, hostd.Bridge} { // IPv6 would speak for itself, to all at once
-		err := os.WriteFile("/proc/sys/net/ipv6/conf/"+quiet+"/disable_ipv6", []byte("1"), 0)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	if err := errors.Join(withoutIPv6(name), withoutIPv6(hostd.Bridge)); err != nil {
+		return err
 	}
 	if err := netlink.LinkSetMaster(nic, bridge); err != nil {
 		return err

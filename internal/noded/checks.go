@@ -64,16 +64,13 @@ func (c check) run(ctx context.Context, r *reporter) {
 		default:
 			pause, probe = probeFirst, c.probe
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-c.due:
 			pause, probe = probeFirst, first
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
-		timer.Stop()
 	}
 }
 

@@ -70,91 +70,70 @@ func (c *client) Join(ctx context.Context, q protocol.JoinRequest) (protocol.Joi
 
 // Config waits for a configuration with a revision above after; nil if there was none for a while.
 func (c *client) Config(ctx context.Context, after int64) (*protocol.Config, error) {
-	var config protocol.Config
-	status, err := c.call(ctx, pollTimeout, http.MethodGet, "/agent/v1/config?after="+strconv.FormatInt(after, 10), nil, &config)
-	if err != nil {
-		return nil, fmt.Errorf("get configuration: %w", err)
-	}
-	if status == http.StatusNoContent {
-		return nil, nil
-	}
-	return &config, nil
+	return newer[protocol.Config](ctx, c, "/agent/v1/config", after, "get configuration")
 }
 
 // Report delivers a report.
 func (c *client) Report(ctx context.Context, r protocol.Report) (protocol.ReportReply, error) {
-	var reply protocol.ReportReply
-	if _, err := c.call(ctx, answerTimeout, http.MethodPost, "/agent/v1/report", r, &reply); err != nil {
-		return reply, fmt.Errorf("report: %w", err)
-	}
-	return reply, nil
+	return ask[protocol.ReportReply](ctx, c, answerTimeout, http.MethodPost, "/agent/v1/report", r, "report")
 }
 
 // Output delivers the next piece of what a task has written.
 func (c *client) Output(ctx context.Context, piece protocol.TaskOutput) (protocol.TaskKept, error) {
-	var kept protocol.TaskKept
-	if _, err := c.call(ctx, answerTimeout, http.MethodPost, protocol.TaskPath, piece, &kept); err != nil {
-		return kept, fmt.Errorf("deliver output: %w", err)
-	}
-	return kept, nil
+	return ask[protocol.TaskKept](ctx, c, answerTimeout, http.MethodPost, protocol.TaskPath, piece, "deliver output")
 }
 
 // Jobs tells of a head's jobs.
 func (c *client) Jobs(ctx context.Context, jobs protocol.JobsTold) (protocol.JobsKept, error) {
-	var kept protocol.JobsKept
-	if _, err := c.call(ctx, answerTimeout, http.MethodPost, protocol.JobsPath, jobs, &kept); err != nil {
-		return kept, fmt.Errorf("tell of jobs: %w", err)
-	}
-	return kept, nil
+	return ask[protocol.JobsKept](ctx, c, answerTimeout, http.MethodPost, protocol.JobsPath, jobs, "tell of jobs")
 }
 
 // Mail delivers a head's letters.
 func (c *client) Mail(ctx context.Context, letters protocol.Letters) (protocol.Posted, error) {
-	var posted protocol.Posted
-	if _, err := c.call(ctx, pollTimeout, http.MethodPost, protocol.MailPath, letters, &posted); err != nil {
-		return posted, fmt.Errorf("deliver letters: %w", err)
-	}
-	return posted, nil
+	return ask[protocol.Posted](ctx, c, pollTimeout, http.MethodPost, protocol.MailPath, letters, "deliver letters")
 }
 
 // Inspection asks what the inspection of this machine is to do.
 func (c *client) Inspection(ctx context.Context) (protocol.Inspection, error) {
-	var inspection protocol.Inspection
-	if _, err := c.call(ctx, answerTimeout, http.MethodGet, "/agent/v1/inspection", nil, &inspection); err != nil {
-		return inspection, fmt.Errorf("get inspection: %w", err)
-	}
-	return inspection, nil
+	return ask[protocol.Inspection](ctx, c, answerTimeout, http.MethodGet, "/agent/v1/inspection", nil, "get inspection")
 }
 
 // Findings delivers how far the inspection is, or what it found.
 func (c *client) Findings(ctx context.Context, f protocol.Findings) error {
-	var nothing json.RawMessage
-	if _, err := c.call(ctx, answerTimeout, http.MethodPost, "/agent/v1/findings", f, &nothing); err != nil {
-		return fmt.Errorf("deliver findings: %w", err)
-	}
-	return nil
+	_, err := ask[json.RawMessage](ctx, c, answerTimeout, http.MethodPost, "/agent/v1/findings", f, "deliver findings")
+	return err
 }
 
 // Hosting waits for a Hosting with a revision above after; nil if there was none for a while.
 func (c *client) Hosting(ctx context.Context, after int64) (*protocol.Hosting, error) {
-	var h protocol.Hosting
-	status, err := c.call(ctx, pollTimeout, http.MethodGet, protocol.HostingPath+"?after="+strconv.FormatInt(after, 10), nil, &h)
-	if err != nil {
-		return nil, fmt.Errorf("ask which guests are wanted: %w", err)
-	}
-	if status == http.StatusNoContent {
-		return nil, nil
-	}
-	return &h, nil
+	return newer[protocol.Hosting](ctx, c, protocol.HostingPath, after, "ask which guests are wanted")
 }
 
 // Hosted delivers a hypervisor's report.
 func (c *client) Hosted(ctx context.Context, r protocol.HostReport) (protocol.ReportReply, error) {
-	var reply protocol.ReportReply
-	if _, err := c.call(ctx, answerTimeout, http.MethodPost, protocol.HostedPath, r, &reply); err != nil {
-		return reply, fmt.Errorf("report guests: %w", err)
+	return ask[protocol.ReportReply](ctx, c, answerTimeout, http.MethodPost, protocol.HostedPath, r, "report guests")
+}
+
+// ask makes a call; what it is for stands before its error.
+func ask[T any](ctx context.Context, c *client, within time.Duration, method, path string, in any, what string) (T, error) {
+	var answer T
+	if _, err := c.call(ctx, within, method, path, in, &answer); err != nil {
+		return answer, fmt.Errorf("%s: %w", what, err)
 	}
-	return reply, nil
+	return answer, nil
+}
+
+// newer waits for an answer with a revision above after; nil if there was none for a while.
+func newer[T any](ctx context.Context, c *client, path string, after int64, what string) (*T, error) {
+	var answer T
+	status, err := c.call(ctx, pollTimeout, http.MethodGet, path+"?after="+strconv.FormatInt(after, 10), nil, &answer)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", what, err)
+	case status == http.StatusNoContent:
+		return nil, nil
+	}
+	return &answer, nil
 }
 
 // call asks the replica that worked last; if there is none, all in turn until one answers. Whatever a replica answers

@@ -30,10 +30,7 @@ func (n *node) keepTime(ctx context.Context) {
 			continue
 		}
 		n.console.printf("was suspended for %s", slept.Round(time.Second))
-		select {
-		case n.slept <- struct{}{}:
-		default:
-		}
+		clock.Wake(n.slept)
 	}
 }
 

@@ -4,24 +4,21 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"muster/internal/inventory/hardware"
 	"muster/internal/protocol"
 )
 
 // facts looks at the node from inside, once a boot. What cannot be read is left out: a report without it is better than
 // none.
 func facts() protocol.NodeFacts {
-	f := protocol.NodeFacts{Arch: runtime.GOARCH, CPUs: runtime.NumCPU()}
+	f := protocol.NodeFacts{Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), MemoryMiB: hardware.Tree("/").Memory("MemTotal")}
 	var name unix.Utsname
 	if unix.Uname(&name) == nil {
 		f.Kernel = unix.ByteSliceToString(name.Release[:])
-	}
-	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
-		f.MemoryMiB = memoryMiB(string(text))
 	}
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		f.Virtual = hypervised(string(text))
@@ -37,16 +34,4 @@ func hypervised(cpuinfo string) bool {
 		}
 	}
 	return false
-}
-
-// memoryMiB reads "MemTotal: 24683520 kB" out of proc_meminfo(5).
-func memoryMiB(meminfo string) int {
-	for line := range strings.Lines(meminfo) {
-		words := strings.Fields(line)
-		if len(words) > 1 && words[0] == "MemTotal:" {
-			kib, _ := strconv.Atoi(words[1])
-			return kib / 1024
-		}
-	}
-	return 0
 }

@@ -118,22 +118,18 @@ func (n *node) renewFor(stamp string) {
 	if n.stamp.Store(&stamp); stamp == "" || stamp == n.lives.Load().stamp {
 		return
 	}
-	select {
-	case n.slept <- struct{}{}:
-	default:
-	}
+	clock.Wake(n.slept)
 }
 
 // renew joins again over the old certificate before it ends, for as long as the node lives, and when it has slept.
 func (n *node) renew(ctx context.Context, at time.Time, end context.CancelCauseFunc) {
 	for {
-		timer := time.NewTimer(max(time.Until(at), time.Second))
 		select {
-		case <-timer.C:
+		case <-time.After(max(time.Until(at), time.Second)):
 		case <-n.slept:
 		case <-ctx.Done():
 		}
-		if timer.Stop(); ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return
 		}
 		next, err := n.join(ctx)

@@ -62,10 +62,7 @@ func (h *headDuty) want(peers []protocol.Peer) {
 
 // look makes the next look come soon.
 func (h *headDuty) look() {
-	select {
-	case h.wake <- struct{}{}:
-	default:
-	}
+	clock.Wake(h.wake)
 }
 
 // run looks and acts until ctx ends.
@@ -76,14 +73,12 @@ func (h *headDuty) run(ctx context.Context) {
 		took := time.Since(began)
 		slow := min(lookShare*took, lookRest)
 		rest := max(lookLeast-took, slow)
-		timer := time.NewTimer(max(pause, slow))
 		select {
-		case <-timer.C:
+		case <-time.After(max(pause, slow)):
 		case <-h.wake:
 			_ = clock.Sleep(ctx, rest-(time.Since(began)-took))
 		case <-ctx.Done():
 		}
-		timer.Stop()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"muster/internal/kit/clock"
 	"muster/internal/protocol"
 )
 
@@ -35,10 +36,7 @@ func (k *homeKeeper) want(users []protocol.User, cluster string) {
 	defer k.mu.Unlock()
 	k.users, k.cluster = users, cluster
 	k.once()
-	select {
-	case k.due <- struct{}{}:
-	default:
-	}
+	clock.Wake(k.due)
 }
 
 // once tries all homes. The caller holds the lock.

@@ -37,10 +37,7 @@ func newJobsDuty(s scheduler.Teller, tell func(context.Context, protocol.JobsTol
 
 // look makes it be asked soon.
 func (d *jobsDuty) look() {
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
+	clock.Wake(d.wake)
 }
 
 // run asks and tells until ctx ends.

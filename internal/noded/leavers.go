@@ -54,10 +54,7 @@ func (l *leavers) want(names map[int]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.names = maps.Clone(names)
-	select {
-	case l.due <- struct{}{}:
-	default:
-	}
+	clock.Wake(l.due)
 }
 
 // follow works until ctx ends.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"muster/internal/kit/clock"
 	"muster/internal/protocol"
 )
 
@@ -222,10 +223,7 @@ func (r *reporter) edit(do func(*protocol.Report) urgency) {
 	case canWait:
 		tell = r.news
 	}
-	select {
-	case tell <- struct{}{}:
-	default:
-	}
+	clock.Wake(tell)
 }
 
 // snapshot is a copy that later edits leave alone; Scheduler is replaced as a whole and needs none.

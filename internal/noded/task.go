@@ -96,10 +96,7 @@ func (d *taskDuty) want(ctx context.Context, config *protocol.Config) {
 		wanted[t.ID] = true
 		if run := d.tasks[t.ID]; run != nil {
 			if t.Cancel {
-				select {
-				case run.wake <- struct{}{}:
-				default:
-				}
+				clock.Wake(run.wake)
 			}
 			continue
 		}
@@ -181,10 +178,7 @@ func (d *taskDuty) look() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, run := range d.tasks {
-		select {
-		case run.news <- struct{}{}:
-		default:
-		}
+		clock.Wake(run.news)
 	}
 }
 
@@ -321,17 +315,14 @@ func (r *taskRun) follow(ctx context.Context) {
 		if time.Since(news) < taskSpell {
 			pause = taskFast
 		}
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-r.news:
 		case <-r.wake:
 			r.halt(ctx, protocol.TaskCancelled)
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
-		timer.Stop()
 	}
 }
 
@@ -383,10 +374,7 @@ func (r *taskRun) halt(ctx context.Context, why protocol.TaskOutcome) {
 	}
 	if err := r.runner.Cancel(ctx, r.record.Job); err != nil {
 		r.complain(err)
-		select {
-		case r.wake <- struct{}{}: // once more
-		default:
-		}
+		clock.Wake(r.wake) // once more
 	}
 }
 

@@ -42,10 +42,7 @@ func (n *Notices) say(what notice) {
 	defer n.mu.Unlock()
 	n.said = append(n.said, what)
 	n.said = n.said[max(0, len(n.said)-mostSaid):]
-	select {
-	case n.more <- struct{}{}:
-	default:
-	}
+	clock.Wake(n.more)
 }
 
 // Machine is substrate.Notices's; so is Inspect.

@@ -17,3 +17,11 @@ func Sleep(ctx context.Context, d time.Duration) error {
 		return context.Cause(ctx)
 	}
 }
+
+// Wake tells the one who waits at c that there is something to do. c has room for one such word: a second says nothing new.
+func Wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
