@@ -73,54 +73,31 @@ type Condition struct {
 
 func (c Condition) String() string { return c.Fact + " " + c.Op + " " + c.Value }
 
-// facts that a class may select by: a number or a text.
-func factNumber(name string, s Summary) (int, bool) {
-	switch name {
-	case "cpus":
-		return s.CPUs, true
-	case "cores":
-		return s.Cores, true
-	case "memory_mib":
-		return s.MemoryMiB, true
-	case "numa_nodes":
-		return s.NUMANodes, true
-	case "sockets":
-		return s.Sockets, true
-	case "disks":
-		return s.Disks, true
-	case "nics":
-		return s.NICs, true
-	case "nic_mbps":
-		return s.NICMbps, true
-	case "gpus":
-		return s.GPUs, true
-	case "hcas":
-		return s.HCAs, true
+// numbers and texts are the facts that a class may select by.
+var (
+	numbers = map[string]func(Summary) int{
+		"cpus":       func(s Summary) int { return s.CPUs },
+		"cores":      func(s Summary) int { return s.Cores },
+		"memory_mib": func(s Summary) int { return s.MemoryMiB },
+		"numa_nodes": func(s Summary) int { return s.NUMANodes },
+		"sockets":    func(s Summary) int { return s.Sockets },
+		"disks":      func(s Summary) int { return s.Disks },
+		"nics":       func(s Summary) int { return s.NICs },
+		"nic_mbps":   func(s Summary) int { return s.NICMbps },
+		"gpus":       func(s Summary) int { return s.GPUs },
+		"hcas":       func(s Summary) int { return s.HCAs },
 	}
-	return 0, false
-}
-
-func factText(name string, m Machine, s Summary) (string, bool) {
-	switch name {
-	case "name":
-		return m.Name, true
-	case "substrate":
-		return m.Substrate, true
-	case "host":
-		return s.Host, true
-	case "arch":
-		return s.Arch, true
-	case "cpu_model":
-		return s.CPUModel, true
-	case "network":
-		return m.Network, true
-	case "vendor":
-		return s.Vendor, true
-	case "product":
-		return s.Product, true
+	texts = map[string]func(Machine, Summary) string{
+		"name":      func(m Machine, _ Summary) string { return m.Name },
+		"substrate": func(m Machine, _ Summary) string { return m.Substrate },
+		"host":      func(_ Machine, s Summary) string { return s.Host },
+		"arch":      func(_ Machine, s Summary) string { return s.Arch },
+		"cpu_model": func(_ Machine, s Summary) string { return s.CPUModel },
+		"network":   func(m Machine, _ Summary) string { return m.Network },
+		"vendor":    func(_ Machine, s Summary) string { return s.Vendor },
+		"product":   func(_ Machine, s Summary) string { return s.Product },
 	}
-	return "", false
-}
+)
 
 // Count is how many devices of a kind the machine has. A virtual function is a part of a device, not one more.
 func (f Facts) Count(kind string) int {
@@ -146,8 +123,8 @@ func ParseCondition(s string) (Condition, error) {
 		return Condition{}, fmt.Errorf("%q is not a condition; write for example \"cpus >= 64\" or \"substrate = local\"", s)
 	}
 	c := Condition{Fact: fields[0], Op: fields[1], Value: strings.Join(fields[2:], " ")}
-	_, isNumber := factNumber(c.Fact, Summary{})
-	_, isText := factText(c.Fact, Machine{}, Summary{})
+	_, isNumber := numbers[c.Fact]
+	_, isText := texts[c.Fact]
 	switch {
 	case isNumber && !slices.Contains(numberOps, c.Op):
 		return c, fmt.Errorf("%q: %s is a number; compare it with %s", s, c.Fact, strings.Join(numberOps, " "))
@@ -168,8 +145,8 @@ func ParseCondition(s string) (Condition, error) {
 }
 
 func (c Condition) holds(m Machine, s Summary) bool {
-	if have, ok := factNumber(c.Fact, s); ok {
-		switch c.Op {
+	if number, is := numbers[c.Fact]; is {
+		switch have := number(s); c.Op {
 		case ">=":
 			return have >= c.number
 		case "<=":
@@ -180,10 +157,11 @@ func (c Condition) holds(m Machine, s Summary) bool {
 			return have < c.number
 		case "!=":
 			return have != c.number
+		default:
+			return have == c.number
 		}
-		return have == c.number
 	}
-	have, _ := factText(c.Fact, m, s)
+	have := texts[c.Fact](m, s)
 	switch c.Op {
 	case "~":
 		return strings.Contains(strings.ToLower(have), strings.ToLower(c.Value))

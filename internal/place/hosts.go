@@ -3,6 +3,7 @@ package place
 import (
 	"cmp"
 	"fmt"
+	"muster/internal/kit/words"
 	"slices"
 	"strings"
 )
@@ -90,7 +91,7 @@ func (c *chance) look(g Guest, looks *Looks) {
 // compare puts the better place first: it compares first as Hold does, as far as it is for the guest's good.
 func (c *chance) compare(d *chance) int {
 	return cmp.Or(slices.Compare(c.score[:scoreStranded], d.score[:scoreStranded]),
-		cmp.Compare(c.spare, d.spare), cmp.Compare(c.cores, d.cores), naturally(c.name, d.name))
+		cmp.Compare(c.spare, d.spare), cmp.Compare(c.cores, d.cores), words.Naturally(c.name, d.name))
 }
 
 // GuestShortage says that not all guests have a place, and what the hosts are short of.
@@ -141,7 +142,7 @@ func (r Reason) lack() string {
 
 func shortage(asked, fit int, chances []chance) *GuestShortage {
 	s := &GuestShortage{Asked: asked, Fit: fit}
-	slices.SortFunc(chances, func(a, b chance) int { return naturally(a.name, b.name) })
+	slices.SortFunc(chances, func(a, b chance) int { return words.Naturally(a.name, b.name) })
 	for _, c := range chances {
 		i := slices.IndexFunc(s.Reasons, func(r Reason) bool { return r.What == c.misfit.What })
 		if i < 0 {

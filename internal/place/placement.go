@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/words"
 	"muster/internal/place/topology"
 )
 
@@ -50,7 +51,7 @@ func Choose(wants []Want, free []inventory.Machine, looks *Looks) ([][]inventory
 	}
 	m := matching{wants: slices.Clone(wants), free: slices.Clone(free), owner: make([]int, len(free)),
 		held: make([]int, len(wants)), laid: make([][]int, len(wants)), looks: looks}
-	slices.SortFunc(m.free, func(a, b inventory.Machine) int { return naturally(a.Name, b.Name) })
+	slices.SortFunc(m.free, func(a, b inventory.Machine) int { return words.Naturally(a.Name, b.Name) })
 	m.candidates()
 	err := m.fill()
 	if err == nil {
@@ -200,36 +201,4 @@ func (m *matching) result() [][]inventory.Machine {
 		}
 	}
 	return chosen
-}
-
-// naturally compares names so that local-2 comes before local-10.
-func naturally(a, b string) int {
-	for a != "" && b != "" {
-		textA, numberA, restA := split(a)
-		textB, numberB, restB := split(b)
-		if c := cmp.Or(cmp.Compare(textA, textB), cmp.Compare(len(numberA), len(numberB)),
-			cmp.Compare(numberA, numberB)); c != 0 {
-			return c
-		}
-		a, b = restA, restB
-	}
-	return cmp.Compare(len(a), len(b))
-}
-
-// split cuts a name into its leading text, the number after it without leading zeros, and the rest.
-func split(s string) (text, number, rest string) {
-	digit := func(i int) bool { return i < len(s) && '0' <= s[i] && s[i] <= '9' }
-	start := 0
-	for start < len(s) && !digit(start) {
-		start++
-	}
-	end := start
-	for digit(end) {
-		end++
-	}
-	number = s[start:end]
-	for len(number) > 1 && number[0] == '0' {
-		number = number[1:]
-	}
-	return s[:start], number, s[end:]
 }

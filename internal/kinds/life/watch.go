@@ -55,51 +55,44 @@ func Failure(err error) error {
 	return err
 }
 
-func (s watchedSubstrate) Ensure(ctx context.Context, n substrate.Node) error {
-	ended := s.tell.Call(ctx, s.name, "ensure")
-	err := s.Substrate.Ensure(ctx, n)
+// told tells of a call to something, by the names of both, and of its failure.
+func told[T any](ctx context.Context, tell *telemetry.Telemetry, of, call string, do func() (T, error)) (T, error) {
+	ended := tell.Call(ctx, of, call)
+	value, err := do()
 	ended(Failure(err))
+	return value, err
+}
+
+// done is told of a call that has nothing to say.
+func done(ctx context.Context, tell *telemetry.Telemetry, of, call string, do func() error) error {
+	_, err := told(ctx, tell, of, call, func() (struct{}, error) { return struct{}{}, do() })
 	return err
+}
+
+func (s watchedSubstrate) Ensure(ctx context.Context, n substrate.Node) error {
+	return done(ctx, s.tell, s.name, "ensure", func() error { return s.Substrate.Ensure(ctx, n) })
 }
 
 func (s watchedSubstrate) Observe(ctx context.Context, r substrate.Ref) (substrate.Observation, error) {
-	ended := s.tell.Call(ctx, s.name, "observe")
-	seen, err := s.Substrate.Observe(ctx, r)
-	ended(err)
-	return seen, err
+	return told(ctx, s.tell, s.name, "observe", func() (substrate.Observation, error) { return s.Substrate.Observe(ctx, r) })
 }
 
 func (s watchedSubstrate) Remove(ctx context.Context, r substrate.Ref) error {
-	ended := s.tell.Call(ctx, s.name, "remove")
-	err := s.Substrate.Remove(ctx, r)
-	ended(Failure(err))
-	return err
+	return done(ctx, s.tell, s.name, "remove", func() error { return s.Substrate.Remove(ctx, r) })
 }
 
 func (i watchedInspector) Inspect(ctx context.Context, what substrate.Inspection) (substrate.Inspected, error) {
-	ended := i.tell.Call(ctx, i.name, "inspect")
-	seen, err := i.Inspector.Inspect(ctx, what)
-	ended(Failure(err))
-	return seen, err
+	return told(ctx, i.tell, i.name, "inspect", func() (substrate.Inspected, error) { return i.Inspector.Inspect(ctx, what) })
 }
 
 func (i watchedInspector) EnsureOff(ctx context.Context, m inventory.Machine) (string, error) {
-	ended := i.tell.Call(ctx, i.name, "rest")
-	did, err := i.Inspector.EnsureOff(ctx, m)
-	ended(Failure(err))
-	return did, err
+	return told(ctx, i.tell, i.name, "rest", func() (string, error) { return i.Inspector.EnsureOff(ctx, m) })
 }
 
 func (c watchedShared) EnsureShared(ctx context.Context, cluster string, n substrate.Network) error {
-	ended := c.tell.Call(ctx, "shared", "ensure")
-	err := c.Shared.EnsureShared(ctx, cluster, n)
-	ended(err)
-	return err
+	return done(ctx, c.tell, "shared", "ensure", func() error { return c.Shared.EnsureShared(ctx, cluster, n) })
 }
 
 func (c watchedShared) RemoveShared(ctx context.Context, cluster string) error {
-	ended := c.tell.Call(ctx, "shared", "remove")
-	err := c.Shared.RemoveShared(ctx, cluster)
-	ended(err)
-	return err
+	return done(ctx, c.tell, "shared", "remove", func() error { return c.Shared.RemoveShared(ctx, cluster) })
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"muster/internal/fabric"
+	"muster/internal/kit/words"
 )
 
 // Map says where machines lie in a fabric. Machines with their ports on the same leaves, rail by rail, are in one place.
@@ -75,7 +76,7 @@ func (g *Graph) draw(m *Map, places [][]spot) {
 	for i, spots := range places {
 		names[i], order[i] = g.name(spots), i
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Or(naturally(names[a], names[b]), cmp.Compare(a, b)) })
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(words.Naturally(names[a], names[b]), cmp.Compare(a, b)) })
 	was := make([]int, len(places)) // old → new
 	up := map[int]int{}
 	for _, l := range g.Links {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"muster/internal/fabric"
+	"muster/internal/kit/words"
 )
 
 // Unreachable is the number of hops to where no way is known.
@@ -55,23 +56,6 @@ type Link struct {
 	Count int `json:"n"`
 }
 
-// Leaf is the switch that a port hangs on, by the port's own GUID or its adapter's; of an adapter with several ports it is
-// the first rail's.
-func (g *Graph) Leaf(guid fabric.GUID) (Switch, bool) {
-	for _, p := range g.Ports {
-		if p.GUID == guid || p.Adapter == guid {
-			return g.Switches[p.Switch], true
-		}
-	}
-	return Switch{}, false
-}
-
-// Hops is how many links between switches the shortest way from one switch to another has, both by their place in
-// Switches: 0 for ports of the same leaf, 2 for leaves below one spine, 4 over a third level. (Who counts the switches on the
-// way has one more.) It is Unreachable where there is no way; a graph that knows no link between any switches, as one read
-// from hosts by LLDP, has 2 between all of them.
-func (g *Graph) Hops(a, b int) int { return g.from(a, g.neighbours())[b] }
-
 // neighbours are the switches that each switch has a link to.
 func (g *Graph) neighbours() [][]int {
 	near := make([][]int, len(g.Switches))
@@ -81,7 +65,9 @@ func (g *Graph) neighbours() [][]int {
 	return near
 }
 
-// from are the hops from one switch to all.
+// from are the hops from one switch to all: how many links between switches the shortest way has, 0 for ports of the same leaf, 2
+// for leaves below one spine, 4 over a third level. (Who counts the switches on the way has one more.) It is Unreachable where
+// there is no way; a graph that knows no link between any switches, as one read from hosts by LLDP, has 2 between all of them.
 func (g *Graph) from(start int, near [][]int) []int {
 	hops := make([]int, len(g.Switches))
 	for i := range hops {
@@ -100,17 +86,6 @@ func (g *Graph) from(start int, near [][]int) []int {
 		}
 	}
 	return hops
-}
-
-// Up is how many cables lead from a switch to other switches.
-func (g *Graph) Up(of int) int {
-	n := 0
-	for _, l := range g.Links {
-		if l.A == of || l.B == of {
-			n += l.Count
-		}
-	}
-	return n
 }
 
 // Leaves is how many switches have hosts.
@@ -164,44 +139,14 @@ func (g *Graph) order(rail func(Port) string) {
 	for _, p := range g.Ports {
 		names = append(names, rail(p))
 	}
-	slices.SortFunc(names, naturally)
+	slices.SortFunc(names, words.Naturally)
 	names = slices.Compact(names)
 	for i, p := range g.Ports {
-		g.Ports[i].Rail, _ = slices.BinarySearchFunc(names, rail(p), naturally)
+		g.Ports[i].Rail, _ = slices.BinarySearchFunc(names, rail(p), words.Naturally)
 	}
 	slices.SortFunc(g.Ports, func(a, b Port) int {
-		return cmp.Or(naturally(a.Host, b.Host), cmp.Compare(a.Rail, b.Rail), cmp.Compare(a.GUID, b.GUID),
+		return cmp.Or(words.Naturally(a.Host, b.Host), cmp.Compare(a.Rail, b.Rail), cmp.Compare(a.GUID, b.GUID),
 			cmp.Compare(a.Interface, b.Interface))
 	})
 	slices.SortFunc(g.Links, func(a, b Link) int { return cmp.Or(cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B)) })
-}
-
-// naturally compares names so that mlx5_2 comes before mlx5_10. Only equal names are equal.
-func naturally(a, b string) int {
-	x, y := a, b
-	for x != "" && y != "" {
-		i, j := digits(x), digits(y)
-		if i > 0 && j > 0 {
-			m, n := strings.TrimLeft(x[:i], "0"), strings.TrimLeft(y[:j], "0")
-			if c := cmp.Or(cmp.Compare(len(m), len(n)), cmp.Compare(m, n)); c != 0 {
-				return c
-			}
-			x, y = x[i:], y[j:]
-			continue
-		}
-		if x[0] != y[0] {
-			return cmp.Compare(x[0], y[0])
-		}
-		x, y = x[1:], y[1:]
-	}
-	return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
-}
-
-// digits is how many of them a text begins with.
-func digits(s string) int {
-	n := 0
-	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
-		n++
-	}
-	return n
 }
