@@ -494,11 +494,16 @@ func (a *Admission) CarryOut(ctx context.Context, tx *core.Tx, p *Plan, by strin
 			return cluster.Cluster{}, err
 		}
 	}
+	return a.finish(ctx, tx, id, p, p.words(), by)
+}
+
+// finish gives a cluster its new nodes and tells what was asked for.
+func (a *Admission) finish(ctx context.Context, tx *core.Tx, id string, p *Plan, text, by string) (cluster.Cluster, error) {
 	if err := a.seat(ctx, tx, id, p.Add); err != nil {
 		return cluster.Cluster{}, err
 	}
 	tx.Log(core.Event{Type: "cluster.requested", Project: p.Spec.Project, ClusterID: id, Cluster: p.Spec.Name,
-		Text: p.words() + ", by " + by})
+		Text: text + ", by " + by})
 	return cluster.Get(ctx, tx, id)
 }
 

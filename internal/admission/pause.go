@@ -205,12 +205,7 @@ func (a *Admission) CarryOutResume(ctx context.Context, tx *core.Tx, p *Plan, by
 			return cluster.Cluster{}, err
 		}
 	}
-	if err := a.seat(ctx, tx, id, p.Add); err != nil {
-		return cluster.Cluster{}, err
-	}
-	tx.Log(core.Event{Type: "cluster.requested", Project: p.Spec.Project, ClusterID: id, Cluster: p.Spec.Name,
-		Text: "resume" + p.resumption() + ", by " + by})
-	return cluster.Get(ctx, tx, id)
+	return a.finish(ctx, tx, id, p, "resume"+p.resumption(), by)
 }
 
 // resumption says what a resume begins with.

@@ -37,10 +37,7 @@ func Next(c cluster.Cluster, nodes []node.Node) []node.Node {
 	if c.Desired != core.Present || c.Halted() {
 		return nil
 	}
-	want := 0
-	for _, q := range c.Spec.Queues {
-		want += c.Wants(q)
-	}
+	want := c.WantsInAll()
 	up, settled := 0, true
 	var behind, head []node.Node
 	for _, n := range nodes {
@@ -250,10 +247,7 @@ func (a *Admission) bootable(ctx context.Context, tx *core.Tx, p *Plan, nodes []
 // waves puts the nodes that reboot in the order in which the engine takes them, if no job begins or ends meanwhile.
 func waves(c cluster.Cluster, behind []node.Node) []Step {
 	slices.SortStableFunc(behind, cheapestFirst)
-	want := 0
-	for _, q := range c.Spec.Queues {
-		want += c.Wants(q)
-	}
+	want := c.WantsInAll()
 	var steps, last []Step
 	wave := 0
 	for _, n := range behind {

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"cmp"
+	"crypto"
 	"crypto/ed25519"
 	"crypto/hkdf"
 	"crypto/rand"
@@ -198,18 +199,39 @@ type authorityOfAgents struct {
 // newAuthorityOfAgents makes the authority's own certificate: the same bytes every time, so that no replica has to keep it
 // (Ed25519 signatures are deterministic, RFC 8032).
 func newAuthorityOfAgents(private ed25519.PrivateKey, number int64) (*authorityOfAgents, error) {
+	ca, text, err := newCA("agents", number, private)
+	return &authorityOfAgents{private: private, ca: ca, pem: text}, err
+}
+
+// newCA makes an authority's own certificate, for all names or for those of some domains. A signer that is deterministic makes
+// the same one every time.
+func newCA(of string, number int64, signer crypto.Signer, domains ...string) (ca *x509.Certificate, text []byte, err error) {
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(number), Subject: pkix.Name{CommonName: "Muster agents"},
+		SerialNumber: big.NewInt(number), Subject: pkix.Name{CommonName: "Muster " + of},
 		NotBefore: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), NotAfter: time.Date(2056, 1, 1, 0, 0, 0, 0, time.UTC),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+		PermittedDNSDomainsCritical: len(domains) > 0, PermittedDNSDomains: domains,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, signer.Public(), signer)
 	if err != nil {
-		return nil, fmt.Errorf("make the agents' authority: %w", err)
+		return nil, nil, fmt.Errorf("make the authority of %s: %w", of, err)
 	}
-	made := &authorityOfAgents{private: private, pem: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
-	made.ca, err = x509.ParseCertificate(der)
-	return made, err
+	ca, err = x509.ParseCertificate(der)
+	return ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), err
+}
+
+// sign makes a certificate for a key, with a serial number that no other has.
+func sign(ca *x509.Certificate, signer crypto.Signer, template *x509.Certificate, key crypto.PublicKey) ([]byte, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, err
+	}
+	template.SerialNumber = serial
+	der, err := x509.CreateCertificate(rand.Reader, template, ca, key, signer)
+	if err != nil {
+		return nil, fmt.Errorf("sign a certificate: %w", err)
+	}
+	return der, nil
 }
 
 // serverName is what an agent asks for that believes several authorities: it names the newest. One that believes one asks for

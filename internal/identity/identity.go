@@ -21,7 +21,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -147,16 +146,7 @@ func (g *authorityOfAgents) serve(now time.Time) (*tls.Certificate, error) {
 }
 
 func (g *authorityOfAgents) sign(template *x509.Certificate, key crypto.PublicKey) ([]byte, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return nil, err
-	}
-	template.SerialNumber = serial
-	der, err := x509.CreateCertificate(rand.Reader, template, g.ca, key, g.private)
-	if err != nil {
-		return nil, fmt.Errorf("sign a certificate: %w", err)
-	}
-	return der, nil
+	return sign(g.ca, g.private, template, key)
 }
 
 // Shown is the generation of the authority by which a controller proved itself on a connection.

@@ -7,8 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"math/big"
@@ -71,18 +69,8 @@ func (w *Web) of(k *key) (*webKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the authority for web apps: %w", err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(k.Number), Subject: pkix.Name{CommonName: "Muster web apps of " + w.domain},
-		NotBefore: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), NotAfter: time.Date(2056, 1, 1, 0, 0, 0, 0, time.UTC),
-		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
-		PermittedDNSDomainsCritical: true, PermittedDNSDomains: []string{w.domain},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), steady{private})
-	if err != nil {
-		return nil, fmt.Errorf("make the authority for web apps: %w", err)
-	}
-	made := &webKey{key: private, pem: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
-	if made.ca, err = x509.ParseCertificate(der); err != nil {
+	made := &webKey{key: private}
+	if made.ca, made.pem, err = newCA("web apps of "+w.domain, k.Number, steady{private}, w.domain); err != nil {
 		return nil, err
 	}
 	w.made[string(k.Seed)] = made
@@ -106,17 +94,12 @@ func (w *Web) Certify(host string, now time.Time) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return nil, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: serial, DNSNames: []string{host}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(webLife),
+	der, err := sign(by.ca, by.key, &x509.Certificate{
+		DNSNames: []string{host}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(webLife),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, by.ca, w.leaf.Public(), by.key)
+	}, w.leaf.Public())
 	if err != nil {
-		return nil, fmt.Errorf("sign a certificate for %s: %w", host, err)
+		return nil, fmt.Errorf("host %s: %w", host, err)
 	}
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: w.leaf}, nil
 }

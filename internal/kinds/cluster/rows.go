@@ -85,6 +85,14 @@ func (c Cluster) Wants(q spec.Queue) int {
 	return min(max(*q.Min, c.Targets[q.Name]), *q.Max)
 }
 
+// WantsInAll is how many nodes all queues are to have.
+func (c Cluster) WantsInAll() (n int) {
+	for _, q := range c.Spec.Queues {
+		n += c.Wants(q)
+	}
+	return n
+}
+
 const columns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, credential, receipt,
 	segment, short, targets, learned, pause_wait, keeps_memory, held, snapshot, created_at, created_by, starts_at, ends_at, lead,
 	warned, ` + rolloutColumns + `, ` + core.LifeColumns

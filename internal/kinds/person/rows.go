@@ -42,7 +42,7 @@ func scan(r core.Scanner) (p Person, err error) {
 func Add(ctx context.Context, tx *core.Tx, p Person) error {
 	_, err := tx.Exec(ctx, `INSERT INTO person (name, uid, full_name, operator, subject, created_at)
 		VALUES ($1, (SELECT COALESCE(MAX(uid) + 1, CAST($2 AS BIGINT)) FROM person), $3, $4, $5, now_ms())`,
-		p.Name, FirstUID, p.FullName, bit(p.Operator), optional(p.Subject))
+		p.Name, FirstUID, p.FullName, core.Flag(p.Operator), optional(p.Subject))
 	if core.Taken(err) {
 		return fmt.Errorf("person %s: %w", p.Name, core.ErrExists)
 	}
@@ -52,7 +52,7 @@ func Add(ctx context.Context, tx *core.Tx, p Person) error {
 // Change writes what can change of a person: full name, operator, disabled, subject.
 func Change(ctx context.Context, tx *core.Tx, p Person) error {
 	n, err := tx.Exec(ctx, `UPDATE person SET full_name = $2, operator = $3, disabled = $4, subject = $5 WHERE name = $1`,
-		p.Name, p.FullName, bit(p.Operator), bit(p.Disabled), optional(p.Subject))
+		p.Name, p.FullName, core.Flag(p.Operator), core.Flag(p.Disabled), optional(p.Subject))
 	switch {
 	case core.Taken(err):
 		return fmt.Errorf("person %s: %w", p.Name, core.ErrExists)
@@ -96,7 +96,7 @@ func scanProject(r core.Scanner) (p Project, err error) {
 
 // AddProject makes a project; core.ErrExists if there is one of that name.
 func AddProject(ctx context.Context, tx *core.Tx, p Project) error {
-	_, err := tx.Exec(ctx, `INSERT INTO project (name, recorded, created_at) VALUES ($1, $2, now_ms())`, p.Name, bit(p.Recorded))
+	_, err := tx.Exec(ctx, `INSERT INTO project (name, recorded, created_at) VALUES ($1, $2, now_ms())`, p.Name, core.Flag(p.Recorded))
 	if core.Taken(err) {
 		return fmt.Errorf("project %s: %w", p.Name, core.ErrExists)
 	}
@@ -105,7 +105,7 @@ func AddProject(ctx context.Context, tx *core.Tx, p Project) error {
 
 // ChangeProject writes what can change of a project.
 func ChangeProject(ctx context.Context, tx *core.Tx, p Project) error {
-	n, err := tx.Exec(ctx, `UPDATE project SET recorded = $2 WHERE name = $1`, p.Name, bit(p.Recorded))
+	n, err := tx.Exec(ctx, `UPDATE project SET recorded = $2 WHERE name = $1`, p.Name, core.Flag(p.Recorded))
 	if err == nil && n == 0 {
 		err = core.ErrNotFound
 	}
@@ -257,14 +257,6 @@ func EntryRevision(ctx context.Context, tx *core.Tx, cluster string) (int64, err
 	err := tx.Row(ctx, `SELECT a.revision + COALESCE((SELECT generation FROM cluster WHERE id = $1), 0) FROM access_head a`,
 		cluster).Scan(&revision)
 	return revision, core.Wrapf(err, "read the access revision of cluster %s", cluster)
-}
-
-// bit is how a boolean is stored.
-func bit(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // optional is NULL for the empty text.

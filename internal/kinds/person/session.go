@@ -33,7 +33,7 @@ func BeginSession(ctx context.Context, tx *core.Tx, s Session) error {
 	_, err := tx.Exec(ctx, `INSERT INTO session (id, person, credential, gateway, kind, place_id, place, project, what, remote,
 		recorded, began_at, seen_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now_ms(), now_ms())`,
-		s.ID, s.Person, s.Credential, s.Gateway, s.Kind, s.PlaceID, s.Place, s.Project, s.What, s.Remote, bit(s.Recorded))
+		s.ID, s.Person, s.Credential, s.Gateway, s.Kind, s.PlaceID, s.Place, s.Project, s.What, s.Remote, core.Flag(s.Recorded))
 	return core.Wrapf(err, "begin session %s", s.ID)
 }
 

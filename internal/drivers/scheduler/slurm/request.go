@@ -29,11 +29,7 @@ func parseRequest(text string, v version) (r request, found bool, err error) {
 }
 
 func readRequest(line string, v version) (r request, err error) {
-	tres := map[string]string{}
-	for _, entry := range strings.Split(cmp.Or(word(line, "ReqTRES"), word(line, "TRES")), ",") {
-		name, value, _ := strings.Cut(entry, "=")
-		tres[name] = value
-	}
+	tres := resources(cmp.Or(word(line, "ReqTRES"), word(line, "TRES")))
 	// How many nodes it takes is Slurm's guess, where its user has not said; so is the first number of NumNodes.
 	_, most, _ := strings.Cut(word(line, "NumNodes"), "-")
 	tasks := word(line, "NumTasks")
