@@ -65,8 +65,13 @@ func TestASlowNodeIsReplacedLikeADeadOne(t *testing.T) {
 	}
 	r.Eventually(2*time.Minute, "another machine has taken the node's place", func() bool {
 		r.Get(&c, "get", "fast")
-		return c.Phase == "ready" && len(c.Nodes) == 6 && c.Nodes[5].Name == "n5" && c.Nodes[5].Machine != machine
+		return c.Phase == "ready" && len(c.Nodes) == 6 && c.Nodes[5].Name == "n5"
 	})
+	// Where much else runs, that one may be measured as slow too, and the first be back in service before the next comes.
+	next := regexp.MustCompile(`(?s)n5 +gone: .*?n5 +comes on machine (\S+)`).FindStringSubmatch(r.Run("events", "fast"))
+	if next == nil || next[1] == machine {
+		t.Errorf("after %s: %q", machine, next)
+	}
 	if out := r.Run("ssh", "fast", "--", "srun", "-w", "n5", "hostname"); out != "n5\n" {
 		t.Errorf("%q", out)
 	}
