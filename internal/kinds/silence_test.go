@@ -104,9 +104,12 @@ func (h *heart) once(ctx context.Context, tx *core.Tx) error {
 // limit of silence in these tests.
 const hush = time.Second
 
-func newHeart(t *testing.T, url string, machines int) *heart {
+func newHeart(t *testing.T, url string, machines int, limits ...func(*substrate.Deadlines)) *heart {
 	s := newFixture(t, url, machines)
 	s.limit(func(l *substrate.Deadlines) { l.Silence = hush })
+	for _, change := range limits {
+		s.limit(change)
+	}
 	h := &heart{fixture: s, says: func(node.Node) speech { return well }, ceded: make(chan struct{}, 1)}
 	s.jobs = func(node.Node) int {
 		if h.busy.Load() {
@@ -412,10 +415,39 @@ func TestReplacementsOfManyWaitUntilItIsCalm(t *testing.T) {
 	s.untilReplaced(id, before, "n2", "n3", "n4")
 }
 
+func TestANodeThatStopsOnItsWayUpIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	h := newHeart(t, t.TempDir()+"/db", 3, func(l *substrate.Deadlines) { l.Silence, l.Join = time.Hour, time.Hour })
+	h.change(func(n node.Node) speech {
+		if n.Name == "n1" {
+			return silent
+		}
+		return well
+	})
+	id := h.create("hello", 1)
+	var up node.Node
+	h.until(id, "on its way", func(_ cluster.Cluster, nodes []node.Node) bool {
+		if len(nodes) == 2 && nodes[1].Phase == node.Joining {
+			up = nodes[1]
+		}
+		return up.ID != ""
+	})
+	h.change(func(n node.Node) speech {
+		if n.ID == up.ID {
+			return silent
+		}
+		return well
+	})
+	h.substrate.Die(substrate.Ref{Cluster: id, Node: up.ID, Boot: up.Boot}, "killed")
+	h.untilReady(id, 1)
+	if failed := h.failures(); len(failed) != 1 || failed[0] != "n1: it stopped by itself: killed" {
+		t.Errorf("%q", failed)
+	}
+}
+
 func TestANameWhoseNodesFailAgainAndAgainRestsLongerEachTime(t *testing.T) {
 	t.Parallel()
-	h := newHeart(t, t.TempDir()+"/db", 6)
-	h.limit(func(l *substrate.Deadlines) { l.FailureWindow = 2 * time.Second })
+	h := newHeart(t, t.TempDir()+"/db", 6, func(l *substrate.Deadlines) { l.FailureWindow = 2 * time.Second })
 	id := h.create("hello", 2)
 	h.untilReady(id, 2)
 	h.change(func(n node.Node) speech {

@@ -3,7 +3,6 @@ package ticket
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"muster/internal/core"
@@ -40,25 +39,17 @@ type Ticket struct {
 func Add(ctx context.Context, tx *core.Tx, id, text string) error {
 	_, err := tx.Exec(ctx, `INSERT INTO ticket (id, text, phase, phase_at, wake_at) VALUES ($1, $2, $3, now_ms(), now_ms())`, id,
 		text, string(core.Pending))
-	if err != nil {
-		return fmt.Errorf("add ticket %s: %w", id, err)
-	}
-	return nil
+	return core.Wrapf(err, "add ticket %s", id)
 }
 
 // Get finds a ticket.
 func Get(ctx context.Context, tx *core.Tx, id string) (Ticket, error) {
 	scan := func(r core.Scanner) (t Ticket, err error) {
-		var at int64
-		err = r.Scan(append([]any{&t.ID, &t.Text}, t.Fields(&at)...)...)
-		t.PhaseAt = core.Instant(at)
+		err = r.Scan(append([]any{&t.ID, &t.Text}, t.Fields()...)...)
 		return t, err
 	}
 	t, err := core.One(ctx, tx, scan, `SELECT id, text, `+core.LifeColumns+` FROM ticket WHERE id = $1`, id)
-	if err != nil {
-		return t, fmt.Errorf("ticket %s: %w", id, err)
-	}
-	return t, nil
+	return t, core.Wrapf(err, "ticket %s", id)
 }
 
 // Life is the kind's table of phase → handler. A ticket without a text fails.

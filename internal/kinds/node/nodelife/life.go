@@ -104,10 +104,10 @@ func Table(d life.Deps) core.Table {
 			core.Pending:   {Do: w.nodePending},
 			node.Attaching: {Do: w.nodeAttach, Deadline: w.attachDeadline, Late: w.nodeAttachLate},
 			node.Booting:   {Do: w.nodeBoot, Deadline: w.bootDeadline, Late: w.nodeBootLate},
-			node.Joining: {Do: w.alive(w.nodeJoin), Deadline: w.within(func(l substrate.Deadlines) time.Duration {
+			node.Joining: {Do: w.alive(w.orStopped(w.nodeJoin)), Deadline: w.within(func(l substrate.Deadlines) time.Duration {
 				return l.Join
 			}), Late: w.nodeJoinLate},
-			node.Testing: {Do: w.alive(w.nodeTest), Deadline: w.within(func(l substrate.Deadlines) time.Duration {
+			node.Testing: {Do: w.alive(w.orStopped(w.nodeTest)), Deadline: w.within(func(l substrate.Deadlines) time.Duration {
 				return l.Test
 			}), Late: w.nodeTestLate},
 			core.Ready:     {Do: w.orSleeps(w.alive(w.nodeReady))},
@@ -457,7 +457,7 @@ func (w Handlers) nodeReady(ctx context.Context, n nodeView) core.Outcome {
 	case !seen.Running && seen.Boot == n.Boot && w.provider(n).Caps.Power:
 		return n.rebootAfter("has lost its power")
 	case !seen.Running || seen.Boot != n.Boot:
-		return n.fail("it stopped by itself: %s", brief(seen.Detail)).Because(life.CauseStopped)
+		return n.stopped(seen)
 	case n.host.Drains:
 		return w.leaveHost(ctx, n)
 	}
