@@ -225,3 +225,40 @@ func TestAllButIsAllBut(t *testing.T) {
 		}
 	}
 }
+
+// conditionalCalls are allowed with some arguments only: see conditions.
+func conditionalCalls() []callGroup {
+	return []callGroup{
+		{"clone", "no namespaces", `clone`},
+		{"clone3", "its arguments cannot be looked at, so it is said not to exist, and libraries use clone", `clone3`},
+		{"socket", "Unix, IP, and Netlink for routes, sockets, devices, audit, RDMA", `socket socketpair`},
+		{"personality", "only the usual one, and without randomised addresses, for debuggers", `personality`},
+		{"ioctl", "no input put into a terminal on somebody's behalf, no other line discipline", `ioctl`},
+	}
+}
+
+// refusedCalls are there so that each call of the kernel has been thought of.
+func refusedCalls() []callGroup {
+	return []callGroup{
+		{"kernel", "code, modules, programs and tracing in the kernel", `
+			bpf init_module finit_module delete_module create_module query_module get_kernel_syms
+			kexec_load kexec_file_load lookup_dcookie uprobe uretprobe`},
+		{"keys", "keys of the kernel, which are not divided by namespaces", `add_key request_key keyctl`},
+		{"faults", "with which faults in the kernel are stretched until they can be used", `userfaultfd`},
+		{"mounts", "what a node sees is made by its controller", `
+			mount umount2 pivot_root open_tree open_tree_attr move_mount mount_setattr fsopen fsconfig fsmount fspick
+			statmount listmount`},
+		{"namespaces", "", `unshare setns listns`},
+		{"handles", "which open files past their directories", `open_by_handle_at name_to_handle_at`},
+		{"host", "what is the host's: its name, clock, power, swap, log, accounts of processes, quotas", `
+			sethostname setdomainname settimeofday clock_settime reboot swapon swapoff syslog acct quotactl quotactl_fd vhangup`},
+		{"ports", "of the processor, and old ways of addressing memory", `ioperm iopl modify_ldt`},
+		{"io_uring", "", `io_uring_setup io_uring_enter io_uring_register`},
+		{"counters", "", `perf_event_open`},
+		{"watching", "all files of a file system; other processes' inner order", `fanotify_init fanotify_mark kcmp`},
+		{"labels", "", `lsm_set_self_attr`},
+		{"obsolete", "nothing in use needs them", `
+			_sysctl sysfs uselib ustat nfsservctl getpmsg putpmsg afs_syscall tuxcall security vserver
+			epoll_ctl_old epoll_wait_old`},
+	}
+}
