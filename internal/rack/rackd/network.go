@@ -190,33 +190,10 @@ func plug(links *netlink.Handle, name, beside string, queue int) error {
 	if err := errors.Join(links.LinkSetTxQLen(port, queue), links.LinkSetMasterByIndex(port, at)); err != nil {
 		return err
 	}
-	if err := setFlag(port.Attrs().Index, nl.IFLA_BRPORT_ISOLATED, isolated); err != nil {
+	if err := links.LinkSetIsolated(port, isolated); err != nil {
 		return fmt.Errorf("isolate it: %w", err)
 	}
 	return links.LinkSetUp(port)
-}
-
-// setFlag sets a flag (IFLA_BRPORT_…) of a bridge's port in the current namespace.
-func setFlag(index, flag int, on bool) error {
-	value := uint8(0)
-	if on {
-		value = 1
-	}
-	return setAttributes(index, nl.NewRtAttr(flag, nl.Uint8Attr(value)))
-}
-
-func setAttributes(index int, attributes ...*nl.RtAttr) error {
-	request := nl.NewNetlinkRequest(unix.RTM_SETLINK, unix.NLM_F_ACK)
-	message := nl.NewIfInfomsg(unix.AF_BRIDGE)
-	message.Index = int32(index)
-	request.AddData(message)
-	info := nl.NewRtAttr(unix.IFLA_PROTINFO|unix.NLA_F_NESTED, nil)
-	for _, a := range attributes {
-		info.AddChild(a)
-	}
-	request.AddData(info)
-	_, err := request.Execute(unix.NETLINK_ROUTE, 0)
-	return err
 }
 
 // awaitCarrier waits until an interface can carry frames: the kernel takes up to a second to notice (RFC 2863, operational
@@ -263,8 +240,16 @@ func setPort(namespace, name string, state uint8) error {
 		if err != nil {
 			return err
 		}
-		return setAttributes(port.Index, nl.NewRtAttr(nl.IFLA_BRPORT_STATE, nl.Uint8Attr(state)),
-			nl.NewRtAttr(nl.IFLA_BRPORT_FLUSH, nil))
+		request := nl.NewNetlinkRequest(unix.RTM_SETLINK, unix.NLM_F_ACK)
+		message := nl.NewIfInfomsg(unix.AF_BRIDGE)
+		message.Index = int32(port.Index)
+		request.AddData(message)
+		info := nl.NewRtAttr(unix.IFLA_PROTINFO|unix.NLA_F_NESTED, nil)
+		info.AddRtAttr(nl.IFLA_BRPORT_STATE, nl.Uint8Attr(state))
+		info.AddRtAttr(nl.IFLA_BRPORT_FLUSH, nil)
+		request.AddData(info)
+		_, err = request.Execute(unix.NETLINK_ROUTE, 0)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("port %s: %w", name, err)

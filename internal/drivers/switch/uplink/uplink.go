@@ -14,7 +14,6 @@ import (
 	"strconv"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	switches "muster/internal/drivers/switch"
@@ -201,7 +200,7 @@ func Plug(links *netlink.Handle, link, bridge netlink.Link, isolated bool) error
 	if err := links.LinkSetMaster(link, bridge); err != nil {
 		return err
 	}
-	if err := setIsolated(link, isolated); err != nil {
+	if err := links.LinkSetIsolated(link, isolated); err != nil {
 		return fmt.Errorf("isolate it: %w", err)
 	}
 	return links.LinkSetUp(link)
@@ -215,23 +214,6 @@ func Plugged(links *netlink.Handle, link, bridge netlink.Link, isolated bool) bo
 	}
 	info, err := links.LinkGetProtinfo(now)
 	return err == nil && info.Isolated == isolated
-}
-
-// setIsolated speaks to the current namespace; the netlink package has no setter for it.
-func setIsolated(link netlink.Link, on bool) error {
-	value := byte(0)
-	if on {
-		value = 1
-	}
-	request := nl.NewNetlinkRequest(unix.RTM_SETLINK, unix.NLM_F_ACK)
-	message := nl.NewIfInfomsg(unix.AF_BRIDGE)
-	message.Index = int32(link.Attrs().Index)
-	request.AddData(message)
-	settings := nl.NewRtAttr(unix.IFLA_PROTINFO|unix.NLA_F_NESTED, nil)
-	settings.AddRtAttr(nl.IFLA_BRPORT_ISOLATED, []byte{value})
-	request.AddData(settings)
-	_, err := request.Execute(unix.NETLINK_ROUTE, 0)
-	return err
 }
 
 // Isolate isolates the ports of the common bridge that are not, but for the cables of segments, the named and the trusted, and
@@ -256,7 +238,7 @@ func (l Uplink) Isolate(named []string) ([]string, error) {
 				continue
 			}
 			if failed == nil {
-				failed = setIsolated(link, true)
+				failed = links.LinkSetIsolated(link, true)
 			}
 			if failed != nil {
 				err = errors.Join(err, fmt.Errorf("port %s: %w", name, failed))
