@@ -2,6 +2,7 @@ package inspection
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -24,41 +25,10 @@ func (m *machine) nameDevices(ctx context.Context, devices []inventory.Device) {
 func pciNames(text string) map[string]string {
 	names := map[string]string{}
 	for line := range strings.Lines(text) {
-		words := quotedWords(line)
-		if len(words) >= 4 {
-			names[words[0]] = strings.TrimSpace(words[2] + " " + words[3])
+		var address, class, vendor, device string
+		if _, err := fmt.Sscanf(line, "%s %q %q %q", &address, &class, &vendor, &device); err == nil {
+			names[address] = strings.TrimSpace(vendor + " " + device)
 		}
 	}
 	return names
-}
-
-// quotedWords divides a line as a shell would: blanks divide, quotes hold together, a backslash spares the next character.
-func quotedWords(line string) []string {
-	var words []string
-	var word strings.Builder
-	started, quoted := false, false
-	end := func() {
-		if started {
-			words = append(words, word.String())
-		}
-		word.Reset()
-		started = false
-	}
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
-		case c == '"':
-			quoted, started = !quoted, true
-		case c == '\\' && i+1 < len(line):
-			i++
-			word.WriteByte(line[i])
-			started = true
-		case !quoted && (c == ' ' || c == '\t' || c == '\n' || c == '\r'):
-			end()
-		default:
-			word.WriteByte(c)
-			started = true
-		}
-	}
-	end()
-	return words
 }
