@@ -2,6 +2,7 @@ package opensm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -55,20 +56,13 @@ var _ Manager = Host{}
 // Port is the port that it manages from.
 func (h Host) Port() fabric.GUID { return h.GUID }
 
-func or(value, otherwise string) string {
-	if value == "" {
-		return otherwise
-	}
-	return value
-}
-
 // Files reads the manager's file and the copy beside it.
 func (h Host) Files(ctx context.Context) (file, copied []byte, err error) {
 	out, err := h.Shell.Run(ctx, fmt.Sprintf(`
 for f in %[1]s %[1]s.muster; do
 	if [ -f "$f" ]; then c=$(wc -c <"$f") && echo "$c" && head -c "$c" "$f" || exit 1; else echo -1; fi
 done
-`, diags.Quoted(or(h.File, DefaultFile))))
+`, diags.Quoted(cmp.Or(h.File, DefaultFile))))
 	if err != nil {
 		return nil, nil, fmt.Errorf("the partitions of the manager at port %s: %w", h.GUID, err)
 	}
@@ -113,7 +107,7 @@ for to in "$f.muster" "$f"; do
 	mv -fT "$t" "$to"
 done
 sync "$(dirname "$f")"
-`, diags.Quoted(or(h.File, DefaultFile)), hex.EncodeToString(sum[:]), file))
+`, diags.Quoted(cmp.Or(h.File, DefaultFile)), hex.EncodeToString(sum[:]), file))
 	if err != nil {
 		return fmt.Errorf("writing the partitions of the manager at port %s: %w", h.GUID, err)
 	}
@@ -122,7 +116,7 @@ sync "$(dirname "$f")"
 
 // Reload signals the manager.
 func (h Host) Reload(ctx context.Context) error {
-	script := or(h.Signal, DefaultSignal)
+	script := cmp.Or(h.Signal, DefaultSignal)
 	if h.Script != nil {
 		var err error
 		if script, err = h.Script(); err != nil {
@@ -144,7 +138,7 @@ c=$(wc -c <"$f") || exit 1
 [ "$from" -le "$c" ] || from=0
 echo "$c"
 if [ "$from" -ge 0 ]; then tail -c +$((from + 1)) "$f" | head -c %d; fi
-`, diags.Quoted(or(h.Logs, DefaultLog)), from, mostLog))
+`, diags.Quoted(cmp.Or(h.Logs, DefaultLog)), from, mostLog))
 	if err != nil {
 		return "", 0, fmt.Errorf("the log of the manager at port %s: %w", h.GUID, err)
 	}

@@ -12,6 +12,7 @@ package opensm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"muster/internal/fabric"
+	"muster/internal/kit/clock"
 )
 
 // Observer reads a fabric from its parts, not from what a manager believes. All methods may be called again, and at once.
@@ -58,15 +60,8 @@ func New(c Config) (*OpenSM, error) {
 	if len(c.Managers) == 0 || c.Observer == nil {
 		return nil, errors.New("an InfiniBand fabric needs at least one subnet manager, and eyes to read its ports with")
 	}
-	if c.Reserve == 0 {
-		c.Reserve = 1
-	}
-	if c.Settle == 0 {
-		c.Settle = 2 * time.Second
-	}
-	if c.Patience == 0 {
-		c.Patience = time.Minute
-	}
+	c.Reserve = cmp.Or(c.Reserve, 1)
+	c.Settle, c.Patience = cmp.Or(c.Settle, 2*time.Second), cmp.Or(c.Patience, time.Minute)
 	o := &OpenSM{Config: c, turn: make(chan struct{}, 1)}
 	o.turn <- struct{}{}
 	return o, nil
@@ -84,6 +79,11 @@ func (o *OpenSM) Observe(ctx context.Context) (fabric.Tables, error) {
 		}
 	default: // the one whose turn it is writes all files
 	}
+	return o.see(ctx)
+}
+
+// see reads every adapter's port.
+func (o *OpenSM) see(ctx context.Context) (fabric.Tables, error) {
 	snapshot, err := o.Observer.Snapshot(ctx)
 	if err != nil {
 		return nil, err
@@ -291,11 +291,7 @@ func (c *change) verify(ctx context.Context) error {
 				return err
 			}
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if clock.Sleep(ctx, pause) != nil {
 			return ctx.Err()
 		}
 	}
@@ -314,11 +310,7 @@ func (c *change) inCharge(ctx context.Context) error {
 
 // judge reads all ports once, and says whether it is over and how it ended. late: ports have had their time.
 func (c *change) judge(ctx context.Context, late bool) (ended bool, err error) {
-	snapshot, err := c.Observer.Snapshot(ctx)
-	if err != nil {
-		return true, err
-	}
-	seen, err := c.Observer.Tables(ctx, snapshot)
+	seen, err := c.see(ctx)
 	if err != nil {
 		return true, err
 	}
@@ -402,11 +394,7 @@ func (c *change) restore(ctx context.Context) error {
 		if words := trouble(log); words != "" {
 			return errors.New(words)
 		}
-		snapshot, err := c.Observer.Snapshot(ctx)
-		if err != nil {
-			return err
-		}
-		seen, err := c.Observer.Tables(ctx, snapshot)
+		seen, err := c.see(ctx)
 		if err != nil {
 			return err
 		}
@@ -418,9 +406,7 @@ func (c *change) restore(ctx context.Context) error {
 		if len(bad) == 0 && sweptLine.MatchString(log) {
 			return nil
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if clock.Sleep(ctx, pause) != nil {
 			if len(bad) > 0 {
 				return fmt.Errorf("%s", bad[0])
 			}

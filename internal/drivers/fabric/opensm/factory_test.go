@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"testing"
 
+	fabrics "muster/internal/drivers/fabric"
 	"muster/internal/drivers/fabric/diags"
 	"muster/internal/drivers/fabric/fabrictest"
 	"muster/internal/drivers/fabric/opensm/ibsim"
@@ -12,10 +13,13 @@ import (
 )
 
 func TestASiteNamesAHostForEachManager(t *testing.T) {
-	o, err := Open(t.TempDir(), []fabric.GUID{1, 2}, Site{Hosts: "here, root@sm2", Options: "-C mlx5_1"})
+	at := fabrics.Directives{Scratch: t.TempDir(), Managers: []fabric.GUID{1, 2},
+		Given: map[string]string{"hosts": "here, root@sm2", "options": "-C mlx5_1"}}
+	opened, err := open(at)
 	if err != nil {
 		t.Fatal(err)
 	}
+	o := opened.(*OpenSM)
 	here, err := diags.ShellOf("here")
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +33,8 @@ func TestASiteNamesAHostForEachManager(t *testing.T) {
 	}
 	for _, bad := range []string{"here", "here,here,here", "here,", "here,-oProxyCommand=x", "here,a b",
 		"here,root@-oProxyCommand=x", "here,$(id)", "here,a%h", "here,a#b", "here,ssh://-x"} {
-		if _, err := Open(t.TempDir(), []fabric.GUID{1, 2}, Site{Hosts: bad}); err == nil {
+		at.Given = map[string]string{"hosts": bad}
+		if _, err := open(at); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
 	}
