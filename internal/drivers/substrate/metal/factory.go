@@ -1,17 +1,24 @@
 package metal
 
 import (
+	"context"
 	"time"
 
 	"muster/internal/drivers/substrate"
 )
 
+// switchAgain is how long a machine may look off after it was switched on.
+const switchAgain = 15 * time.Second
+
 // Factory describes nodes that are whole machines. Their firmware may think for minutes before it asks for anything.
 func Factory() substrate.Factory {
 	return substrate.Factory{
 		Name: "metal",
-		Open: openDriver,
-		Doc:  "whole machines, which boot from their network",
+		Open: func(_ context.Context, e substrate.Env) (substrate.Substrate, error) {
+			return New(Config{Ledger: e.Boots, Power: e.Power, Again: switchAgain, Place: e.Place, Images: e.Images,
+				Keys: e.Keys}), nil
+		},
+		Doc: "whole machines, which boot from their network",
 		Caps: substrate.Capabilities{
 			Kernel: true, OwnCPUs: true, WholeMachine: true, Power: true, Enrols: substrate.ByList,
 			Lead: 10 * time.Minute, Turnaround: 10 * time.Minute,

@@ -1,7 +1,9 @@
 package metal
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -13,50 +15,48 @@ import (
 	"muster/internal/protocol"
 )
 
-// Inspection is one boot of a machine for its own sake.
-type Inspection struct {
-	Machine inventory.Machine
-	Number  int64 // of the machine's boots
-	Image   string
-	Erase   bool
-	File    protocol.BootFile
-}
-
-// Progress is how far an inspection is.
-type Progress struct {
-	Findings *protocol.Findings // of an inspection that is over; the machine is off
-	Accounts []string           // of one that is over: who may log in at its BMC, as power.Accountant tells; nil: nothing tells
-	Unread   string             // why they could not be read though there are such; "": they could, or nothing tells
-	Key      string             // fingerprint of the key that they were delivered with
-	Doing    string             // else what it does or waits for
-	Stuck    string             // why it cannot go on by itself; "" if it can
-}
-
-// Inspect takes an inspection as far as it goes without waiting; call again until it is over.
-func (d *Driver) Inspect(ctx context.Context, i Inspection) (Progress, error) {
-	m, err := d.config.Ledger.Machine(ctx, i.Machine.Name)
+// Inspect boots the inspector image on a machine.
+func (d *Driver) Inspect(ctx context.Context, in substrate.Inspection) (seen substrate.Inspected, err error) {
+	m, b, err := d.own(ctx, in, inventory.InspectorImage, protocol.Inspect)
 	if err != nil {
-		return Progress{}, fmt.Errorf("inspect machine %s: %w", i.Machine.Name, err)
+		return seen, err
 	}
-	i.File.Duty = protocol.Inspect
-	b, err := d.boot(ctx, m, substrate.Boot{Machine: m.ID, Subject: m.ID, Number: i.Number, Image: i.Image, Erase: i.Erase,
-		File: i.File}, switches.Common)
-	if err != nil {
-		return Progress{}, fmt.Errorf("inspect machine %s: %w", i.Machine.Name, err)
+	if b, err = d.boot(ctx, m, b, switches.Common); err != nil {
+		return seen, fmt.Errorf("inspect machine %s: %w", in.Machine.Name, err)
 	}
-	p := Progress{Doing: describe(b)}
-	if b.Step == protocol.StepProblem {
-		p.Stuck = b.Detail
-	}
+	seen.Doing, seen.Stuck = describe(b)
 	if b.Findings == nil || !b.Findings.Done {
-		return p, nil
+		return seen, nil
 	}
 	if err := d.end(ctx, b, b.Number); err != nil {
-		return p, fmt.Errorf("inspect machine %s: %w", i.Machine.Name, err)
+		return seen, fmt.Errorf("inspect machine %s: %w", in.Machine.Name, err)
 	}
-	p = Progress{Findings: b.Findings, Key: b.Key}
-	p.Accounts, p.Unread = d.accounts(ctx, m)
-	return p, nil
+	seen = substrate.Inspected{Done: true, Checks: b.Findings.Checks, Erased: b.Findings.Erased, Key: b.Key}
+	if err := json.Unmarshal(b.Findings.Facts, &seen.Facts); err != nil {
+		return substrate.Inspected{Stuck: fmt.Sprintf("sent facts that cannot be read: %v", err)}, nil
+	}
+	seen.Facts.BMC, seen.Unread = d.accounts(ctx, m) // not what the machine says of itself
+	return seen, nil
+}
+
+// own is a boot of an image of the site's own, and its machine.
+func (d *Driver) own(ctx context.Context, in substrate.Inspection, image string,
+	duty protocol.Duty) (m substrate.Machine, b substrate.Boot, err error) {
+	digest, err := d.config.Images.Named(image)
+	if err != nil {
+		return m, b, fmt.Errorf("boot image %s on machine %s: %w; `muster images build %[1]s` makes it", image,
+			in.Machine.Name, err)
+	}
+	if m, err = d.config.Ledger.Machine(ctx, in.Machine.Name); err != nil {
+		return m, b, fmt.Errorf("boot image %s on machine %s: %w", image, in.Machine.Name, err)
+	}
+	return m, substrate.Boot{
+		Machine: m.ID, Subject: m.ID, Number: in.Number, Image: digest, Erase: in.Erase,
+		File: protocol.BootFile{
+			Node: m.ID, Name: m.Name, Boot: in.Number, Duty: duty, Authority: d.config.Keys.AgentsPEM(),
+			Endpoints: []string{protocol.Endpoint(m.On.Address.Addr())},
+		},
+	}, nil
 }
 
 // accounts lists who may log in at a machine's BMC, after its last tenant could change that.
@@ -81,27 +81,21 @@ func (d *Driver) accounts(ctx context.Context, m substrate.Machine) (accounts []
 
 // Host takes a machine's boot as a hypervisor as far as it goes without waiting; call again until its agent has come. That
 // the machine holds guests is not this driver's business.
-func (d *Driver) Host(ctx context.Context, i Inspection) (Progress, error) {
-	m, err := d.config.Ledger.Machine(ctx, i.Machine.Name)
+func (d *Driver) Host(ctx context.Context, machine inventory.Machine, number int64) (doing, stuck string, err error) {
+	m, b, err := d.own(ctx, substrate.Inspection{Machine: machine, Number: number}, inventory.HypervisorImage, protocol.Host)
 	if err != nil {
-		return Progress{}, fmt.Errorf("make machine %s a hypervisor: %w", i.Machine.Name, err)
+		return "", "", err
 	}
-	i.File.Duty = protocol.Host
-	b, err := d.boot(ctx, m, substrate.Boot{Machine: m.ID, Subject: m.ID, Number: i.Number, Image: i.Image, File: i.File},
-		switches.Hosts)
-	if err != nil {
-		return Progress{}, fmt.Errorf("make machine %s a hypervisor: %w", i.Machine.Name, err)
+	if b, err = d.boot(ctx, m, b, switches.Hosts); err != nil {
+		return "", "", fmt.Errorf("make machine %s a hypervisor: %w", machine.Name, err)
 	}
-	p := Progress{Doing: describe(b)}
-	if b.Step == protocol.StepProblem {
-		p.Stuck = b.Detail
-	}
-	return p, nil
+	doing, stuck = describe(b)
+	return doing, stuck, nil
 }
 
-// EndHost switches off a machine that was a hypervisor; it was seen off when this returns nil, and before that it is
+// End switches off a machine that was a hypervisor; it was seen off when this returns nil, and before that it is
 // substrate.ErrUnderway.
-func (d *Driver) EndHost(ctx context.Context, machine inventory.Machine) error {
+func (d *Driver) End(ctx context.Context, machine inventory.Machine) error {
 	b, err := d.config.Ledger.BootOn(ctx, machine.ID)
 	if errors.Is(err, substrate.ErrNoBoot) {
 		return nil
@@ -115,15 +109,15 @@ func (d *Driver) EndHost(ctx context.Context, machine inventory.Machine) error {
 	return nil
 }
 
-// describe says what a boot is at, for a person.
-func describe(b substrate.Boot) string {
-	switch {
-	case b.Findings != nil && b.Findings.Doing != "":
-		return b.Findings.Doing
-	case b.Detail != "":
-		return b.Detail
+// describe says what a boot is at, for a person, and why it cannot go on by itself.
+func describe(b substrate.Boot) (doing, stuck string) {
+	if b.Step == protocol.StepProblem {
+		stuck = b.Detail
 	}
-	return "is switched on"
+	if b.Findings != nil {
+		doing = b.Findings.Doing
+	}
+	return cmp.Or(doing, b.Detail, "is switched on"), stuck
 }
 
 // EnsureOff makes an unused machine be off; it is substrate.ErrUnderway until the machine was seen so. It says what it found if

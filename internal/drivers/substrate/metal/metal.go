@@ -26,12 +26,20 @@ type Config struct {
 	// Place puts the machine's ports of its network's switch into a segment, and returns when they were seen there. It is
 	// called while the machine is off, and may be called again. Nil: no switch is set.
 	Place func(context.Context, substrate.Machine, switches.Segment) error
+	// Images are those that machines boot for their own sake.
+	Images substrate.Images
+	Keys   substrate.Keys
 }
 
-// Driver is the substrate of whole machines. It implements substrate.Substrate.
+// Driver is the substrate of whole machines.
 type Driver struct {
 	config Config
 }
+
+var (
+	_ substrate.Inspector        = (*Driver)(nil)
+	_ substrate.HypervisorBooter = (*Driver)(nil)
+)
 
 // New makes a driver.
 func New(c Config) *Driver { return &Driver{c} }

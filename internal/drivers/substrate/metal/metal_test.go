@@ -317,7 +317,7 @@ func TestToGoOffIsAWaitThatHoldsNobody(t *testing.T) {
 			_, err := d.EnsureOff(t.Context(), inventory.Machine{Name: "m1"})
 			return err
 		},
-		"host": func(d *metal.Driver) error { return d.EndHost(t.Context(), inventory.Machine{ID: "m1", Name: "m1"}) },
+		"host": func(d *metal.Driver) error { return d.End(t.Context(), inventory.Machine{ID: "m1", Name: "m1"}) },
 	} {
 		l := newTestbed()
 		l.on["m1"], l.slow["m1"] = true, 2

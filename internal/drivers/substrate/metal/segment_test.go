@@ -110,6 +110,7 @@ func (h *switchedTestbed) driver() *metal.Driver {
 			}
 			return h.ports.Put(ctx, switches.Port{Name: m.ID}, s)
 		},
+		Images: anyImage{}, Keys: noKeys{},
 	})
 }
 
@@ -194,7 +195,7 @@ func segmentsAsTheyShouldBe(t *rapid.T) {
 			}
 		case "inspect":
 			if held[m] == "" {
-				_, _ = driver.Inspect(t.Context(), metal.Inspection{Machine: inventory.Machine{ID: m, Name: m}, Number: 1})
+				_, _ = driver.Inspect(t.Context(), substrate.Inspection{Machine: inventory.Machine{ID: m, Name: m}, Number: 1})
 				_ = h.networks.Drop(t.Context(), m, math.MaxInt64)
 				_ = control{h.networks, m}.set(false)
 			}
