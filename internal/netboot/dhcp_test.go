@@ -24,7 +24,7 @@ func newServer(t testing.TB, mode inventory.Mode, controller Controller) *server
 		Config: Config{
 			Network: inventory.Network{Name: "rack", Address: netip.MustParsePrefix("10.78.0.1/16"), Mode: mode,
 				Gateway: netip.MustParseAddr("10.78.0.254")},
-			Controller: controller, HTTPPort: DefaultHTTPPort, Log: slog.New(slog.DiscardHandler),
+			Controller: controller, Log: slog.New(slog.DiscardHandler),
 		},
 		notes: make(chan protocol.BootProgress, noteQueue), mtu: 1500, hardware: hardware("52:54:00:ff:00:01"),
 	}

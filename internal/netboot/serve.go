@@ -23,8 +23,8 @@ import (
 	"muster/internal/protocol"
 )
 
-// DefaultHTTPPort is where the boot services speak HTTP unless they are told otherwise.
-const DefaultHTTPPort = 8069
+// httpPort is where the boot services speak HTTP.
+const httpPort = 8069
 
 // Config says what to serve, and where.
 type Config struct {
@@ -33,7 +33,6 @@ type Config struct {
 	Blobs      Blobs
 	Init       []byte   // our part of the initramfs, a cpio archive; the image's drivers follow it
 	Firmware   []string // folders with iPXE's files: an operator's own first
-	HTTPPort   int      // 0: DefaultHTTPPort
 	Log        *slog.Logger
 	Link       *onlink.Link // of the network's interface; nil: Serve opens one of its own
 
@@ -99,9 +98,6 @@ func open(c Config) (*server, error) {
 	if err := c.Network.Validate(); err != nil {
 		return nil, err
 	}
-	if c.HTTPPort == 0 {
-		c.HTTPPort = DefaultHTTPPort
-	}
 	s := &server{Config: c, firmware: c.Firmware, notes: make(chan protocol.BootProgress, noteQueue),
 		said: saidOfStrangers()}
 	if s.Link == nil {
@@ -143,7 +139,7 @@ func (s *server) openHere() (err error) {
 	if s.tftp, err = s.listenUDP(s.address(), 69); err != nil {
 		return err
 	}
-	if s.http, err = s.Link.Listen(netip.AddrPortFrom(s.address(), uint16(s.HTTPPort)).String()); err != nil {
+	if s.http, err = s.Link.Listen(netip.AddrPortFrom(s.address(), httpPort).String()); err != nil {
 		return err
 	}
 	if s.ndp, err = listenNDP(card); err != nil {
@@ -156,7 +152,7 @@ func (s *server) address() netip.Addr { return s.Network.Address.Addr() }
 
 // base is the URL that all paths begin with.
 func (s *server) base() string {
-	return "http://" + netip.AddrPortFrom(s.address(), uint16(s.HTTPPort)).String()
+	return "http://" + netip.AddrPortFrom(s.address(), httpPort).String()
 }
 
 func (s *server) listenUDP(address netip.Addr, port uint16) (*net.UDPConn, error) {

@@ -19,7 +19,6 @@ import (
 type Programs struct {
 	Shell   Shell
 	Options []string // for every program: -C mlx5_1, -P 1, or -z with a file that names the fabric's M_Key
-	AtOnce  int      // shells that query at the same time; 0: 4
 }
 
 func (p Programs) run(ctx context.Context, program string) ([]byte, error) {
@@ -72,13 +71,12 @@ func (p Programs) Tables(ctx context.Context, snapshot []byte) (fabric.Tables, e
 	return seen, nil
 }
 
+// atOnce is how many shells query at the same time.
+const atOnce = 4
+
 // query reads all places, divided between some shells.
 func (p Programs) query(ctx context.Context, places map[fabric.GUID]Place) (fabric.Tables, error) {
-	shells := p.AtOnce
-	if shells == 0 {
-		shells = 4
-	}
-	scripts := make([]strings.Builder, min(shells, len(places)))
+	scripts := make([]strings.Builder, min(atOnce, len(places)))
 	n := 0
 	for g, at := range places {
 		fmt.Fprintf(&scripts[n%len(scripts)], "echo port %s\nsmpquery pkeys %s %d 2>&1 || echo failed\n", g, quotedAll(p.Options),

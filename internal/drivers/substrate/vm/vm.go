@@ -65,8 +65,6 @@ type Config struct {
 	Devices *devices.Driver
 	// Ports are the clusters' networks.
 	Ports substrate.Networks
-	// User is whom QEMU runs as while it has no guest; "": the one that libvirt's packages make.
-	User string
 	// Accel is "kvm" or "tcg"; "": KVM if it works and emulation if not.
 	Accel string
 	// Log hears of what is worth an operator's look and is no error of a call. nil: it is dropped.
@@ -91,7 +89,7 @@ type Driver struct {
 
 var _ substrate.Substrate = (*Driver)(nil)
 
-// Usual names of the user whom QEMU runs as: Debian's, and Red Hat's.
+// Usual names of the user whom QEMU runs as while it has no guest, whom libvirt's packages make: Debian's, and Red Hat's.
 func usualUsers() []string { return []string{"libvirt-qemu", "qemu"} }
 
 // New makes a driver over config.Dir. It changes nothing but that directory, and starts nothing.
@@ -151,9 +149,6 @@ func (d *Driver) find() (err error) {
 		return errors.New("libvirtd is missing; on Debian: apt-get install libvirt-daemon libvirt-daemon-driver-qemu")
 	}
 	names := usualUsers()
-	if d.config.User != "" {
-		names = []string{d.config.User}
-	}
 	for _, name := range names {
 		if who, err := user.Lookup(name); err == nil {
 			return d.runAs(who)
