@@ -22,16 +22,11 @@ func (d *Driver) Receive(ctx context.Context, n substrate.Node, description stri
 	case len(n.Allocation.Devices) > 0:
 		return "", fmt.Errorf("%w: a guest with devices of its host cannot move", substrate.ErrRefused)
 	}
-	unlock, err := onhost.Shared(ctx, d.lockPath("libvirt"))
+	home, held, release, err := d.hold(ctx, n.Ref)
 	if err != nil {
 		return "", err
 	}
-	defer unlock()
-	home, held, err := d.holdGuest(ctx, n.Ref)
-	if err != nil {
-		return "", err
-	}
-	defer held.Release()
+	defer release()
 	highest, err := onhost.Highest(home)
 	if err != nil {
 		return "", err
@@ -58,16 +53,9 @@ func (d *Driver) layOutFor(ctx context.Context, held *onhost.Hold, b boot, n sub
 	var facts inventory.Facts
 	var user int
 	var described domain.Domain
-	for _, step := range []struct {
-		what string
-		do   func() error
-	}{
+	err = inOrder(held, []step{
 		{"directory", func() error { return errors.Join(os.Mkdir(b.dir, 0o711), os.Chmod(b.dir, 0o711)) }},
-		{"its part of the host", func() error {
-			p, as, err := d.take(ctx, b, n)
-			n.Allocation, facts, user = &p.Allocation, as, p.User
-			return err
-		}},
+		d.takeFor(ctx, b, &n, &facts, &user),
 		{"files", func() error {
 			if _, err := d.linkFiles(b, n.Image); err != nil {
 				return err
@@ -93,13 +81,9 @@ func (d *Driver) layOutFor(ctx context.Context, held *onhost.Hold, b boot, n sub
 		{"tap", func() error {
 			return makeTap(d.netns(), substrate.PortName(n.Node), domain.Queues(len(described.Pins)))
 		}},
-	} {
-		if err := held.Lost(); err != nil {
-			return "", err
-		}
-		if err := step.do(); err != nil {
-			return "", fmt.Errorf("%s: %w", step.what, err)
-		}
+	})
+	if err != nil {
+		return "", err
 	}
 	return here, nil
 }
@@ -114,16 +98,11 @@ func (d *Driver) Dial(ctx context.Context) (net.Conn, error) {
 
 // Arrive implements Host.
 func (d *Driver) Arrive(ctx context.Context, n substrate.Node) error {
-	unlock, err := onhost.Shared(ctx, d.lockPath("libvirt"))
+	home, held, release, err := d.hold(ctx, n.Ref)
 	if err != nil {
 		return err
 	}
-	defer unlock()
-	home, held, err := d.holdGuest(ctx, n.Ref)
-	if err != nil {
-		return err
-	}
-	defer held.Release()
+	defer release()
 	collect()
 	b := d.bootAt(home, n.Boot)
 	p, given, err := b.part()
@@ -164,21 +143,10 @@ func (d *Driver) wake(ctx context.Context, held *onhost.Hold, v *virt, b boot, n
 	if err != nil {
 		return err
 	}
-	for _, step := range []struct {
-		what string
-		do   func() error
-	}{
+	return inOrder(held, []step{
 		{"network", func() error { return d.config.Ports.PlugPort(ctx, n, d.netns()) }},
 		{"initramfs", func() error { return missing(os.Remove(b.path(initramfsFile))) }},
 		{"CPUs", func() error { return d.settle(b, n, emulator, described) }},
 		{"resume", func() error { return v.resume(ctx, b.name) }},
-	} {
-		if err := held.Lost(); err != nil {
-			return err
-		}
-		if err := step.do(); err != nil {
-			return fmt.Errorf("%s: %w", step.what, err)
-		}
-	}
-	return nil
+	})
 }

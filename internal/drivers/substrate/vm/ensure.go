@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/onhost"
@@ -19,10 +18,6 @@ import (
 // Ensure makes the node run this boot. If it fails or is killed on the way, what it made stays, visible to Observe and
 // List, for the next Ensure or Remove to take away.
 func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
-	home, err := d.home(n.Ref)
-	if err != nil {
-		return err
-	}
 	switch {
 	case n.Boot < 1:
 		return fmt.Errorf("boot %d of node %s: boots count from 1", n.Boot, n.Node)
@@ -31,16 +26,11 @@ func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
 	case n.Allocation == nil:
 		return fmt.Errorf("node %s has nothing of this host: it is no guest", n.Node)
 	}
-	unlock, err := onhost.Shared(ctx, d.lockPath("libvirt"))
+	home, held, release, err := d.hold(ctx, n.Ref)
 	if err != nil {
 		return err
 	}
-	defer unlock()
-	held, err := onhost.Exclusive(ctx, d.lockPath("guest-"+filepath.Base(home)))
-	if err != nil {
-		return err
-	}
-	defer held.Release()
+	defer release()
 	if err := d.ensure(ctx, held, home, n); err != nil {
 		return fmt.Errorf("boot %d of node %s: %w", n.Boot, n.Node, err)
 	}
@@ -75,7 +65,37 @@ func (d *Driver) ensure(ctx context.Context, held *onhost.Hold, home string, n s
 	return d.make(ctx, held, b, n)
 }
 
-// make makes a boot from nothing, its directory first. Between two steps it asks whether the lock is still its own.
+// step is one of several, with a name for errors.
+type step struct {
+	what string
+	do   func() error
+}
+
+// inOrder takes steps until one fails. Before each it asks whether the lock is still its own; nil: none is held.
+func inOrder(held *onhost.Hold, steps []step) error {
+	for _, s := range steps {
+		if held != nil {
+			if err := held.Lost(); err != nil {
+				return err
+			}
+		}
+		if err := s.do(); err != nil {
+			return fmt.Errorf("%s: %w", s.what, err)
+		}
+	}
+	return nil
+}
+
+// takeFor gives a boot its part of the host: it says in the node which, and as whom QEMU runs.
+func (d *Driver) takeFor(ctx context.Context, b boot, n *substrate.Node, facts *inventory.Facts, user *int) step {
+	return step{"its part of the host", func() error {
+		p, as, err := d.take(ctx, b, *n)
+		n.Allocation, *facts, *user = &p.Allocation, as, p.User
+		return err
+	}}
+}
+
+// make makes a boot from nothing, its directory first.
 func (d *Driver) make(ctx context.Context, held *onhost.Hold, b boot, n substrate.Node) error {
 	var v *virt
 	var facts inventory.Facts
@@ -87,16 +107,9 @@ func (d *Driver) make(ctx context.Context, held *onhost.Hold, b boot, n substrat
 			v.close()
 		}
 	}()
-	for _, step := range []struct {
-		what string
-		do   func() error
-	}{
+	if err := inOrder(held, []step{
 		{"directory", func() error { return errors.Join(os.Mkdir(b.dir, 0o711), os.Chmod(b.dir, 0o711)) }},
-		{"its part of the host", func() error {
-			p, as, err := d.take(ctx, b, n)
-			n.Allocation, facts, user = &p.Allocation, as, p.User
-			return err
-		}},
+		d.takeFor(ctx, b, &n, &facts, &user),
 		{"files", func() error { return d.writeFiles(b, n, user) }},
 		{"devices", func() error { return d.giveDevices(ctx, n, user) }},
 		{"description", func() (err error) { described, err = d.describe(b, n, facts); return err }},
@@ -110,13 +123,8 @@ func (d *Driver) make(ctx context.Context, held *onhost.Hold, b boot, n substrat
 		{"initramfs", func() error { return os.Remove(b.path(initramfsFile)) }},
 		{"CPUs", func() error { return d.settle(b, n, emulator, described) }},
 		{"resume", func() error { return v.resume(ctx, b.name) }},
-	} {
-		if err := held.Lost(); err != nil {
-			return err
-		}
-		if err := step.do(); err != nil {
-			return fmt.Errorf("%s: %w", step.what, err)
-		}
+	}); err != nil {
+		return err
 	}
 	for _, warning := range described.Warnings {
 		d.config.Log.Warn("a guest is slower than it could be", "node", n.Name, "machine", n.Machine, "why", warning)

@@ -28,6 +28,19 @@ func (d *Driver) holdGuest(ctx context.Context, r substrate.Ref) (home string, h
 	return home, held, err
 }
 
+// hold locks a guest, and keeps libvirt from ending with others who do. The guest's lock is given back before libvirt's.
+func (d *Driver) hold(ctx context.Context, r substrate.Ref) (home string, held *onhost.Hold, release func(), err error) {
+	unlock, err := onhost.Shared(ctx, d.lockPath("libvirt"))
+	if err != nil {
+		return "", nil, nil, err
+	}
+	if home, held, err = d.holdGuest(ctx, r); err != nil {
+		unlock()
+		return "", nil, nil, err
+	}
+	return home, held, func() { held.Release(); unlock() }, nil
+}
+
 // Leave implements Host.
 func (d *Driver) Leave(ctx context.Context, r substrate.Ref) (description string, err error) {
 	home, held, err := d.holdGuest(ctx, r)

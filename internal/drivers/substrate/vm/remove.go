@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -18,11 +17,10 @@ import (
 // Remove ends the guest and takes away all that it had; after the last one, libvirt too. It is the hard end: whatever
 // deserves care was drained before.
 func (d *Driver) Remove(ctx context.Context, r substrate.Ref) error {
-	home, err := d.home(r)
-	if err != nil {
+	if _, err := d.home(r); err != nil {
 		return err
 	}
-	if err := d.remove(ctx, home, r); err != nil {
+	if err := d.remove(ctx, r); err != nil {
 		return fmt.Errorf("remove node %s: %w", r.Node, err)
 	}
 	if err := d.Close(ctx); err != nil {
@@ -31,17 +29,12 @@ func (d *Driver) Remove(ctx context.Context, r substrate.Ref) error {
 	return nil
 }
 
-func (d *Driver) remove(ctx context.Context, home string, r substrate.Ref) error {
-	unlock, err := onhost.Shared(ctx, d.lockPath("libvirt"))
+func (d *Driver) remove(ctx context.Context, r substrate.Ref) error {
+	home, _, release, err := d.hold(ctx, r)
 	if err != nil {
 		return err
 	}
-	defer unlock()
-	held, err := onhost.Exclusive(ctx, d.lockPath("guest-"+filepath.Base(home)))
-	if err != nil {
-		return err
-	}
-	defer held.Release()
+	defer release()
 	if err := d.removeBoots(ctx, home, r); err != nil {
 		return err
 	}
@@ -88,21 +81,13 @@ func (d *Driver) removeBoot(ctx context.Context, b boot, r substrate.Ref) error 
 // letGo takes away what a boot has that is not in its directory. QEMU is found by itself, whatever libvirt knows of it, and
 // killed by us: libvirt, which waits for it to be gone, would wait in vain where we are the ones to collect it.
 func (d *Driver) letGo(ctx context.Context, b boot, r substrate.Ref) error {
-	for _, step := range []struct {
-		what string
-		do   func() error
-	}{
+	return inOrder(nil, []step{
 		{"QEMU", func() error { return d.endEmulators(ctx, b) }},
 		{"libvirt", func() error { return d.forget(ctx, b) }},
 		{"control group", func() error { return d.cgroups.Remove(ctx, b.name) }},
 		{"network port", func() error { return d.config.Ports.DropPort(ctx, r.Cluster, r.Node) }},
 		{"tap", func() error { return dropTap(d.netns(), substrate.PortName(r.Node)) }},
-	} {
-		if err := step.do(); err != nil {
-			return fmt.Errorf("%s: %w", step.what, err)
-		}
-	}
-	return nil
+	})
 }
 
 func (d *Driver) endEmulators(ctx context.Context, b boot) error {

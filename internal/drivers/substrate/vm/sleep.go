@@ -57,16 +57,11 @@ func ended(err error) error {
 
 // Sleep writes a running guest's memory to disk and ends it, as substrate.Sleeper has it. ErrNotHere says that it has ended.
 func (d *Driver) Sleep(ctx context.Context, r substrate.Ref) (bytes int64, err error) {
-	unlock, err := onhost.Shared(ctx, d.lockPath("libvirt"))
+	home, held, release, err := d.hold(ctx, r)
 	if err != nil {
 		return 0, err
 	}
-	defer unlock()
-	home, held, err := d.holdGuest(ctx, r)
-	if err != nil {
-		return 0, err
-	}
-	defer held.Release()
+	defer release()
 	collect()
 	b := d.bootAt(home, r.Boot)
 	if err := b.here(); err != nil {
@@ -238,16 +233,11 @@ func (d *Driver) Wake(ctx context.Context, n substrate.Node) error {
 	if n.Allocation == nil {
 		return fmt.Errorf("node %s has nothing of this host: it is no guest", n.Node)
 	}
-	unlock, err := onhost.Shared(ctx, d.lockPath("libvirt"))
+	home, held, release, err := d.hold(ctx, n.Ref)
 	if err != nil {
 		return err
 	}
-	defer unlock()
-	home, held, err := d.holdGuest(ctx, n.Ref)
-	if err != nil {
-		return err
-	}
-	defer held.Release()
+	defer release()
 	collect()
 	b := d.bootAt(home, n.Boot)
 	if err := b.here(); err != nil {
@@ -298,19 +288,12 @@ func (d *Driver) restore(ctx context.Context, held *onhost.Hold, v *virt, b boot
 	var user int
 	var here string
 	var emulators []onhost.Process
-	for _, step := range []struct {
-		what string
-		do   func() error
-	}{
+	err := inOrder(held, []step{
 		{"remains", func() error {
 			return errors.Join(d.letGo(ctx, b, n.Ref), missing(os.Remove(b.path(partFile))),
 				missing(os.Remove(b.path(initramfsFile))))
 		}},
-		{"its part of the host", func() error {
-			p, as, err := d.take(ctx, b, n)
-			n.Allocation, facts, user = &p.Allocation, as, p.User
-			return err
-		}},
+		d.takeFor(ctx, b, &n, &facts, &user),
 		// Its QEMU opens again what it was started with.
 		{"files", func() error {
 			return errors.Join(writeFor(user, b.path(initramfsFile), padding(1)), os.Chown(b.path(consoleFile), user, user))
@@ -334,18 +317,11 @@ func (d *Driver) restore(ctx context.Context, held *onhost.Hold, v *virt, b boot
 		}},
 		{"memory, which is used up", func() error { return os.Rename(b.memoryPath(memoryFile), b.memoryPath(usedFile)) }},
 		{"run", func() error { return d.wake(ctx, held, v, b, n, emulators[0]) }},
-	} {
-		if err := held.Lost(); err != nil {
-			return err
-		}
-		if err := step.do(); err != nil {
-			if errors.Is(err, substrate.ErrRefused) { // it sleeps on, and has nothing of the host
-				err = errors.Join(err, missing(os.Remove(b.path(partFile))))
-			}
-			return fmt.Errorf("%s: %w", step.what, err)
-		}
+	})
+	if errors.Is(err, substrate.ErrRefused) { // it sleeps on, and has nothing of the host
+		err = errors.Join(err, missing(os.Remove(b.path(partFile))))
 	}
-	return nil
+	return err
 }
 
 // erase overwrites a file and removes it, if it is there.
