@@ -50,7 +50,7 @@ func newBench(t *testing.T) bench {
 	}
 	check(makeNetwork(switching.Network("rack"), nil))
 	check(netns.New(b.machine, func() error {
-		return connected(func(links *netlink.Handle) error {
+		return netns.Links("", func(links *netlink.Handle) error {
 			far, err := os.Open(b.rack)
 			if err != nil {
 				return err
@@ -67,7 +67,7 @@ func newBench(t *testing.T) bench {
 		})
 	}))
 	check(netns.Do(b.rack, func() error {
-		return connected(func(links *netlink.Handle) error { return plug(links, b.cable.port, "", usualQueue) })
+		return netns.Links("", func(links *netlink.Handle) error { return plug(links, b.cable.port, "", usualQueue) })
 	}))
 	listeners, err := tap(b.rack, listenersPort, "", usualQueue)
 	check(err)

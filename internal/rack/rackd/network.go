@@ -26,7 +26,7 @@ func address6() netip.Prefix { return netip.MustParsePrefix("fd78::1/64") }
 // which machines do not reach.
 func makeNetwork(n inventory.Network, machines []rack.Machine) error {
 	err := netns.New(n.Namespace, func() error {
-		return connected(func(links *netlink.Handle) error {
+		return netns.Links("", func(links *netlink.Handle) error {
 			if err := makeBridge(links, n.Address); err != nil {
 				return err
 			}
@@ -45,7 +45,7 @@ func makeNetwork(n inventory.Network, machines []rack.Machine) error {
 				if !m.BMC.IsValid() {
 					continue
 				}
-				if err := links.AddrReplace(lo, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(m.BMC, 32))}); err != nil {
+				if err := links.AddrReplace(lo, &netlink.Addr{IPNet: netns.IPNet(netip.PrefixFrom(m.BMC, 32))}); err != nil {
 					return fmt.Errorf("address of the BMC of %s: %w", m.Name, err)
 				}
 			}
@@ -71,7 +71,7 @@ func makeBridge(links *netlink.Handle, address netip.Prefix) error {
 	if err != nil {
 		return err
 	}
-	if err := links.AddrReplace(bridge, &netlink.Addr{IPNet: ipNet(address)}); err != nil {
+	if err := links.AddrReplace(bridge, &netlink.Addr{IPNet: netns.IPNet(address)}); err != nil {
 		return fmt.Errorf("address of the bridge: %w", err)
 	}
 	if err := links.LinkSetUp(bridge); err != nil {
@@ -87,7 +87,7 @@ func makeBridge(links *netlink.Handle, address netip.Prefix) error {
 		}
 	}
 	// Duplicate detection would keep the address tentative for a second, and there is no other host.
-	if err := links.AddrReplace(bridge, &netlink.Addr{IPNet: ipNet(address6()), Flags: unix.IFA_F_NODAD}); err != nil {
+	if err := links.AddrReplace(bridge, &netlink.Addr{IPNet: netns.IPNet(address6()), Flags: unix.IFA_F_NODAD}); err != nil {
 		return fmt.Errorf("IPv6 address of the bridge: %w", err)
 	}
 	return nil
@@ -151,7 +151,7 @@ func tap(namespace, name, beside string, queue int) (*os.File, error) {
 		if err != nil {
 			return err
 		}
-		err = connected(func(links *netlink.Handle) error { return plug(links, name, beside, queue) })
+		err = netns.Links("", func(links *netlink.Handle) error { return plug(links, name, beside, queue) })
 		if err != nil {
 			unix.Close(fd)
 			return err
@@ -203,14 +203,12 @@ func awaitCarrier(ctx context.Context, namespace, name string) error {
 	defer cancel()
 	for {
 		var state netlink.LinkOperState
-		err := netns.Do(namespace, func() error {
-			return connected(func(links *netlink.Handle) error {
-				link, err := links.LinkByName(name)
-				if err == nil {
-					state = link.Attrs().OperState
-				}
-				return err
-			})
+		err := netns.Links(namespace, func(links *netlink.Handle) error {
+			link, err := links.LinkByName(name)
+			if err == nil {
+				state = link.Attrs().OperState
+			}
+			return err
 		})
 		if err != nil || state == netlink.OperUp {
 			return err
@@ -255,17 +253,4 @@ func setPort(namespace, name string, state uint8) error {
 		return fmt.Errorf("port %s: %w", name, err)
 	}
 	return nil
-}
-
-func connected(do func(*netlink.Handle) error) error {
-	links, err := netlink.NewHandle(unix.NETLINK_ROUTE)
-	if err != nil {
-		return err
-	}
-	defer links.Close()
-	return do(links)
-}
-
-func ipNet(p netip.Prefix) *net.IPNet {
-	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }

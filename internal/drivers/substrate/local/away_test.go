@@ -112,7 +112,7 @@ func TestAPortKeepsNobodyWhoAsksIt(t *testing.T) {
 	var heard uint64
 	var kept []netlink.Neigh
 	look := func() bool {
-		check(t, withLinks(filepath.Join(dir, "clusters/c1/netns"), func(links *netlink.Handle) error {
+		check(t, netns.Links(filepath.Join(dir, "clusters/c1/netns"), func(links *netlink.Handle) error {
 			port, err := links.LinkByName(substrate.PortName(n.Node))
 			if err != nil {
 				return err

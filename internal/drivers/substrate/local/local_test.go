@@ -103,7 +103,7 @@ func TestANodeThatSpeaksToNobodyLeavesNeighboursToOthers(t *testing.T) {
 		}
 		return nil
 	}))
-	check(t, withLinks(b.path("netns"), func(links *netlink.Handle) error {
+	check(t, netns.Links(b.path("netns"), func(links *netlink.Handle) error {
 		nic, err := links.LinkByName("eth0")
 		if err != nil {
 			return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/netip"
 	"os"
 	"strings"
@@ -21,29 +20,9 @@ import (
 
 const bridgeName = "br0"
 
-// withLinks is netns.Do with a netlink connection there.
-func withLinks(path string, do func(*netlink.Handle) error) error {
-	return netns.Do(path, func() error { return connected(do) })
-}
-
-func connected(do func(*netlink.Handle) error) error {
-	links, err := netlink.NewHandle(unix.NETLINK_ROUTE)
-	if err != nil {
-		return err
-	}
-	defer links.Close()
-	return do(links)
-}
-
-// quiet keeps interfaces made from now on in this thread's namespace free of IPv6, whose duplicate detection and multicast would
-// be the only traffic that no program asked for. Hosts without IPv6 have nothing to switch off.
-func quiet() error {
-	err := os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
-}
+// quiet keeps an interface in this thread's namespace, or with "default" those made from now on, free of IPv6, whose duplicate
+// detection and multicast would be the only traffic that no program asked for.
+func quiet(name string) error { return netns.Sysctl("ipv6", name, "disable_ipv6", "1") }
 
 // pings lets everybody in this thread's namespace ask for echoes. Programs then need no raw socket for it.
 func pings() error {
@@ -61,7 +40,7 @@ func up(links *netlink.Handle, name string) error {
 // ensureBridge makes the current namespace a cluster's network; it keeps what is there. Uplinks come later, and with the
 // spanning tree off (the kernel's default) a port forwards from its first moment, whatever the forward delay.
 func ensureBridge(links *netlink.Handle, n substrate.Network) error {
-	if err := quiet(); err != nil {
+	if err := quiet("default"); err != nil {
 		return err
 	}
 	// A new namespace forwards packets if the host does, and would send one node's to another as if from the gateway.
@@ -72,8 +51,8 @@ func ensureBridge(links *netlink.Handle, n substrate.Network) error {
 	if n.Away { // frames for the gateway are for others
 		mac = substrate.MAC(n.Segment, substrate.NobodySlot)
 	}
-	_, err := links.LinkByName(bridgeName)
-	if notFound := (netlink.LinkNotFoundError{}); errors.As(err, &notFound) {
+	bridge, err := netns.Find(links, bridgeName)
+	if err == nil && bridge == nil {
 		attributes := netlink.NewLinkAttrs()
 		attributes.Name, attributes.HardwareAddr = bridgeName, mac
 		err = links.LinkAdd(&netlink.Bridge{LinkAttrs: attributes, MulticastSnooping: new(bool)})
@@ -81,12 +60,11 @@ func ensureBridge(links *netlink.Handle, n substrate.Network) error {
 	if err != nil {
 		return fmt.Errorf("bridge: %w", err)
 	}
-	bridge, err := links.LinkByName(bridgeName)
-	if err != nil {
+	if bridge, err = links.LinkByName(bridgeName); err != nil {
 		return err
 	}
 	if !n.Away {
-		if err := links.AddrReplace(bridge, &netlink.Addr{IPNet: ipNet(substrate.Gateway())}); err != nil {
+		if err := links.AddrReplace(bridge, &netlink.Addr{IPNet: netns.IPNet(substrate.Gateway())}); err != nil {
 			return fmt.Errorf("address of the bridge: %w", err)
 		}
 	}
@@ -125,7 +103,9 @@ func (d *Driver) plug(cluster string, b boot, n substrate.Node) error {
 			return netns.Do(path, do)
 		}
 	}
-	cable := func() error { return connected(func(l *netlink.Handle) error { return addNIC(l, cluster, port, n) }) }
+	cable := func() error {
+		return netns.Links("", func(l *netlink.Handle) error { return addNIC(l, cluster, port, n) })
+	}
 	if err := create(b.path("netns"), cable); err != nil {
 		return err
 	}
@@ -140,7 +120,7 @@ func fence(cluster string, n substrate.Node, more map[int]bool) error {
 		nl.IFLA_BRPORT_MCAST_FLOOD: false}
 	maps.Copy(flags, more)
 	port := substrate.PortName(n.Node)
-	return withLinks(cluster, func(links *netlink.Handle) error {
+	return netns.Links(cluster, func(links *netlink.Handle) error {
 		bridge, err := links.LinkByName(bridgeName)
 		if err != nil {
 			return err
@@ -194,19 +174,16 @@ func (c shared) bring(name, from string) error {
 		return err
 	}
 	defer to.Close()
-	if err := withLinks(from, func(links *netlink.Handle) error {
-		link, err := links.LinkByName(name)
-		if notFound := (netlink.LinkNotFoundError{}); errors.As(err, &notFound) {
-			return nil // it was brought before, or is missed below
-		}
-		if err != nil {
+	if err := netns.Links(from, func(links *netlink.Handle) error {
+		link, err := netns.Find(links, name)
+		if err != nil || link == nil { // it was brought before, or is missed below
 			return err
 		}
 		return links.LinkSetNsFd(link, int(to.Fd()))
 	}); err != nil {
 		return err
 	}
-	return netns.Do(c.netns(), func() error { return silence(name) })
+	return netns.Do(c.netns(), func() error { return quiet(name) })
 }
 
 // DropPort takes a node's port away, if it is there.
@@ -215,13 +192,13 @@ func (d *Driver) DropPort(_ context.Context, cluster, node string) error {
 	if err != nil {
 		return err
 	}
-	return c.dropLink(substrate.PortName(node))
+	return netns.Drop(c.netns(), substrate.PortName(node))
 }
 
 // addNIC makes eth0 in the current namespace and its other end, named port, directly in the cluster's: not for a moment
 // is there an interface in the host's.
 func addNIC(links *netlink.Handle, cluster, port string, n substrate.Node) error {
-	if err := errors.Join(quiet(), pings()); err != nil {
+	if err := errors.Join(quiet("default"), pings()); err != nil {
 		return err
 	}
 	far, err := os.Open(cluster)
@@ -235,7 +212,7 @@ func addNIC(links *netlink.Handle, cluster, port string, n substrate.Node) error
 	if err := links.LinkAdd(nic); err != nil {
 		return fmt.Errorf("make eth0: %w", err)
 	}
-	if err := links.AddrAdd(nic, &netlink.Addr{IPNet: ipNet(n.Address)}); err != nil {
+	if err := links.AddrAdd(nic, &netlink.Addr{IPNet: netns.IPNet(n.Address)}); err != nil {
 		return fmt.Errorf("address of eth0: %w", err)
 	}
 	// ARP is not answered here, and a question that waits for an answer has a place in a table that all networks of the host
@@ -261,7 +238,7 @@ const mostSeats = 1024
 // ports are the nodes' on the cluster's bridge.
 func (c shared) ports() ([]string, error) {
 	var ports []string
-	err := withLinks(c.netns(), func(links *netlink.Handle) error {
+	err := netns.Links(c.netns(), func(links *netlink.Handle) error {
 		all, err := links.LinkList()
 		for _, link := range all {
 			if name := link.Attrs().Name; strings.HasPrefix(name, substrate.PortPrefix) {
@@ -274,8 +251,4 @@ func (c shared) ports() ([]string, error) {
 		return nil, nil // and so is no network
 	}
 	return ports, err
-}
-
-func ipNet(p netip.Prefix) *net.IPNet {
-	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }

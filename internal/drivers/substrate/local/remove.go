@@ -12,6 +12,7 @@ import (
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/local/tree"
+	"muster/internal/kit/netns"
 )
 
 // Remove ends the node and takes away all that it had. It is the hard end: whatever deserves care was drained before.
@@ -70,7 +71,7 @@ func (d *Driver) removeBoot(ctx context.Context, b boot, c shared, node string) 
 	}
 	// The kernel would remove the port too when the node's namespace ends, but some time later, and a new port of the same
 	// name would then fail.
-	if err := c.dropLink(substrate.PortName(node)); err != nil {
+	if err := netns.Drop(c.netns(), substrate.PortName(node)); err != nil {
 		return fmt.Errorf("network port: %w", err)
 	}
 	if err := d.cgroups.Remove(ctx, b.name); err != nil {

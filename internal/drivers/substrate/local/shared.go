@@ -109,7 +109,7 @@ func (c shared) belong(owner string) error {
 
 // ready says whether everything was made: the bridge goes up last.
 func (c shared) ready() bool {
-	err := withLinks(c.netns(), func(links *netlink.Handle) error {
+	err := netns.Links(c.netns(), func(links *netlink.Handle) error {
 		bridge, err := links.LinkByName(bridgeName)
 		if err == nil && bridge.Attrs().Flags&net.FlagUp == 0 {
 			err = errors.New("the bridge is not up yet")
@@ -126,9 +126,9 @@ func (c shared) ensureNetwork(n substrate.Network) error {
 		return err
 	}
 	if there {
-		return withLinks(c.netns(), complete)
+		return netns.Links(c.netns(), complete)
 	}
-	return netns.New(c.netns(), func() error { return connected(complete) })
+	return netns.New(c.netns(), func() error { return netns.Links("", complete) })
 }
 
 // RemoveShared takes the network and /home away. It refuses while a node of the cluster is present, and while
@@ -232,7 +232,7 @@ func (d *Driver) Introduce(_ context.Context, cluster string, address netip.Addr
 	if err != nil {
 		return err
 	}
-	if err := withLinks(c.netns(), func(links *netlink.Handle) error { return introduce(links, address) }); err != nil {
+	if err := netns.Links(c.netns(), func(links *netlink.Handle) error { return introduce(links, address) }); err != nil {
 		return fmt.Errorf("introduce %s in the network of cluster %s: %w", address, cluster, err)
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/substrate"
+	"muster/internal/kit/netns"
 )
 
 // An uplink is a cable, a pair of veth ends of one name: one is a port of the cluster's bridge, the other one of the bridge that
@@ -43,7 +44,7 @@ func (c shared) ensureUplinks(uplinks []substrate.Uplink) error {
 			}
 			continue
 		}
-		if err := c.dropLink(c.cable(u)); err != nil { // half-made
+		if err := netns.Drop(c.netns(), c.cable(u)); err != nil { // half-made
 			return fmt.Errorf("uplink %s: %w", describe(u), err)
 		}
 		if err := c.addUplink(u); err != nil {
@@ -80,14 +81,14 @@ func (c shared) hasUplink(u substrate.Uplink) bool {
 		}
 		return err
 	}
-	near := withLinks(c.netns(), func(links *netlink.Handle) error { return plugged(links, bridgeName) })
-	far := withLinks(u.Namespace, func(links *netlink.Handle) error { return plugged(links, u.Interface) })
+	near := netns.Links(c.netns(), func(links *netlink.Handle) error { return plugged(links, bridgeName) })
+	far := netns.Links(u.Namespace, func(links *netlink.Handle) error { return plugged(links, u.Interface) })
 	return near == nil && far == nil
 }
 
 // addUplink makes the cable. The cluster's end goes up last: a cable that is up there is complete.
 func (c shared) addUplink(u substrate.Uplink) error {
-	if err := withLinks(u.Namespace, func(links *netlink.Handle) error {
+	if err := netns.Links(u.Namespace, func(links *netlink.Handle) error {
 		_, err := sharedBridge(links, u.Interface)
 		return err
 	}); err != nil {
@@ -97,12 +98,12 @@ func (c shared) addUplink(u substrate.Uplink) error {
 	if err := c.layCable(u, port); err != nil {
 		return fmt.Errorf("make %s: %w", port, err)
 	}
-	if err := withLinks(u.Namespace, func(links *netlink.Handle) error {
+	if err := netns.Links(u.Namespace, func(links *netlink.Handle) error {
 		bridge, err := sharedBridge(links, u.Interface)
 		if err != nil {
 			return err
 		}
-		if err := silence(port); err != nil {
+		if err := quiet(port); err != nil {
 			return err
 		}
 		// Broadcasts of the machines there are none of the cluster's business, and nothing goes from one cluster's cable to
@@ -113,7 +114,7 @@ func (c shared) addUplink(u substrate.Uplink) error {
 	}); err != nil {
 		return err
 	}
-	return withLinks(c.netns(), func(links *netlink.Handle) error {
+	return netns.Links(c.netns(), func(links *netlink.Handle) error {
 		bridge, err := links.LinkByName(bridgeName)
 		if err != nil {
 			return err
@@ -133,7 +134,7 @@ func (c shared) addUplink(u substrate.Uplink) error {
 
 // guard filters the frames that pass a cable of the cluster's, unless that is done: an earlier release may have laid it.
 func (c shared) guard(u substrate.Uplink) error {
-	return withLinks(c.netns(), func(links *netlink.Handle) error {
+	return netns.Links(c.netns(), func(links *netlink.Handle) error {
 		bridge, err := links.LinkByName(bridgeName)
 		if err != nil {
 			return err
@@ -157,7 +158,7 @@ func (c shared) layCable(u substrate.Uplink, port string) error {
 		return err
 	}
 	defer far.Close()
-	return withLinks(c.netns(), func(links *netlink.Handle) error {
+	return netns.Links(c.netns(), func(links *netlink.Handle) error {
 		attributes := netlink.NewLinkAttrs()
 		attributes.Name = port
 		return links.LinkAdd(&netlink.Veth{LinkAttrs: attributes, PeerName: port, PeerNamespace: netlink.NsFd(far.Fd())})
@@ -176,15 +177,6 @@ func sharedBridge(links *netlink.Handle, name string) (netlink.Link, error) {
 			name, name)
 	}
 	return link, nil
-}
-
-// silence keeps the host's IPv6 from speaking on an interface of the current namespace.
-func silence(name string) error {
-	err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // enslave makes an interface a port of the bridge, with these flags (IFLA_BRPORT_…), and sets it up.
@@ -229,7 +221,7 @@ func (c shared) otherCables(keep []substrate.Uplink) ([]string, error) {
 		kept[c.cable(u)] = true
 	}
 	var others []string
-	err := withLinks(c.netns(), func(links *netlink.Handle) error {
+	err := netns.Links(c.netns(), func(links *netlink.Handle) error {
 		all, err := links.LinkList()
 		for _, link := range all {
 			if name := link.Attrs().Name; strings.HasPrefix(name, uplinkPrefix) && !kept[name] {
@@ -248,22 +240,7 @@ func (c shared) dropUplinks(keep []substrate.Uplink) error {
 		return nil // and so is no network
 	}
 	for _, name := range others {
-		err = errors.Join(err, c.dropLink(name))
-	}
-	return err
-}
-
-// dropLink removes an interface of the cluster's network, if it is there.
-func (c shared) dropLink(name string) error {
-	err := withLinks(c.netns(), func(links *netlink.Handle) error {
-		link, err := links.LinkByName(name)
-		if err != nil {
-			return err
-		}
-		return links.LinkDel(link)
-	})
-	if notFound := (netlink.LinkNotFoundError{}); errors.As(err, &notFound) || errors.Is(err, os.ErrNotExist) {
-		return nil
+		err = errors.Join(err, netns.Drop(c.netns(), name))
 	}
 	return err
 }

@@ -43,14 +43,14 @@ func (s networkOfMachines) network(segment int) substrate.Network {
 func (s networkOfMachines) namespace(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(s.dir, name)
-	check(t, netns.New(path, quiet))
+	check(t, netns.New(path, func() error { return quiet("default") }))
 	t.Cleanup(func() { check(t, unix.Unmount(path, unix.MNT_DETACH)) })
 	return path
 }
 
 func (s networkOfMachines) macOf(t *testing.T, device string) (mac string) {
 	t.Helper()
-	check(t, withLinks(s.netns, func(links *netlink.Handle) error {
+	check(t, netns.Links(s.netns, func(links *netlink.Handle) error {
 		link, err := links.LinkByName(device)
 		if err == nil {
 			mac = link.Attrs().HardwareAddr.String()
@@ -277,7 +277,7 @@ func TestUplinksComeAndGoWhileNodesRun(t *testing.T) {
 func (s networkOfMachines) cables(t *testing.T) []string {
 	t.Helper()
 	var names []string
-	check(t, withLinks(s.netns, func(links *netlink.Handle) error {
+	check(t, netns.Links(s.netns, func(links *netlink.Handle) error {
 		all, err := links.LinkList()
 		for _, link := range all {
 			if strings.HasPrefix(link.Attrs().Name, uplinkPrefix) {

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"time"
 
-	"github.com/vishvananda/netlink"
-
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/onhost"
+	"muster/internal/kit/netns"
 )
 
 // Remove ends the guest and takes away all that it had; after the last one, libvirt too. It is the hard end: whatever
@@ -86,7 +84,7 @@ func (d *Driver) letGo(ctx context.Context, b boot, r substrate.Ref) error {
 		{"libvirt", func() error { return d.forget(ctx, b) }},
 		{"control group", func() error { return d.cgroups.Remove(ctx, b.name) }},
 		{"network port", func() error { return d.config.Ports.DropPort(ctx, r.Cluster, r.Node) }},
-		{"tap", func() error { return dropTap(d.netns(), substrate.PortName(r.Node)) }},
+		{"tap", func() error { return netns.Drop(d.netns(), substrate.PortName(r.Node)) }},
 	})
 }
 
@@ -150,19 +148,4 @@ func (d *Driver) Close(ctx context.Context) error {
 	}
 	collect()
 	return nil
-}
-
-// dropTap takes a tap away that never came to its cluster.
-func dropTap(namespace, name string) error {
-	err := inNamespace(namespace, func(links *netlink.Handle) error {
-		link, err := links.LinkByName(name)
-		if err != nil {
-			return err
-		}
-		return links.LinkDel(link)
-	})
-	if notFound := (netlink.LinkNotFoundError{}); errors.As(err, &notFound) || errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"muster/internal/kit/netns"
@@ -36,18 +35,6 @@ func makeTap(namespace, name string, queues int) error {
 	})
 }
 
-// inNamespace is netns.Do with a netlink connection there.
-func inNamespace(path string, do func(*netlink.Handle) error) error {
-	return netns.Do(path, func() error {
-		links, err := netlink.NewHandle(unix.NETLINK_ROUTE)
-		if err != nil {
-			return err
-		}
-		defer links.Close()
-		return do(links)
-	})
-}
-
 // ensureNamespace makes the network namespace of libvirt and QEMU, where nothing speaks IPv6 of its own accord; it keeps one
 // that is there.
 func ensureNamespace(path string) error {
@@ -55,13 +42,7 @@ func ensureNamespace(path string) error {
 	if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return netns.New(path, func() error {
-		err := os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
-		if errors.Is(err, os.ErrNotExist) {
-			return nil
-		}
-		return err
-	})
+	return netns.New(path, func() error { return netns.Sysctl("ipv6", "default", "disable_ipv6", "1") })
 }
 
 // canVhost says whether the host's kernel moves guests' packets. Opening the device loads its module.

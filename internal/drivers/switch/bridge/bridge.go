@@ -11,6 +11,7 @@ import (
 	switches "muster/internal/drivers/switch"
 	"muster/internal/drivers/switch/uplink"
 	"muster/internal/inventory"
+	"muster/internal/kit/netns"
 )
 
 // Factory declares the driver.
@@ -30,7 +31,7 @@ type bridge struct{ uplink.Uplink }
 // Put moves the port while it is down.
 func (b bridge) Put(_ context.Context, p switches.Port, s switches.Segment) error {
 	err := b.Do(func(links *netlink.Handle) error {
-		link, err := uplink.Find(links, p.Name)
+		link, err := netns.Find(links, p.Name)
 		if err == nil && link == nil {
 			err = fmt.Errorf("%w; `ip link show` in %s lists those there are", switches.ErrNoPort, spell(b.Namespace))
 		}
@@ -41,7 +42,7 @@ func (b bridge) Put(_ context.Context, p switches.Port, s switches.Segment) erro
 		if err != nil {
 			return err
 		}
-		if err := uplink.Sysctl("ipv6", p.Name, "disable_ipv6", "1"); err != nil {
+		if err := netns.Sysctl("ipv6", p.Name, "disable_ipv6", "1"); err != nil {
 			return err
 		}
 		if err := uplink.Plug(links, link, to, s == switches.Common); err != nil {

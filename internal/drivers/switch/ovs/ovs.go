@@ -20,6 +20,7 @@ import (
 	switches "muster/internal/drivers/switch"
 	"muster/internal/drivers/switch/uplink"
 	"muster/internal/inventory"
+	"muster/internal/kit/netns"
 	"muster/internal/kit/pattern"
 )
 
@@ -193,7 +194,7 @@ func (o ovs) put(ctx context.Context, p switches.Port, s switches.Segment) error
 	}
 	// A datapath in user space listens beside the kernel, which hears what comes to the port as well.
 	if err := o.Do(func(links *netlink.Handle) error {
-		link, err := uplink.Find(links, p.Name)
+		link, err := netns.Find(links, p.Name)
 		if err != nil || link == nil { // a port of the datapath's own
 			return err
 		}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -55,23 +54,7 @@ func (l Uplink) Own(kind string) *regexp.Regexp {
 }
 
 func (l Uplink) Do(do func(*netlink.Handle) error) error {
-	return netns.Do(l.Namespace, func() error {
-		links, err := netlink.NewHandle(unix.NETLINK_ROUTE)
-		if err != nil {
-			return err
-		}
-		defer links.Close()
-		return do(links)
-	})
-}
-
-// Find is nil where there is no such interface.
-func Find(links *netlink.Handle, name string) (netlink.Link, error) {
-	link, err := links.LinkByName(name)
-	if missing := (netlink.LinkNotFoundError{}); errors.As(err, &missing) {
-		return nil, nil
-	}
-	return link, err
+	return netns.Links(l.Namespace, do)
 }
 
 // ground makes sure that the common bridge is one, and that the host does not carry packets from one machine to another
@@ -85,20 +68,11 @@ func (l Uplink) ground(links *netlink.Handle) (netlink.Link, error) {
 		return nil, fmt.Errorf("%s is no bridge (%s), and the common segment must end at one", l.Common, link.Type())
 	}
 	for _, family := range []string{"ipv4", "ipv6"} {
-		if err := Sysctl(family, l.Common, "forwarding", "0"); err != nil {
+		if err := netns.Sysctl(family, l.Common, "forwarding", "0"); err != nil {
 			return nil, err
 		}
 	}
 	return link, boundLearning(link)
-}
-
-// Sysctl sets what the current namespace does on an interface; a host without that family has nothing to set.
-func Sysctl(family, name, key, value string) error {
-	err := os.WriteFile("/proc/sys/net/"+family+"/conf/"+name+"/"+key, []byte(value), 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // Open makes a segment's bridge and its cable to the common one.
@@ -124,13 +98,13 @@ func (l Uplink) Open(links *netlink.Handle, s switches.Segment) (netlink.Link, e
 // them.
 func Mute(links *netlink.Handle, link netlink.Link) error {
 	name := link.Attrs().Name
-	return errors.Join(Sysctl("ipv6", name, "disable_ipv6", "1"), Sysctl("ipv4", name, "forwarding", "0"),
-		Sysctl("ipv4", name, "arp_ignore", "8"), links.LinkSetARPOff(link))
+	return errors.Join(netns.Sysctl("ipv6", name, "disable_ipv6", "1"), netns.Sysctl("ipv4", name, "forwarding", "0"),
+		netns.Sysctl("ipv4", name, "arp_ignore", "8"), links.LinkSetARPOff(link))
 }
 
 // makeBridge makes a bridge that says nothing of its own accord, and nothing in the host's name.
 func makeBridge(links *netlink.Handle, name string) (netlink.Link, error) {
-	link, err := Find(links, name)
+	link, err := netns.Find(links, name)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +134,7 @@ type End struct {
 // Cable makes a pair of interfaces, each a port of its bridge; it keeps one that is right. No end is up before it is where it
 // belongs.
 func Cable(links *netlink.Handle, ends ...End) error {
-	first, err := Find(links, ends[0].Name)
+	first, err := netns.Find(links, ends[0].Name)
 	if err != nil {
 		return err
 	}
@@ -222,7 +196,7 @@ func (l Uplink) Isolate(named []string) ([]string, error) {
 	var isolated []string
 	far, inner := l.Own(KindFar), l.Own(KindInner)
 	err := l.Do(func(links *netlink.Handle) error {
-		bridge, err := Find(links, l.Common)
+		bridge, err := netns.Find(links, l.Common)
 		if err != nil || bridge == nil || bridge.Type() != "bridge" { // without it there is nothing to be a port of
 			return err
 		}
@@ -258,7 +232,7 @@ func (l Uplink) Isolate(named []string) ([]string, error) {
 // Trusted says that an interface of this name is there and has the alias that makes its port trusted.
 func (l Uplink) Trusted(name string) (is bool, err error) {
 	err = l.Do(func(links *netlink.Handle) error {
-		link, err := Find(links, name)
+		link, err := netns.Find(links, name)
 		is = link != nil && link.Attrs().Alias == switches.Trusted
 		return err
 	})
@@ -303,7 +277,7 @@ func (l Uplink) Opened() ([]switches.Segment, error) {
 // Remove takes interfaces away that may not be there; a cable goes with either of its ends.
 func Remove(links *netlink.Handle, names ...string) error {
 	for _, name := range names {
-		link, err := Find(links, name)
+		link, err := netns.Find(links, name)
 		if err == nil && link != nil {
 			err = links.LinkDel(link)
 		}
