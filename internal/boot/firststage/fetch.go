@@ -96,14 +96,11 @@ func (t *transfer) Write(p []byte) (int, error) {
 
 // resume fetches what is missing, as far as the connection lasts.
 func (s *server) resume(ctx context.Context, b protocol.Blob, t *transfer) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url(protocol.BlobPath)+b.Digest, nil)
-	if err != nil {
-		return final{err}
-	}
+	header := http.Header{}
 	if t.got > 0 {
-		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", t.got))
+		header.Set("Range", fmt.Sprintf("bytes=%d-", t.got))
 	}
-	response, err := s.http.Do(request)
+	response, err := s.ask(ctx, http.MethodGet, protocol.BlobPath+b.Digest, header, nil)
 	if err != nil {
 		return err
 	}

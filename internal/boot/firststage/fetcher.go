@@ -59,11 +59,7 @@ func (f *Fetcher) Fetch(ctx context.Context, what string, b protocol.Blob, path 
 // sizeOf asks how long a file is.
 func (s *server) sizeOf(ctx context.Context, what, digest string) (length int64, err error) {
 	err = s.again(ctx, what, func() (bool, error) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodHead, s.url(protocol.BlobPath)+digest, nil)
-		if err != nil {
-			return false, final{err}
-		}
-		response, err := s.http.Do(request)
+		response, err := s.ask(ctx, http.MethodHead, protocol.BlobPath+digest, nil, nil)
 		if err != nil {
 			return false, err
 		}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -116,7 +117,15 @@ func (s *server) again(ctx context.Context, what string, try func() (further boo
 	}
 }
 
-func (s *server) url(path string) string { return strings.TrimSuffix(s.base.String(), "/") + path }
+// ask sends a request. What is wrong with the request itself is final.
+func (s *server) ask(ctx context.Context, method, path string, header http.Header, body io.Reader) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(s.base.String(), "/")+path, body)
+	if err != nil {
+		return nil, final{err}
+	}
+	maps.Copy(request.Header, header)
+	return s.http.Do(request)
+}
 
 // plan asks what this machine is to become.
 func (s *server) plan(ctx context.Context) (protocol.Plan, error) {
@@ -125,12 +134,7 @@ func (s *server) plan(ctx context.Context) (protocol.Plan, error) {
 	err := s.again(ctx, "plan", func() (bool, error) {
 		within, cancel := context.WithTimeout(ctx, 2*answerWait)
 		defer cancel()
-		request, err := http.NewRequestWithContext(within, http.MethodGet, s.url(protocol.PlanPath)+"?mac="+
-			url.QueryEscape(s.mac.String()), nil)
-		if err != nil {
-			return false, final{err}
-		}
-		response, err := s.http.Do(request)
+		response, err := s.ask(within, http.MethodGet, protocol.PlanPath+"?mac="+url.QueryEscape(s.mac.String()), nil, nil)
 		if err != nil {
 			return false, err
 		}
@@ -227,16 +231,12 @@ func (s *server) post(ctx context.Context, step protocol.BootStep, detail string
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url(protocol.ProgressPath), bytes.NewReader(text))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Content-Type", "application/json")
+	header := http.Header{"Content-Type": {"application/json"}}
 	if s.token != "" {
 		proof := sha256.Sum256([]byte(s.token))
-		request.Header.Set("Authorization", "Boot "+hex.EncodeToString(proof[:]))
+		header.Set("Authorization", "Boot "+hex.EncodeToString(proof[:]))
 	}
-	response, err := s.http.Do(request)
+	response, err := s.ask(ctx, http.MethodPost, protocol.ProgressPath, header, bytes.NewReader(text))
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/clock"
 	"muster/internal/kit/netns"
 	"muster/internal/rack"
 )
@@ -125,14 +126,19 @@ func attach(name string) (fd int, err error) {
 }
 
 // openTap connects a machine's NIC to its port: the file is the NIC's end. While no process has it open the port has no carrier.
-func openTap(namespace, name string) (*os.File, error) {
-	var file *os.File
-	err := netns.Do(namespace, func() error {
+// plugged is done in the namespace as soon as the interface is there.
+func openTap(namespace, name string, plugged func() error) (file *os.File, err error) {
+	err = netns.Do(namespace, func() error {
 		fd, err := attach(name)
-		if err == nil {
-			file = os.NewFile(uintptr(fd), filepath.Join("/dev/net/tun", name))
+		if err != nil {
+			return err
 		}
-		return err
+		if err := plugged(); err != nil {
+			unix.Close(fd)
+			return err
+		}
+		file = os.NewFile(uintptr(fd), filepath.Join("/dev/net/tun", name))
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tap %s: %w", name, err)
@@ -145,24 +151,9 @@ func openTap(namespace, name string) (*os.File, error) {
 // queue is how many frames wait for the reader at most. It is where the port beside is, or isolated on the common bridge if that
 // is "".
 func tap(namespace, name, beside string, queue int) (*os.File, error) {
-	var file *os.File
-	err := netns.Do(namespace, func() error {
-		fd, err := attach(name)
-		if err != nil {
-			return err
-		}
-		err = netns.Links("", func(links *netlink.Handle) error { return plug(links, name, beside, queue) })
-		if err != nil {
-			unix.Close(fd)
-			return err
-		}
-		file = os.NewFile(uintptr(fd), filepath.Join("/dev/net/tun", name))
-		return nil
+	return openTap(namespace, name, func() error {
+		return netns.Links("", func(links *netlink.Handle) error { return plug(links, name, beside, queue) })
 	})
-	if err != nil {
-		return nil, fmt.Errorf("tap %s: %w", name, err)
-	}
-	return file, nil
 }
 
 // plug makes an interface that is down a port: where and as the port beside is, or an isolated one of the bridge.
@@ -213,10 +204,8 @@ func awaitCarrier(ctx context.Context, namespace, name string) error {
 		if err != nil || state == netlink.OperUp {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if clock.Sleep(ctx, time.Millisecond) != nil {
 			return fmt.Errorf("%s gets no carrier: %w", name, ctx.Err())
-		case <-time.After(time.Millisecond):
 		}
 	}
 }

@@ -42,7 +42,7 @@ func power(ctx context.Context, namespace string, v virtual) (*process, error) {
 		}
 	}()
 	for _, name := range v.Ports {
-		file, err := openTap(namespace, name)
+		file, err := openTap(namespace, name, func() error { return nil })
 		if err != nil {
 			ours.close()
 			return nil, err

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"muster/internal/kit/clock"
 )
 
 // Guard looks at what the virtual functions of adapters that map partitions see now, and ends what they are not to see: the
@@ -71,11 +73,7 @@ func (d *Driver) Watch(ctx context.Context, every, keep time.Duration, tell func
 			tell(maps.Clone(all), trouble)
 			said, saidTrouble = all, trouble
 		}
-		timer := time.NewTimer(every)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if clock.Sleep(ctx, every) != nil {
 			return
 		}
 	}
