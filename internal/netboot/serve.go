@@ -7,12 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"syscall"
 	"time"
 
 	"github.com/mdlayher/packet"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	"muster/internal/core/telemetry"
 	"muster/internal/inventory"
@@ -155,9 +153,11 @@ func (s *server) base() string {
 	return "http://" + netip.AddrPortFrom(s.address(), httpPort).String()
 }
 
+// listenUDP binds a socket to the interface: what comes in elsewhere is not for this network, and broadcasts leave here without
+// a route.
 func (s *server) listenUDP(address netip.Addr, port uint16) (*net.UDPConn, error) {
 	at := netip.AddrPortFrom(address, port).String()
-	conn, err := s.listenConfig().ListenPacket(context.Background(), "udp4", at)
+	conn, err := netns.BoundTo(s.Network.Interface, nil).ListenPacket(context.Background(), "udp4", at)
 	if err != nil {
 		return nil, fmt.Errorf("listen on UDP %s of %s: %w", at, s.Network.Interface, err)
 	}
@@ -178,16 +178,6 @@ func (s *server) listenDHCP(card *net.Interface, address netip.Addr, port uint16
 		return conn, nil, fmt.Errorf("open a packet socket on %s: %w", card.Name, err)
 	}
 	return conn, in, nil
-}
-
-// listenConfig binds sockets to the interface: what comes in elsewhere is not for this network, and broadcasts leave here
-// without a route.
-func (s *server) listenConfig() *net.ListenConfig {
-	return &net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
-		var err error
-		outer := raw.Control(func(fd uintptr) { err = unix.BindToDevice(int(fd), s.Network.Interface) })
-		return errors.Join(outer, err)
-	}}
 }
 
 // close closes every socket that is open.

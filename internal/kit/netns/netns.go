@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -83,6 +84,20 @@ func Listen(path, network, address string) (net.Listener, error) {
 		return err
 	})
 	return listener, err
+}
+
+// BoundTo makes sockets that hear and speak on an interface alone, whatever the routes say. set is called with each, too; nil:
+// nothing is.
+func BoundTo(card string, set func(fd int) error) *net.ListenConfig {
+	return &net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		var err error
+		outer := raw.Control(func(fd uintptr) {
+			if err = unix.BindToDevice(int(fd), card); set != nil {
+				err = errors.Join(err, set(int(fd)))
+			}
+		})
+		return errors.Join(outer, err)
+	}}
 }
 
 // onOwnThread runs do on a thread of its own and brings that thread back to its network namespace. If that fails, the

@@ -70,14 +70,9 @@ const tcpSaveSYN = 2
 // Listen listens for TCP on an address of the interface, "HOST:PORT", and hears no caller that comes in elsewhere. What it
 // accepts is *Conn.
 func (l *Link) Listen(address string) (net.Listener, error) {
-	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
-		var err error
-		outer := raw.Control(func(fd uintptr) {
-			err = errors.Join(unix.BindToDevice(int(fd), l.card), unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_SAVE_SYN,
-				tcpSaveSYN))
-		})
-		return errors.Join(outer, err)
-	}}
+	config := netns.BoundTo(l.card, func(fd int) error {
+		return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_SAVE_SYN, tcpSaveSYN)
+	})
 	var plain net.Listener
 	err := netns.Do(l.namespace, func() (err error) {
 		plain, err = config.Listen(context.Background(), "tcp4", address)

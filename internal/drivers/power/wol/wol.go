@@ -11,11 +11,9 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/mdlayher/packet"
-	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/power"
 	"muster/internal/inventory"
@@ -223,13 +221,8 @@ func (w wake) listen(etherType int) (c *packet.Conn, err error) {
 
 // listenUDP opens a socket that sends on the network's interface, whatever the routes say.
 func (w wake) listenUDP(ctx context.Context) (c net.PacketConn, err error) {
-	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
-		var bound error
-		err := raw.Control(func(fd uintptr) { bound = unix.BindToDevice(int(fd), w.network.Interface) })
-		return errors.Join(err, bound)
-	}}
 	err = netns.Do(w.network.Namespace, func() error {
-		c, err = config.ListenPacket(ctx, "udp4", ":0")
+		c, err = netns.BoundTo(w.network.Interface, nil).ListenPacket(ctx, "udp4", ":0")
 		return err
 	})
 	return c, err

@@ -12,11 +12,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/drivertest"
 	switches "muster/internal/drivers/switch"
@@ -275,11 +272,7 @@ func (s Subject) allReachTheController(t *testing.T) {
 	// As the boot services do, it listens on the common bridge alone.
 	var listener net.Listener
 	check(t, netns.Do(s.Testbed.Namespace, func() (err error) {
-		config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
-			outer := raw.Control(func(fd uintptr) { err = unix.BindToDevice(int(fd), CommonBridge) })
-			return errors.Join(err, outer)
-		}}
-		listener, err = config.Listen(t.Context(), "tcp", "10.99.0.1:8069")
+		listener, err = netns.BoundTo(CommonBridge, nil).Listen(t.Context(), "tcp", "10.99.0.1:8069")
 		return err
 	}))
 	defer listener.Close()
