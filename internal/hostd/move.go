@@ -14,7 +14,7 @@ import (
 	"muster/internal/protocol"
 )
 
-// Movers are the guests' driver as far as guests come and go while they run: vm.Host, which says what each means.
+// Movers are the guests' driver as far as guests come and go while they run: vm.Driver says what each means.
 type Movers interface {
 	Leave(ctx context.Context, r substrate.Ref) (description string, err error)
 	Receive(ctx context.Context, n substrate.Node, description string) (here string, err error)

@@ -13,8 +13,10 @@ import (
 	"muster/internal/inventory"
 )
 
-// Receive implements Host. What a guest boots from is laid out as for a boot, from the same image: its QEMU has the files open
-// for as long as it runs. Its plan is not: that was read long ago, and its token is used up.
+// Receive makes a place for a guest that comes with this description, and says how it is to be described here. What was there of
+// an earlier try is removed. substrate.ErrRefused if the host cannot have it, or not as the same machine. What a guest boots from
+// is laid out as for a boot, from the same image: its QEMU has the files open for as long as it runs. Its plan is not: that was
+// read long ago, and its token is used up.
 func (d *Driver) Receive(ctx context.Context, n substrate.Node, description string) (here string, err error) {
 	switch {
 	case n.Allocation == nil:
@@ -88,7 +90,7 @@ func (d *Driver) layOutFor(ctx context.Context, held *onhost.Hold, b boot, n sub
 	return here, nil
 }
 
-// Dial implements Host.
+// Dial reaches this host's libvirt.
 func (d *Driver) Dial(ctx context.Context) (net.Conn, error) {
 	if _, runs := d.libvirt(); !runs {
 		return nil, errors.New("no guest is awaited here: libvirt does not run")
@@ -96,7 +98,7 @@ func (d *Driver) Dial(ctx context.Context) (net.Conn, error) {
 	return dialSocket(ctx, d.folder("run"))
 }
 
-// Arrive implements Host.
+// Arrive lets a guest run whose memory has come whole; ErrNotHere if it has not. The guest must have ended where it was.
 func (d *Driver) Arrive(ctx context.Context, n substrate.Node) error {
 	home, held, release, err := d.hold(ctx, n.Ref)
 	if err != nil {

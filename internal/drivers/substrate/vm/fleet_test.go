@@ -4,10 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"muster/internal/drivers/substrate"
 )
+
+// Host is a hypervisor as the agents see it that carry guests from one to another: see Driver.
+type Host interface {
+	Sleep(ctx context.Context, r substrate.Ref) (bytes int64, err error)
+	Wake(ctx context.Context, n substrate.Node) error
+	Leave(ctx context.Context, r substrate.Ref) (description string, err error)
+	Receive(ctx context.Context, n substrate.Node, description string) (here string, err error)
+	Send(ctx context.Context, r substrate.Ref, description string, dial Dial) error
+	Dial(ctx context.Context) (net.Conn, error)
+	Arrive(ctx context.Context, n substrate.Node) error
+	Remove(ctx context.Context, r substrate.Ref) error
+}
+
+var _ Host = (*Driver)(nil)
 
 // recallWithin is how long it may take to find out where a guest is whose move has failed.
 const recallWithin = time.Minute

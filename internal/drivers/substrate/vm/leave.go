@@ -3,6 +3,7 @@ package vm
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -18,6 +19,14 @@ import (
 // A guest that moves is copied by the two hosts' libvirts: the one that it leaves calls the other and sends it the guest's
 // memory in the same conversation. They do not reach each other: what one of them takes for the other is a socket in its own
 // folder, and Muster carries what goes through it, over whatever it has between the two hosts.
+//
+// All that is done for it may be done again after any crash.
+
+// Dial opens a connection, which is the caller's to close.
+type Dial func(context.Context) (net.Conn, error)
+
+// ErrNotHere says that a guest does not run on a host and cannot be made to run there.
+var ErrNotHere = errors.New("it is not here")
 
 // holdGuest locks a guest. Send, which takes long, holds no lock of libvirt: the guest's folder keeps that alive.
 func (d *Driver) holdGuest(ctx context.Context, r substrate.Ref) (home string, held *onhost.Hold, err error) {
@@ -41,7 +50,8 @@ func (d *Driver) hold(ctx context.Context, r substrate.Ref) (home string, held *
 	return home, held, func() { held.Release(); unlock() }, nil
 }
 
-// Leave implements Host.
+// Leave says how a guest is described that is to go: in libvirt's words, as it runs. A move that was begun and broke off is
+// called off first, so that the guest runs when Leave returns; ErrNotHere if its QEMU has ended, because it has gone or died.
 func (d *Driver) Leave(ctx context.Context, r substrate.Ref) (description string, err error) {
 	home, held, err := d.holdGuest(ctx, r)
 	if err != nil {
@@ -79,7 +89,7 @@ func (d *Driver) Leave(ctx context.Context, r substrate.Ref) (description string
 	return v.describe(ctx, b.name)
 }
 
-// Send implements Host.
+// Send copies a running guest to a place that Receive has made, and ends it here. dial reaches the other host's libvirt.
 func (d *Driver) Send(ctx context.Context, r substrate.Ref, description string, dial Dial) error {
 	home, held, err := d.holdGuest(ctx, r)
 	if err != nil {
