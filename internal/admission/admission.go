@@ -25,6 +25,7 @@ import (
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/person"
 	"muster/internal/kinds/snapshot"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/words"
 	"muster/internal/place"
 	"muster/internal/price"
@@ -276,10 +277,7 @@ func (a *Admission) admits(ctx context.Context, tx *core.Tx, c spec.Cluster) err
 	if err != nil {
 		return err
 	}
-	var names []string
-	for _, m := range members {
-		names = append(names, m.Person)
-	}
+	names := lists.Map(members, func(m person.Membership) string { return m.Person })
 	var ds spec.Diagnostics
 	for i, user := range c.Access.Users {
 		if !slices.Contains(names, user) {

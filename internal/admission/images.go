@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"muster/internal/boot/images"
+	"muster/internal/kit/lists"
 )
 
 // Stored are the images of a store.
@@ -21,10 +22,7 @@ func (s Stored) Image(name string) (Image, error) {
 	if listed != nil {
 		return Image{}, listed
 	}
-	var names []string
-	for _, i := range all {
-		names = append(names, i.Name)
-	}
+	names := lists.Map(all, func(i images.Image) string { return i.Name })
 	slices.Sort(names)
 	there := "there are none"
 	if names = slices.Compact(names); len(names) > 0 {

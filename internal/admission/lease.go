@@ -13,6 +13,7 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
 	"muster/internal/kit/duration"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/words"
 	"muster/internal/place"
 	"muster/internal/place/calendar"
@@ -392,10 +393,7 @@ func firstAbove(members []member, most int) (kept []member) {
 
 // only leaves those free machines that were given; the others are told of in a shortage.
 func only(machines []machine.Machine, given []inventory.Machine) []machine.Machine {
-	chosen := map[string]bool{}
-	for _, m := range given {
-		chosen[m.ID] = true
-	}
+	chosen := lists.SetBy(given, func(m inventory.Machine) string { return m.ID })
 	return slices.DeleteFunc(slices.Clone(machines), func(m machine.Machine) bool { return m.Free() && !chosen[m.ID] })
 }
 

@@ -11,6 +11,7 @@ import (
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
+	"muster/internal/kit/lists"
 	"muster/internal/place"
 )
 
@@ -27,10 +28,7 @@ func (a *Admission) Elsewhere(ctx context.Context, tx *core.Tx, n node.Node,
 	if err != nil {
 		return g, "", err
 	}
-	here := map[string]machine.Machine{}
-	for _, m := range machines {
-		here[m.ID] = m
-	}
+	here := lists.By(machines, func(m machine.Machine) string { return m.ID })
 	guest, h := here[n.MachineID], here[n.HostID]
 	class, known := a.Catalogue.Find(n.Class)
 	if guest.Allocation == nil || !known {

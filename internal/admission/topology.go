@@ -13,6 +13,7 @@ import (
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/words"
 	"muster/internal/place"
 	"muster/internal/place/calendar"
@@ -248,10 +249,7 @@ func (l knownTopology) mates(m *member, nodes []node.Node) []string {
 
 // staying are the nodes that are not released.
 func staying(nodes, released []node.Node) []node.Node {
-	going := map[string]bool{}
-	for _, r := range released {
-		going[r.ID] = true
-	}
+	going := lists.SetBy(released, func(r node.Node) string { return r.ID })
 	return slices.DeleteFunc(slices.Clone(nodes), func(n node.Node) bool { return going[n.ID] })
 }
 
@@ -398,10 +396,7 @@ func onOneSwitch(m member, g place.Guest, n int, hosts []place.Host, machine fun
 		if looks.Spent() || k > 0 && m.policy == place.SameSwitch && there[order[0]] > 0 {
 			break // where the others are, or nowhere
 		}
-		var some []place.Host
-		for _, i := range on[p] {
-			some = append(some, hosts[i])
-		}
+		some := lists.Map(on[p], func(i int) place.Host { return hosts[i] })
 		found, err := spread(g, n, some, looks)
 		if err != nil {
 			continue

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/internal/kit/lists"
 	"muster/internal/kit/printable"
 )
 
@@ -63,10 +64,7 @@ func (s *Store) Due(ctx context.Context, of []Kind) (due []Kind, next time.Durat
 	if len(of) == 0 {
 		return nil, next, nil
 	}
-	var parts []string
-	for _, kind := range of {
-		parts = append(parts, "("+nextWake(kind)+")")
-	}
+	parts := lists.Map(of, func(kind Kind) string { return "(" + nextWake(kind) + ")" })
 	var now int64
 	wakes := make([]sql.NullInt64, len(of))
 	into := []any{&now}

@@ -11,6 +11,7 @@ import (
 
 	"muster/internal/boot/firststage"
 	"muster/internal/drivers/substrate/vm"
+	"muster/internal/kit/lists"
 	"muster/internal/protocol"
 )
 
@@ -99,10 +100,7 @@ func (s *Store) Keep(images []protocol.HostedImage) error {
 	default:
 		return nil // somebody fetches
 	}
-	kept := map[string]bool{}
-	for _, i := range images {
-		kept[s.folder(i.Digest)] = true
-	}
+	kept := lists.SetBy(images, func(i protocol.HostedImage) string { return s.folder(i.Digest) })
 	there, err := os.ReadDir(s.dir)
 	if err != nil {
 		return fmt.Errorf("look for images: %w", err)

@@ -3,6 +3,7 @@ package inventory
 import (
 	"cmp"
 	"fmt"
+	"muster/internal/kit/lists"
 	"slices"
 	"strings"
 )
@@ -52,10 +53,7 @@ func drivers() []Driver {
 
 // Drivers are the names that an image can declare, in alphabetical order.
 func Drivers() []string {
-	var names []string
-	for _, d := range drivers() {
-		names = append(names, d.Name)
-	}
+	names := lists.Map(drivers(), func(d Driver) string { return d.Name })
 	slices.Sort(names)
 	return names
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"muster/internal/kit/duration"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/mail"
 	"muster/internal/price"
 )
@@ -357,9 +358,6 @@ func (c Catalogue) Find(name string) (Class, bool) {
 
 // Names lists the classes in the order of the site file.
 func (c Catalogue) Names() []string {
-	var names []string
-	for _, class := range c.Classes {
-		names = append(names, class.Name)
-	}
+	names := lists.Map(c.Classes, func(class Class) string { return class.Name })
 	return names
 }

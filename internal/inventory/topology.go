@@ -3,6 +3,7 @@ package inventory
 import (
 	"errors"
 	"fmt"
+	"muster/internal/kit/lists"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,10 +65,7 @@ func (l Layout) MarshalText() ([]byte, error) {
 	}
 	var words []string
 	for _, a := range all {
-		var lists []string
-		for _, cpus := range a.threads {
-			lists = append(lists, CPUList(cpus))
-		}
+		lists := lists.Map(a.threads, CPUList)
 		words = append(words, fmt.Sprintf("%d/%d/%d:%s", a.of.Package, a.of.NUMA, a.of.Cache, strings.Join(lists, "+")))
 	}
 	return []byte(strings.Join(words, " ")), nil

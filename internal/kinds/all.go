@@ -27,6 +27,7 @@ import (
 	"muster/internal/kinds/snapshot/snapshotlife"
 	"muster/internal/kinds/task"
 	"muster/internal/kinds/task/tasklife"
+	"muster/internal/kit/lists"
 )
 
 // kind is a line of the list.
@@ -53,10 +54,7 @@ func list() []kind {
 
 // All lists how the kinds are defined.
 func All() []core.Definition {
-	var all []core.Definition
-	for _, k := range list() {
-		all = append(all, k.Definition)
-	}
+	all := lists.Map(list(), func(k kind) core.Definition { return k.Definition })
 	return all
 }
 

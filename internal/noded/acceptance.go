@@ -10,6 +10,7 @@ import (
 	"muster/internal/inspection"
 	"muster/internal/inspection/measure"
 	"muster/internal/kit/clock"
+	"muster/internal/kit/lists"
 	"muster/internal/protocol"
 )
 
@@ -60,10 +61,7 @@ func newTester(beside time.Duration, r *reporter, c *console) *tester {
 
 // want hears of a new configuration.
 func (t *tester) want(config *protocol.Config) {
-	var peers []string
-	for _, p := range config.Peers {
-		peers = append(peers, p.Address)
-	}
+	peers := lists.Map(config.Peers, func(p protocol.Peer) string { return p.Address })
 	t.responder.admit(peers)
 	t.set(func() { t.config = config })
 	if config.Test == nil {

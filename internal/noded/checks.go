@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"muster/internal/drivers/scheduler"
+	"muster/internal/kit/lists"
 	"muster/internal/noded/accelerators"
 	"muster/internal/protocol"
 )
@@ -110,10 +111,7 @@ func (n *node) probes(config *protocol.Config) []check {
 
 // names are those of checks, in the order of the report.
 func names(checks []check) []string {
-	var names []string
-	for _, c := range checks {
-		names = append(names, c.name)
-	}
+	names := lists.Map(checks, func(c check) string { return c.name })
 	return names
 }
 

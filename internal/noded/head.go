@@ -11,6 +11,7 @@ import (
 
 	"muster/internal/drivers/scheduler"
 	"muster/internal/kit/clock"
+	"muster/internal/kit/lists"
 	"muster/internal/protocol"
 )
 
@@ -164,10 +165,7 @@ func (h *headDuty) pause(settled bool) time.Duration {
 
 // settled says whether the scheduler can use every compute node but those that fail a check, and knows no other.
 func settled(peers []protocol.Peer, view scheduler.View) bool {
-	has := map[string]protocol.NodeState{}
-	for _, n := range view.Nodes {
-		has[n.Name] = n
-	}
+	has := lists.By(view.Nodes, func(n protocol.NodeState) string { return n.Name })
 	count := 0
 	for _, p := range peers {
 		if p.Role != protocol.Compute {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/lists"
 )
 
 // offer is a device that can be given.
@@ -109,10 +110,7 @@ func (s *stock) choose(w want, set []int) []string {
 	for _, kind := range kinds {
 		pick(w.devices[kind], func(o offer) bool { return o.Kind == kind })
 	}
-	var addresses []string
-	for _, o := range chosen {
-		addresses = append(addresses, o.PCI)
-	}
+	addresses := lists.Map(chosen, func(o offer) string { return o.PCI })
 	slices.Sort(addresses)
 	return addresses
 }

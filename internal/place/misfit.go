@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/lists"
 )
 
 // What can be short, besides the kinds of devices.
@@ -112,10 +113,7 @@ func (s *stock) refuse(w want) *Misfit {
 			"not paired so; gpu_direct: false would work",
 			w.devices["gpu"], w.devices["hca"])
 	}
-	var devices []string
-	for _, kind := range w.kinds() {
-		devices = append(devices, fmt.Sprintf("%d %s", w.devices[kind], kind))
-	}
+	devices := lists.Map(w.kinds(), func(kind string) string { return fmt.Sprintf("%d %s", w.devices[kind], kind) })
 	return misfit(localityShort, "%s asked with %d cores and %s: they are free, but not on the same NUMA nodes; locality: "+
 		"preferred would work",
 		strings.Join(devices, " and "), w.cores, size(w.memory))

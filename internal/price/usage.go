@@ -12,6 +12,7 @@ import (
 	"maps"
 	"math"
 	"math/bits"
+	"muster/internal/kit/lists"
 	"slices"
 	"strings"
 	"time"
@@ -130,10 +131,7 @@ func (s Sum) Of(currency string) Amount {
 
 // String is "12.50 EUR", or with several currencies "12.50 EUR + 3.00 USD"; "" where nothing has a price.
 func (s Sum) String() string {
-	var parts []string
-	for _, currency := range slices.Sorted(maps.Keys(s)) {
-		parts = append(parts, s.Of(currency).String())
-	}
+	parts := lists.Map(slices.Sorted(maps.Keys(s)), func(currency string) string { return s.Of(currency).String() })
 	return strings.Join(parts, " + ")
 }
 

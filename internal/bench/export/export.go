@@ -14,6 +14,7 @@ import (
 	"time"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/printable"
 )
 
@@ -32,10 +33,7 @@ func Formats() map[string]func(Run) ([]byte, error) {
 
 // CSV has a line for each sample, whether or not it counts, and one without a value for each step that has none (RFC 4180).
 func CSV(r Run) ([]byte, error) {
-	rounds := map[int]apiv1.BenchmarkRound{}
-	for _, o := range r.History {
-		rounds[o.Round] = o
-	}
+	rounds := lists.By(r.History, func(o apiv1.BenchmarkRound) int { return o.Round })
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
 	_ = w.Write([]string{"run", "suite", "cluster", "round", "began", "step", "recipe", "parameters", "state", "counts",
@@ -145,10 +143,7 @@ func upper(text string) string {
 
 // joined are names with values in the order of the names.
 func joined(of map[string]string, by string) string {
-	var all []string
-	for _, key := range slices.Sorted(maps.Keys(of)) {
-		all = append(all, key+"="+of[key])
-	}
+	all := lists.Map(slices.Sorted(maps.Keys(of)), func(key string) string { return key + "=" + of[key] })
 	return strings.Join(all, by)
 }
 

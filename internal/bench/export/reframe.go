@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/printable"
 )
 
@@ -61,10 +62,7 @@ func reframeStates() map[string][2]string {
 // ReFrame is a report of runs as ReFrame writes it, which its --performance-compare and storage read. The cluster is its system,
 // the queue its partition, and the suite its environment. Steps of rounds that do not count are aborted.
 func ReFrame(r Run) ([]byte, error) {
-	rounds := map[int]apiv1.BenchmarkRound{}
-	for _, o := range r.History {
-		rounds[o.Round] = o
-	}
+	rounds := lists.By(r.History, func(o apiv1.BenchmarkRound) int { return o.Round })
 	began, ended := r.CreatedAt, cmp.Or(timeOf(r.EndedAt), r.CreatedAt)
 	run := reframeRun{All: []reframeCase{}}
 	for _, s := range r.Samples {

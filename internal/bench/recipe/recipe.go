@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"muster/internal/kit/lists"
 	"muster/internal/kit/pattern"
 	"muster/internal/spec"
 )
@@ -444,10 +445,7 @@ func (s Step) Limit() (int, error) {
 
 // Wanted are the files of the step's folder that its result is read from.
 func (s Step) Wanted() []string {
-	files := map[string]bool{}
-	for _, r := range s.Recipe.Read {
-		files[r.From] = true
-	}
+	files := lists.SetBy(s.Recipe.Read, func(r Reading) string { return r.From })
 	for _, c := range s.Recipe.Valid {
 		files[c.From] = true
 	}

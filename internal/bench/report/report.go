@@ -19,6 +19,7 @@ import (
 	apiv1 "muster/api/v1"
 	"muster/internal/bench/export"
 	"muster/internal/bench/papers"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/words"
 )
 
@@ -185,10 +186,7 @@ func about(r export.Run) (run, error) {
 		if len(s.Nodes) > 1 {
 			row.Slowest = s.Nodes[0].Node + " " + words.Figure(s.Nodes[0].Value)
 		}
-		var rounds []float64
-		for _, v := range s.Rounds {
-			rounds = append(rounds, v.Value)
-		}
+		rounds := lists.Map(s.Rounds, func(v apiv1.RoundValue) float64 { return v.Value })
 		low, high := bounds(s.Interval, s.Median)
 		what := fmt.Sprintf("%s: %s from %s to %s %s, median %s", row.Name, words.Count(len(rounds), "value"), row.Min, row.Max,
 			s.Unit, row.Median)

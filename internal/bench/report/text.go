@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"muster/internal/kit/lists"
 	"muster/internal/kit/printable"
 )
 
@@ -114,10 +115,7 @@ func (r Report) Markdown() ([]byte, error) {
 	for _, text := range v.Method {
 		fmt.Fprintf(&b, "\n%s\n", text)
 	}
-	var rows [][]string
-	for _, rule := range v.Rules {
-		rows = append(rows, []string{rule[0], rule[1]})
-	}
+	rows := lists.Map(v.Rules, func(rule [2]string) []string { return []string{rule[0], rule[1]} })
 	table("Rule of Hoefler and Belli,Here", rows)
 	return []byte(b.String()), nil
 }

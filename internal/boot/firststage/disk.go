@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"muster/internal/kit/clock"
+	"muster/internal/kit/lists"
 )
 
 // disk is a whole disk that a root may go to.
@@ -109,10 +110,7 @@ func (h *hardware) awaitDisk(ctx context.Context, want label) (d disk, ours bool
 }
 
 func describe(all []disk) string {
-	var words []string
-	for _, d := range all {
-		words = append(words, d.name+" with "+size(d.bytes))
-	}
+	words := lists.Map(all, func(d disk) string { return d.name + " with " + size(d.bytes) })
 	if len(words) == 0 {
 		return "no fixed disks"
 	}

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"muster/internal/kit/lists"
 	"muster/internal/kit/locks"
 )
 
@@ -180,10 +181,7 @@ func (s *Store) find(ref string) ([]Image, error) {
 }
 
 func refs(all []Image) string {
-	var names []string
-	for _, i := range all {
-		names = append(names, i.Ref())
-	}
+	names := lists.Map(all, func(i Image) string { return i.Ref() })
 	return strings.Join(names, ", ")
 }
 

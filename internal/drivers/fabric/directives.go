@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"muster/internal/fabric"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/private"
 )
 
@@ -38,10 +39,7 @@ func (t Directives) Value(name string) (text string, root bool) {
 
 // check refuses what a driver does not know, and files that are not for operators to name.
 func (t Directives) check() error {
-	var names []string
-	for _, s := range t.settings {
-		names = append(names, s.Name)
-	}
+	names := lists.Map(t.settings, func(s Setting) string { return s.Name })
 	for _, said := range []map[string]string{t.Given, t.Root} {
 		for name := range said {
 			if !slices.Contains(names, name) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"muster/internal/fabric"
+	"muster/internal/kit/lists"
 )
 
 // Factory declares a driver. It is data; a driver's folder has a function that returns its own, and the list of drivers calls
@@ -36,10 +37,7 @@ type Registry []Factory
 
 // Names lists the drivers, in their order.
 func (r Registry) Names() []string {
-	var all []string
-	for _, f := range r {
-		all = append(all, f.Name)
-	}
+	all := lists.Map(r, func(f Factory) string { return f.Name })
 	return all
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/lists"
 )
 
 // maxControl bounds what is taken from outside, in bytes.
@@ -59,10 +60,7 @@ func (r Registry) find(control string) (Factory, bool) {
 
 // usage is how controls are written, for people.
 func (r Registry) usage() string {
-	var all []string
-	for _, f := range r {
-		all = append(all, f.Usage)
-	}
+	all := lists.Map(r, func(f Factory) string { return f.Usage })
 	if last := len(all) - 1; last > 0 {
 		return strings.Join(all[:last], ", ") + " or " + all[last]
 	}
@@ -71,10 +69,7 @@ func (r Registry) usage() string {
 
 // Usages is how controls are written at the least, one a driver.
 func (r Registry) Usages() string {
-	var all []string
-	for _, f := range r {
-		all = append(all, f.Usage)
-	}
+	all := lists.Map(r, func(f Factory) string { return f.Usage })
 	return strings.Join(all, ", ")
 }
 

@@ -15,6 +15,7 @@ import (
 	"runtime"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/lists"
 )
 
 // memoryStep is what amounts of memory are rounded down to: what the firmware and the kernel keep for themselves
@@ -35,10 +36,7 @@ func Read(t Tree) inventory.Facts {
 	f.NUMA = t.memoryNodes(cpus, f.MemoryMiB)
 	f.Layout = t.cores(cpus, f.NUMA)
 	f.CPUs, f.Cores = len(cpus), len(f.Layout)
-	sockets := map[int]bool{}
-	for _, c := range f.Layout {
-		sockets[c.Package] = true
-	}
+	sockets := lists.SetBy(f.Layout, func(c inventory.Core) int { return c.Package })
 	f.Sockets = len(sockets)
 	return f
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/lists"
 )
 
 // OnlineCPUs are the numbers of the CPUs that run programs.
@@ -36,10 +37,7 @@ func (t Tree) cores(online []int, nodes []inventory.NUMANode) inventory.Layout {
 			nodeOf[cpu] = n.ID
 		}
 	}
-	free := map[int]bool{}
-	for _, cpu := range online {
-		free[cpu] = true
-	}
+	free := lists.Set(online)
 	var cores inventory.Layout
 	lowest := map[string]int{} // core by last-level cache
 	for _, cpu := range online {

@@ -12,6 +12,7 @@ import (
 
 	"muster/internal/bench/recipe"
 	"muster/internal/bench/stats"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/words"
 )
 
@@ -226,10 +227,7 @@ func differ(before, after Looks, node string) map[string][2]string {
 
 // Sentence says what has changed in a scope.
 func Sentence(changes []Change) string {
-	var texts []string
-	for _, c := range changes {
-		texts = append(texts, c.String())
-	}
+	texts := lists.Map(changes, func(c Change) string { return c.String() })
 	text := words.Few(texts) + " since " + changes[0].At.UTC().Format(time.DateTime) + " (run " + changes[0].Run + ")"
 	if causes := changes[0].Causes; len(causes) > 0 {
 		text += "; what else changed then: " + strings.Join(causes[:min(len(causes), 5)], "; ")

@@ -10,6 +10,7 @@ import (
 	"muster/internal/fabric"
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
+	"muster/internal/kit/lists"
 )
 
 // Keys of clusters are below FirstSiteKey, those of the site's own partitions from there on.
@@ -248,10 +249,7 @@ func freeKey(ctx context.Context, tx *core.Tx, f Fabric, last, first, limit fabr
 	if err != nil {
 		return 0, fmt.Errorf("list the keys of fabric %s: %w", f.Name, err)
 	}
-	used := map[fabric.Key]bool{}
-	for _, k := range taken {
-		used[k] = true
-	}
+	used := lists.Set(taken)
 	last = max(last, first-1)
 	for i := range int(limit-first) + 1 {
 		key := first + fabric.Key((int(last-first+1)+i)%(int(limit-first)+1))
@@ -339,10 +337,7 @@ func Unfit(ctx context.Context, tx *core.Tx, machines []machine.Machine) (map[st
 	for _, f := range fabrics {
 		names[f.ID] = f.Name
 	}
-	of := map[string]machine.Machine{}
-	for _, m := range machines {
-		of[m.ID] = m
-	}
+	of := lists.By(machines, func(m machine.Machine) string { return m.ID })
 	unfit := map[string]string{}
 	for _, p := range ports {
 		m, known := of[p.MachineID]

@@ -11,6 +11,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/fabric"
+	"muster/internal/kit/lists"
 )
 
 // Fabric is an InfiniBand fabric whose partitions Muster keeps. Revision is intent, Applied and Seen are observation.
@@ -220,10 +221,7 @@ func seenWhere(ctx context.Context, tx *core.Tx, condition, value string) (map[f
 	if err != nil {
 		return nil, fmt.Errorf("list what was read from ports: %w", err)
 	}
-	seen := make(map[fabric.GUID]PortSeen, len(all))
-	for _, p := range all {
-		seen[p.GUID] = p
-	}
+	seen := lists.By(all, func(p PortSeen) fabric.GUID { return p.GUID })
 	return seen, nil
 }
 

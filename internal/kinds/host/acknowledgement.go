@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kit/lists"
 )
 
 // Acknowledgement says that a person knows of an alarm.
@@ -25,10 +26,7 @@ func Acknowledgements(ctx context.Context, tx *core.Tx) (map[string]Acknowledgem
 	}
 	all, err := core.List(ctx, tx, scan,
 		`SELECT alarm, person, note, at, seen_at, ends_at FROM acknowledgement WHERE ends_at > now_ms()`)
-	known := map[string]Acknowledgement{}
-	for _, a := range all {
-		known[a.Alarm] = a
-	}
+	known := lists.By(all, func(a Acknowledgement) string { return a.Alarm })
 	return known, core.Wrapf(err, "list acknowledgements")
 }
 

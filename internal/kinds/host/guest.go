@@ -16,6 +16,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
+	"muster/internal/kit/lists"
 	"muster/internal/place"
 )
 
@@ -165,10 +166,7 @@ func AvoidedHosts(ctx context.Context, tx *core.Tx, cluster string, within time.
 	if err != nil {
 		return nil, fmt.Errorf("list hosts on which guests of cluster %s failed: %w", cluster, err)
 	}
-	avoided := map[string]bool{}
-	for _, id := range ids {
-		avoided[id] = true
-	}
+	avoided := lists.Set(ids)
 	return avoided, nil
 }
 
@@ -179,10 +177,7 @@ func GuestsIn(ctx context.Context, tx *core.Tx, cluster string) (map[string]mach
 	if err != nil {
 		return nil, fmt.Errorf("list guests in cluster %s: %w", cluster, err)
 	}
-	guests := map[string]machine.Machine{}
-	for _, g := range all {
-		guests[g.ID] = g
-	}
+	guests := lists.By(all, func(g machine.Machine) string { return g.ID })
 	return guests, nil
 }
 

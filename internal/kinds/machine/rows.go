@@ -12,6 +12,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/fabric"
 	"muster/internal/inventory"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/printable"
 	"muster/internal/place"
 	"muster/internal/protocol"
@@ -251,10 +252,7 @@ func Under(ctx context.Context, tx *core.Tx, cluster string) (map[string]Machine
 	if err != nil {
 		return nil, fmt.Errorf("list machines under cluster %s: %w", cluster, err)
 	}
-	byID := map[string]Machine{}
-	for _, m := range machines {
-		byID[m.ID] = m
-	}
+	byID := lists.By(machines, func(m Machine) string { return m.ID })
 	return byID, nil
 }
 

@@ -1,6 +1,9 @@
 package person
 
-import "muster/internal/core"
+import (
+	"muster/internal/core"
+	"muster/internal/kit/lists"
+)
 
 // scope is a column and its value; the zero one is everything.
 type scope struct{ column, value string }
@@ -16,10 +19,7 @@ func newest[T any](projects []string, person string, limit int, read func(scope)
 	if projects == nil {
 		return read(scope{})
 	}
-	var scopes []scope
-	for _, p := range projects {
-		scopes = append(scopes, scope{"project", p})
-	}
+	scopes := lists.Map(projects, func(p string) scope { return scope{"project", p} })
 	if person != "" {
 		scopes = append(scopes, scope{"person", person})
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"muster/internal/fabric"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/words"
 )
 
@@ -125,10 +126,7 @@ func (g *Graph) name(spots []spot) string {
 
 // ids tells switches of the same name apart.
 func (g *Graph) ids(spots []spot) string {
-	var ids []string
-	for _, s := range spots {
-		ids = append(ids, g.Switches[s.leaf].ID)
-	}
+	ids := lists.Map(spots, func(s spot) string { return g.Switches[s.leaf].ID })
 	return strings.Join(slices.Compact(ids), "+")
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"muster/internal/fabric"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/words"
 )
 
@@ -90,19 +91,13 @@ func (g *Graph) from(start int, near [][]int) []int {
 
 // Leaves is how many switches have hosts.
 func (g *Graph) Leaves() int {
-	seen := map[int]bool{}
-	for _, p := range g.Ports {
-		seen[p.Switch] = true
-	}
+	seen := lists.SetBy(g.Ports, func(p Port) int { return p.Switch })
 	return len(seen)
 }
 
 // String says how large the fabric is.
 func (g *Graph) String() string {
-	hosts := map[string]bool{}
-	for _, p := range g.Ports {
-		hosts[p.Host] = true
-	}
+	hosts := lists.SetBy(g.Ports, func(p Port) string { return p.Host })
 	return fmt.Sprintf("%d hosts with %d ports on %d leaves, %d switches", len(hosts), len(g.Ports), g.Leaves(), len(g.Switches))
 }
 
@@ -135,10 +130,7 @@ func Read(text string) (*Graph, error) {
 
 // order sorts what was read, and gives ports their rails: the rank of their names among all names in the fabric.
 func (g *Graph) order(rail func(Port) string) {
-	var names []string
-	for _, p := range g.Ports {
-		names = append(names, rail(p))
-	}
+	names := lists.Map(g.Ports, rail)
 	slices.SortFunc(names, words.Naturally)
 	names = slices.Compact(names)
 	for i, p := range g.Ports {

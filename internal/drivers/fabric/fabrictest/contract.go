@@ -12,6 +12,7 @@ import (
 
 	"muster/internal/drivers/drivertest"
 	"muster/internal/fabric"
+	"muster/internal/kit/lists"
 )
 
 // Fixture is a fabric that nothing else uses, its driver, and what a test can do to it behind the driver's back.
@@ -177,10 +178,7 @@ func resisted(t *testing.T, err error, ports ...fabric.GUID) {
 	if !errors.As(err, &r) || !errors.Is(err, fabric.ErrResisted) {
 		t.Fatalf("it was to say that %v differ, and said: %v", ports, err)
 	}
-	var got []fabric.GUID
-	for _, d := range r.Ports {
-		got = append(got, d.Port)
-	}
+	got := lists.Map(r.Ports, func(d fabric.Difference) fabric.GUID { return d.Port })
 	slices.Sort(ports)
 	if !reflect.DeepEqual(got, ports) {
 		t.Fatalf("it was to say that %v differ, and said that %v do: %v", ports, got, err)

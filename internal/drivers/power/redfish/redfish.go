@@ -22,6 +22,7 @@ import (
 	"github.com/stmcginnis/gofish/schemas"
 
 	"muster/internal/drivers/power"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/pattern"
 )
 
@@ -319,10 +320,7 @@ func (s *service) find() error {
 			return err
 		}
 		if len(systems.Members) != 1 {
-			var names []string
-			for _, m := range systems.Members[:min(len(systems.Members), 8)] {
-				names = append(names, m.ID)
-			}
+			names := lists.Map(systems.Members[:min(len(systems.Members), 8)], func(m link) string { return m.ID })
 			return fmt.Errorf("the service has %d systems; name one of them in the control, as redfish://HOST/PATH: %s",
 				len(systems.Members), strings.Join(names, " "))
 		}

@@ -43,6 +43,7 @@ import (
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/onhost"
+	"muster/internal/kit/lists"
 )
 
 // Config is what a Driver needs. Paths are absolute.
@@ -206,10 +207,7 @@ func (d *Driver) home(r substrate.Ref) (home, error) {
 // boots lists what is present, oldest first.
 func (h home) boots() ([]boot, error) {
 	numbers, err := onhost.Boots(h.dir)
-	var found []boot
-	for _, number := range numbers {
-		found = append(found, h.boot(number))
-	}
+	found := lists.Map(numbers, h.boot)
 	return found, err
 }
 

@@ -17,6 +17,7 @@ import (
 	"muster/internal/drivers/substrate/local/tree"
 	"muster/internal/drivers/substrate/onhost"
 	"muster/internal/kit/files"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/netns"
 )
 
@@ -202,10 +203,7 @@ func (d *Driver) ListShared(context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list clusters: %w", err)
 	}
-	var clusters []string
-	for _, entry := range entries {
-		clusters = append(clusters, entry.Name())
-	}
+	clusters := lists.Map(entries, func(entry os.DirEntry) string { return entry.Name() })
 	return clusters, nil
 }
 

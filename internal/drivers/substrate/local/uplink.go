@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/substrate"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/netns"
 )
 
@@ -216,10 +217,7 @@ func setPort(link netlink.Link, flags map[int]bool) error {
 
 // otherCables are the cluster's ends of uplinks that are none of these.
 func (c shared) otherCables(keep []substrate.Uplink) ([]string, error) {
-	kept := map[string]bool{}
-	for _, u := range keep {
-		kept[c.cable(u)] = true
-	}
+	kept := lists.SetBy(keep, func(u substrate.Uplink) string { return c.cable(u) })
 	var others []string
 	err := netns.Links(c.netns(), func(links *netlink.Handle) error {
 		all, err := links.LinkList()

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/substrate"
+	"muster/internal/kit/lists"
 )
 
 // Cgroups is what this host's control groups can do for us: version 1 (hybrid hosts too, whose version 2 tree has no
@@ -94,10 +95,7 @@ func (c Cgroups) Path(name string) string { return "/" + c.prefix + "." + name }
 
 // Dirs are the group's directories, one in every hierarchy.
 func (c Cgroups) Dirs(name string) []string {
-	var dirs []string
-	for _, root := range c.roots {
-		dirs = append(dirs, filepath.Join(root, c.Path(name)))
-	}
+	dirs := lists.Map(c.roots, func(root string) string { return filepath.Join(root, c.Path(name)) })
 	return dirs
 }
 

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/substrate/onhost"
+	"muster/internal/kit/lists"
 )
 
 const (
@@ -152,10 +153,7 @@ host_uuid = "%x-%x-%x-%x-%x"
 // qemuConf says how guests are held. Files' owners are our business: libvirt would give shared ones to the guest that starts.
 // Only a limit of 1 keeps cores also from a program of the host's that handles them: core(5).
 func (d *Driver) qemuConf() string {
-	var mounts []string
-	for _, size := range hugePageSizes() {
-		mounts = append(mounts, strconv.Quote(filepath.Join(insideHuge, size)))
-	}
+	mounts := lists.Map(hugePageSizes(), func(size string) string { return strconv.Quote(filepath.Join(insideHuge, size)) })
 	return fmt.Sprintf(`user = "+%d"
 group = "+%d"
 dynamic_ownership = 0

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"muster/internal/kit/lists"
 	"muster/internal/kit/osthread"
 )
 
@@ -214,9 +215,6 @@ func (d *Driver) layDevices(dev string) error {
 // hugePageSizes are those that the host's kernel has, as it names them: 2048kB, 1048576kB.
 func hugePageSizes() []string {
 	found, _ := filepath.Glob("/sys/kernel/mm/hugepages/hugepages-*") // the pattern is sound
-	var sizes []string
-	for _, dir := range found {
-		sizes = append(sizes, strings.TrimPrefix(filepath.Base(dir), "hugepages-"))
-	}
+	sizes := lists.Map(found, func(dir string) string { return strings.TrimPrefix(filepath.Base(dir), "hugepages-") })
 	return sizes
 }

@@ -11,6 +11,7 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/vm/devices"
 	"muster/internal/inventory"
+	"muster/internal/kit/lists"
 )
 
 // giveDevices makes the devices that the node holds ready for its guest. The host's facts of this moment say what they are,
@@ -92,9 +93,6 @@ func (d *Driver) lostDevices(n substrate.Node) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var lost []string
-	for _, s := range all {
-		lost = append(lost, s.PCI)
-	}
+	lost := lists.Map(all, func(s devices.Status) string { return s.PCI })
 	return lost, nil
 }

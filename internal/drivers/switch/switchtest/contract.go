@@ -18,6 +18,7 @@ import (
 	"muster/internal/drivers/drivertest"
 	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/netns"
 )
 
@@ -121,10 +122,7 @@ func reminded(t *testing.T, s Subject) {
 		t.Helper()
 		all, err := s.Forgetful.Forgotten(t.Context(), []switches.Placed{told, other})
 		check(t, err)
-		var macs []string
-		for _, p := range all {
-			macs = append(macs, p.MACs[0].String())
-		}
+		macs := lists.Map(all, func(p switches.Placed) string { return p.MACs[0].String() })
 		if !slices.Equal(macs, want) {
 			t.Errorf("it knows nothing of %q, want %q", macs, want)
 		}

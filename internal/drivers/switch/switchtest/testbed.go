@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/switch/uplink"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/netns"
 )
 
@@ -137,10 +138,7 @@ func (y *Testbed) enslave(t *testing.T, port string) {
 
 // Ports are the stations' ports.
 func (y *Testbed) Ports() []string {
-	var all []string
-	for _, s := range y.Stations {
-		all = append(all, s.port)
-	}
+	all := lists.Map(y.Stations, func(s *station) string { return s.port })
 	return all
 }
 

@@ -14,6 +14,7 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/words"
 	"muster/internal/place/elastic"
 	"muster/internal/protocol"
@@ -193,10 +194,7 @@ func (f growth) carryOut(ctx context.Context, tx *core.Tx, c cluster.Cluster, me
 
 // waits names the jobs that wait: "job 3 waits", "jobs 3, 4, 5, and 2 more wait".
 func waits(jobs []int) string {
-	var ids []string
-	for _, id := range jobs {
-		ids = append(ids, strconv.Itoa(id))
-	}
+	ids := lists.Map(jobs, strconv.Itoa)
 	if len(ids) == 1 {
 		return "job " + ids[0] + " waits"
 	}

@@ -7,6 +7,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/words"
 	"muster/internal/protocol"
 )
@@ -54,10 +55,7 @@ func (c clusterView) suspend(head *node.Node, awake []node.Node) core.Outcome {
 	case head != nil:
 		return core.WaitFor(clusterLooks, "gives the head back, once it has saved its state")
 	}
-	var names []string
-	for _, n := range awake {
-		names = append(names, n.Name)
-	}
+	names := lists.Map(awake, func(n node.Node) string { return n.Name })
 	outcome := core.WaitFor(clusterLooks, "%s to be suspended: %s", words.Count(len(awake), "node"), words.Few(names))
 	for _, n := range awake {
 		if !n.Sleeps {

@@ -21,6 +21,7 @@ import (
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
+	"muster/internal/kit/lists"
 )
 
 func (w Handlers) pace() life.FabricPace {
@@ -334,10 +335,7 @@ func (v fabricView) blame(ctx context.Context, tx *core.Tx, odd []fabrics.PortSe
 	case len(who) == 0:
 		text += "; it belongs to no known machine"
 	default:
-		var names []string
-		for _, m := range who {
-			names = append(names, m.Name)
-		}
+		names := lists.Map(who, func(m machine.Machine) string { return m.Name })
 		text += "; quarantined: " + strings.Join(names, ", ")
 	}
 	if err := host.RaiseAlarmAnew(ctx, tx, place, text); err != nil || many {

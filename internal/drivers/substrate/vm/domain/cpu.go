@@ -8,6 +8,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/lists"
 )
 
 // cpu is the host's own where it runs the guest. Emulated it is the plainest that runs a Debian: every feature more costs
@@ -109,10 +110,7 @@ func (p *plan) distances(from cell) *libvirtxml.DomainCellDistances {
 
 // pins are by virtual CPU.
 func (p *plan) pins() [][]int {
-	var pins [][]int
-	for _, cpu := range p.cpus {
-		pins = append(pins, []int{cpu})
-	}
+	pins := lists.Map(p.cpus, func(cpu int) []int { return []int{cpu} })
 	return pins
 }
 
