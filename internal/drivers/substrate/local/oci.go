@@ -9,99 +9,12 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/onhost"
 	"muster/internal/protocol"
-)
-
-// The part of the OCI runtime specification that we use: github.com/opencontainers/runtime-spec, config.md and
-// config-linux.md.
-type (
-	ociSpec struct {
-		Version  string     `json:"ociVersion"`
-		Hostname string     `json:"hostname"`
-		Root     ociRoot    `json:"root"`
-		Process  ociProcess `json:"process"`
-		Mounts   []ociMount `json:"mounts"`
-		Linux    ociLinux   `json:"linux"`
-	}
-	ociRoot struct {
-		Path string `json:"path"`
-	}
-	ociProcess struct {
-		Args         []string        `json:"args"`
-		Env          []string        `json:"env"`
-		Cwd          string          `json:"cwd"`
-		User         ociUser         `json:"user"`
-		Capabilities ociCapabilities `json:"capabilities"`
-		Rlimits      []ociRlimit     `json:"rlimits,omitempty"`
-		OOMScoreAdj  int             `json:"oomScoreAdj"`
-
-		NoNewPrivileges bool `json:"noNewPrivileges"`
-	}
-	ociUser struct {
-		UID   int `json:"uid"`
-		GID   int `json:"gid"`
-		Umask int `json:"umask"`
-	}
-	ociRlimit struct {
-		Type string `json:"type"`
-		Hard int64  `json:"hard"`
-		Soft int64  `json:"soft"`
-	}
-	ociCapabilities struct {
-		Bounding  []string `json:"bounding"`
-		Effective []string `json:"effective"`
-		Permitted []string `json:"permitted"`
-	}
-	ociMount struct {
-		Destination string   `json:"destination"`
-		Type        string   `json:"type,omitempty"`
-		Source      string   `json:"source"`
-		Options     []string `json:"options"`
-	}
-	ociLinux struct {
-		Namespaces    []ociNamespace `json:"namespaces"`
-		CgroupsPath   string         `json:"cgroupsPath,omitempty"`
-		Resources     ociResources   `json:"resources"`
-		MaskedPaths   []string       `json:"maskedPaths"`
-		ReadonlyPaths []string       `json:"readonlyPaths"`
-		Seccomp       *ociSeccomp    `json:"seccomp"`
-		UIDMappings   []ociIDMapping `json:"uidMappings,omitempty"`
-		GIDMappings   []ociIDMapping `json:"gidMappings,omitempty"`
-	}
-	ociIDMapping struct {
-		Container uint32 `json:"containerID"`
-		Host      uint32 `json:"hostID"`
-		Size      uint32 `json:"size"`
-	}
-	ociNamespace struct {
-		Type string `json:"type"`
-		Path string `json:"path,omitempty"`
-	}
-	ociResources struct {
-		Devices []ociDevice `json:"devices"`
-		Memory  *ociMemory  `json:"memory,omitempty"`
-		CPU     *ociCPU     `json:"cpu,omitempty"`
-		Pids    *ociPids    `json:"pids,omitempty"`
-	}
-	ociDevice struct {
-		Allow  bool   `json:"allow"`
-		Access string `json:"access"`
-	}
-	ociMemory struct {
-		Limit int64 `json:"limit"`          // bytes
-		Swap  int64 `json:"swap,omitempty"` // bytes, memory included
-	}
-	ociPids struct {
-		Limit int64 `json:"limit"`
-	}
-	ociCPU struct {
-		Quota  int64  `json:"quota"`  // µs a period
-		Period uint64 `json:"period"` // µs
-	}
 )
 
 // served says whether the cluster's /home may be served over a network: only from a file system of its own, since a client that
@@ -143,37 +56,37 @@ func (d *Driver) writeBundle(ctx context.Context, b boot, n substrate.Node, c sh
 }
 
 // bundle describes the container, and what is to be staged for it. One that serves /home has the rights for it.
-func (d *Driver) bundle(b boot, n substrate.Node, c shared, serves bool) (ociSpec, []staged) {
+func (d *Driver) bundle(b boot, n substrate.Node, c shared, serves bool) (specs.Spec, []staged) {
 	spec := d.spec(b, n, c, serves)
 	if !d.mapsUsers(n) {
 		return spec, nil
 	}
-	spec.Linux.Namespaces = append(spec.Linux.Namespaces, ociNamespace{Type: "user", Path: b.path("userns")})
+	spec.Linux.Namespaces = append(spec.Linux.Namespaces, specs.LinuxNamespace{Type: specs.UserNamespace, Path: b.path("userns")})
 	spec.Linux.UIDMappings = numbersOf(n)
 	spec.Linux.GIDMappings = spec.Linux.UIDMappings
 	return spec, d.toStage(&spec)
 }
 
-func (d *Driver) spec(b boot, n substrate.Node, c shared, serves bool) ociSpec {
+func (d *Driver) spec(b boot, n substrate.Node, c shared, serves bool) specs.Spec {
 	capabilities := nodeCapabilities(serves, d.mapsUsers(n) && !n.KeepsState)
 	pattern, _ := os.ReadFile("/proc/sys/kernel/core_pattern") // a kernel without it dumps no core
-	spec := ociSpec{
+	spec := specs.Spec{
 		Version:  "1.0.2",
 		Hostname: n.Name,
-		Root:     ociRoot{Path: b.path("root")},
-		Process: ociProcess{
+		Root:     &specs.Root{Path: b.path("root")},
+		Process: &specs.Process{
 			Args: []string{"/usr/sbin/muster", "agent"},
 			Env:  []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8"},
 			Cwd:  "/",
-			User: ociUser{Umask: 0o022},
+			User: specs.User{Umask: new(uint32(0o022))},
 			// Other resource limits are left as the caller's own: raising them would need CAP_SYS_RESOURCE.
 			Rlimits:      coreLimit(pattern),
-			Capabilities: ociCapabilities{capabilities, capabilities, capabilities},
-			OOMScoreAdj:  100, // if the host itself runs out of memory, nodes go before the controller
+			Capabilities: &specs.LinuxCapabilities{Bounding: capabilities, Effective: capabilities, Permitted: capabilities},
+			OOMScoreAdj:  new(100), // if the host itself runs out of memory, nodes go before the controller
 		},
 		Mounts: d.mounts(b, c, n),
-		Linux: ociLinux{
-			Namespaces: []ociNamespace{{Type: "pid"}, {Type: "mount"}, {Type: "uts"}, {Type: "ipc"}, {Type: "cgroup"},
+		Linux: &specs.Linux{
+			Namespaces: []specs.LinuxNamespace{{Type: "pid"}, {Type: "mount"}, {Type: "uts"}, {Type: "ipc"}, {Type: "cgroup"},
 				{Type: "network", Path: b.path("netns")}},
 			Resources: resources(d.cgroups, n.CPUs, n.MemoryMiB, runtime.NumCPU()),
 			// What tells of the host's memory and devices: some of it to any user, the rest to uid 0, which is a node's root.
@@ -195,11 +108,11 @@ func (d *Driver) spec(b boot, n substrate.Node, c shared, serves bool) ociSpec {
 
 // coreLimit keeps programs of nodes that crash from a program of the host's, which would handle them as root and keep their cores
 // on the host's disk: core(5), where a limit of 1 is what says so. Where cores are files, they are files of the node's.
-func coreLimit(pattern []byte) []ociRlimit {
+func coreLimit(pattern []byte) []specs.POSIXRlimit {
 	if !bytes.HasPrefix(pattern, []byte("|")) {
 		return nil
 	}
-	return []ociRlimit{{"RLIMIT_CORE", 1, 1}}
+	return []specs.POSIXRlimit{{Type: "RLIMIT_CORE", Hard: 1, Soft: 1}}
 }
 
 // servingCapability opens files by handle.
@@ -228,28 +141,31 @@ func nodeCapabilities(servesHome, readsJobs bool) []string {
 	return capabilities
 }
 
-func (d *Driver) mounts(b boot, c shared, n substrate.Node) []ociMount {
-	mounts := []ociMount{
+func mount(at, kind, from string, options ...string) specs.Mount {
+	return specs.Mount{Destination: at, Type: kind, Source: from, Options: options}
+}
+
+func (d *Driver) mounts(b boot, c shared, n substrate.Node) []specs.Mount {
+	mounts := []specs.Mount{
 		// Users outside group 0 see their own processes alone. Root needs the group, having no CAP_SYS_PTRACE.
-		{"/proc", "proc", "proc", []string{"nosuid", "noexec", "nodev", "hidepid=2", "gid=0"}},
-		{"/sys", "sysfs", "sysfs", []string{"nosuid", "noexec", "nodev", "ro"}},
-		{"/dev", "tmpfs", "tmpfs", []string{"nosuid", "strictatime", "mode=755", "size=64k"}},
-		{"/dev/pts", "devpts", "devpts", []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5",
-			fmt.Sprintf("max=%d", mostTerminals)}},
-		{"/dev/mqueue", "mqueue", "mqueue", []string{"nosuid", "noexec", "nodev"}},
+		mount("/proc", "proc", "proc", "nosuid", "noexec", "nodev", "hidepid=2", "gid=0"),
+		mount("/sys", "sysfs", "sysfs", "nosuid", "noexec", "nodev", "ro"),
+		mount("/dev", "tmpfs", "tmpfs", "nosuid", "strictatime", "mode=755", "size=64k"),
+		mount("/dev/pts", "devpts", "devpts", "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5",
+			fmt.Sprintf("max=%d", mostTerminals)),
+		mount("/dev/mqueue", "mqueue", "mqueue", "nosuid", "noexec", "nodev"),
 		// MPI ranks of one node talk through files here: the usual half of the memory, not a container's usual 64 MiB.
-		{"/dev/shm", "tmpfs", "shm", []string{"nosuid", "nodev", "mode=1777", shmSize(n.MemoryMiB)}},
-		{"/run", "bind", b.path("run"), []string{"bind", "nosuid", "nodev"}},
-		{protocol.SocketDir, "bind", d.config.Sockets, []string{"bind", "ro", "nosuid", "nodev", "noexec"}},
-		{"/usr/sbin/muster", "bind", d.config.Binary, []string{"bind", "ro", "nosuid", "nodev"}},
-		{"/home", "bind", c.home(), []string{"bind", "nosuid", "nodev"}},
+		mount("/dev/shm", "tmpfs", "shm", "nosuid", "nodev", "mode=1777", shmSize(n.MemoryMiB)),
+		mount("/run", "bind", b.path("run"), "bind", "nosuid", "nodev"),
+		mount(protocol.SocketDir, "bind", d.config.Sockets, "bind", "ro", "nosuid", "nodev", "noexec"),
+		mount("/usr/sbin/muster", "bind", d.config.Binary, "bind", "ro", "nosuid", "nodev"),
+		mount("/home", "bind", c.home(), "bind", "nosuid", "nodev"),
 	}
 	if n.KeepsState {
-		mounts = append(mounts, ociMount{protocol.StateDir, "bind", c.state(), []string{"bind", "nosuid", "nodev", "noexec"}})
+		mounts = append(mounts, mount(protocol.StateDir, "bind", c.state(), "bind", "nosuid", "nodev", "noexec"))
 	}
 	if d.cgroups.Version != 0 {
-		mounts = append(mounts, ociMount{"/sys/fs/cgroup", "cgroup", "cgroup",
-			[]string{"nosuid", "noexec", "nodev", "relatime", "ro"}})
+		mounts = append(mounts, mount("/sys/fs/cgroup", "cgroup", "cgroup", "nosuid", "noexec", "nodev", "relatime", "ro"))
 	}
 	return mounts
 }
@@ -276,21 +192,21 @@ func makeDir(path string, mode os.FileMode) error {
 }
 
 // resources are the limits to be asked of runc for a node: those the host can set and the node does not exceed anyway.
-func resources(c onhost.Cgroups, cpus, memoryMiB, hostCPUs int) ociResources {
-	asked := ociResources{Devices: []ociDevice{{Allow: false, Access: "rwm"}}}
+func resources(c onhost.Cgroups, cpus, memoryMiB, hostCPUs int) *specs.LinuxResources {
+	asked := &specs.LinuxResources{Devices: []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}}}
 	if c.Memory && memoryMiB > 0 {
 		limit := int64(memoryMiB) << 20
-		asked.Memory = &ociMemory{Limit: limit}
+		asked.Memory = &specs.LinuxMemory{Limit: &limit}
 		if c.Swap {
-			asked.Memory.Swap = limit // memory and swap together: no swap
+			asked.Memory.Swap = &limit // memory and swap together: no swap
 		}
 	}
 	if c.CPU && cpus > 0 && cpus < hostCPUs {
 		const period = 100_000 // µs
-		asked.CPU = &ociCPU{Quota: int64(cpus) * period, Period: period}
+		asked.CPU = &specs.LinuxCPU{Quota: new(int64(cpus) * period), Period: new(uint64(period))}
 	}
 	if c.Pids {
-		asked.Pids = &ociPids{Limit: min(allTasks()/4, tasksAtStart)}
+		asked.Pids = &specs.LinuxPids{Limit: new(min(allTasks()/4, tasksAtStart))}
 	}
 	return asked
 }

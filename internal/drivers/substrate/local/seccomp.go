@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,30 +22,9 @@ type Opened struct {
 	OwnUsers *bool
 }
 
-type (
-	ociSeccomp struct {
-		Default       string     `json:"defaultAction"`
-		DefaultErrno  uint       `json:"defaultErrnoRet"`
-		Architectures []string   `json:"architectures"`
-		Calls         []ociCalls `json:"syscalls"`
-	}
-	ociCalls struct {
-		Names  []string       `json:"names"`
-		Action string         `json:"action"`
-		Errno  *uint          `json:"errnoRet,omitempty"`
-		Args   []ociCondition `json:"args,omitempty"` // all must hold; two on the same argument would be alternatives
-	}
-	ociCondition struct {
-		Index  uint   `json:"index"` // of the argument, from 0
-		Value  uint64 `json:"value"` // with masked, the mask
-		Masked uint64 `json:"valueTwo"`
-		Op     string `json:"op"`
-	}
-)
-
 const (
-	allow = "SCMP_ACT_ALLOW"
-	fail  = "SCMP_ACT_ERRNO"
+	allow = specs.ActAllow
+	fail  = specs.ActErrno
 )
 
 // newNamespaces are the flags of clone that make namespaces.
@@ -54,8 +34,9 @@ const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUT
 // seccomp is the filter of a node: what is not allowed fails with EPERM. A call whose number runc's libseccomp does not
 // know fails with ENOSYS (runc sees to that), so that programs fall back to what was there before. Calls of
 // another architecture than the host's end the process.
-func seccomp(servesHome bool, o Opened) *ociSeccomp {
-	filter := &ociSeccomp{Default: fail, DefaultErrno: uint(unix.EPERM), Architectures: architectures(runtime.GOARCH)}
+func seccomp(servesHome bool, o Opened) *specs.LinuxSeccomp {
+	filter := &specs.LinuxSeccomp{DefaultAction: fail, DefaultErrnoRet: new(uint(unix.EPERM)),
+		Architectures: architectures(runtime.GOARCH)}
 	open := map[string]bool{forHome: servesHome, forPerf: o.Perf, forUserNamespaces: o.UserNamespaces, forIOUring: o.IOUring}
 	groups := everyNodesCalls()
 	for _, g := range someNodesCalls() {
@@ -69,34 +50,33 @@ func seccomp(servesHome bool, o Opened) *ociSeccomp {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	filter.Calls = append(filter.Calls, ociCalls{Names: names, Action: allow})
+	filter.Syscalls = append(filter.Syscalls, specs.LinuxSyscall{Names: names, Action: allow})
 	for _, c := range conditions() {
 		if !slices.Contains(names, c.Names[0]) { // a call that is allowed as it is needs no conditions
-			filter.Calls = append(filter.Calls, c)
+			filter.Syscalls = append(filter.Syscalls, c)
 		}
 	}
 	return filter
 }
 
-func architectures(goarch string) []string {
+func architectures(goarch string) []specs.Arch {
 	switch goarch {
 	case "arm64":
-		return []string{"SCMP_ARCH_AARCH64"}
+		return []specs.Arch{specs.ArchAARCH64}
 	default:
-		return []string{"SCMP_ARCH_X86_64"} // neither 32 bits nor x32
+		return []specs.Arch{specs.ArchX86_64} // neither 32 bits nor x32
 	}
 }
 
 // conditions are the calls that depend on their arguments. Comparisons are of 64 bits, while the kernel looks at 32 of
 // some: so nothing is refused by a value, all is allowed by one, and what has more bits set is not.
-func conditions() []ociCalls {
-	var all []ociCalls
-	when := func(call string, args ...ociCondition) {
-		all = append(all, ociCalls{Names: []string{call}, Action: allow, Args: args})
+func conditions() []specs.LinuxSyscall {
+	var all []specs.LinuxSyscall
+	when := func(call string, args ...specs.LinuxSeccompArg) {
+		all = append(all, specs.LinuxSyscall{Names: []string{call}, Action: allow, Args: args})
 	}
-	when("clone", ociCondition{0, newNamespaces, 0, "SCMP_CMP_MASKED_EQ"})
-	missing := uint(unix.ENOSYS)
-	all = append(all, ociCalls{Names: []string{"clone3"}, Action: fail, Errno: &missing})
+	when("clone", masked(0, newNamespaces, 0))
+	all = append(all, specs.LinuxSyscall{Names: []string{"clone3"}, Action: fail, ErrnoRet: new(uint(unix.ENOSYS))})
 
 	when("socket", is(0, unix.AF_UNIX))
 	when("socketpair", is(0, unix.AF_UNIX))
@@ -106,10 +86,10 @@ func conditions() []ociCalls {
 			unix.SOCK_DGRAM:  {0, unix.IPPROTO_UDP, unix.IPPROTO_ICMP, unix.IPPROTO_ICMPV6},
 		} {
 			for _, protocol := range protocols { // others would load modules: SCTP, DCCP, …
-				when("socket", is(0, family), ociCondition{1, kindOfSocket, kind, "SCMP_CMP_MASKED_EQ"}, is(2, protocol))
+				when("socket", is(0, family), masked(1, kindOfSocket, kind), is(2, protocol))
 			}
 		}
-		when("socket", is(0, family), ociCondition{1, kindOfSocket, unix.SOCK_RAW, "SCMP_CMP_MASKED_EQ"}) // needs NET_RAW
+		when("socket", is(0, family), masked(1, kindOfSocket, unix.SOCK_RAW)) // needs NET_RAW
 	}
 	for _, protocol := range []uint64{unix.NETLINK_ROUTE, unix.NETLINK_SOCK_DIAG, unix.NETLINK_AUDIT,
 		unix.NETLINK_KOBJECT_UEVENT, unix.NETLINK_RDMA} {
@@ -121,14 +101,22 @@ func conditions() []ociCalls {
 		when("personality", is(0, persona))
 	}
 	for _, bits := range allBut(unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD) {
-		when("ioctl", ociCondition{1, uint64(bits.mask), uint64(bits.value), "SCMP_CMP_MASKED_EQ"})
+		when("ioctl", masked(1, uint64(bits.mask), uint64(bits.value)))
 	}
 	return all
 }
 
 const kindOfSocket = 0xf // of the second argument of socket; the rest is flags
 
-func is(index uint, value uint64) ociCondition { return ociCondition{index, value, 0, "SCMP_CMP_EQ"} }
+// All conditions of a call must hold; two on the same argument would be alternatives. Arguments count from 0.
+func is(index uint, value uint64) specs.LinuxSeccompArg {
+	return specs.LinuxSeccompArg{Index: index, Value: value, Op: specs.OpEqualTo}
+}
+
+// masked holds if the argument has the value where the mask is set.
+func masked(index uint, mask, value uint64) specs.LinuxSeccompArg {
+	return specs.LinuxSeccompArg{Index: index, Value: mask, ValueTwo: value, Op: specs.OpMaskedEqual}
+}
 
 // bits are the numbers that have value where mask is set.
 type bits struct{ mask, value uint32 }

@@ -178,10 +178,10 @@ func TestTheFilterAllowsNothingThatIsToBeRefused(t *testing.T) {
 		kexec_file_load reboot swapon iopl ioperm modify_ldt quotactl acct syslog`)
 	for _, o := range []Opened{{}, {Perf: true, UserNamespaces: true, IOUring: true}} {
 		filter := seccomp(true, o)
-		if filter.Default != fail || filter.DefaultErrno != uint(unix.EPERM) {
-			t.Errorf("default: %s %d", filter.Default, filter.DefaultErrno)
+		if filter.DefaultAction != fail || *filter.DefaultErrnoRet != uint(unix.EPERM) {
+			t.Errorf("default: %s %d", filter.DefaultAction, *filter.DefaultErrnoRet)
 		}
-		for _, c := range filter.Calls {
+		for _, c := range filter.Syscalls {
 			for _, name := range c.Names {
 				if slices.Contains(dangerous, name) && c.Action == allow {
 					t.Errorf("%+v: %s is allowed", o, name)

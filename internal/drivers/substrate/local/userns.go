@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/substrate"
@@ -35,14 +36,14 @@ const (
 )
 
 // numbers are what users of a cluster's nodes are on the host, by ranges; the first begins with root.
-type numbers []ociIDMapping
+type numbers []specs.LinuxIDMapping
 
 func numbersOf(n substrate.Node) numbers {
 	own := uint32(substrate.Segment(n.MAC) % ownRanges)
-	return numbers{{0, firstID + own*ownIDs, ownIDs}, {ownIDs, commonID, commonIDs}}
+	return numbers{{HostID: firstID + own*ownIDs, Size: ownIDs}, {ContainerID: ownIDs, HostID: commonID, Size: commonIDs}}
 }
 
-func (n numbers) root() uint32 { return n[0].Host }
+func (n numbers) root() uint32 { return n[0].HostID }
 
 // inUserNamespace starts a program that waits, in new namespaces of these kinds beside that of users, and hands its process
 // number to do. It has ended when inUserNamespace returns. The program makes its namespaces itself: to be born in them it would
@@ -87,7 +88,7 @@ func inUserNamespace(n numbers, kinds []string, do func(pid int) error) error {
 func (n numbers) mapUsersOf(pid int) error {
 	var lines []byte
 	for _, r := range n {
-		lines = fmt.Appendf(lines, "%d %d %d\n", r.Container, r.Host, r.Size)
+		lines = fmt.Appendf(lines, "%d %d %d\n", r.ContainerID, r.HostID, r.Size)
 	}
 	for _, file := range []string{"uid_map", "gid_map"} {
 		if err := os.WriteFile(fmt.Sprintf("/proc/%d/%s", pid, file), lines, 0); err != nil {
@@ -275,7 +276,7 @@ type staged struct {
 }
 
 // toStage tells what of a bundle is to be staged, and has the bundle look for it there.
-func (d *Driver) toStage(s *ociSpec) []staged {
+func (d *Driver) toStage(s *specs.Spec) []staged {
 	all := []staged{{s.Root.Path, filepath.Join(d.stageDir, "root"), false}}
 	for i, m := range s.Mounts {
 		if m.Type != "bind" {

@@ -84,12 +84,12 @@ func TestClustersHaveNumbersOfTheirOwn(t *testing.T) {
 	last := numbers{}
 	for segment := range ownRanges {
 		n := numbersOf(substrate.Node{MAC: substrate.MAC(segment, 1)})
-		if len(last) > 0 && n.root() != last.root()+ownIDs || n[0].Host+n[0].Size > n[1].Host {
+		if len(last) > 0 && n.root() != last.root()+ownIDs || n[0].HostID+n[0].Size > n[1].HostID {
 			t.Fatalf("cluster %d has %v after %v", segment, n, last)
 		}
 		last = n
 	}
-	if end := last[1].Host + last[1].Size; end != 0x7f000000 {
+	if end := last[1].HostID + last[1].Size; end != 0x7f000000 {
 		t.Errorf("they end before %#x: from there on are users of guests", end)
 	}
 }
