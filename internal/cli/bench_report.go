@@ -70,7 +70,7 @@ and which of their claims are seen here, too.`,
 		if err := os.WriteFile(*file, text, 0o666); err != nil {
 			return err
 		}
-		a.say("%s is about %s: %s", *file, words.Count(len(r.Runs), "run"), bytesSize(int64(len(text))))
+		a.say("%s is about %s: %s", *file, words.Count(len(r.Runs), "run"), words.Size(int64(len(text))))
 		return nil
 	})
 	return c

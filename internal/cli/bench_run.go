@@ -86,7 +86,7 @@ func (a *app) printSuites(suites []apiv1.Suite) {
 // nodesText is what is measured on, in words.
 func nodesText(on apiv1.BenchmarkNodes) string {
 	return fmt.Sprintf("%s of %s and %s", words.Count(on.Nodes, "node"), words.Count(on.Cores, "core"),
-		bytesSize(on.MemoryMiB<<20))
+		words.Size(on.MemoryMiB<<20))
 }
 
 func (a *app) benchRun() *cobra.Command {

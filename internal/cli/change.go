@@ -128,7 +128,7 @@ func (a *app) arrived(t *tracking) {
 		return
 	}
 	if t.cluster.Phase == apiv1.Paused {
-		a.say("cluster %s is %s in %s; it holds %s", t.name, a.paint(a.err, green, "paused"), took, bytesSize(t.cluster.Held))
+		a.say("cluster %s is %s in %s; it holds %s", t.name, a.paint(a.err, green, "paused"), took, words.Size(t.cluster.Held))
 		a.say("`muster resume %s` brings it back", t.name)
 		return
 	}

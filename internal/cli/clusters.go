@@ -70,14 +70,6 @@ func (a *app) printCentres(centres []apiv1.ExternalCluster) {
 	t.print(a.out)
 }
 
-// told is a number that may not be known.
-func told(n *int) string {
-	if n == nil {
-		return ""
-	}
-	return fmt.Sprint(*n)
-}
-
 func centreColour(s apiv1.ExternalClusterState) colour {
 	switch s {
 	case apiv1.ExternalClusterOpen:

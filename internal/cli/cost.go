@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"fmt"
@@ -134,7 +135,7 @@ func (a *app) printStatement(s apiv1.Statement) {
 	a.out.gap()
 	t := newTable()
 	t.row("site", s.Site)
-	t.row("project", or(s.Project, "all"))
+	t.row("project", cmp.Or(s.Project, "all"))
 	t.row("from", stamp(s.From)+" to "+stamp(s.To))
 	t.row("node-hours", fmt.Sprintf("%.2f", s.NodeHours))
 	t.row("total", orNothing(coins(s.Total)))
@@ -219,14 +220,7 @@ func coins(text string) string {
 	return strings.Join(parts, " + ")
 }
 
-func orNothing(money string) string { return or(money, "nothing: the site has no prices") }
-
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
-}
+func orNothing(money string) string { return cmp.Or(money, "nothing: the site has no prices") }
 
 // csvFormat is a format that may also be csv.
 type csvFormat struct {

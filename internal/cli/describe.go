@@ -69,7 +69,7 @@ func (a *app) printCluster(c apiv1.Cluster) {
 		add("lease", leaseWords(c.Lease))
 	}
 	if c.Home != nil {
-		add("/home", bytesSize(c.Home.Used)+" of "+bytesSize(c.Home.Size))
+		add("/home", words.Size(c.Home.Used)+" of "+words.Size(c.Home.Size))
 	}
 	add("image", c.Spec.Image+"@"+c.Image)
 	if c.Spec.Software != nil {

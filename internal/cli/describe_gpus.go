@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/kit/words"
 )
 
 // printAccelerators lists the GPUs and the InfiniBand ports that a cluster's nodes see.
@@ -16,7 +17,7 @@ func (a *app) printAccelerators(nodes []apiv1.Node) {
 		for i, g := range n.Facts.GPUs {
 			memory := ""
 			if g.MemoryMiB > 0 {
-				memory = bytesSize(int64(g.MemoryMiB) << 20)
+				memory = words.Size(int64(g.MemoryMiB) << 20)
 			}
 			gpus.row(n.Name, fmt.Sprintf("gpu%d", i), g.Address, cmp.Or(g.Device, "none"), memory, g.CPUs, driverWords(g),
 				cmp.Or(g.Model, g.PCI))

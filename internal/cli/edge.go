@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -125,18 +124,9 @@ type prose struct {
 
 // Write never keeps more than a part of one character back.
 func (p *prose) Write(text []byte) (int, error) {
-	all := append(p.rest, text...)
-	end := len(all)
-	for back := 1; back < utf8.UTFMax && back <= len(all); back++ {
-		if tail := all[len(all)-back:]; utf8.RuneStart(tail[0]) {
-			if !utf8.FullRune(tail) {
-				end = len(all) - back
-			}
-			break
-		}
-	}
-	p.rest = append([]byte(nil), all[end:]...)
-	parts := strings.Split(string(all[:end]), "\t") // completion tells names from their explanations by tabs
+	whole, rest := printable.Whole(append(p.rest, text...))
+	p.rest = rest
+	parts := strings.Split(string(whole), "\t") // completion tells names from their explanations by tabs
 	for i, part := range parts {
 		parts[i] = printable.Lines(part)
 	}

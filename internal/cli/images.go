@@ -38,7 +38,7 @@ func (a *app) imagesList() *cobra.Command {
 	return listing(a, c, apiv1.ListImages, func(list []apiv1.Image) {
 		t := newTable("NAME", "DIGEST", "ARCH", "SIZE", "CREATED", "DRIVERS", "SUMMARY")
 		for _, i := range list {
-			t.row(i.Name, shortDigest(i.Digest), i.Arch, bytesSize(i.Size), i.Created.Format("2006-01-02"),
+			t.row(i.Name, shortDigest(i.Digest), i.Arch, words.Size(i.Size), i.Created.Format("2006-01-02"),
 				strings.Join(i.Drivers, ","), i.Summary)
 		}
 		t.print(a.out)
@@ -61,5 +61,5 @@ func openImages(data string) (*images.Store, error) {
 
 func (a *app) printImported(i images.Image) {
 	a.out.line("%s", i.Ref())
-	a.say("image %s is in the store: %s, %s", i.Name, bytesSize(i.Size), words.Count(len(i.Packages), "package"))
+	a.say("image %s is in the store: %s, %s", i.Name, words.Size(i.Size), words.Count(len(i.Packages), "package"))
 }

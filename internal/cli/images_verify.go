@@ -31,7 +31,7 @@ digest or the start of one, as in debian13-hpc@sha256:1f0c.`,
 		if err := store.Verify(ctx, image.Ref()); err != nil {
 			return err
 		}
-		a.say("%s is undamaged: %s, %s", image.Name, bytesSize(image.Size), image.Digest)
+		a.say("%s is undamaged: %s, %s", image.Name, words.Size(image.Size), image.Digest)
 		verdicts := 0
 		if err := images.Accept(ctx, image.Squashfs(), image.Manifest, func(v images.Verdict) {
 			verdicts++

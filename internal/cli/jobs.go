@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/kit/words"
 )
 
 // whichJobs are the flags that say which jobs are meant.
@@ -279,7 +280,7 @@ func memoryText(n int64) string {
 	if n == 0 {
 		return ""
 	}
-	return bytesSize(n << 20)
+	return words.Size(n << 20)
 }
 
 func (a *app) efficiency() *cobra.Command {

@@ -10,6 +10,7 @@ import (
 
 	apiv1 "muster/api/v1"
 	"muster/internal/inventory"
+	"muster/internal/kit/words"
 )
 
 // factsOf are a machine's facts with what can be asked of them. The API writes them as they are.
@@ -95,10 +96,10 @@ func numaText(n inventory.NUMANode) string {
 	if n.CPUs == "" {
 		parts[0] = "no cpus"
 	}
-	parts = append(parts, bytesSize(int64(n.MemoryMiB)<<20))
+	parts = append(parts, words.Size(int64(n.MemoryMiB)<<20))
 	var pools []string
 	for _, p := range n.HugePages {
-		pools = append(pools, fmt.Sprintf("%d of %s (%d free)", p.Total, bytesSize(int64(p.KiB)<<10), p.Free))
+		pools = append(pools, fmt.Sprintf("%d of %s (%d free)", p.Total, words.Size(int64(p.KiB)<<10), p.Free))
 	}
 	if len(pools) > 0 {
 		parts = append(parts, "huge pages: "+strings.Join(pools, " and "))

@@ -10,6 +10,7 @@ import (
 
 	apiv1 "muster/api/v1"
 	"muster/internal/kinds/machine"
+	"muster/internal/kit/words"
 )
 
 func (a *app) machines() *cobra.Command {
@@ -155,7 +156,7 @@ func (a *app) addParts(add func(name string, value any), m apiv1.Machine) {
 	add("system", strings.TrimSpace(strings.Join([]string{f.System.Vendor, f.System.Product, f.System.Serial}, " ")))
 	add("firmware", f.System.Firmware)
 	for _, d := range f.DIMMs {
-		add("memory "+d.Slot, strings.TrimSpace(bytesSize(int64(d.SizeMiB)<<20)+" "+d.Speed))
+		add("memory "+d.Slot, strings.TrimSpace(words.Size(int64(d.SizeMiB)<<20)+" "+d.Speed))
 	}
 	for _, d := range f.Disks {
 		add("disk "+d.Name, strings.Join(strings.Fields(fmt.Sprintf("%d GB %s %s %s %s", d.SizeGB, d.Kind, d.Model, d.Serial,

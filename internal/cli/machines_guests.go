@@ -15,7 +15,7 @@ import (
 func shareWords(s apiv1.Hosting) string {
 	words := []string{
 		fmt.Sprintf("%d of %d cores", s.Cores, s.OfCores),
-		fmt.Sprintf("%s of %s", bytesSize(int64(s.MemoryMiB)<<20), bytesSize(int64(s.OfMemoryMiB)<<20)),
+		fmt.Sprintf("%s of %s", words.Size(int64(s.MemoryMiB)<<20), words.Size(int64(s.OfMemoryMiB)<<20)),
 		words.Count(len(s.Guests), "guest"),
 	}
 	for _, kind := range slices.Sorted(maps.Keys(s.OfDevices)) {
@@ -26,7 +26,7 @@ func shareWords(s apiv1.Hosting) string {
 
 // partWords says what a guest has of its host: "node 0: cores 2-5, 16.0 GiB; 0000:41:00.0".
 func partWords(p apiv1.Part) string {
-	var words []string
+	var parts []string
 	for _, cell := range p.Cells {
 		cores := inventory.CPUList(cell.Cores)
 		if strings.ContainsAny(cores, ",-") {
@@ -34,16 +34,16 @@ func partWords(p apiv1.Part) string {
 		} else {
 			cores = "core " + cores
 		}
-		words = append(words, fmt.Sprintf("NUMA node %d: %s, %s", cell.NUMA, cores, bytesSize(int64(cell.MemoryMiB)<<20)))
+		parts = append(parts, fmt.Sprintf("NUMA node %d: %s, %s", cell.NUMA, cores, words.Size(int64(cell.MemoryMiB)<<20)))
 	}
-	words = append(words, p.Devices...)
+	parts = append(parts, p.Devices...)
 	if p.Share > 1 {
-		words = append(words, fmt.Sprintf("cores shared by up to %d guests", p.Share))
+		parts = append(parts, fmt.Sprintf("cores shared by up to %d guests", p.Share))
 	}
 	if p.MovesTo != "" {
-		words = append(words, "moves to "+p.MovesTo)
+		parts = append(parts, "moves to "+p.MovesTo)
 	}
-	return strings.Join(words, "; ")
+	return strings.Join(parts, "; ")
 }
 
 // printGuests says of a cluster's nodes that are virtual machines where they are.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -44,9 +45,10 @@ would be removed or rebooted with time and reason, and the price. Nothing is cha
 func (a *app) printPlan(p apiv1.Plan) {
 	a.out.line("cluster %s: %s", p.Spec.Name, planWords(p))
 	if len(p.Changes) > 0 {
+		const none = "(none)"
 		t := newTable("CHANGE", "OLD", "", "NEW", "EFFECT", "WHY")
 		for _, c := range p.Changes {
-			t.row(c.Path, orNone(c.Old), "→", orNone(c.New), string(c.Effect), c.Why)
+			t.row(c.Path, cmp.Or(c.Old, none), "→", cmp.Or(c.New, none), string(c.Effect), c.Why)
 		}
 		a.out.gap()
 		t.print(a.out)
@@ -81,13 +83,6 @@ func (a *app) printPlan(p apiv1.Plan) {
 		a.out.gap()
 		facts.print(a.out)
 	}
-}
-
-func orNone(value string) string {
-	if value == "" {
-		return "(none)"
-	}
-	return value
 }
 
 // planWords is a plan in one line.

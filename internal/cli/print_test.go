@@ -229,14 +229,6 @@ func TestEveryFieldIsListed(t *testing.T) {
 	muster(t, "spec", "schema").wants(t, 0, "https://json-schema.org/draft/2020-12/schema")
 }
 
-func TestSizesInTheirUnit(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 195842048: "187 MiB", 4 << 30: "4.0 GiB"} {
-		if got := bytesSize(n); got != want {
-			t.Errorf("%d is %s, want %s", n, got, want)
-		}
-	}
-}
-
 func TestAnEventSaysWhatItIsAbout(t *testing.T) {
 	for want, e := range map[string]apiv1.Event{
 		"n1":      {Type: "node.phase", Cluster: "cfd", Node: "n1", Machine: "r1"},

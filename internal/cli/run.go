@@ -15,6 +15,7 @@ import (
 	apiv1 "muster/api/v1"
 	"muster/internal/kit/clock"
 	"muster/internal/kit/duration"
+	"muster/internal/kit/words"
 )
 
 // mostScript is how long a script may be; the controller refuses longer ones, but need not be sent a whole disk.
@@ -104,7 +105,7 @@ func (a *app) script(name string) (string, error) {
 	case len(text) == 0:
 		return "", usage("the script is empty")
 	case len(text) > mostScript:
-		return "", usage("the script has more than %s", bytesSize(mostScript))
+		return "", usage("the script has more than %s", words.Size(mostScript))
 	}
 	if line := notUTF8(text); line > 0 { // which JSON would change
 		return "", usage("%s:%d: is not UTF-8; `iconv -f latin1 -t utf8` converts it, if it is Latin-1", name, line)
@@ -166,7 +167,7 @@ func (a *app) ended(task apiv1.Task, raw []byte, output format) error {
 		return err
 	}
 	if task.Bytes > task.Kept && output == asTable {
-		a.say("task %s wrote %s; only the first %s were kept", task.ID, bytesSize(task.Bytes), bytesSize(task.Kept))
+		a.say("task %s wrote %s; only the first %s were kept", task.ID, words.Size(task.Bytes), words.Size(task.Kept))
 	}
 	switch {
 	case task.Outcome == apiv1.TaskOK:

@@ -10,6 +10,7 @@ import (
 
 	apiv1 "muster/api/v1"
 	"muster/internal/kit/clock"
+	"muster/internal/kit/words"
 	"muster/internal/spec"
 )
 
@@ -44,7 +45,7 @@ copied. For a consistent state, pause the cluster first. ` + "`muster create NEW
 		if raw, err = a.awaitSnapshot(ctx, wait, &s); err != nil {
 			return err
 		}
-		a.say("snapshot %s is %s: %s in %s", s.Name, a.paint(a.err, green, "saved"), bytesSize(s.Bytes),
+		a.say("snapshot %s is %s: %s in %s", s.Name, a.paint(a.err, green, "saved"), words.Size(s.Bytes),
 			seconds(time.Since(start)))
 		a.say("`muster create NEW --from-snapshot %s` makes a cluster of it", s.Name)
 		return output.print(a.out, raw, func() {})
@@ -62,7 +63,7 @@ func (a *app) awaitSnapshot(ctx context.Context, w *waiting, s *apiv1.Snapshot) 
 		switch {
 		case errors.Is(context.Cause(ctx), errTimeout):
 			return nil, fmt.Errorf("not saved after %s: %s are copied (it goes on; `muster snapshots list` shows it)", w.timeout,
-				bytesSize(s.Copied))
+				words.Size(s.Copied))
 		case err != nil:
 			return nil, err
 		case now.Phase == apiv1.Saved:
@@ -72,7 +73,7 @@ func (a *app) awaitSnapshot(ctx context.Context, w *waiting, s *apiv1.Snapshot) 
 			return nil, fmt.Errorf("it is %s: %s", now.Phase, now.Reason)
 		case time.Since(told) > 2*time.Second:
 			told = time.Now()
-			a.say("%s are copied", bytesSize(now.Copied))
+			a.say("%s are copied", words.Size(now.Copied))
 		}
 		*s = now
 		_ = clock.Sleep(ctx, a.timing.draw)
@@ -114,9 +115,9 @@ func (a *app) snapshotsList() *cobra.Command {
 			if len(projects) > 1 {
 				project = s.Project
 			}
-			size := bytesSize(s.Bytes)
+			size := words.Size(s.Bytes)
 			if s.Phase == apiv1.Saving {
-				size = bytesSize(s.Copied) + " so far"
+				size = words.Size(s.Copied) + " so far"
 			}
 			t.row(s.Name, project, s.Cluster, a.phase(s.Phase), size, age(s.CreatedAt), s.Reason)
 		}

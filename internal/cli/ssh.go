@@ -19,6 +19,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/kit/shell"
 )
 
 func (a *app) ssh() *cobra.Command {
@@ -181,7 +182,7 @@ func sshOptions(dir, account, alias, proxy string) []string {
 func proxyCommand(self, ref, node string) string {
 	var words []string
 	for _, word := range []string{self, "tunnel", "--", ref, node} {
-		words = append(words, "'"+strings.ReplaceAll(word, "'", `'\''`)+"'")
+		words = append(words, shell.Quoted(word))
 	}
 	return strings.ReplaceAll(strings.Join(words, " "), "%", "%%")
 }

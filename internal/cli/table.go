@@ -104,22 +104,3 @@ func short(d time.Duration) string {
 
 // seconds is a duration as measurements are read: "1.4 s".
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
-
-// bytesSize is a size in the unit that suits it.
-func bytesSize(n int64) string {
-	const unit = 1024
-	if n < unit {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, suffix := float64(n)/unit, "KiB"
-	for _, next := range []string{"MiB", "GiB", "TiB"} {
-		if value < unit {
-			break
-		}
-		value, suffix = value/unit, next
-	}
-	if value < 10 {
-		return fmt.Sprintf("%.1f %s", value, suffix)
-	}
-	return fmt.Sprintf("%.0f %s", value, suffix)
-}

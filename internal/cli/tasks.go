@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/kit/words"
 )
 
 func (a *app) tasks() *cobra.Command {
@@ -55,17 +56,18 @@ func (a *app) printTasks(cluster string, tasks []apiv1.Task) {
 		if task.Outcome != "" {
 			phase = string(task.Outcome)
 		}
-		t.row(task.ID, task.Account, phase, exitText(task), strings.Join(task.Nodes, ","), tookText(task), age(task.CreatedAt),
+		t.row(task.ID, task.Account, phase, told(task.Exit), strings.Join(task.Nodes, ","), tookText(task), age(task.CreatedAt),
 			workText(task.Work))
 	}
 	t.print(a.out)
 }
 
-func exitText(t apiv1.Task) string {
-	if t.Exit == nil {
+// told is a number; "" where it is not known.
+func told(n *int) string {
+	if n == nil {
 		return ""
 	}
-	return strconv.Itoa(*t.Exit)
+	return strconv.Itoa(*n)
 }
 
 func tookText(t apiv1.Task) string {
@@ -81,7 +83,7 @@ func workText(w *apiv1.TaskBody) string {
 	case w == nil:
 		return ""
 	case w.Script != "":
-		return "a script of " + bytesSize(int64(len(w.Script)))
+		return "a script of " + words.Size(int64(len(w.Script)))
 	}
 	return strings.Join(w.Command, " ")
 }
@@ -104,9 +106,9 @@ func (a *app) tasksGet() *cobra.Command {
 func (a *app) printTask(t apiv1.Task) {
 	a.out.line("task %s of %s on cluster %s %s", t.ID, t.Account, t.Cluster, standingTask(t))
 	for _, fact := range [][2]string{
-		{"runs", workText(t.Work)}, {"exit status", exitText(t)}, {"job", t.Job},
+		{"runs", workText(t.Work)}, {"exit status", told(t.Exit)}, {"job", t.Job},
 		{"asked for", t.CreatedAt.Local().Format(time.DateTime)},
-		{"took", tookText(t)}, {"wrote", fmt.Sprintf("%s, kept %s", bytesSize(t.Bytes), bytesSize(t.Kept))},
+		{"took", tookText(t)}, {"wrote", fmt.Sprintf("%s, kept %s", words.Size(t.Bytes), words.Size(t.Kept))},
 	} {
 		if fact[1] != "" {
 			a.out.line("  %-12s %s", fact[0], fact[1])

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"muster/internal/kit/shell"
 	"muster/internal/protocol"
 )
 
@@ -85,7 +86,7 @@ func (f taskFiles) job(t protocol.Task, launch string) string {
 	b.WriteString("#!/bin/bash\n")
 	for _, setting := range [][2]string{{"HOME", f.home}, {"USER", f.user.Name}, {"LOGNAME", f.user.Name}, {"SHELL", "/bin/bash"},
 		{"LANG", "C.UTF-8"}, {"PATH", f.search}, {"MUSTER_TASK", t.ID}, {"MUSTER_SAMPLES", f.path("samples")}} {
-		fmt.Fprintf(&b, "export %s=%s\n", setting[0], quote(setting[1]))
+		fmt.Fprintf(&b, "export %s=%s\n", setting[0], shell.Quoted(setting[1]))
 	}
 	// bash(1), INVOCATION: of the user's own, the first that there is.
 	b.WriteString("cd\n[ ! -r /etc/profile ] || . /etc/profile\n" +
@@ -96,19 +97,16 @@ func (f taskFiles) job(t protocol.Task, launch string) string {
 			b.WriteString(launch)
 		}
 		for _, word := range t.Command {
-			b.WriteString(" " + quote(word))
+			b.WriteString(" " + shell.Quoted(word))
 		}
 	case strings.HasPrefix(t.Script, "#!"):
-		b.WriteString(quote(f.path("script")))
+		b.WriteString(shell.Quoted(f.path("script")))
 	default:
-		b.WriteString("bash " + quote(f.path("script")))
+		b.WriteString("bash " + shell.Quoted(f.path("script")))
 	}
-	fmt.Fprintf(&b, "\ncode=$?\necho $code >%s\nexit $code\n", quote(f.path("exit")))
+	fmt.Fprintf(&b, "\ncode=$?\necho $code >%s\nexit $code\n", shell.Quoted(f.path("exit")))
 	return b.String()
 }
-
-// quote is a word as a shell takes it for itself.
-func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 // open opens a file of the task for reading, if it is the user's own.
 func (f taskFiles) open(name string) (*os.File, fs.FileInfo, error) {

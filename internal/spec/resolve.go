@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -33,21 +34,21 @@ func Resolve(c Cluster, d Defaults) (Cluster, error) {
 				Text: "is missing, and the site has no default for it",
 				Hint: "write " + lastStep(path) + ": NAME"})
 		}
-		return or(written, standard)
+		return cmp.Or(written, standard)
 	}
 
 	c.Project = pick("project", c.Project, d.Project)
 	if len(c.Site) == 0 {
 		c.Site = []string{pick("site", "", d.Site)}
 	}
-	c.Isolation = or(c.Isolation, defaultIsolation)
+	c.Isolation = cmp.Or(c.Isolation, defaultIsolation)
 	c.Image = pick("image", c.Image, d.Image)
-	c.Boot = or(c.Boot, BootMemory)
+	c.Boot = cmp.Or(c.Boot, BootMemory)
 	var update Update
 	if c.Update != nil {
 		update = *c.Update
 	}
-	update.MaxUnavailable = or(update.MaxUnavailable, defaultUnavailable)
+	update.MaxUnavailable = cmp.Or(update.MaxUnavailable, defaultUnavailable)
 	c.Update = &update
 	class, own := d.Classes[c.Isolation]
 	if !own {
@@ -68,7 +69,7 @@ func Resolve(c Cluster, d Defaults) (Cluster, error) {
 	for i := range c.Queues {
 		q := &c.Queues[i]
 		q.Class = pick(fmt.Sprintf("queues[%d].class", i), q.Class, class)
-		q.Placement = or(q.Placement, defaultPlacement)
+		q.Placement = cmp.Or(q.Placement, defaultPlacement)
 		q.VM = d.shape(*q, c.Isolation)
 		if q.Nodes != nil && q.Min == nil && q.Max == nil {
 			q.Min, q.Max, q.Nodes = new(*q.Nodes), new(*q.Nodes), nil
@@ -77,27 +78,27 @@ func Resolve(c Cluster, d Defaults) (Cluster, error) {
 			q.Min = new(0)
 		}
 		if q.Min != nil && q.Max != nil && *q.Min < *q.Max {
-			q.IdleAfter = or(q.IdleAfter, defaultIdleAfter)
+			q.IdleAfter = cmp.Or(q.IdleAfter, defaultIdleAfter)
 		}
 	}
 	var lease Lease
 	if c.Lease != nil {
 		lease = *c.Lease
 	}
-	c.Lease = &Lease{Start: or(lease.Start, Now), For: or(lease.For, d.LeaseFor), OnEnd: or(lease.OnEnd, OnEndPause)}
+	c.Lease = &Lease{Start: cmp.Or(lease.Start, Now), For: cmp.Or(lease.For, d.LeaseFor), OnEnd: cmp.Or(lease.OnEnd, OnEndPause)}
 	if c.Storage = slices.Clone(c.Storage); len(c.Storage) == 0 {
 		c.Storage = []Storage{{Mount: homeMount}}
 	}
 	for i := range c.Storage {
 		if c.Storage[i].Mount == homeMount {
-			c.Storage[i].Size = or(c.Storage[i].Size, d.HomeSize)
+			c.Storage[i].Size = cmp.Or(c.Storage[i].Size, d.HomeSize)
 		}
 	}
 	if c.Access != nil {
 		access := *c.Access
-		access.OnLogin, access.Apps = or(access.OnLogin, OnLoginStay), slices.Clone(access.Apps)
+		access.OnLogin, access.Apps = cmp.Or(access.OnLogin, OnLoginStay), slices.Clone(access.Apps)
 		for i := range access.Apps {
-			access.Apps[i].Node = or(access.Apps[i].Node, defaultAppNode)
+			access.Apps[i].Node = cmp.Or(access.Apps[i].Node, defaultAppNode)
 		}
 		c.Access = &access
 	}
@@ -105,10 +106,10 @@ func Resolve(c Cluster, d Defaults) (Cluster, error) {
 	if c.Software != nil {
 		software = *c.Software
 	}
-	software.Scheduler = or(software.Scheduler, SchedulerSlurm)
+	software.Scheduler = cmp.Or(software.Scheduler, SchedulerSlurm)
 	c.Software = &software
 	if c.Budget != nil {
-		c.Budget = &Budget{Limit: c.Budget.Limit, OnLimit: or(c.Budget.OnLimit, defaultOnLimit)}
+		c.Budget = &Budget{Limit: c.Budget.Limit, OnLimit: cmp.Or(c.Budget.OnLimit, defaultOnLimit)}
 	}
 	if len(missing) > 0 {
 		return Cluster{}, missing
@@ -128,7 +129,7 @@ func (d Defaults) shape(q Queue, isolation string) *VM {
 		return vm
 	}
 	placed := *vm
-	placed.Locality = or(vm.Locality, defaultLocality)
+	placed.Locality = cmp.Or(vm.Locality, defaultLocality)
 	return &placed
 }
 
@@ -142,13 +143,6 @@ func readBack(c Cluster) (Cluster, error) {
 		return Cluster{}, ds
 	}
 	return doc.Cluster, nil
-}
-
-func or(written, standard string) string {
-	if written != "" {
-		return written
-	}
-	return standard
 }
 
 func lastStep(path string) string {

@@ -16,6 +16,7 @@ import (
 	centres "muster/internal/kinds/centre"
 	"muster/internal/kinds/task"
 	"muster/internal/kit/printable"
+	"muster/internal/kit/shell"
 	"muster/internal/protocol"
 )
 
@@ -46,7 +47,7 @@ func (j Jobs) Follow(ctx context.Context, c centres.Centre, project string, t ta
 	for _, v := range [][2]string{{"mark", mark}, {"id", t.ID}, {"queue", t.Work.Queue}, {"nodes", strconv.Itoa(t.Work.Nodes)},
 		{"minutes", strconv.Itoa(minutes)}, {"reservation", t.Work.Reservation}, {"cancel", cancel},
 		{"most", strconv.Itoa(protocol.MostTaskOutput)}, {"script", base64.StdEncoding.EncodeToString([]byte(t.Work.Script))}} {
-		fmt.Fprintf(&b, "%s=%s\n", v[0], quoted(v[1]))
+		fmt.Fprintf(&b, "%s=%s\n", v[0], shell.Quoted(v[1]))
 	}
 	text, err := j.call(ctx, c, project, t.Account, b.String()+jobScript)
 	if err != nil {
@@ -57,7 +58,7 @@ func (j Jobs) Follow(ctx context.Context, c centres.Centre, project string, t ta
 
 // Forget removes what a run's tasks have left. A second call does nothing.
 func (j Jobs) Forget(ctx context.Context, c centres.Centre, project, person, run string) error {
-	_, err := j.call(ctx, c, project, person, "rm -rf -- \"$HOME/.muster-bench/\""+quoted(run)+
+	_, err := j.call(ctx, c, project, person, "rm -rf -- \"$HOME/.muster-bench/\""+shell.Quoted(run)+
 		".*; rmdir -- \"$HOME/.muster-bench\" 2>/dev/null; exit 0\n")
 	return err
 }
@@ -81,9 +82,6 @@ func (j Jobs) call(ctx context.Context, c centres.Centre, project, person, scrip
 	}
 	return text, nil
 }
-
-// quoted is a word for a shell that has any text.
-func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // readJob reads what job.sh says: lines that begin with the mark, and after the last of them the output.
 func readJob(mark, text string) (said task.Said, output []byte, err error) {

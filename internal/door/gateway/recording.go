@@ -11,9 +11,10 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/crypto/ssh"
+
+	"muster/internal/kit/printable"
 )
 
 // size is that of a terminal.
@@ -84,18 +85,9 @@ func (t *recording) output(p []byte) error {
 	if t.file == nil {
 		return nil
 	}
-	text := append(t.rest, p...)
-	whole := len(text)
-	for i := 1; i <= min(utf8.UTFMax-1, len(text)); i++ {
-		if b := text[len(text)-i]; utf8.RuneStart(b) {
-			if !utf8.FullRune(text[len(text)-i:]) {
-				whole = len(text) - i
-			}
-			break
-		}
-	}
-	t.rest = append([]byte(nil), text[whole:]...)
-	return t.write("o", string(text[:whole]))
+	whole, rest := printable.Whole(append(t.rest, p...))
+	t.rest = rest
+	return t.write("o", string(whole))
 }
 
 // start begins the file. claim is asked before each of its lines whether there is room.

@@ -16,31 +16,8 @@ func PortHolds(p fabrics.NodePort) string {
 // CleanWithin is how long an inspection that is otherwise over waits for a port.
 const CleanWithin = 3 * time.Minute
 
-// Nodes counts: "1 node", "2 nodes".
-func Nodes(n int) string {
-	if n == 1 {
-		return "1 node"
-	}
-	return fmt.Sprintf("%d nodes", n)
-}
-
 // HomeOf is how many bytes a cluster's /home may hold; 0: as the site has it.
 func HomeOf(c spec.Cluster) int64 { return int64(spec.MiB(spec.Home(c).Size)) << 20 }
-
-// Size is a number of bytes as people read it.
-func Size(bytes int64) string {
-	value, unit := float64(bytes), "B"
-	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if value < 1024 {
-			break
-		}
-		value, unit = value/1024, next
-	}
-	if value < 10 && unit != "B" {
-		return fmt.Sprintf("%.1f %s", value, unit)
-	}
-	return fmt.Sprintf("%.0f %s", value, unit)
-}
 
 // Stopped is why a rollout went no further, and what its owner can do.
 func Stopped(c cluster.Cluster) string {

@@ -7,6 +7,7 @@ package printable
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -43,6 +44,19 @@ func Cut(text string, most int) string {
 		end--
 	}
 	return text[:end] + mark
+}
+
+// Whole is a text without the beginning of a character at its end, and that beginning.
+func Whole(text []byte) (whole, rest []byte) {
+	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
+		if end := len(text) - back; utf8.RuneStart(text[end]) {
+			if !utf8.FullRune(text[end:]) {
+				return text[:end], slices.Clone(text[end:])
+			}
+			break
+		}
+	}
+	return text, nil
 }
 
 // mostMarks is how many combining characters one letter may have: more make it reach into other lines.

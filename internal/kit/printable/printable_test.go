@@ -52,6 +52,16 @@ func TestATextIsCutBetweenCharacters(t *testing.T) {
 	}
 }
 
+func TestACharacterThatHasNotEndedIsHeldBack(t *testing.T) {
+	for text, want := range map[string]string{"": "", "a": "a", "aé": "aé", "a\xc3": "a", "€\xe2\x82": "€", "\xf0\x9f\x98": "",
+		"😀": "😀", "\x98\x80": "\x98\x80", "a\xff": "a\xff"} {
+		whole, rest := Whole([]byte(text))
+		if string(whole) != want || string(whole)+string(rest) != text {
+			t.Errorf("%q: %q and %q", text, whole, rest)
+		}
+	}
+}
+
 func FuzzNothingForATerminalIsLeft(f *testing.F) {
 	f.Add("a\x1b[31m\u202e\n")
 	f.Fuzz(func(t *testing.T, text string) {

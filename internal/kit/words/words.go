@@ -76,3 +76,18 @@ func digits(s string) int {
 	}
 	return n
 }
+
+// Size is a number of bytes as people read it.
+func Size(bytes int64) string {
+	value, unit := float64(bytes), "B"
+	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if value < 1024 {
+			break
+		}
+		value, unit = value/1024, next
+	}
+	if value < 10 && unit != "B" {
+		return fmt.Sprintf("%.1f %s", value, unit)
+	}
+	return fmt.Sprintf("%.0f %s", value, unit)
+}

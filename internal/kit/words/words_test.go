@@ -34,3 +34,11 @@ func TestAmountsAreReadAtOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestSizesInTheirUnit(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 195842048: "187 MiB", 4 << 30: "4.0 GiB"} {
+		if got := Size(n); got != want {
+			t.Errorf("%d is %s, want %s", n, got, want)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/internal/kit/pattern"
+	"muster/internal/kit/shell"
 )
 
 // Shell runs scripts for sh on a host: {"sh", "-s"} here, {"ssh", "-oBatchMode=yes", "root@sm2", "sh", "-s"} elsewhere.
@@ -49,13 +50,10 @@ func isProcess(word string) bool {
 	return begins && ends && err == nil
 }
 
-// Quoted is a word as sh reads it.
-func Quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
-
 func quotedAll(words []string) string {
 	all := make([]string, len(words))
 	for i, w := range words {
-		all[i] = Quoted(w)
+		all[i] = shell.Quoted(w)
 	}
 	return strings.Join(all, " ")
 }

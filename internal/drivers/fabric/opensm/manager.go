@@ -13,6 +13,7 @@ import (
 	"muster/internal/drivers/fabric/diags"
 	"muster/internal/fabric"
 	"muster/internal/kit/pattern"
+	"muster/internal/kit/shell"
 )
 
 // Manager is one subnet manager. All methods may be called again.
@@ -62,7 +63,7 @@ func (h Host) Files(ctx context.Context) (file, copied []byte, err error) {
 for f in %[1]s %[1]s.muster; do
 	if [ -f "$f" ]; then c=$(wc -c <"$f") && echo "$c" && head -c "$c" "$f" || exit 1; else echo -1; fi
 done
-`, diags.Quoted(cmp.Or(h.File, DefaultFile))))
+`, shell.Quoted(cmp.Or(h.File, DefaultFile))))
 	if err != nil {
 		return nil, nil, fmt.Errorf("the partitions of the manager at port %s: %w", h.GUID, err)
 	}
@@ -107,7 +108,7 @@ for to in "$f.muster" "$f"; do
 	mv -fT "$t" "$to"
 done
 sync "$(dirname "$f")"
-`, diags.Quoted(cmp.Or(h.File, DefaultFile)), hex.EncodeToString(sum[:]), file))
+`, shell.Quoted(cmp.Or(h.File, DefaultFile)), hex.EncodeToString(sum[:]), file))
 	if err != nil {
 		return fmt.Errorf("writing the partitions of the manager at port %s: %w", h.GUID, err)
 	}
@@ -138,7 +139,7 @@ c=$(wc -c <"$f") || exit 1
 [ "$from" -le "$c" ] || from=0
 echo "$c"
 if [ "$from" -ge 0 ]; then tail -c +$((from + 1)) "$f" | head -c %d; fi
-`, diags.Quoted(cmp.Or(h.Logs, DefaultLog)), from, mostLog))
+`, shell.Quoted(cmp.Or(h.Logs, DefaultLog)), from, mostLog))
 	if err != nil {
 		return "", 0, fmt.Errorf("the log of the manager at port %s: %w", h.GUID, err)
 	}

@@ -104,7 +104,7 @@ func (w Handlers) clusterAdmitted(ctx context.Context, c clusterView) core.Outco
 	case len(c.nodes) == 0:
 		return core.Advance(cluster.Provisioning, "takes its machines, to be there at %s", spec.When(c.StartsAt))
 	}
-	return core.Advance(cluster.Provisioning, "starts %s", life.Nodes(len(c.nodes))).
+	return core.Advance(cluster.Provisioning, "starts %s", words.Count(len(c.nodes), "node")).
 		With(func(_ context.Context, tx *core.Tx) error {
 			for _, n := range c.nodes {
 				tx.Wake(node.Kind, n.ID) // they may have waited for their cluster's files
@@ -174,7 +174,8 @@ func (w Handlers) clusterReconcile(ctx context.Context, c clusterView) core.Outc
 }
 
 func (c clusterView) toDelete() core.Outcome {
-	return core.Advance(core.Deleting, "releases %s", life.Nodes(len(c.nodes))).With(func(_ context.Context, tx *core.Tx) error {
+	outcome := core.Advance(core.Deleting, "releases %s", words.Count(len(c.nodes), "node"))
+	return outcome.With(func(_ context.Context, tx *core.Tx) error {
 		for _, n := range c.nodes { // those that drain need not wait for their jobs any more
 			tx.Wake(node.Kind, n.ID)
 		}
@@ -247,7 +248,7 @@ func back(machines []string) string {
 // clusterDelete sends every node away, then removes what they shared, and writes the receipt when nothing is left.
 func (w Handlers) clusterDelete(ctx context.Context, c clusterView) core.Outcome {
 	if len(c.nodes) > 0 {
-		outcome := core.WaitFor(clusterLooks, "%s to go", life.Nodes(len(c.nodes)))
+		outcome := core.WaitFor(clusterLooks, "%s to go", words.Count(len(c.nodes), "node"))
 		for _, n := range c.nodes {
 			if n.Desired == core.Present {
 				outcome = outcome.With(func(ctx context.Context, tx *core.Tx) error { return node.WantAbsent(ctx, tx, n.ID, 0) })
@@ -328,7 +329,7 @@ func (w Handlers) restored(ctx context.Context, c clusterView) (core.Outcome, bo
 		if err == nil && now.Desired == core.ToDelete {
 			err = life.ErrUnwanted
 		}
-		return errors.Join(err, snapshot.SayRestoring(ctx, tx, c.ID, fmt.Sprintf("gets its files: %s copied", life.Size(copied))))
+		return errors.Join(err, snapshot.SayRestoring(ctx, tx, c.ID, fmt.Sprintf("gets its files: %s copied", words.Size(copied))))
 	})
 	err := w.Snapshots.Restore(ctx, c.Snapshot, c.ID, life.HomeOf(c.Spec), progress)
 	switch {

@@ -10,7 +10,6 @@ import (
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/job"
-	"muster/internal/kinds/life"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
 	"muster/internal/kit/duration"
@@ -107,7 +106,7 @@ func (w Handlers) clusterPausing(ctx context.Context, c clusterView) core.Outcom
 	if err != nil {
 		return core.Retry(fmt.Errorf("measure what cluster %s holds: %w", c.Name, err))
 	}
-	outcome := core.Advance(cluster.Paused, "all machines are back; holds %s of /home and state", life.Size(held))
+	outcome := core.Advance(cluster.Paused, "all machines are back; holds %s of /home and state", words.Size(held))
 	if sleepers := c.asleep(); sleepers > 0 {
 		outcome.Text += fmt.Sprintf(", and the memory of %s", words.Count(sleepers, "node"))
 	}

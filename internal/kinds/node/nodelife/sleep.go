@@ -12,6 +12,7 @@ import (
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
+	"muster/internal/kit/words"
 	"muster/internal/protocol"
 )
 
@@ -65,7 +66,7 @@ func (w Handlers) fallAsleep(ctx context.Context, n nodeView) core.Outcome {
 	final := errors.Is(err, substrate.ErrNoRoom) || errors.Is(err, substrate.ErrRefused) || errors.Is(err, substrate.ErrEnded)
 	switch {
 	case err == nil:
-		o := n.inform(core.Pending, "suspended: its memory takes %s on %s", life.Size(bytes), n.host.Name)
+		o := n.inform(core.Pending, "suspended: its memory takes %s on %s", words.Size(bytes), n.host.Name)
 		o.Asleep = true
 		return o.With(func(ctx context.Context, tx *core.Tx) error { return node.FellAsleep(ctx, tx, n.Node) })
 	case ctx.Err() != nil || !final && n.Attempts < sleepTries:

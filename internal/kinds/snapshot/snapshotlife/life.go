@@ -13,6 +13,7 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/snapshot"
+	"muster/internal/kit/words"
 )
 
 // Handlers are those of snapshots, with what they act on.
@@ -85,7 +86,7 @@ func (w Handlers) snapshotSave(ctx context.Context, s snapshot.Snapshot) core.Ou
 	case err != nil:
 		return core.Retry(err)
 	}
-	outcome := core.Advance(snapshot.Saved, "snapshot %s: saved, %s", s.Name, life.Size(saved.Bytes))
+	outcome := core.Advance(snapshot.Saved, "snapshot %s: saved, %s", s.Name, words.Size(saved.Bytes))
 	if saved.LeftOut != "" {
 		outcome.Text += "; not copied: " + saved.LeftOut
 	}
