@@ -36,11 +36,10 @@ const mostKeys = 100
 func (a *API) listKeys(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Key]], error) {
 	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Key]) error {
 		keys, err := person.Keys(ctx, tx, identityOf(ctx))
-		var all []apiv1.Key
-		for _, k := range keys {
-			all = append(all, apiv1.Key{Fingerprint: k.Fingerprint, Line: k.Line, CreatedAt: k.CreatedAt})
-		}
-		*out = pageOf(*in, all, func(k apiv1.Key) string { return inOrder(k.CreatedAt) + k.Fingerprint })
+		*out = pagedAs(*in, keys, func(k person.Key) string { return inOrder(k.CreatedAt) + k.Fingerprint },
+			func(k person.Key) apiv1.Key {
+				return apiv1.Key{Fingerprint: k.Fingerprint, Line: k.Line, CreatedAt: k.CreatedAt}
+			})
 		return err
 	})
 }

@@ -23,9 +23,9 @@ func (a *API) alarms(ctx context.Context) (all []apiv1.Alarm, c kinds.Census, er
 		if err != nil {
 			return err
 		}
-		for _, alarm := range lost {
-			all = append(all, apiv1.Alarm{ID: alarm.Place, Name: "nodes-lost", Text: alarm.Text, Since: instant(alarm.RaisedAt)})
-		}
+		all = each(lost, func(a host.Alarm) apiv1.Alarm {
+			return apiv1.Alarm{ID: a.Place, Name: "nodes-lost", Text: a.Text, Since: instant(a.RaisedAt)}
+		})
 		if known, err = host.Acknowledgements(ctx, tx); err == nil {
 			c, err = kinds.Count(ctx, tx)
 		}

@@ -204,11 +204,7 @@ func denied(c access.Caller, r *asked) *apiv1.Problem {
 	case rule.Wide && c.Project != "":
 		hint = "the token is for project " + c.Project + " only"
 	case len(rule.Roles) > 0:
-		var roles []string
-		for _, r := range rule.Roles {
-			roles = append(roles, string(r))
-		}
-		hint = "it takes a project's " + strings.Join(roles, " or ") + "; `muster projects` shows what you are"
+		hint = "it takes a project's " + strings.Join(texts(rule.Roles), " or ") + "; `muster projects` shows what you are"
 	}
 	return forbidden(text, hint)
 }

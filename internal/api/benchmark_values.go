@@ -110,9 +110,7 @@ func stepView(o bench.Round, s bench.Step, steps []recipe.Step) apiv1.BenchmarkS
 	if s.Number < len(steps) {
 		v.Recipe, v.Parameters = steps[s.Number].Recipe.Name, steps[s.Number].Parameters
 	}
-	for _, one := range s.Samples {
-		v.Samples = append(v.Samples, apiv1.BenchmarkSample(one))
-	}
+	v.Samples = each(s.Samples, func(one recipe.Sample) apiv1.BenchmarkSample { return apiv1.BenchmarkSample(one) })
 	return v
 }
 
@@ -141,13 +139,8 @@ func (a *API) benchmarkRounds(ctx context.Context,
 		if err != nil {
 			return err
 		}
-		var all []apiv1.BenchmarkRound
-		for _, o := range rounds {
-			all = append(all, apiv1.BenchmarkRound{Round: o.Number, State: apiv1.TaskOutcome(o.State), Why: o.Why,
-				Disturbed: o.Disturbed, Counts: !o.Broken(), Began: o.Began, Ended: o.Ended, Nodes: o.Nodes})
-		}
 		in.Limit = min(in.Limit, mostLooks)
-		*out = pageOf(in.Page, all, func(o apiv1.BenchmarkRound) string { return fmt.Sprintf("%04d", o.Round) })
+		*out = pagedAs(in.Page, rounds, func(o bench.Round) string { return fmt.Sprintf("%04d", o.Number) }, roundView)
 		for i := range out.Items {
 			o := &out.Items[i]
 			looks, err := bench.LooksOf(ctx, tx, in.Benchmark, o.Round)
@@ -158,6 +151,11 @@ func (a *API) benchmarkRounds(ctx context.Context,
 		}
 		return nil
 	})
+}
+
+func roundView(o bench.Round) apiv1.BenchmarkRound {
+	return apiv1.BenchmarkRound{Round: o.Number, State: apiv1.TaskOutcome(o.State), Why: o.Why, Disturbed: o.Disturbed,
+		Counts: !o.Broken(), Began: o.Began, Ended: o.Ended, Nodes: o.Nodes}
 }
 
 func (a *API) benchmarkSteps(ctx context.Context,
@@ -190,21 +188,13 @@ func (a *API) benchmarkSeries(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	type numbered struct {
-		apiv1.BenchmarkSeries
-		place int
+	places := make([]int, len(series))
+	for i := range places {
+		places[i] = i
 	}
-	var all []numbered
-	for i, s := range series {
-		all = append(all, numbered{seriesView(s), i})
-	}
-	page := pageOf(in.Page, all, func(s numbered) string { return fmt.Sprintf("%06d", s.place) })
-	out := &output[apiv1.List[apiv1.BenchmarkSeries]]{Body: apiv1.List[apiv1.BenchmarkSeries]{Next: page.Next,
-		Items: []apiv1.BenchmarkSeries{}}}
-	for _, s := range page.Items {
-		out.Body.Items = append(out.Body.Items, s.BenchmarkSeries)
-	}
-	return out, nil
+	page := pagedAs(in.Page, places, func(place int) string { return fmt.Sprintf("%06d", place) },
+		func(place int) apiv1.BenchmarkSeries { return seriesView(series[place]) })
+	return &output[apiv1.List[apiv1.BenchmarkSeries]]{Body: page}, nil
 }
 
 func seriesView(s bench.Series) apiv1.BenchmarkSeries {
@@ -214,12 +204,8 @@ func seriesView(s bench.Series) apiv1.BenchmarkSeries {
 	if i := s.Summary.Interval; i != nil {
 		v.Interval = &apiv1.Interval{Low: i.Low, High: i.High}
 	}
-	for _, one := range s.Values {
-		v.Rounds = append(v.Rounds, apiv1.RoundValue(one))
-	}
-	for _, one := range s.Nodes {
-		v.Nodes = append(v.Nodes, apiv1.NodeValue(one))
-	}
+	v.Rounds = each(s.Values, func(one bench.RoundValue) apiv1.RoundValue { return apiv1.RoundValue(one) })
+	v.Nodes = each(s.Nodes, func(one bench.NodeValue) apiv1.NodeValue { return apiv1.NodeValue(one) })
 	return v
 }
 
@@ -245,11 +231,8 @@ func (a *API) compareBenchmarks(ctx context.Context,
 		return nil, err
 	}
 	v := apiv1.BenchmarkComparison{A: viewOne, B: viewOther, Paired: c.Paired, Margin: in.Margin,
-		Quantities: []apiv1.ComparedQuantity{}, Failures: apiv1.BenchmarkFailures{A: c.FailedA, OfA: c.OfA, B: c.FailedB,
-			OfB: c.OfB, P: c.FailedP}}
-	for _, q := range c.Quantities {
-		v.Quantities = append(v.Quantities, comparedView(q))
-	}
+		Quantities: some(each(c.Quantities, comparedView)),
+		Failures:   apiv1.BenchmarkFailures{A: c.FailedA, OfA: c.OfA, B: c.FailedB, OfB: c.OfB, P: c.FailedP}}
 	return &output[apiv1.BenchmarkComparison]{Body: v}, nil
 }
 
@@ -260,8 +243,6 @@ func comparedView(q bench.Compared) apiv1.ComparedQuantity {
 	if i := q.Effect.Interval; i != nil {
 		v.Interval = &apiv1.Interval{Low: i.Low, High: i.High}
 	}
-	for _, pair := range q.Pairs {
-		v.Pairs = append(v.Pairs, apiv1.BenchmarkPair(pair))
-	}
+	v.Pairs = each(q.Pairs, func(p bench.Pair) apiv1.BenchmarkPair { return apiv1.BenchmarkPair(p) })
 	return v
 }

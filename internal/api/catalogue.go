@@ -8,6 +8,7 @@ import (
 	apiv1 "muster/api/v1"
 	"muster/internal/boot/images"
 	"muster/internal/core"
+	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
 )
 
@@ -33,10 +34,8 @@ func (a *API) listClasses(ctx context.Context, in *apiv1.Page) (*output[apiv1.Li
 		var all []apiv1.Class
 		catalogue := a.Admission.Catalogue
 		for _, class := range catalogue.Classes {
-			view := apiv1.Class{Name: class.Name, Price: class.Price.String(), Select: []string{}}
-			for _, condition := range class.Select {
-				view.Select = append(view.Select, condition.String())
-			}
+			view := apiv1.Class{Name: class.Name, Price: class.Price.String(),
+				Select: some(each(class.Select, inventory.Condition.String))}
 			roomy := map[string]bool{}
 			if class.Hypervisor {
 				roomy = a.Admission.Roomy(class, machines)
@@ -73,11 +72,9 @@ func (a *API) listImages(_ context.Context, in *apiv1.Page) (*output[apiv1.List[
 	}
 	key := func(m images.Image) string { return m.Name + "@" + m.Digest }
 	slices.SortFunc(all, func(a, b images.Image) int { return strings.Compare(key(a), key(b)) })
-	cut := pageOf(*in, all, key)
-	out := &output[apiv1.List[apiv1.Image]]{Body: apiv1.List[apiv1.Image]{Items: []apiv1.Image{}, Next: cut.Next}}
-	for _, m := range cut.Items {
-		out.Body.Items = append(out.Body.Items, apiv1.Image{Name: m.Name, Digest: m.Digest, Arch: m.Arch, Size: m.Size,
-			Created: m.Created, Summary: m.Summary, Drivers: some(m.Carries)})
-	}
-	return out, nil
+	page := pagedAs(*in, all, key, func(m images.Image) apiv1.Image {
+		return apiv1.Image{Name: m.Name, Digest: m.Digest, Arch: m.Arch, Size: m.Size, Created: m.Created, Summary: m.Summary,
+			Drivers: some(m.Carries)}
+	})
+	return &output[apiv1.List[apiv1.Image]]{Body: page}, nil
 }

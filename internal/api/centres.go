@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -149,14 +150,8 @@ func notACentre(ctx context.Context, tx *core.Tx, c spec.Cluster) error {
 
 // who tells the projects of a centre, for the log of events.
 func who(c centres.Centre) string {
-	var names []string
-	for _, p := range c.Projects {
-		names = append(names, p.Project)
-	}
-	if len(names) == 0 {
-		return "nobody"
-	}
-	return strings.Join(names, ", ")
+	names := each(c.Projects, func(p centres.Project) string { return p.Project })
+	return cmp.Or(strings.Join(names, ", "), "nobody")
 }
 
 func (a *API) addCentre(ctx context.Context, in *apiv1.AddExternalClusterInput) (*output[apiv1.ExternalCluster], error) {

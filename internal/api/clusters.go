@@ -51,6 +51,12 @@ func pageOf[T any](p apiv1.Page, all []T, key func(T) string) apiv1.List[T] {
 	return list
 }
 
+// pagedAs cuts a page out of a list that is sorted by key. Only what is on the page becomes a view.
+func pagedAs[T, View any](p apiv1.Page, all []T, key func(T) string, view func(T) View) apiv1.List[View] {
+	cut := pageOf(p, all, key)
+	return apiv1.List[View]{Items: each(cut.Items, view), Next: cut.Next}
+}
+
 // cursor is where a list goes on whose newest come first: after the one of an instant and an ID.
 func cursor(at time.Time, id string) string { return fmt.Sprintf("%d-%s", at.UnixMilli(), id) }
 

@@ -57,7 +57,7 @@ func (a *API) clusterCost(ctx context.Context, in *apiv1.GetClusterCostInput) (*
 		*out = apiv1.Cost{
 			Cluster: c.Name, ClusterID: c.ID, Project: c.Project, From: from, To: to, Total: price.Total(lines).
 					String(), PerHour: charged.PerHour().String(),
-			Limits: limitViews(limits), Lines: lineViews(lines),
+			Limits: some(each(limits, limitView)), Lines: some(each(lines, lineView)),
 		}
 		return err
 	})
@@ -86,7 +86,7 @@ func (a *API) statement(ctx context.Context, in *apiv1.GetUsageInput) (*output[a
 			return err
 		}
 		*out = apiv1.Statement{Site: a.Admission.Catalogue.Site, Project: in.Project, From: from, To: to,
-			Total: price.Total(lines).String(), Lines: lineViews(lines)}
+			Total: price.Total(lines).String(), Lines: some(each(lines, lineView))}
 		for _, l := range lines {
 			if l.Kind == price.Node {
 				out.NodeHours += l.Charged.Hours()
@@ -118,7 +118,7 @@ func (a *API) quota(ctx context.Context, in *apiv1.GetQuotaInput) (*output[apiv1
 			Project: in.Project, Clusters: apiv1.Share{Used: clusters, Limit: new(granted.MostClusters())},
 			Nodes: apiv1.Share{Used: use.Nodes, Limit: granted.Nodes},
 			Cores: apiv1.Share{Used: use.Cores, Limit: granted.Cores}, GPUs: apiv1.Share{Used: use.GPUs, Limit: granted.GPUs},
-			Limits: limitViews(limits),
+			Limits: some(each(limits, limitView)),
 		}
 		return err
 	})
@@ -134,37 +134,28 @@ func linesOf(ctx context.Context, tx *core.Tx, of meter.Of, by price.By) ([]pric
 	return sheet.Lines(), err
 }
 
-func lineViews(lines []price.Line) []apiv1.UsageLine {
-	views := []apiv1.UsageLine{}
-	for _, l := range lines {
-		view := apiv1.UsageLine{
-			Kind: apiv1.UsageKind(l.Kind), Project: l.Project, Cluster: l.Cluster, ClusterID: l.ClusterID, Node: l.Node,
-			Queue: l.Queue, Class: l.Class, Machine: l.Machine, Nodes: l.Nodes, From: l.From, To: l.To,
-			Seconds: map[string]float64{}, ChargedSeconds: seconds(l.Charged),
-			GiBMonths: l.GiBMonths,
-			Rate:      l.Rate.String(), Cost: l.Cost.String(),
-		}
-		for state, length := range l.Time {
-			view.Seconds[string(state)] = seconds(length)
-		}
-		views = append(views, view)
+func lineView(l price.Line) apiv1.UsageLine {
+	view := apiv1.UsageLine{
+		Kind: apiv1.UsageKind(l.Kind), Project: l.Project, Cluster: l.Cluster, ClusterID: l.ClusterID, Node: l.Node,
+		Queue: l.Queue, Class: l.Class, Machine: l.Machine, Nodes: l.Nodes, From: l.From, To: l.To,
+		Seconds: map[string]float64{}, ChargedSeconds: seconds(l.Charged), GiBMonths: l.GiBMonths,
+		Rate: l.Rate.String(), Cost: l.Cost.String(),
 	}
-	return views
+	for state, length := range l.Time {
+		view.Seconds[string(state)] = seconds(length)
+	}
+	return view
 }
 
 // seconds is exact to the millisecond, also as a decimal number.
 func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 }
 
-func limitViews(limits []admission.Limit) []apiv1.Limit {
-	views := []apiv1.Limit{}
-	for _, l := range limits {
-		view := apiv1.Limit{What: l.What, Used: l.Used, Limit: l.Limit, Percent: l.Percent, Pauses: l.Pauses}
-		if l.Runs {
-			view.LeftSeconds = l.Left.Round(time.Second).Seconds()
-		}
-		views = append(views, view)
+func limitView(l admission.Limit) apiv1.Limit {
+	view := apiv1.Limit{What: l.What, Used: l.Used, Limit: l.Limit, Percent: l.Percent, Pauses: l.Pauses}
+	if l.Runs {
+		view.LeftSeconds = l.Left.Round(time.Second).Seconds()
 	}
-	return views
+	return view
 }
 
 // money fills in what a cluster costs.
@@ -185,6 +176,6 @@ func (a *API) money(ctx context.Context, tx *core.Tx, view *apiv1.Cluster) error
 	}
 	limits, err := a.Admission.ClusterLimits(ctx, tx, view.ID, view.Spec)
 	view.Price, view.Cost, view.PerHour, view.Limits = whole.String(), charged.Cost().String(), charged.PerHour().
-		String(), limitViews(limits)
+		String(), some(each(limits, limitView))
 	return err
 }

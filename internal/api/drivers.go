@@ -30,9 +30,6 @@ func (d Drivers) enrolled() (all substrate.Registry) {
 // describe puts into schemas what the drivers say of themselves.
 func (d Drivers) describe(schemas huma.Registry) {
 	schemas.Map()["NewMachine"].Properties["power"].Description = "how it is switched: " + d.Power.Usages()
-	var said []string
-	for _, f := range d.enrolled() {
-		said = append(said, f.Name+": "+f.Doc)
-	}
+	said := each(d.enrolled(), func(f substrate.Factory) string { return f.Name + ": " + f.Doc })
 	schemas.Map()["EnrolmentBody"].Properties["substrate"].Description = strings.Join(said, "; ")
 }

@@ -82,13 +82,11 @@ func (a *API) events(ctx context.Context, of core.EventsOf, in apiv1.EventsInput
 		of.Newest = false
 		return &huma.StreamResponse{Body: func(ctx huma.Context) { a.watch(ctx, of, in.Seen, still) }}, nil
 	}
-	list := apiv1.List[apiv1.Event]{Items: []apiv1.Event{}}
+	var list apiv1.List[apiv1.Event]
 	err := a.DB.View(ctx, func(tx *core.Tx) error {
 		of.Limit = in.Limit
 		events, err := tx.Events(ctx, of)
-		for _, e := range events {
-			list.Items = append(list.Items, eventView(e))
-		}
+		list.Items = some(each(events, eventView))
 		return err
 	})
 	if err != nil {

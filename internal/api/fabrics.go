@@ -18,8 +18,8 @@ import (
 
 func (a *API) listFabrics(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Fabric]], error) {
 	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Fabric]) error {
-		fabrics, err := fabrics.List(ctx, tx)
-		*out = pageOf(*in, each(fabrics, fabricView), func(f apiv1.Fabric) string { return f.Name })
+		all, err := fabrics.List(ctx, tx)
+		*out = pagedAs(*in, all, func(f fabrics.Fabric) string { return f.Name }, fabricView)
 		return err
 	})
 }
@@ -50,15 +50,7 @@ func wholeFabric(ctx context.Context, tx *core.Tx, name string) (apiv1.Fabric, e
 	if err != nil {
 		return view, err
 	}
-	for _, p := range partitions {
-		to := apiv1.FabricPartition{Key: p.Key.String(), Cluster: p.Cluster, Name: p.Name, Open: p.Open, Ending: !p.Wanted,
-			Members: []apiv1.FabricMember{}}
-		for _, m := range p.Members {
-			to.Members = append(to.Members, apiv1.FabricMember{Port: m.GUID.String(), Membership: membershipWord(m.Membership),
-				Node: m.NodeID, Leaving: !m.Wanted})
-		}
-		view.Partitions = append(view.Partitions, to)
-	}
+	view.Partitions = some(each(partitions, partitionView))
 	ports, err := fabrics.Ports(ctx, tx, f.ID)
 	if err != nil {
 		return view, err
@@ -71,6 +63,14 @@ func wholeFabric(ctx context.Context, tx *core.Tx, name string) (apiv1.Fabric, e
 			Capacity: s.Capacity})
 	}
 	return view, err
+}
+
+func partitionView(p fabrics.Partition) apiv1.FabricPartition {
+	return apiv1.FabricPartition{Key: p.Key.String(), Cluster: p.Cluster, Name: p.Name, Open: p.Open, Ending: !p.Wanted,
+		Members: some(each(p.Members, func(m fabrics.Member) apiv1.FabricMember {
+			return apiv1.FabricMember{Port: m.GUID.String(), Membership: membershipWord(m.Membership), Node: m.NodeID,
+				Leaving: !m.Wanted}
+		}))}
 }
 
 func membershipWord(m fabric.Membership) string {

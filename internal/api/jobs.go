@@ -211,13 +211,12 @@ func (a *API) efficiency(ctx context.Context, in *apiv1.GetEfficiencyInput) (*ou
 	}
 	of.From, of.To = in.Since, in.Until
 	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.Efficiencies) error {
-		*out = apiv1.Efficiencies{Items: []apiv1.Efficiency{}}
 		sums, err := job.Sums(ctx, tx, of, in.By == "user")
 		if errors.Is(err, job.ErrManySums) {
 			text := fmt.Sprintf("it would have more than %d lines", job.MostSums)
 			return invalid(text, "name a project or a user, or a shorter time")
 		}
-		for _, s := range sums {
+		out.Items = some(each(sums, func(s job.Sum) apiv1.Efficiency {
 			e := apiv1.Efficiency{Project: s.Project, User: s.User, Jobs: s.Jobs, Failed: s.Failed, CPUHours: s.CPUHours,
 				CPUHoursUsed: s.CPUHoursUsed, GPUHours: s.GPUHours, Cost: s.Cost.String()}
 			if r := ratio(s.CPUHoursUsed, s.KnownCPUHours); r != nil {
@@ -226,8 +225,8 @@ func (a *API) efficiency(ctx context.Context, in *apiv1.GetEfficiencyInput) (*ou
 			if r := ratio(s.MemoryHoursUsed, s.MemoryHours); r != nil {
 				e.MemoryEfficiency = *r
 			}
-			out.Items = append(out.Items, e)
-		}
+			return e
+		}))
 		return err
 	})
 }

@@ -37,7 +37,7 @@ func text(a interface {
 func (a *API) listNetworks(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Network]], error) {
 	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Network]) error {
 		networks, err := network.List(ctx, tx)
-		*out = pageOf(*in, each(networks, a.networkView), func(n apiv1.Network) string { return n.Name })
+		*out = pagedAs(*in, networks, func(n inventory.Network) string { return n.Name }, a.networkView)
 		return err
 	})
 }
@@ -127,12 +127,11 @@ func (a *API) removeNetwork(ctx context.Context, in *apiv1.NetworkRef) (*output[
 func (a *API) listUnknown(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.UnknownMachine]], error) {
 	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.UnknownMachine]) error {
 		strangers, err := network.DiscoveredMachines(ctx, tx)
-		var all []apiv1.UnknownMachine
-		for _, s := range strangers {
-			all = append(all, apiv1.UnknownMachine{MAC: s.MAC, Network: s.Network, MACs: some(s.MACs), Facts: factsView(s.Facts),
-				FirstSeen: s.FirstSeen, LastSeen: s.LastSeen})
-		}
-		*out = pageOf(*in, all, func(m apiv1.UnknownMachine) string { return m.MAC })
+		*out = pagedAs(*in, strangers, func(s network.DiscoveredMachine) string { return s.MAC },
+			func(s network.DiscoveredMachine) apiv1.UnknownMachine {
+				return apiv1.UnknownMachine{MAC: s.MAC, Network: s.Network, MACs: some(s.MACs), Facts: factsView(s.Facts),
+					FirstSeen: s.FirstSeen, LastSeen: s.LastSeen}
+			})
 		return err
 	})
 }

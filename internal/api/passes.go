@@ -51,10 +51,7 @@ func (a *API) passViews(ctx context.Context, tx *core.Tx, passes []node.Pass) ([
 			if err != nil {
 				return nil, err
 			}
-			histories[key] = []protocol.TestResult{}
-			for _, other := range newest {
-				histories[key] = append(histories[key], other.Result)
-			}
+			histories[key] = each(newest, func(other node.Pass) protocol.TestResult { return other.Result })
 		}
 		views = append(views, a.passView(p, histories[key]))
 	}

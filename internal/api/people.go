@@ -20,7 +20,7 @@ func personView(p person.Person) apiv1.Person {
 func (a *API) listPeople(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Person]], error) {
 	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Person]) error {
 		people, err := person.List(ctx, tx)
-		*out = pageOf(*in, each(people, personView), func(p apiv1.Person) string { return p.Name })
+		*out = pagedAs(*in, people, func(p person.Person) string { return p.Name }, personView)
 		return err
 	})
 }
@@ -229,12 +229,10 @@ func memberViews(ctx context.Context, tx *core.Tx, project, name string) ([]apiv
 		return nil, err
 	}
 	offered, err := person.Invitations(ctx, tx, project, name)
-	var views []apiv1.Member
-	for _, m := range append(members, offered...) {
-		views = append(views, apiv1.Member{Project: m.Project, Person: m.Person, Role: apiv1.Role(m.Role), Disabled: m.Disabled,
-			InvitedBy: m.InvitedBy, Since: m.Since})
-	}
-	return views, err
+	return each(append(members, offered...), func(m person.Membership) apiv1.Member {
+		return apiv1.Member{Project: m.Project, Person: m.Person, Role: apiv1.Role(m.Role), Disabled: m.Disabled,
+			InvitedBy: m.InvitedBy, Since: m.Since}
+	}), err
 }
 
 func (a *API) joinProject(ctx context.Context, in *apiv1.ProjectRef) (*output[apiv1.Nothing], error) {

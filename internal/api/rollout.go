@@ -10,14 +10,6 @@ import (
 	"muster/internal/kinds/node"
 )
 
-func stepsView(steps []admission.Step) []apiv1.Step {
-	view := []apiv1.Step{}
-	for _, s := range steps {
-		view = append(view, apiv1.Step(s))
-	}
-	return view
-}
-
 func rolloutView(c cluster.Cluster, nodes []node.Node) *apiv1.Rollout {
 	p, rolls := admission.ProgressOf(c, nodes)
 	if !rolls || c.Desired != core.Present {

@@ -58,11 +58,11 @@ func (a *API) endSession(ctx context.Context, in *apiv1.EndSessionInput) (*outpu
 
 func (a *API) gatewayView(ctx context.Context, tx *core.Tx) (apiv1.Gateway, error) {
 	view := apiv1.Gateway{Address: a.SSH, GatewayCA: a.Authority.GatewayCA(), HostCA: a.Authority.HostCA(),
-		Account: identityOf(ctx), Keys: []apiv1.GatewayKey{}}
+		Account: identityOf(ctx)}
 	keys, err := authority.GatewayKeys(ctx, tx)
-	for _, k := range keys {
-		view.Keys = append(view.Keys, apiv1.GatewayKey{Line: k.Line, From: k.From})
-	}
+	view.Keys = some(each(keys, func(k authority.GatewayKey) apiv1.GatewayKey {
+		return apiv1.GatewayKey{Line: k.Line, From: k.From}
+	}))
 	return view, err
 }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	apiv1 "muster/api/v1"
@@ -139,13 +140,8 @@ func (a *API) roomForSnapshot(ctx context.Context, tx *core.Tx, c cluster.Cluste
 func (a *API) listSnapshots(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Snapshot]], error) {
 	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Snapshot]) error {
 		rows, err := snapshot.List(ctx, tx, "")
-		var all []apiv1.Snapshot
-		for _, s := range rows {
-			if sees(ctx, s.Project) {
-				all = append(all, snapshotView(s))
-			}
-		}
-		*out = pageOf(*in, all, func(s apiv1.Snapshot) string { return s.Name + " " + s.Project })
+		rows = slices.DeleteFunc(rows, func(s snapshot.Snapshot) bool { return !sees(ctx, s.Project) })
+		*out = pagedAs(*in, rows, func(s snapshot.Snapshot) string { return s.Name + " " + s.Project }, snapshotView)
 		return err
 	})
 }

@@ -63,9 +63,7 @@ func taskView(ctx context.Context, c cluster.Cluster, t task.Task) apiv1.Task {
 		Command: w.Command, Script: w.Script, Queue: w.Queue, Nodes: w.Nodes, On: w.On, Ranks: w.Ranks, Whole: w.Whole,
 		Limit: w.Limit.String(),
 	}
-	for _, s := range t.Said.Samples {
-		v.Samples = append(v.Samples, apiv1.Sample{Name: s.Name, Value: s.Value, Unit: s.Unit})
-	}
+	v.Samples = each(t.Said.Samples, func(s protocol.TaskSample) apiv1.Sample { return apiv1.Sample(s) })
 	return v
 }
 
@@ -240,13 +238,12 @@ func (a *API) listTasks(ctx context.Context, in *apiv1.ListTasksInput) (*output[
 			return err
 		}
 		rows, err := task.List(ctx, tx, c.ID)
-		var all []apiv1.Task
-		for _, t := range slices.Backward(rows) {
-			v := taskView(ctx, c, t)
-			v.Samples = nil // one asks for a task's own
-			all = append(all, v)
-		}
-		*out = pageOf(in.Page, all, func(t apiv1.Task) string { return inOrder(t.CreatedAt) + t.ID })
+		slices.Reverse(rows)
+		key := func(t task.Task) string { return inOrder(t.CreatedAt) + t.ID }
+		*out = pagedAs(in.Page, rows, key, func(t task.Task) apiv1.Task {
+			t.Said.Samples = nil // one asks for a task's own
+			return taskView(ctx, c, t)
+		})
 		return err
 	})
 }

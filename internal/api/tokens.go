@@ -30,7 +30,7 @@ func tokenView(t person.Token) apiv1.Token {
 func (a *API) listTokens(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Token]], error) {
 	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.Token]) error {
 		tokens, err := person.Tokens(ctx, tx, identityOf(ctx))
-		*out = pageOf(*in, each(tokens, tokenView), func(t apiv1.Token) string { return inOrder(t.CreatedAt) + t.ID })
+		*out = pagedAs(*in, tokens, func(t person.Token) string { return inOrder(t.CreatedAt) + t.ID }, tokenView)
 		return err
 	})
 }

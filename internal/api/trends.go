@@ -37,40 +37,23 @@ func (a *API) listTrends(ctx context.Context, in *apiv1.ListTrendsInput) (*outpu
 // trends lists those of a cluster, or of all.
 func (a *API) trends(ctx context.Context, of bench.TrendsOf, page apiv1.Page,
 	cluster func(*core.Tx) (string, error)) (*output[apiv1.List[apiv1.BenchmarkTrend]], error) {
-	type keyed struct {
-		key string // by which they are in order
-		apiv1.BenchmarkTrend
-	}
-	var all []keyed
-	err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
+	return viewed(ctx, a, func(tx *core.Tx, out *apiv1.List[apiv1.BenchmarkTrend]) (err error) {
 		if of.Cluster, err = cluster(tx); err != nil {
 			return err
 		}
 		trends, err := bench.History(ctx, tx, of)
-		for _, t := range trends {
-			all = append(all, keyed{t.Recipe + " " + t.Quantity + " " + t.Series, trendView(t)})
-		}
+		key := func(t bench.Trend) string { return t.Recipe + " " + t.Quantity + " " + t.Series }
+		slices.SortFunc(trends, func(a, b bench.Trend) int { return strings.Compare(key(a), key(b)) })
+		*out = pagedAs(page, trends, key, trendView)
 		return err
 	})
-	slices.SortFunc(all, func(a, b keyed) int { return strings.Compare(a.key, b.key) })
-	part := pageOf(page, all, func(t keyed) string { return t.key })
-	out := &output[apiv1.List[apiv1.BenchmarkTrend]]{Body: apiv1.List[apiv1.BenchmarkTrend]{Items: []apiv1.BenchmarkTrend{},
-		Next: part.Next}}
-	for _, t := range part.Items {
-		out.Body.Items = append(out.Body.Items, t.BenchmarkTrend)
-	}
-	return out, err
 }
 
 func trendView(t bench.Trend) apiv1.BenchmarkTrend {
-	v := apiv1.BenchmarkTrend{BenchmarkQuantity: apiv1.BenchmarkQuantity(t.What)}
-	for _, p := range t.Points {
-		v.Points = append(v.Points, apiv1.BenchmarkPoint{Run: p.Run, At: p.At, Value: p.Value})
-	}
-	for _, c := range t.Changes {
-		v.Changes = append(v.Changes, changeView(c))
-	}
-	return v
+	return apiv1.BenchmarkTrend{BenchmarkQuantity: apiv1.BenchmarkQuantity(t.What), Changes: each(t.Changes, changeView),
+		Points: each(t.Points, func(p bench.Point) apiv1.BenchmarkPoint {
+			return apiv1.BenchmarkPoint{Run: p.Run, At: p.At, Value: p.Value}
+		})}
 }
 
 func changeView(c bench.Change) apiv1.BenchmarkChange {

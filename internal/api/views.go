@@ -22,21 +22,20 @@ import (
 
 func planView(p *admission.Plan) apiv1.Plan {
 	view := apiv1.Plan{Changes: p.Changes, Messages: p.Messages, Release: p.Release, Spec: p.Spec, Price: p.Price.String(),
-		FitsAt: p.FitsAt, Add: []apiv1.Placed{}}
-	for _, n := range p.Add {
-		view.Add = append(view.Add, apiv1.Placed{Node: n.Name, Queue: n.Queue, Class: n.Class, Machine: n.Machine.Name})
-	}
-	for _, l := range p.Layouts {
-		lay := apiv1.Layout{Queue: l.Queue, Fabric: l.Fabric, Leaves: []apiv1.LeafPart{}, Hops: l.Hops,
-			MeanHops: math.Round(l.Mean*1000) / 1000, Unknown: l.Unknown, Text: l.String()}
-		for _, part := range l.Places {
-			lay.Leaves = append(lay.Leaves, apiv1.LeafPart{Leaf: part.Place, Nodes: part.Nodes, Cables: part.Up})
-		}
-		view.Layouts = append(view.Layouts, lay)
-	}
-	view.Steps = stepsView(p.Steps)
+		FitsAt: p.FitsAt, Layouts: each(p.Layouts, layoutView),
+		Steps: some(each(p.Steps, func(s admission.Step) apiv1.Step { return apiv1.Step(s) })),
+		Add: some(each(p.Add, func(n admission.Placed) apiv1.Placed {
+			return apiv1.Placed{Node: n.Name, Queue: n.Queue, Class: n.Class, Machine: n.Machine.Name}
+		}))}
 	view.Changes, view.Messages, view.Release = some(view.Changes), some(view.Messages), some(view.Release)
 	return view
+}
+
+func layoutView(l admission.Layout) apiv1.Layout {
+	return apiv1.Layout{Queue: l.Queue, Fabric: l.Fabric, Hops: l.Hops, MeanHops: math.Round(l.Mean*1000) / 1000,
+		Unknown: l.Unknown, Text: l.String(), Leaves: some(each(l.Places, func(part place.Part) apiv1.LeafPart {
+			return apiv1.LeafPart{Leaf: part.Place, Nodes: part.Nodes, Cables: part.Up}
+		}))}
 }
 
 // readyIn is how long nodes of the classes that a plan adds have taken.
@@ -129,9 +128,9 @@ func (a *API) clusterView(ctx context.Context, tx *core.Tx, c cluster.Cluster) (
 	if err != nil {
 		return view, err
 	}
-	for _, k := range keys {
-		view.Keys = append(view.Keys, apiv1.ClusterKey{Fabric: k.Fabric, Key: k.Key.String(), Ports: k.Ports})
-	}
+	view.Keys = each(keys, func(k fabrics.ClusterKey) apiv1.ClusterKey {
+		return apiv1.ClusterKey{Fabric: k.Fabric, Key: k.Key.String(), Ports: k.Ports}
+	})
 	return view, a.money(ctx, tx, &view)
 }
 
@@ -189,14 +188,11 @@ func receiptView(r *cluster.Receipt) *apiv1.Receipt {
 	if r == nil {
 		return nil
 	}
-	view := &apiv1.Receipt{Machines: some(r.Machines), Seconds: r.Seconds, At: r.At}
-	for _, m := range r.Released {
-		view.Released = append(view.Released, apiv1.Released{Machine: m.Machine, Release: releaseView(m.Release)})
-	}
-	for _, g := range r.Guests {
-		view.Guests = append(view.Guests, apiv1.GuestEnd(g))
-	}
-	return view
+	return &apiv1.Receipt{Machines: some(r.Machines), Seconds: r.Seconds, At: r.At,
+		Released: each(r.Released, func(m cluster.Released) apiv1.Released {
+			return apiv1.Released{Machine: m.Machine, Release: releaseView(m.Release)}
+		}),
+		Guests: each(r.Guests, func(g host.GuestEnd) apiv1.GuestEnd { return apiv1.GuestEnd(g) })}
 }
 
 // partView is what a guest holds of its host; nil if the machine is none.

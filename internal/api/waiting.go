@@ -21,13 +21,10 @@ func waitingView(title string, c cluster.Cluster, nodes []node.Node) *apiv1.Wait
 		return nil
 	}
 	seen := nodes[i].Seen.Waiting
-	view := &apiv1.Waiting{Total: seen.Total, Jobs: []apiv1.WaitingJob{}}
-	for _, job := range seen.Jobs {
-		view.Jobs = append(view.Jobs, apiv1.WaitingJob{ID: job.ID, Tasks: job.Tasks, User: job.User, Queues: some(job.Queues),
-			Nodes: job.Nodes, CPUs: job.CPUs,
-			Since: job.Since, Reason: job.Reason, WaitsFor: waitsFor(title, c, nodes, job)})
-	}
-	return view
+	return &apiv1.Waiting{Total: seen.Total, Jobs: some(each(seen.Jobs, func(job protocol.WaitingJob) apiv1.WaitingJob {
+		return apiv1.WaitingJob{ID: job.ID, Tasks: job.Tasks, User: job.User, Queues: some(job.Queues), Nodes: job.Nodes,
+			CPUs: job.CPUs, Since: job.Since, Reason: job.Reason, WaitsFor: waitsFor(title, c, nodes, job)}
+	}))}
 }
 
 // waitsFor is what a job waits for: nodes that come, machines that are not free, or what the scheduler says. Of several queues,

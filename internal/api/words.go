@@ -67,10 +67,7 @@ func (d Drivers) enumerate(schemas huma.Registry) error {
 			}
 			key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			if property := schema.Properties[key]; known && property != nil {
-				property.Enum = nil
-				for _, w := range words {
-					property.Enum = append(property.Enum, w)
-				}
+				property.Enum = each(words, func(w string) any { return w })
 				property.PrecomputeMessages()
 			}
 		}

@@ -329,7 +329,8 @@ func (w Handlers) restored(ctx context.Context, c clusterView) (core.Outcome, bo
 		if err == nil && now.Desired == core.ToDelete {
 			err = life.ErrUnwanted
 		}
-		return errors.Join(err, snapshot.SayRestoring(ctx, tx, c.ID, fmt.Sprintf("gets its files: %s copied", words.Size(copied))))
+		text := fmt.Sprintf("gets its files: %s copied", words.Size(copied))
+		return errors.Join(err, snapshot.SayRestoring(ctx, tx, c.ID, text))
 	})
 	err := w.Snapshots.Restore(ctx, c.Snapshot, c.ID, life.HomeOf(c.Spec), progress)
 	switch {
