@@ -42,13 +42,12 @@ them. You see what you did yourself; owners also see what was done in their proj
 		if err != nil {
 			return err
 		}
-		in := apiv1.ListAuditInput{Since: from.UTC().Truncate(time.Second), Person: *person, Project: *project, Action: *action,
+		in := apiv1.ListAuditInput{Since: from, Person: *person, Project: *project, Action: *action,
 			Object: *object, Show: "acts"}
 		if *until != "" {
 			if in.Until, err = past("--until", *until, time.Now()); err != nil {
 				return err
 			}
-			in.Until = in.Until.UTC().Truncate(time.Second)
 		}
 		switch {
 		case *looks:
@@ -82,15 +81,13 @@ func (a *app) printAudit(entries []apiv1.Entry) {
 	t.print(a.out)
 }
 
-// past reads a time that has passed: so long ago, a day, or an instant.
+// past reads a time that has passed, to the second: so long ago, a day, or an instant.
 func past(flag, text string, now time.Time) (time.Time, error) {
 	if ago, err := duration.Parse(text); err == nil && ago > 0 {
-		return now.Add(-ago), nil
+		return now.Add(-ago).UTC().Truncate(time.Second), nil
 	}
-	for _, form := range []string{time.DateOnly, time.RFC3339} {
-		if at, err := time.Parse(form, text); err == nil {
-			return at, nil
-		}
+	if at, err := readTime(text); err == nil {
+		return at.UTC().Truncate(time.Second), nil
 	}
 	return now, usage("%s: %q is not a time: write how long ago, as in 2h or 3d, a day as in 2026-11-01, or RFC 3339", flag,
 		text)

@@ -39,9 +39,6 @@ With --runs, A and B are runs: those of a comparison, or any others, whose value
 	margin := c.Flags().Float64("margin", 2, "by how many `PERCENT` B may be off and still be equal")
 	wait, output := waitFlags(c, "both have ended"), formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		if err := wait.check(); err != nil {
-			return err
-		}
 		if *margin < 0 || *margin > 100 {
 			return usage("--margin is from 0 to 100")
 		}

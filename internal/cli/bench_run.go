@@ -114,9 +114,6 @@ cluster is deleted. With --wait, the exit status is 1 unless all is ok that can 
 	asked(c, &in.Body)
 	wait, output := waitFlags(c, "it has ended"), formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		if err := wait.check(); err != nil {
-			return err
-		}
 		in.Cluster = args[0]
 		b, raw, err := apiv1.RunBenchmark.Call(ctx, a, in)
 		if err != nil {

@@ -36,9 +36,6 @@ func (f *changing) request(drain drainTimeout) apiv1.Request {
 
 // carryOut asks for a change and tells, or waits for, what comes of it.
 func carryOut[In any](ctx context.Context, a *app, f *changing, op apiv1.Op[In, apiv1.Answer], in In) error {
-	if err := f.check(); err != nil {
-		return err
-	}
 	start := time.Now()
 	answer, raw, err := op.Call(ctx, a, in)
 	if err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -42,19 +43,8 @@ func (e silent) Unwrap() error { return e.error }
 
 // codes: code of an API problem → exit code.
 func codes(problem string) int {
-	switch problem {
-	case "invalid":
-		return exitInvalid
-	case "no-capacity":
-		return exitNoCapacity
-	case "quota", "budget":
-		return exitQuota
-	case "conflict":
-		return exitConflict
-	case "not-found":
-		return exitNotFound
-	}
-	return exitOther
+	return cmp.Or(map[string]int{"invalid": exitInvalid, "no-capacity": exitNoCapacity, "quota": exitQuota, "budget": exitQuota,
+		"conflict": exitConflict, "not-found": exitNotFound}[problem], exitOther)
 }
 
 func exitOf(err error) int {

@@ -42,7 +42,6 @@ func (w *whichJobs) ended(now time.Time) (since, until time.Time, err error) {
 		if *end.at, err = past(end.flag, end.text, now); err != nil {
 			return since, until, err
 		}
-		*end.at = end.at.UTC().Truncate(time.Second)
 	}
 	return since, until, nil
 }

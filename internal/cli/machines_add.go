@@ -61,9 +61,6 @@ there. ` + "`muster machines import`" + ` enrols many at once.`,
 		if err != nil {
 			return err
 		}
-		if err := waits.check(); err != nil {
-			return err
-		}
 		body := apiv1.AddMachinesBody{Substrate: spec.IsolationLocal, Count: *count, CPUs: *cpus, MemoryMiB: mebibytes}
 		return a.addMachines(ctx, body, waits, output)
 	})

@@ -103,11 +103,6 @@ func (a *app) forMachines(c *cobra.Command, every *bool, waits *waiting, what st
 		return nil
 	}
 	c.RunE = a.do(func(ctx context.Context, names []string) error {
-		if waits != nil {
-			if err := waits.check(); err != nil {
-				return err
-			}
-		}
 		if _, err := a.connect(); err != nil { // said once, not of each machine
 			return err
 		}

@@ -50,9 +50,6 @@ Semicolons or tabs may separate the columns, as some spreadsheets have it. A FIL
 
 // enrol adds whole machines.
 func (a *app) enrol(ctx context.Context, machines []apiv1.NewMachine, waits *waiting, output *format) error {
-	if err := waits.check(); err != nil {
-		return err
-	}
 	if _, err := a.connect(); err != nil { // before secrets are copied for it
 		return err
 	}

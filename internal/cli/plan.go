@@ -88,32 +88,19 @@ func (a *app) printPlan(p apiv1.Plan) {
 // planWords is a plan in one line.
 func planWords(p apiv1.Plan) string {
 	var parts []string
-	if n := len(p.Changes); n > 0 {
-		parts = append(parts, words.Count(n, "change"))
-	}
-	if n := len(p.Add); n > 0 {
-		verb := " comes"
-		if n > 1 {
-			verb = " come"
+	for _, some := range []struct {
+		n               int
+		noun, one, many string
+	}{
+		{len(p.Changes), "change", "", ""}, {len(p.Add), "node", " comes", " come"}, {len(p.Release), "node", " goes", " go"},
+		{rebooting(p.Steps), "node", " reboots", " reboot"},
+	} {
+		switch {
+		case some.n == 1:
+			parts = append(parts, words.Count(some.n, some.noun)+some.one)
+		case some.n > 1:
+			parts = append(parts, words.Count(some.n, some.noun)+some.many)
 		}
-		parts = append(parts, words.Count(n, "node")+verb)
 	}
-	if n := len(p.Release); n > 0 {
-		verb := " goes"
-		if n > 1 {
-			verb = " go"
-		}
-		parts = append(parts, words.Count(n, "node")+verb)
-	}
-	if n := rebooting(p.Steps); n > 0 {
-		verb := " reboots"
-		if n > 1 {
-			verb = " reboot"
-		}
-		parts = append(parts, words.Count(n, "node")+verb)
-	}
-	if len(parts) == 0 {
-		return "nothing to change"
-	}
-	return strings.Join(parts, ", ")
+	return cmp.Or(strings.Join(parts, ", "), "nothing to change")
 }

@@ -28,9 +28,6 @@ copied. For a consistent state, pause the cluster first. ` + "`muster create NEW
 	name := c.Flags().String("name", "", "`NAME` of the snapshot (default: the cluster's, with the time)")
 	wait, output := waitFlags(c, "it is saved"), formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		if err := wait.check(); err != nil {
-			return err
-		}
 		in := apiv1.CreateSnapshotInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]},
 			Body: apiv1.CreateSnapshotBody{Name: *name}}
 		s, raw, err := apiv1.CreateSnapshot.Call(ctx, a, in)

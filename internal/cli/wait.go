@@ -38,20 +38,19 @@ type waiting struct {
 	timeout time.Duration
 }
 
+// waitFlags gives a command --wait and --timeout.
 func waitFlags(c *cobra.Command, until string) *waiting {
 	w := &waiting{}
 	c.Flags().BoolVar(&w.wait, "wait", false, "wait until "+until+", and show the progress")
 	c.Flags().Var((*duration.Value)(&w.timeout), "timeout",
 		"with --wait: give up waiting after this `TIME`, such as 90s or 10m; the operation goes on (default: no limit)")
-	return w
-}
-
-// check refuses what makes no sense before anything is done.
-func (w *waiting) check() error {
-	if w.timeout > 0 && !w.wait {
-		return usage("--timeout needs --wait")
+	c.PreRunE = func(*cobra.Command, []string) error { // before anything is done
+		if w.timeout > 0 && !w.wait {
+			return usage("--timeout needs --wait")
+		}
+		return nil
 	}
-	return nil
+	return w
 }
 
 // limit is ctx that also ends with the timeout, whose cause then is errTimeout.
