@@ -82,14 +82,8 @@ time is over, or the alarm tells of something newer.`,
 	var in apiv1.AcknowledgeAlarmInput
 	c.Flags().StringVar(&in.Body.Note, "note", "", "a `NOTE` for other operators")
 	c.Flags().StringVar(&in.Body.For, "for", "", "for this `TIME`, up to 30d; 0s takes it back (default: 1d)")
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		in.Alarm = args[0]
-		return show(ctx, a, apiv1.AcknowledgeAlarm, in, *output, func(alarm apiv1.Alarm) {
-			a.say("%s: %s%s", alarm.ID, alarm.Text, known(alarm))
-		})
-	})
-	return c
+	return showing(a, c, apiv1.AcknowledgeAlarm, &in,
+		func(alarm apiv1.Alarm) { a.say("%s: %s%s", alarm.ID, alarm.Text, known(alarm)) }, &in.Alarm)
 }
 
 // known says who knows of an alarm: " (known to ada until Thu 2026-12-03 14:05 UTC: the vendor comes)".

@@ -115,21 +115,17 @@ Changes for the worse are an alarm in ` + "`muster status`" + ` until they are a
 		Args: cobra.NoArgs,
 	}
 	standing := c.Flags().Bool("worse", false, "only for the worse, and not accepted")
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		return show(ctx, a, apiv1.ListChanges, apiv1.Nothing{}, *output, func(list apiv1.List[apiv1.BenchmarkChange]) {
-			table := newTable("CHANGE", "OF", "WHAT", "SINCE", "RUN", "WHAT ELSE CHANGED", "ACCEPTED BY").whole()
-			for _, c := range slices.Backward(list.Items) {
-				if *standing && (!c.Worse || c.Accepted != "") {
-					continue
-				}
-				whose := cmp.Or(strings.TrimPrefix("machine "+c.Machine, "machine "), c.Cluster, "class "+c.Class)
-				table.row(c.ID, whose, c.Text, changeText(c), c.Run, words.Few(c.Causes), c.Accepted)
+	return showing(a, c, apiv1.ListChanges, &apiv1.Nothing{}, func(list apiv1.List[apiv1.BenchmarkChange]) {
+		table := newTable("CHANGE", "OF", "WHAT", "SINCE", "RUN", "WHAT ELSE CHANGED", "ACCEPTED BY").whole()
+		for _, c := range slices.Backward(list.Items) {
+			if *standing && (!c.Worse || c.Accepted != "") {
+				continue
 			}
-			table.print(a.out)
-		})
+			whose := cmp.Or(strings.TrimPrefix("machine "+c.Machine, "machine "), c.Cluster, "class "+c.Class)
+			table.row(c.ID, whose, c.Text, changeText(c), c.Run, words.Few(c.Causes), c.Accepted)
+		}
+		table.print(a.out)
 	})
-	return c
 }
 
 func (a *app) benchAccept() *cobra.Command {
@@ -141,11 +137,7 @@ clusters are their project's to accept; those of machines and classes are the op
 		Example: `  muster bench accept h0123456789`,
 		Args:    cobra.ExactArgs(1),
 	}
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return show(ctx, a, apiv1.AcceptChange, apiv1.ChangeRef{Change: args[0]}, *output, func(change apiv1.BenchmarkChange) {
-			a.say("%s: accepted", change.Text)
-		})
-	})
-	return c
+	var ref apiv1.ChangeRef
+	return showing(a, c, apiv1.AcceptChange, &ref,
+		func(change apiv1.BenchmarkChange) { a.say("%s: accepted", change.Text) }, &ref.Change)
 }

@@ -268,15 +268,12 @@ runs.`,
 		Example: `  muster bench cancel b0123456789`,
 		Args:    cobra.ExactArgs(1),
 	}
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return show(ctx, a, apiv1.CancelBenchmark, apiv1.BenchmarkRef{Benchmark: args[0]}, *output, func(b apiv1.Benchmark) {
-			if b.Phase == apiv1.Ended {
-				a.say("run %s has ended: %s", b.ID, b.Outcome)
-				return
-			}
-			a.say("run %s is being cancelled", b.ID)
-		})
-	})
-	return c
+	var ref apiv1.BenchmarkRef
+	return showing(a, c, apiv1.CancelBenchmark, &ref, func(b apiv1.Benchmark) {
+		if b.Phase == apiv1.Ended {
+			a.say("run %s has ended: %s", b.ID, b.Outcome)
+			return
+		}
+		a.say("run %s is being cancelled", b.ID)
+	}, &ref.Benchmark)
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -27,15 +26,11 @@ Times are in UTC, by the clock of the site's database. A cluster whose lease has
   muster calendar --from 2027-03-01T08:00:00Z --to 2027-03-02T08:00:00Z -o json`,
 		Args: cobra.NoArgs,
 	}
-	class := c.Flags().String("class", "", "only this `CLASS`")
-	from := c.Flags().String("from", "", "a `TIME` in RFC 3339, or +2d from now (default: now)")
-	to := c.Flags().String("to", "", "a `TIME` in RFC 3339, or +2d from now (default: a week after --from)")
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		return show(ctx, a, apiv1.GetCalendar, apiv1.GetCalendarInput{Class: *class, From: *from, To: *to}, *output,
-			a.printCalendar)
-	})
-	return c
+	var in apiv1.GetCalendarInput
+	c.Flags().StringVar(&in.Class, "class", "", "only this `CLASS`")
+	c.Flags().StringVar(&in.From, "from", "", "a `TIME` in RFC 3339, or +2d from now (default: now)")
+	c.Flags().StringVar(&in.To, "to", "", "a `TIME` in RFC 3339, or +2d from now (default: a week after --from)")
+	return showing(a, c, apiv1.GetCalendar, &in, a.printCalendar)
 }
 
 func (a *app) printCalendar(c apiv1.Calendar) {

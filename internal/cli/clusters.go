@@ -90,11 +90,8 @@ operators only.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.centreNames),
 	}
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return show(ctx, a, apiv1.GetExternalCluster, apiv1.ExternalClusterRef{ExternalCluster: args[0]}, *output, a.printCentre)
-	})
-	return c
+	var ref apiv1.ExternalClusterRef
+	return showing(a, c, apiv1.GetExternalCluster, &ref, a.printCentre, &ref.ExternalCluster)
 }
 
 func (a *app) printCentre(c apiv1.ExternalCluster) {
@@ -147,11 +144,8 @@ afterwards.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.centreNames),
 	}
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		ref := apiv1.ExternalClusterRef{ExternalCluster: args[0]}
-		return done(ctx, a, apiv1.RemoveExternalCluster, ref, "external cluster %s is forgotten", args[0])
-	})
-	return c
+	var ref apiv1.ExternalClusterRef
+	return doing(a, c, apiv1.RemoveExternalCluster, &ref, "external cluster %s is forgotten", &ref.ExternalCluster)
 }
 
 func (a *app) clustersCA() *cobra.Command {
@@ -165,17 +159,13 @@ json, print the key alone.`,
   muster clusters ca -o json`,
 		Args: cobra.NoArgs,
 	}
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		return show(ctx, a, apiv1.GetExternalClusterAuthority, apiv1.Nothing{}, *output, func(ca apiv1.ExternalClusterAuthority) {
-			a.out.line(`# On the centre's login host, as root:
+	return showing(a, c, apiv1.GetExternalClusterAuthority, &apiv1.Nothing{}, func(ca apiv1.ExternalClusterAuthority) {
+		a.out.line(`# On the centre's login host, as root:
 cat > /etc/ssh/muster.pub <<'END'
 %s muster
 END
 # and in /etc/ssh/sshd_config, before the first Match:
 TrustedUserCAKeys /etc/ssh/muster.pub
 # Then have sshd read it: systemctl reload ssh`, ca.PublicKey)
-		})
 	})
-	return c
 }

@@ -123,11 +123,8 @@ func (a *app) fabricGet() *cobra.Command {
 		Example: `  muster fabric get ib0`,
 		Args:    cobra.ExactArgs(1),
 	}
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return show(ctx, a, apiv1.GetFabric, apiv1.FabricRef{Fabric: args[0]}, *output, a.printFabric)
-	})
-	return c
+	var ref apiv1.FabricRef
+	return showing(a, c, apiv1.GetFabric, &ref, a.printFabric, &ref.Fabric)
 }
 
 func (a *app) printFabric(f apiv1.Fabric) {
@@ -198,10 +195,8 @@ or while a removed partition's key may still be on a port.`,
 		Example: `  muster fabric remove ib0`,
 		Args:    cobra.ExactArgs(1),
 	}
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return done(ctx, a, apiv1.RemoveFabric, apiv1.FabricRef{Fabric: args[0]}, "fabric %s is no longer managed", args[0])
-	})
-	return c
+	var ref apiv1.FabricRef
+	return doing(a, c, apiv1.RemoveFabric, &ref, "fabric %s is no longer managed", &ref.Fabric)
 }
 
 func (a *app) fabricDiff() *cobra.Command {
@@ -213,13 +208,8 @@ it lacks, and members that do not answer.`,
 		Example: `  muster fabric diff ib0`,
 		Args:    cobra.ExactArgs(1),
 	}
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return show(ctx, a, apiv1.DiffFabric, apiv1.FabricRef{Fabric: args[0]}, *output, func(d apiv1.FabricDiff) {
-			a.printDiff(args[0], d)
-		})
-	})
-	return c
+	var ref apiv1.FabricRef
+	return showing(a, c, apiv1.DiffFabric, &ref, func(d apiv1.FabricDiff) { a.printDiff(ref.Fabric, d) }, &ref.Fabric)
 }
 
 func (a *app) printDiff(name string, d apiv1.FabricDiff) {
@@ -319,10 +309,9 @@ func (a *app) fabricInfra() *cobra.Command {
 		Example: `  muster fabric infra remove ib0 storage`,
 		Args:    cobra.ExactArgs(2),
 	}
-	remove.RunE = a.do(func(ctx context.Context, args []string) error {
-		in := apiv1.FabricPartitionRef{Fabric: args[0], Partition: args[1]}
-		return done(ctx, a, apiv1.RemoveFabricPartition, in, "partition %s of fabric %s is being removed", args[1], args[0])
-	})
+	var ref apiv1.FabricPartitionRef
+	doing(a, remove, apiv1.RemoveFabricPartition, &ref, "partition %[2]s of fabric %[1]s is being removed", &ref.Fabric,
+		&ref.Partition)
 	return group(&cobra.Command{
 		Use:     "infra",
 		Short:   "Manage the site's own partitions: storage, management",

@@ -92,9 +92,6 @@ func (a *app) cablesForget() *cobra.Command {
 		Example: `  muster fabric cables forget eth0`,
 		Args:    cobra.ExactArgs(1),
 	}
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return done(ctx, a, apiv1.RemoveTopology, apiv1.RemoveTopologyInput{Fabric: args[0]},
-			"the cables of fabric %s are forgotten", args[0])
-	})
-	return c
+	var ref apiv1.RemoveTopologyInput
+	return doing(a, c, apiv1.RemoveTopology, &ref, "the cables of fabric %s are forgotten", &ref.Fabric)
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,11 +27,7 @@ func (a *app) gatewayShow() *cobra.Command {
 		Example: `  muster gateway show`,
 		Args:    cobra.NoArgs,
 	}
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		return show(ctx, a, apiv1.GetGateway, apiv1.Nothing{}, *output, a.printGateway)
-	})
-	return c
+	return showing(a, c, apiv1.GetGateway, &apiv1.Nothing{}, a.printGateway)
 }
 
 func (a *app) printGateway(g apiv1.Gateway) {
@@ -61,10 +56,7 @@ OpenSSH clients that connected in between accept it without a warning about a ch
   muster gateway rotate --after 30d`,
 		Args: cobra.NoArgs,
 	}
-	after := c.Flags().String("after", "7d", "the `TIME` until the new key replaces the old one, as in 12h or 30d")
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		return show(ctx, a, apiv1.RotateGatewayKey, apiv1.RotateGatewayKeyInput{After: *after}, *output, a.printGateway)
-	})
-	return c
+	var in apiv1.RotateGatewayKeyInput
+	c.Flags().StringVar(&in.After, "after", "7d", "the `TIME` until the new key replaces the old one, as in 12h or 30d")
+	return showing(a, c, apiv1.RotateGatewayKey, &in, a.printGateway)
 }

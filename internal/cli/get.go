@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	apiv1 "muster/api/v1"
@@ -20,11 +18,7 @@ object with spec, nodes and receipt.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return show(ctx, a, apiv1.GetCluster, apiv1.ClusterRef{Cluster: args[0]}, *output, func(cluster apiv1.Cluster) {
-			a.printClusters([]apiv1.Cluster{cluster})
-		})
-	})
-	return c
+	var ref apiv1.ClusterRef
+	return showing(a, c, apiv1.GetCluster, &ref,
+		func(cluster apiv1.Cluster) { a.printClusters([]apiv1.Cluster{cluster}) }, &ref.Cluster)
 }

@@ -153,8 +153,6 @@ func (a *app) keysDelete() *cobra.Command {
 			return namesOf(ctx, a, apiv1.ListKeys, func(k apiv1.Key) string { return k.Fingerprint })
 		}),
 	}
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return done(ctx, a, apiv1.DeleteKey, apiv1.DeleteKeyInput{Fingerprint: args[0]}, "key %s is removed", args[0])
-	})
-	return c
+	var ref apiv1.DeleteKeyInput
+	return doing(a, c, apiv1.DeleteKey, &ref, "key %s is removed", &ref.Fingerprint)
 }

@@ -95,11 +95,8 @@ func (a *app) machinesGet() *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.machineNames),
 	}
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return show(ctx, a, apiv1.GetMachine, apiv1.MachineRef{Machine: args[0]}, *output, a.printMachine)
-	})
-	return c
+	var ref apiv1.MachineRef
+	return showing(a, c, apiv1.GetMachine, &ref, a.printMachine, &ref.Machine)
 }
 
 func (a *app) printMachine(m apiv1.Machine) {

@@ -112,8 +112,6 @@ func (a *app) networksRemove() *cobra.Command {
 		Example: `  muster networks remove boot`,
 		Args:    cobra.ExactArgs(1),
 	}
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return done(ctx, a, apiv1.RemoveNetwork, apiv1.NetworkRef{Network: args[0]}, "network %s is removed", args[0])
-	})
-	return c
+	var ref apiv1.NetworkRef
+	return doing(a, c, apiv1.RemoveNetwork, &ref, "network %s is removed", &ref.Network)
 }

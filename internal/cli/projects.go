@@ -274,12 +274,9 @@ clusters and files stay the project's. The only owner of a project stays: make s
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeInTurn(a.projectNames, a.personNames),
 	}
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return done(ctx, a, apiv1.RemoveMember, apiv1.RemoveMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]},
-			PersonRef: apiv1.PersonRef{Person: args[1]}}, "%s",
-			fmt.Sprintf("%s is no longer in %s; their clusters and files stay there", args[1], args[0]))
-	})
-	return c
+	var in apiv1.RemoveMemberInput
+	return doing(a, c, apiv1.RemoveMember, &in, "%[2]s is no longer in %[1]s; their clusters and files stay there", &in.Project,
+		&in.Person)
 }
 
 func (a *app) projectsJoin() *cobra.Command {
@@ -292,10 +289,8 @@ project's clusters within seconds.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.projectNames),
 	}
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return done(ctx, a, apiv1.JoinProject, apiv1.ProjectRef{Project: args[0]}, "%s", "you are in project "+args[0])
-	})
-	return c
+	var ref apiv1.ProjectRef
+	return doing(a, c, apiv1.JoinProject, &ref, "you are in project %s", &ref.Project)
 }
 
 func (a *app) projectsLeave() *cobra.Command {

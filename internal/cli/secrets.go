@@ -31,11 +31,7 @@ func (a *app) secretsList() *cobra.Command {
 		Example: `  muster secrets list`,
 		Args:    cobra.NoArgs,
 	}
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		return show(ctx, a, apiv1.ListSecrets, apiv1.Nothing{}, *output, a.printSecrets)
-	})
-	return c
+	return showing(a, c, apiv1.ListSecrets, &apiv1.Nothing{}, a.printSecrets)
 }
 
 func (a *app) printSecrets(l apiv1.Secrets) {
@@ -93,13 +89,8 @@ line once muster secrets list shows one site-key. Keep the old key as long as yo
 		Example: `  muster secrets rekey`,
 		Args:    cobra.NoArgs,
 	}
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		return show(ctx, a, apiv1.RekeySecrets, apiv1.Nothing{}, *output, func(list apiv1.Secrets) {
-			a.printSecrets(apiv1.Secrets{Items: only(list.Items, "site-key")})
-		})
-	})
-	return c
+	return showing(a, c, apiv1.RekeySecrets, &apiv1.Nothing{},
+		func(list apiv1.Secrets) { a.printSecrets(apiv1.Secrets{Items: only(list.Items, "site-key")}) })
 }
 
 // only are those of one name.

@@ -68,8 +68,6 @@ background on the cluster go on.`,
 			return namesOf(ctx, a, apiv1.ListSessions, func(s apiv1.Session) string { return s.ID })
 		}),
 	}
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return done(ctx, a, apiv1.EndSession, apiv1.EndSessionInput{Session: args[0]}, "session %s is ended", args[0])
-	})
-	return c
+	var ref apiv1.EndSessionInput
+	return doing(a, c, apiv1.EndSession, &ref, "session %s is ended", &ref.Session)
 }

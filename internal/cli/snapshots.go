@@ -133,10 +133,8 @@ func (a *app) snapshotsDelete() *cobra.Command {
 			return namesOf(ctx, a, apiv1.ListSnapshots, func(s apiv1.Snapshot) string { return s.Name })
 		}),
 	}
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return done(ctx, a, apiv1.DeleteSnapshot, apiv1.SnapshotRef{Snapshot: args[0]}, "snapshot %s is being deleted", args[0])
-	})
-	return c
+	var ref apiv1.SnapshotRef
+	return doing(a, c, apiv1.DeleteSnapshot, &ref, "snapshot %s is being deleted", &ref.Snapshot)
 }
 
 // fromSnapshot is the file of a snapshot's cluster under a new name, with a lease of its own.

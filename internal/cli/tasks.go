@@ -96,11 +96,8 @@ func (a *app) tasksGet() *cobra.Command {
 		Example: `  muster tasks get tq6k7c4s2ya -o json`,
 		Args:    cobra.ExactArgs(1),
 	}
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return show(ctx, a, apiv1.GetTask, apiv1.TaskRef{Task: args[0]}, *output, a.printTask)
-	})
-	return c
+	var ref apiv1.TaskRef
+	return showing(a, c, apiv1.GetTask, &ref, a.printTask, &ref.Task)
 }
 
 func (a *app) printTask(t apiv1.Task) {
@@ -155,15 +152,12 @@ tasks.`,
 		Example: `  muster tasks cancel tq6k7c4s2ya`,
 		Args:    cobra.ExactArgs(1),
 	}
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return show(ctx, a, apiv1.CancelTask, apiv1.TaskRef{Task: args[0]}, *output, func(t apiv1.Task) {
-			if t.Phase == apiv1.Ended {
-				a.say("task %s %s", t.ID, standingTask(t))
-				return
-			}
-			a.say("task %s is being cancelled", t.ID)
-		})
-	})
-	return c
+	var ref apiv1.TaskRef
+	return showing(a, c, apiv1.CancelTask, &ref, func(t apiv1.Task) {
+		if t.Phase == apiv1.Ended {
+			a.say("task %s %s", t.ID, standingTask(t))
+			return
+		}
+		a.say("task %s is being cancelled", t.ID)
+	}, &ref.Task)
 }

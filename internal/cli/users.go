@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -125,17 +124,13 @@ seconds.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.personNames),
 	}
+	said := "%s is enabled again"
 	if disabled {
+		said = "%s is disabled everywhere; their files, jobs and clusters stay"
 		c.Short = "Disable a person everywhere"
 		c.Long = `Disable a person: within seconds their tokens, logins and keys are refused, their sessions end and their accounts on nodes are
 locked. Their files, jobs and clusters stay. ` + "`muster users enable`" + ` undoes it.`
 	}
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		in := apiv1.ChangePersonInput{PersonRef: apiv1.PersonRef{Person: args[0]},
-			Body: apiv1.ChangePersonBody{Disabled: &disabled}}
-		return done(ctx, a, apiv1.ChangePerson, in, "%s",
-			fmt.Sprintf(map[bool]string{true: "%s is disabled everywhere; their files, jobs and clusters stay",
-				false: "%s is enabled again"}[disabled], args[0]))
-	})
-	return c
+	in := apiv1.ChangePersonInput{Body: apiv1.ChangePersonBody{Disabled: &disabled}}
+	return doing(a, c, apiv1.ChangePerson, &in, said, &in.Person)
 }
