@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/kit/files"
 	"muster/internal/spec"
 )
 
@@ -109,7 +110,7 @@ func (a *app) placeKey(ctx context.Context, l *savedLogin, key loginKey, made ap
 	case made.Certificate == "":
 		return "no ssh-agent runs here, so there is no key for plain ssh: `muster login --key-file FILE` makes one"
 	case file != "":
-		if err := key.toFile(file, made.Certificate, comment); err != nil {
+		if err := key.toFile(files.Write, file, made.Certificate, comment); err != nil {
 			return fmt.Sprintf("there is no key for plain ssh: %v", err)
 		}
 		l.KeyFile = file

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
-	"muster/internal/kit/files"
+	"muster/internal/kit/publickey"
 )
 
 // envAgent names the socket of the user's ssh-agent.
@@ -39,22 +39,9 @@ func newLoginKey() (loginKey, error) {
 	return loginKey{private, string(ssh.MarshalAuthorizedKey(shown))}, nil
 }
 
-// certificateOf reads an OpenSSH certificate.
-func certificateOf(line string) (*ssh.Certificate, error) {
-	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
-	if err != nil {
-		return nil, fmt.Errorf("read the certificate: %w", err)
-	}
-	c, ok := key.(*ssh.Certificate)
-	if !ok {
-		return nil, errors.New("read the certificate: it is a bare key")
-	}
-	return c, nil
-}
-
 // toAgent gives key and certificate to the running ssh-agent, which drops them when the login ends.
 func (k loginKey) toAgent(ctx context.Context, certificate, comment string, life time.Duration) error {
-	c, err := certificateOf(certificate)
+	c, err := publickey.Certificate(certificate)
 	if err != nil {
 		return err
 	}
@@ -74,14 +61,17 @@ func withAgent(ctx context.Context, do func(agent.ExtendedAgent) error) error {
 	return do(agent.NewClient(connection))
 }
 
+// writeFile writes a file: os.WriteFile, or files.Write for one that is to last.
+type writeFile func(path string, text []byte, mode fs.FileMode) error
+
 // toFile writes the key to path and the certificate beside it, where ssh looks for it.
-func (k loginKey) toFile(path, certificate, comment string) error {
+func (k loginKey) toFile(write writeFile, path, certificate, comment string) error {
 	block, err := ssh.MarshalPrivateKey(k.private, comment)
 	if err == nil {
-		err = files.Write(path, pem.EncodeToMemory(block), 0o600)
+		err = write(path, pem.EncodeToMemory(block), 0o600)
 	}
 	if err == nil {
-		err = files.Write(certificatePath(path), []byte(certificate+"\n"), 0o600)
+		err = write(certificatePath(path), []byte(certificate+"\n"), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("write the key: %w", err)
@@ -102,7 +92,7 @@ func freeForKey(path string, before savedLogin) error {
 
 func (l savedLogin) forgetKey() error {
 	if l.Key != "" && os.Getenv(envAgent) != "" {
-		c, err := certificateOf(l.Key)
+		c, err := publickey.Certificate(l.Key)
 		if err != nil {
 			return err
 		}

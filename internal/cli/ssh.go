@@ -2,9 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -16,7 +13,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/crypto/ssh"
 
 	apiv1 "muster/api/v1"
 	"muster/internal/kit/shell"
@@ -117,41 +113,26 @@ func outcome(err error) error {
 
 // The files that credentials writes and ssh reads.
 const (
-	keyFile         = "id"
-	certificateFile = "id-cert.pub"
-	knownHostsFile  = "known_hosts"
+	keyFile        = "id"
+	knownHostsFile = "known_hosts"
 )
 
 // credentials makes a key, has it certified for a few minutes, and leaves both in dir with whom to trust.
 func credentials(ctx context.Context, c apiv1.Client, ref, dir string) (apiv1.Certificate, error) {
 	var certificate apiv1.Certificate
-	public, private, err := ed25519.GenerateKey(rand.Reader)
+	key, err := newLoginKey()
 	if err != nil {
 		return certificate, err
 	}
-	block, err := ssh.MarshalPrivateKey(private, "muster")
-	if err != nil {
-		return certificate, err
-	}
-	shown, err := ssh.NewPublicKey(public)
-	if err != nil {
-		return certificate, err
-	}
-	in := apiv1.CertifyInput{ClusterRef: apiv1.ClusterRef{Cluster: ref},
-		Body: apiv1.CertifyBody{PublicKey: string(ssh.MarshalAuthorizedKey(shown))}}
+	in := apiv1.CertifyInput{ClusterRef: apiv1.ClusterRef{Cluster: ref}, Body: apiv1.CertifyBody{PublicKey: key.line}}
 	if certificate, _, err = apiv1.Certify.Call(ctx, c, in); err != nil {
 		return certificate, err
 	}
-	for name, text := range map[string]string{
-		keyFile:         string(pem.EncodeToMemory(block)),
-		certificateFile: strings.TrimSpace(certificate.Certificate) + "\n",
-		knownHostsFile:  believe("*", certificate.HostCA),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			return certificate, err
-		}
+	err = key.toFile(os.WriteFile, filepath.Join(dir, keyFile), strings.TrimSpace(certificate.Certificate), "muster")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, knownHostsFile), []byte(believe("*", certificate.HostCA)), 0o600)
 	}
-	return certificate, nil
+	return certificate, err
 }
 
 // sshOptions let ssh use what is in dir and nothing else of this host. The node must prove to be alias, a name that only
@@ -161,7 +142,7 @@ func sshOptions(dir, account, alias, proxy string) []string {
 	for _, o := range []string{
 		"ProxyCommand=" + proxy,
 		"IdentityFile=" + filepath.Join(dir, keyFile),
-		"CertificateFile=" + filepath.Join(dir, certificateFile),
+		"CertificateFile=" + certificatePath(filepath.Join(dir, keyFile)),
 		"IdentitiesOnly=yes",
 		"IdentityAgent=none",
 		"UserKnownHostsFile=" + filepath.Join(dir, knownHostsFile),

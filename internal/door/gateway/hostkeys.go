@@ -12,6 +12,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/identity"
 	"muster/internal/kinds/authority"
+	"muster/internal/kit/publickey"
 )
 
 // Requests by which OpenSSH's clients learn a server's other host keys, before one of them takes over (OpenSSH's
@@ -118,11 +119,11 @@ func (h *hostKeys) use(keys []authority.GatewayKey, plain []ssh.Signer, authorit
 	if err != nil {
 		return err
 	}
-	public, _, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
+	certificate, err := publickey.Certificate(text)
 	if err != nil {
 		return err
 	}
-	certified, err := ssh.NewCertSigner(public.(*ssh.Certificate), plain[0])
+	certified, err := ssh.NewCertSigner(certificate, plain[0])
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,5 +72,14 @@ func TestTheNextHostKeyIsAnnouncedAndProved(t *testing.T) {
 	}
 	if ok, _, _ := conn.SendRequest(proveKeys, true, ssh.Marshal(struct{ Key []byte }{newKey(t).PublicKey().Marshal()})); ok {
 		t.Error("a key that is not the gateway's is proved")
+	}
+}
+
+func TestAHostKeyThatIsNotCertifiedIsNotTakenUp(t *testing.T) {
+	key, keys := newKey(t), hostKeys{}
+	known := []authority.GatewayKey{{Line: string(ssh.MarshalAuthorizedKey(key.PublicKey()))}}
+	err := keys.use(known, []ssh.Signer{key}, "", time.Now(), func(line string) (string, error) { return line, nil })
+	if err == nil || !strings.Contains(err.Error(), "bare key") || keys.certified != nil {
+		t.Errorf("%v", err)
 	}
 }

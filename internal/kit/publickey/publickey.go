@@ -1,10 +1,11 @@
-// Package publickey reads the SSH public key that a person gives.
+// Package publickey reads the SSH public key that a person gives, and certificates of keys.
 //
 // What enters: a text, mostly the content of a .pub file. What leaves: the key; or what the text is instead, and how it becomes
 // one.
 package publickey
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -53,6 +54,19 @@ func Parse(text string) (key ssh.PublicKey, comment string, wrong *Mistake) {
 		}
 	}
 	return key, comment, nil
+}
+
+// Certificate reads an OpenSSH certificate.
+func Certificate(line string) (*ssh.Certificate, error) {
+	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate: %w", err)
+	}
+	c, ok := key.(*ssh.Certificate)
+	if !ok {
+		return nil, errors.New("read the certificate: it is a bare key")
+	}
+	return c, nil
 }
 
 // kind is a form of text that is taken for a public key's.

@@ -66,6 +66,22 @@ func TestWhatIsNoKeyIsToldWhatItIs(t *testing.T) {
 	}
 }
 
+func TestACertificateIsNoBareKey(t *testing.T) {
+	signer, line := fresh(t)
+	made := &ssh.Certificate{Key: signer.PublicKey(), CertType: ssh.UserCert, ValidBefore: ssh.CertTimeInfinity, KeyId: "ada"}
+	if err := made.SignCert(rand.Reader, signer); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := Certificate(string(ssh.MarshalAuthorizedKey(made))); err != nil || c.KeyId != "ada" {
+		t.Errorf("%v, %v", c, err)
+	}
+	for text, says := range map[string]string{line: "it is a bare key", "": "read the certificate: "} {
+		if _, err := Certificate(text); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v; %q is wanted", text, err, says)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	_, line := fresh(f)
 	f.Add(line + " comment\n")

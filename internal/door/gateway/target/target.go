@@ -8,12 +8,13 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net"
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"muster/internal/kit/publickey"
 )
 
 // Target is one place, for one person.
@@ -90,13 +91,9 @@ func (t Target) signer() (ssh.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	parsed, _, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
+	certificate, err := publickey.Certificate(text)
 	if err != nil {
-		return nil, fmt.Errorf("read the certificate: %w", err)
-	}
-	certificate, ok := parsed.(*ssh.Certificate)
-	if !ok {
-		return nil, errors.New("what was signed is no certificate")
+		return nil, err
 	}
 	return ssh.NewCertSigner(certificate, key)
 }
