@@ -63,10 +63,7 @@ func (a *API) openApp(ctx context.Context, in *apiv1.OpenAppInput) (*output[apiv
 
 // appOf finds a cluster and its app of that name.
 func (a *API) appOf(ctx context.Context, ref, name string) (c cluster.Cluster, app spec.App, err error) {
-	err = a.DB.View(ctx, func(tx *core.Tx) (err error) {
-		c, err = a.find(ctx, tx, ref)
-		return err
-	})
+	c, err = core.Look(ctx, a.DB, func(tx *core.Tx) (cluster.Cluster, error) { return a.find(ctx, tx, ref) })
 	if err != nil {
 		return c, app, err
 	}

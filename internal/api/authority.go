@@ -166,9 +166,8 @@ func (a *API) bearer(ctx context.Context, header string) (caller access.Caller, 
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return caller, unauthorized()
 	}
-	err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
-		caller, err = person.Bearer(ctx, tx, person.HashToken(token))
-		return err
+	caller, err := core.Look(ctx, a.DB, func(tx *core.Tx) (access.Caller, error) {
+		return person.Bearer(ctx, tx, person.HashToken(token))
 	})
 	if err != nil {
 		return caller, a.nobody(ctx, err)

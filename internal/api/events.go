@@ -70,13 +70,11 @@ func (a *API) events(ctx context.Context, of core.EventsOf, in apiv1.EventsInput
 		of.After = last
 	}
 	if in.Watch && in.Newest && in.LastEventID == "" {
-		err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
-			of.After, err = tx.LastEvent(ctx)
-			return err
-		})
+		newest, err := core.Look(ctx, a.DB, func(tx *core.Tx) (int64, error) { return tx.LastEvent(ctx) })
 		if err != nil {
 			return nil, err
 		}
+		of.After = newest
 	}
 	if in.Watch {
 		of.Newest = false
@@ -123,10 +121,7 @@ func (n *newest) look(ctx context.Context, db *core.Store, changed <-chan struct
 		return n.seq, nil
 	}
 	began := time.Now()
-	err = db.View(ctx, func(tx *core.Tx) (err error) {
-		seq, err = tx.LastEvent(ctx)
-		return err
-	})
+	seq, err = core.Look(ctx, db, func(tx *core.Tx) (int64, error) { return tx.LastEvent(ctx) })
 	if err == nil {
 		n.since, n.at, n.seq = changed, began, seq
 	}
@@ -165,10 +160,7 @@ func (a *API) watch(hctx huma.Context, of core.EventsOf, seen bool, still func(a
 		var events []core.Event
 		newest, err := a.newest.look(ctx, a.DB, changed) // what is not among those of interest up to here never is
 		if err == nil && newest > of.After {
-			err = a.DB.View(ctx, func(tx *core.Tx) (err error) {
-				events, err = tx.Events(ctx, of)
-				return err
-			})
+			events, err = core.Look(ctx, a.DB, func(tx *core.Tx) ([]core.Event, error) { return tx.Events(ctx, of) })
 		}
 		var now looked
 		if err == nil && seen {

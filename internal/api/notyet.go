@@ -21,10 +21,8 @@ const (
 // what they could not do, or that they have not tried yet. It is asked after the change.
 func (a *API) notYet(ctx context.Context, project, person string) (texts []string, err error) {
 	for end := time.Now().Add(headsWithin); ; {
-		var behind []node.Behind
-		err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
-			behind, err = node.BehindFor(ctx, tx, project, person)
-			return err
+		behind, err := core.Look(ctx, a.DB, func(tx *core.Tx) ([]node.Behind, error) {
+			return node.BehindFor(ctx, tx, project, person)
 		})
 		if err != nil {
 			return nil, err

@@ -39,11 +39,9 @@ func (s *seen) look(ctx context.Context, db *core.Store) (looked, error) {
 	if time.Since(s.last.at) < seenEvery {
 		return s.last, nil
 	}
-	now := looked{at: time.Now()}
-	err := db.View(ctx, func(tx *core.Tx) (err error) {
-		now.clusters, err = cluster.Seen(ctx, tx, seenWithin)
-		return err
-	})
+	began := time.Now()
+	found, err := core.Look(ctx, db, func(tx *core.Tx) ([]cluster.Sighting, error) { return cluster.Seen(ctx, tx, seenWithin) })
+	now := looked{began, found}
 	if err == nil {
 		s.last = now
 	}

@@ -302,6 +302,15 @@ func (s *Store) View(ctx context.Context, f func(*Tx) error) error {
 	return err
 }
 
+// Look is what f reads in a View.
+func Look[T any](ctx context.Context, s *Store, f func(*Tx) (T, error)) (seen T, err error) {
+	err = s.View(ctx, func(tx *Tx) (err error) {
+		seen, err = f(tx)
+		return err
+	})
+	return seen, err
+}
+
 func (s *Store) view(ctx context.Context, rows *int, f func(*Tx) error) error {
 	options := &sql.TxOptions{ReadOnly: true}
 	if s.dialect == postgres {

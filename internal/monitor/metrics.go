@@ -67,11 +67,7 @@ func (m metrics) Collect(to chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), countWithin)
 	defer cancel()
-	var c kinds.Census
-	err := m.db.View(ctx, func(tx *core.Tx) (err error) {
-		c, err = kinds.Count(ctx, tx)
-		return err
-	})
+	c, err := core.Look(ctx, m.db, func(tx *core.Tx) (kinds.Census, error) { return kinds.Count(ctx, tx) })
 	if err != nil { // the log of those who need the database says why
 		gauge(m.up, 0)
 		return

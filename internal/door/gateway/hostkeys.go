@@ -35,11 +35,7 @@ type hostKeys struct {
 // loadKeys reads the keys, the first time making one, and certifies the one in use again when that is due. It may be
 // called at any time.
 func (g *Gateway) loadKeys(ctx context.Context) error {
-	var keys []authority.GatewayKey
-	err := g.DB.View(ctx, func(tx *core.Tx) (err error) {
-		keys, err = authority.GatewayKeys(ctx, tx)
-		return err
-	})
+	keys, err := core.Look(ctx, g.DB, func(tx *core.Tx) ([]authority.GatewayKey, error) { return authority.GatewayKeys(ctx, tx) })
 	if err == nil && len(keys) == 0 {
 		keys, err = g.firstKey(ctx)
 	}

@@ -67,10 +67,7 @@ func (g *Gateway) recognise(ctx context.Context, key ssh.PublicKey) (w who, err 
 		return g.recogniseLogin(ctx, certificate)
 	}
 	w.fingerprint = ssh.FingerprintSHA256(key)
-	err = g.DB.View(ctx, func(tx *core.Tx) (err error) {
-		w.caller, err = callerOf(ctx, tx, w)
-		return err
-	})
+	w.caller, err = core.Look(ctx, g.DB, func(tx *core.Tx) (access.Caller, error) { return callerOf(ctx, tx, w) })
 	return w, g.stranger(ctx, err)
 }
 
@@ -83,10 +80,7 @@ func (g *Gateway) recogniseLogin(ctx context.Context, c *ssh.Certificate) (w who
 		return w, errStranger
 	}
 	w.caller.Token = c.KeyId
-	err = g.DB.View(ctx, func(tx *core.Tx) (err error) {
-		w.caller, err = callerOf(ctx, tx, w)
-		return err
-	})
+	w.caller, err = core.Look(ctx, g.DB, func(tx *core.Tx) (access.Caller, error) { return callerOf(ctx, tx, w) })
 	if err == nil && !slices.Equal(c.ValidPrincipals, []string{w.caller.Name}) {
 		err = errStranger
 	}

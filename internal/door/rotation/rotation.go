@@ -244,12 +244,8 @@ func (k *Rotator) Step(ctx context.Context) error {
 }
 
 // due says whether there is something to write.
-func (k *Rotator) due(ctx context.Context) (due bool, err error) {
-	err = k.DB.View(ctx, func(tx *core.Tx) (err error) {
-		due, err = k.step(ctx, tx, false)
-		return err
-	})
-	return due, err
+func (k *Rotator) due(ctx context.Context) (bool, error) {
+	return core.Look(ctx, k.DB, func(tx *core.Tx) (bool, error) { return k.step(ctx, tx, false) })
 }
 
 // step goes through the uses that have two generations; write says that it is to do what is due, and not only to say so.

@@ -53,12 +53,8 @@ func newRemoteHosts(db *core.Store, d substrate.Deadlines) remoteHosts {
 }
 
 // Carries says whether a node is, or was to be, on such a host.
-func (h remoteHosts) Carries(ctx context.Context, node string) (elsewhere bool, err error) {
-	err = h.db.View(ctx, func(tx *core.Tx) error {
-		elsewhere, err = host.Elsewhere(ctx, tx, node)
-		return err
-	})
-	return elsewhere, err
+func (h remoteHosts) Carries(ctx context.Context, node string) (bool, error) {
+	return core.Look(ctx, h.db, func(tx *core.Tx) (bool, error) { return host.Elsewhere(ctx, tx, node) })
 }
 
 // of finds who carries, or carried, a node's guest.

@@ -61,11 +61,7 @@ func (d Boots) BootOf(ctx context.Context, subject string) (substrate.Boot, erro
 }
 
 func (d Boots) boot(ctx context.Context, find func(*core.Tx) (machine.Boot, error)) (substrate.Boot, error) {
-	var boot machine.Boot
-	err := d.DB.View(ctx, func(tx *core.Tx) (err error) {
-		boot, err = find(tx)
-		return err
-	})
+	boot, err := core.Look(ctx, d.DB, find)
 	if errors.Is(err, core.ErrNotFound) {
 		err = substrate.ErrNoBoot
 	}

@@ -155,11 +155,7 @@ func (s *Ports) Watch(ctx context.Context) error {
 
 // look is one look at all switches. A network whose switch does not answer keeps none of the others from it.
 func (s *Ports) look(ctx context.Context) error {
-	var networks []inventory.Network
-	err := s.DB.View(ctx, func(tx *core.Tx) (err error) {
-		networks, err = network.List(ctx, tx)
-		return err
-	})
+	networks, err := core.Look(ctx, s.DB, func(tx *core.Tx) ([]inventory.Network, error) { return network.List(ctx, tx) })
 	for _, n := range networks {
 		if s.Switches.Isolates(n) {
 			if failed := s.lookAt(ctx, n); failed != nil {

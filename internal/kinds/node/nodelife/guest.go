@@ -61,11 +61,7 @@ func (w Handlers) settleAllocation(ctx context.Context, n nodeView, seen substra
 	}
 	g := host.Guest{Machine: n.machine.Machine, Allocation: *seen.Allocation}
 	g.Facts = admission.PartFacts(n.host.Facts, g.Allocation, g.Facts.CPUs, g.Facts.MemoryMiB)
-	var holder string
-	err := w.DB.View(ctx, func(tx *core.Tx) (err error) {
-		holder, err = host.Holder(ctx, tx, g)
-		return err
-	})
+	holder, err := core.Look(ctx, w.DB, func(tx *core.Tx) (string, error) { return host.Holder(ctx, tx, g) })
 	switch {
 	case err != nil:
 		return core.Retry(err)
