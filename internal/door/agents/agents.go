@@ -58,25 +58,3 @@ func New(c Config) *Doors {
 		boots: &control.Controller{DB: c.DB, Authority: c.Authority, Images: c.Files, Telemetry: c.Telemetry},
 	}
 }
-
-// begun is what was begun and goes on until it is ended.
-type begun struct {
-	stop context.CancelFunc
-	done chan struct{}
-}
-
-func begin(ctx context.Context, do func(context.Context)) begun {
-	ctx, stop := context.WithCancel(ctx)
-	b := begun{stop, make(chan struct{})}
-	go func() {
-		defer close(b.done)
-		do(ctx)
-	}()
-	return b
-}
-
-// end returns when it has ended.
-func (b begun) end() {
-	b.stop()
-	<-b.done
-}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"time"
 
-	"muster/internal/core"
 	"muster/internal/kinds/host"
 	"muster/internal/kit/clock"
 	"muster/internal/protocol"
@@ -18,44 +17,8 @@ const doorRetry = 500 * time.Millisecond
 
 // Guests listens, until ctx ends, in the network of every cluster that has guests, for as long as it has any.
 func (d *Doors) Guests(ctx context.Context) error {
-	doors := map[string]begun{}
-	defer func() {
-		for _, door := range doors {
-			door.end()
-		}
-	}()
-	d.DB.Follow(ctx, rests, looks, func() {
-		if err := d.followGuests(ctx, doors); err != nil && ctx.Err() == nil {
-			d.Log.Error("cannot look for clusters with guests", "error", err)
-		}
-	})
-	return nil
-}
-
-// followGuests makes the doors that are open those that are needed.
-func (d *Doors) followGuests(ctx context.Context, doors map[string]begun) error {
-	var clusters []string
-	err := d.DB.View(ctx, func(tx *core.Tx) (err error) {
-		clusters, err = host.WithGuests(ctx, tx)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	needed := map[string]bool{}
-	for _, cluster := range clusters {
-		needed[cluster] = true
-		if _, open := doors[cluster]; open {
-			continue
-		}
-		doors[cluster] = begin(ctx, func(ctx context.Context) { d.keepDoor(ctx, cluster) })
-	}
-	for cluster, door := range doors {
-		if !needed[cluster] {
-			door.end()
-			delete(doors, cluster)
-		}
-	}
+	follow(ctx, d, "cannot look for clusters with guests", host.WithGuests, func(cluster string) string { return cluster },
+		d.keepDoor, func(string) {})
 	return nil
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"muster/internal/core"
 	"muster/internal/inventory"
 	"muster/internal/kinds/network"
 	"muster/internal/kit/clock"
@@ -27,61 +26,11 @@ const (
 	serviceRetry = 2 * time.Second
 )
 
-// service is what runs for one network, as it was.
-type service struct {
-	begun
-	network inventory.Network
-}
-
 // Networks runs the boot services and the agents' door on every network that there is, until ctx ends. A network whose services
 // fail is told of and tried again; the others go on.
 func (d *Doors) Networks(ctx context.Context) error {
-	running := map[string]service{}
-	defer func() {
-		for _, s := range running {
-			s.end()
-		}
-	}()
-	d.DB.Follow(ctx, rests, looks, func() {
-		if err := d.follow(ctx, running); err != nil && ctx.Err() == nil {
-			d.Log.Error("cannot look for networks", "error", err)
-		}
-	})
-	return nil
-}
-
-// follow makes what runs be what the database has.
-func (d *Doors) follow(ctx context.Context, running map[string]service) error {
-	var networks []inventory.Network
-	err := d.DB.View(ctx, func(tx *core.Tx) (err error) {
-		networks, err = network.List(ctx, tx)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	wanted := map[string]inventory.Network{}
-	for _, n := range networks {
-		wanted[n.Name] = n
-	}
-	for name, s := range running {
-		if wanted[name] != s.network {
-			s.end()
-			delete(running, name)
-		}
-		if _, still := wanted[name]; !still {
-			d.forgetNeighbours(s.network)
-		}
-	}
-	for name, n := range wanted {
-		if _, runs := running[name]; runs {
-			continue
-		}
-		if text := d.Switches.Warning(n); text != "" {
-			d.Log.Warn(text, "network", n.Name)
-		}
-		running[name] = service{begin(ctx, func(ctx context.Context) { d.keep(ctx, n) }), n}
-	}
+	follow(ctx, d, "cannot look for networks", network.List, func(n inventory.Network) string { return n.Name }, d.keep,
+		d.forgetNeighbours)
 	return nil
 }
 
@@ -99,6 +48,9 @@ func (d *Doors) forgetNeighbours(n inventory.Network) {
 
 // keep serves one network until ctx ends.
 func (d *Doors) keep(ctx context.Context, n inventory.Network) {
+	if text := d.Switches.Warning(n); text != "" {
+		d.Log.Warn(text, "network", n.Name)
+	}
 	defer d.trouble(n.Name, "")
 	for ctx.Err() == nil {
 		if err := d.network(ctx, n); err != nil && ctx.Err() == nil && d.trouble(n.Name, err.Error()) {
