@@ -17,11 +17,12 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
 
 	"muster/internal/inventory"
 )
@@ -39,16 +40,8 @@ type Provider struct {
 	secret   string
 	http     *http.Client
 
-	mu     sync.Mutex
-	found  *oidc.Provider // nil until it has been asked with success
-	asking *question      // under way; nil: there is none
-}
-
-// question is one that a provider is asked about itself.
-type question struct {
-	answered chan struct{}
-	found    *oidc.Provider
-	err      error
+	found  atomic.Pointer[oidc.Provider] // nil until it has been asked with success
+	asking singleflight.Group
 }
 
 // Open reads the client's secret, if it has one. It does not ask the provider, which may be down when a controller starts.
@@ -78,35 +71,28 @@ func Open(settings inventory.Login) (*Provider, error) {
 // provider is what the provider says of itself. It is asked again until it has answered once; all who need the answer at the
 // same time wait for the same question, each as long as their own ctx lets them.
 func (p *Provider) provider(ctx context.Context) (*oidc.Provider, error) {
-	p.mu.Lock()
-	found, q := p.found, p.asking
-	if found == nil && q == nil {
-		q = &question{answered: make(chan struct{})}
-		p.asking = q
-		go p.ask(context.WithoutCancel(ctx), q) // for all: who asked first may go away; patience bounds it
-	}
-	p.mu.Unlock()
-	if found != nil {
+	if found := p.found.Load(); found != nil {
 		return found, nil
 	}
+	answered := p.asking.DoChan("", func() (any, error) {
+		forAll := context.WithoutCancel(ctx) // the caller that asked first may go away; patience bounds it
+		found, err := oidc.NewProvider(oidc.ClientContext(forAll, p.http), p.settings.Issuer)
+		if err == nil {
+			p.found.Store(found)
+		}
+		return nil, err
+	})
+	var err error
 	select {
-	case <-q.answered:
-		return q.found, q.err
+	case answer := <-answered:
+		err = answer.Err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("ask %s about itself: %w", p.settings.Issuer, context.Cause(ctx))
+		err = context.Cause(ctx)
 	}
-}
-
-// ask asks once.
-func (p *Provider) ask(ctx context.Context, q *question) {
-	found, err := oidc.NewProvider(oidc.ClientContext(ctx, p.http), p.settings.Issuer)
 	if err != nil {
-		found, q.err = nil, fmt.Errorf("ask %s about itself: %w", p.settings.Issuer, err)
+		return nil, fmt.Errorf("ask %s about itself: %w", p.settings.Issuer, err)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	q.found, p.found, p.asking = found, found, nil
-	close(q.answered)
+	return p.found.Load(), nil
 }
 
 // Site is what a client needs to know to begin.
