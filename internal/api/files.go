@@ -33,7 +33,7 @@ func (a *API) files(ctx context.Context, ref string, paths ...string) (cluster.C
 				"write for example /home/"+identityOf(ctx)+"/case/mesh.cgns")
 		}
 	}
-	s, err := a.Files.Open(ctx, files.Who{Who: inside(ctx), Owner: ownerOf(ctx)}, c.ID, c.Project+"/"+c.Name)
+	s, err := a.Files.Open(ctx, inside(ctx), c.ID, c.Project+"/"+c.Name)
 	return c, s, a.ofFiles(ctx, err, "cluster "+c.Name)
 }
 

@@ -51,7 +51,7 @@ func (a *API) openTerminal(ctx context.Context, in *apiv1.TerminalInput) (*huma.
 		}
 		asked.status = http.StatusSwitchingProtocols
 		a.audit(hctx, callerOf(ctx)) // now: the terminal may be shown for days
-		who := terminal.Who{Who: inside(ctx), Owner: ownerOf(ctx)}
+		who := inside(ctx)
 		if in.Terminal != "" {
 			one, is := a.Terminals.Find(in.Terminal, who.Owner, at)
 			if !is {
@@ -76,11 +76,10 @@ func (a *API) openTerminal(ctx context.Context, in *apiv1.TerminalInput) (*huma.
 
 // inside is who asks, for the gateway.
 func inside(ctx context.Context) client.Who {
-	return client.Who{Person: identityOf(ctx), Token: callerOf(ctx).Token, Remote: address(askedOf(ctx).request().RemoteAddr)}
+	asked, token := askedOf(ctx), callerOf(ctx).Token
+	return client.Who{Person: identityOf(ctx), Token: token, Remote: address(asked.request().RemoteAddr),
+		Owner: cmp.Or(asked.cookie, token)} // a browser has its cookie
 }
-
-// ownerOf is what all requests of one browser have, and no other's: its cookie, or else the token.
-func ownerOf(ctx context.Context) string { return cmp.Or(askedOf(ctx).cookie, callerOf(ctx).Token) }
 
 // address is the remote address of a request.
 type address string

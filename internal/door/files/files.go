@@ -55,12 +55,6 @@ func New(gateway *client.Client, limits Limits, meter limit.Meter) *Files {
 		lists: share("lists of files", limits.Lists[0], limits.Lists[1], "ask for one after the other")}
 }
 
-// Who is somebody whom the API has let in.
-type Who struct {
-	client.Who
-	Owner string // what all requests of one browser have, and no other's
-}
-
 // place is one that somebody has a way to. No other browser uses it.
 type place struct{ person, owner, cluster string }
 
@@ -81,7 +75,7 @@ type way struct {
 
 // Open begins a session with the files of a cluster: ref is its PROJECT/NAME. It ends with Close, or soon after ctx. An error is
 // *limit.Over, *Refusal, client.ErrUnreachable, client.ErrCut, ErrSilent, or ctx's.
-func (f *Files) Open(ctx context.Context, who Who, cluster, ref string) (*Session, error) {
+func (f *Files) Open(ctx context.Context, who client.Who, cluster, ref string) (*Session, error) {
 	for again := false; ; again = true {
 		w, joined, err := f.join(who, place{who.Person, who.Owner, cluster}, ref)
 		if err != nil {
@@ -99,7 +93,7 @@ func (f *Files) Open(ctx context.Context, who Who, cluster, ref string) (*Sessio
 }
 
 // join is a way to a place: one that is there, or a new one.
-func (f *Files) join(who Who, at place, ref string) (w *way, joined bool, err error) {
+func (f *Files) join(who client.Who, at place, ref string) (w *way, joined bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if w = f.ways[at]; w != nil {
@@ -120,7 +114,7 @@ func (f *Files) join(who Who, at place, ref string) (w *way, joined bool, err er
 	w.idle.Stop()
 	f.ways[at] = w
 	go func() {
-		w.conn, w.err = f.client.Connect(lasts, who.Who, ref)
+		w.conn, w.err = f.client.Connect(lasts, who, ref)
 		close(w.begun)
 		if w.err == nil {
 			_ = w.conn.Wait() // how it ended is no news

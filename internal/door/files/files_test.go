@@ -34,7 +34,7 @@ type site struct {
 	answers func(ssh.Channel) // instead of a server of SFTP
 }
 
-var alice = files.Who{Owner: "alice's browser", Who: clienttest.Alice()}
+var alice = clienttest.Alice()
 
 func newSite(t *testing.T, change func(*files.Limits)) *site {
 	t.Helper()

@@ -33,7 +33,7 @@ const mostWaiting = 1 << 20
 type Terminal struct {
 	ID string
 
-	who    Who
+	who    client.Who
 	at     Place
 	limits Limits
 	end    context.CancelCauseFunc
@@ -84,7 +84,7 @@ func words(ctx context.Context, err error) string {
 // carry carries what is typed to the place, and what that says back, until it ends. The error is an *ssh.ExitError, or for its
 // user to read.
 func (t *Terminal) carry(ctx context.Context, by *client.Client) error {
-	conn, err := by.Connect(ctx, t.who.Who, t.at.Ref)
+	conn, err := by.Connect(ctx, t.who, t.at.Ref)
 	if err != nil {
 		return err
 	}

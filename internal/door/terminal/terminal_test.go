@@ -31,7 +31,7 @@ type site struct {
 }
 
 // alice is who opens terminals; bob's browser is another one.
-var alice = terminal.Who{Owner: "alice's browser", Who: clienttest.Alice()}
+var alice = clienttest.Alice()
 
 var cfd = terminal.Place{Cluster: "c1", Ref: clienttest.Place}
 

@@ -45,12 +45,6 @@ func New(gateway *client.Client, limits Limits, meter limit.Meter) *Terminals {
 			Hint: "close some"}}
 }
 
-// Who is somebody whom the API has let in.
-type Who struct {
-	client.Who
-	Owner string // what all requests of one browser have, and no other's
-}
-
 // Place is where a terminal goes.
 type Place struct {
 	Cluster string // ID
@@ -61,7 +55,7 @@ type Place struct {
 // Open begins a terminal, which lasts until ctx ends at most; then over is called. Why the place cannot be entered, the terminal
 // shows. Who has as many as one may have loses the one that no browser has shown for longest; a *limit.Over says that there
 // is none, or that all people have too many.
-func (t *Terminals) Open(ctx context.Context, over func(), who Who, at Place, size Size) (*Terminal, error) {
+func (t *Terminals) Open(ctx context.Context, over func(), who client.Who, at Place, size Size) (*Terminal, error) {
 	leave, full := t.share.Enter(who.Person, false)
 	if full != nil && full.Own && t.endLeft(who.Person) {
 		leave, full = t.share.Enter(who.Person, false)

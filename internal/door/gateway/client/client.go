@@ -37,6 +37,7 @@ func New(authority *identity.Authority, log *slog.Logger) *Client {
 type Who struct {
 	Person string
 	Token  string // ID of the token or login; the gateway ends what came with it when it ends
+	Owner  string // what all requests of one browser have, and no other's
 	Remote net.Addr
 }
 

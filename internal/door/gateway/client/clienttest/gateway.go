@@ -21,7 +21,8 @@ const Place = "aero/cfd"
 
 // Alice is whom it lets in.
 func Alice() client.Who {
-	return client.Who{Person: "alice", Token: "t-alice", Remote: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}}
+	return client.Who{Person: "alice", Token: "t-alice", Owner: "alice's browser",
+		Remote: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}}
 }
 
 // Gateway lets Alice in to Place.
