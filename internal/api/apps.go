@@ -11,6 +11,7 @@ import (
 	"muster/internal/door/web"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/person"
+	"muster/internal/kit/lists"
 	"muster/internal/spec"
 )
 
@@ -74,10 +75,7 @@ func (a *API) appOf(ctx context.Context, ref, name string) (c cluster.Cluster, a
 	}
 	hint := "its file names none; write access: {apps: [{name: jupyter, port: 8888}]}"
 	if len(apps) > 0 {
-		var names []string
-		for _, app := range apps {
-			names = append(names, app.Name)
-		}
+		names := lists.Map(apps, func(app apiv1.App) string { return app.Name })
 		hint = "it has " + strings.Join(names, ", ")
 	}
 	return c, app, notFound(fmt.Sprintf("cluster %s has no app %q", c.Name, name), hint)

@@ -14,6 +14,7 @@ import (
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/network"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/pattern"
 	"muster/internal/spec"
 )
@@ -77,10 +78,7 @@ func (a *API) newMachines(ctx context.Context, tx *core.Tx, in *apiv1.AddMachine
 	if err != nil {
 		return nil, err
 	}
-	used := map[string]bool{}
-	for _, m := range known {
-		used[m.Name] = true
-	}
+	used := lists.SetBy(known, func(m machine.Machine) string { return m.Name })
 	var machines []inventory.Machine
 	for number := 1; len(machines) < b.Count; number++ {
 		name := b.Name

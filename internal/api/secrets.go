@@ -18,6 +18,7 @@ import (
 	"muster/internal/kinds/authority"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kit/duration"
+	"muster/internal/kit/lists"
 )
 
 // credentialOf is the name of what a cluster's daemons know one another by, and by which word all of that kind are named; "" of
@@ -216,10 +217,7 @@ func (a *API) named(ctx context.Context, tx *core.Tx, names []string, o *rotatio
 	if err != nil {
 		return nil, false, err
 	}
-	var known []string
-	for _, use := range identity.Uses() {
-		known = append(known, rotation.Name(use))
-	}
+	known := lists.Map(identity.Uses(), rotation.Name)
 	var kinds, patterns []string // of credentials
 	for _, s := range a.Admission.Schedulers {
 		if kind := s.Caps.Credential.Name; kind != "" {

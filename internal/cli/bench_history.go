@@ -11,6 +11,7 @@ import (
 
 	apiv1 "muster/api/v1"
 	"muster/internal/bench/export"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/words"
 )
 
@@ -76,10 +77,7 @@ func (a *app) printTrends(all []apiv1.BenchmarkTrend) {
 	}
 	table := newTable("RECIPE", "QUANTITY", "RUNS", "LEAST", "MOST", "LAST", "UNIT", "LAST RUN", "CHANGED")
 	for _, t := range all {
-		var values []float64
-		for _, p := range t.Points {
-			values = append(values, p.Value)
-		}
+		values := lists.Map(t.Points, func(p apiv1.BenchmarkPoint) float64 { return p.Value })
 		if len(values) == 0 {
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 
 	apiv1 "muster/api/v1"
 	"muster/internal/kit/clock"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/words"
 )
 
@@ -63,10 +64,7 @@ func (a *app) printSuites(suites []apiv1.Suite) {
 		on = s.On
 		takes := short(time.Duration(s.Seconds * float64(time.Second)))
 		if !s.Single {
-			var recipes []string
-			for _, r := range s.Recipes {
-				recipes = append(recipes, r.Name)
-			}
+			recipes := lists.Map(s.Recipes, func(r apiv1.SuiteRecipe) string { return r.Name })
 			t.row(s.Name, strings.Join(recipes, ","), s.Rounds, takes, s.About)
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/words"
 )
 
@@ -67,10 +68,7 @@ array, all of whose tasks are 12. A single job is shown with all that is known o
 	which.flags(a, c, "7d")
 	state := c.Flags().String("state", "", "only jobs in this `STATE`: pending, running, or one of those that jobs end with")
 	current := []string{string(apiv1.JobPending), string(apiv1.JobRunning)}
-	var ends []string
-	for _, s := range apiv1.JobEnds() {
-		ends = append(ends, string(s))
-	}
+	ends := lists.Map(apiv1.JobEnds(), func(s apiv1.JobState) string { return string(s) })
 	states := slices.Concat(current, ends)
 	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
 	output := formatFlag(c)

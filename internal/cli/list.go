@@ -8,6 +8,7 @@ import (
 
 	apiv1 "muster/api/v1"
 	"muster/internal/kinds/cluster"
+	"muster/internal/kit/lists"
 )
 
 func (a *app) list() *cobra.Command {
@@ -62,10 +63,7 @@ func (a *app) printClusters(clusters []apiv1.Cluster) {
 		a.say("there are no clusters; `muster create NAME --nodes N` makes one")
 		return
 	}
-	projects := map[string]bool{}
-	for _, c := range clusters {
-		projects[c.Project] = true
-	}
+	projects := lists.SetBy(clusters, func(c apiv1.Cluster) string { return c.Project })
 	t := newTable("NAME", "PROJECT", "PHASE", "FOR", "READY", "AGE", "LEASE", "PRICE/H", "REASON")
 	for _, c := range clusters {
 		ready, of := 0, 0

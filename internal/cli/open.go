@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/kit/lists"
 )
 
 func (a *app) open() *cobra.Command {
@@ -71,10 +72,7 @@ func (a *app) whichApp(ctx context.Context, args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var names []string
-	for _, app := range cluster.Apps {
-		names = append(names, app.Name)
-	}
+	names := lists.Map(cluster.Apps, func(app apiv1.WebApp) string { return app.Name })
 	switch len(names) {
 	case 0:
 		return "", &problemError{Problem: apiv1.Problem{Code: "not-found",

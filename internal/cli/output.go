@@ -13,6 +13,7 @@ import (
 	apiv1 "muster/api/v1"
 	"muster/internal/core"
 	"muster/internal/kinds"
+	"muster/internal/kit/lists"
 )
 
 // format is how objects are printed.
@@ -50,10 +51,7 @@ func formatFlag(c *cobra.Command) *format {
 
 // phaseFlag gives a command --phase, which takes the phases of a kind.
 func phaseFlag(c *cobra.Command, phase *apiv1.Phase, of core.Kind) {
-	var words []string
-	for _, p := range kinds.Phases(of) {
-		words = append(words, string(p))
-	}
+	words := lists.Map(kinds.Phases(of), func(p core.Phase) string { return string(p) })
 	c.Flags().Func("phase", "only those in this `PHASE`: "+strings.Join(words, ", "), func(text string) error {
 		if *phase = apiv1.Phase(text); !slices.Contains(words, text) {
 			return fmt.Errorf("must be one of %s", strings.Join(words, ", "))

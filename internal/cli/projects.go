@@ -11,6 +11,7 @@ import (
 
 	apiv1 "muster/api/v1"
 	"muster/internal/access"
+	"muster/internal/kit/lists"
 )
 
 func (a *app) projects() *cobra.Command {
@@ -219,10 +220,7 @@ func (a *app) projectsMembers() *cobra.Command {
 }
 
 func roleNames() []string {
-	var names []string
-	for _, r := range access.Roles() {
-		names = append(names, string(r))
-	}
+	names := lists.Map(access.Roles(), func(r access.Role) string { return string(r) })
 	return names
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"muster/internal/kit/lists"
 	"muster/internal/rack"
 )
 
@@ -112,10 +113,7 @@ func completeRack(dir *rack.Folder, arguments int) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
-		var names []string
-		for _, m := range shape.Plan() {
-			names = append(names, m.Name)
-		}
+		names := lists.Map(shape.Plan(), func(m rack.Machine) string { return m.Name })
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 }

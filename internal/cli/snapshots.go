@@ -10,6 +10,7 @@ import (
 
 	apiv1 "muster/api/v1"
 	"muster/internal/kit/clock"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/words"
 	"muster/internal/spec"
 )
@@ -102,10 +103,7 @@ func (a *app) snapshotsList() *cobra.Command {
 			a.say("there are no snapshots; `muster snapshot NAME` makes one of a cluster")
 			return
 		}
-		projects := map[string]bool{}
-		for _, s := range all {
-			projects[s.Project] = true
-		}
+		projects := lists.SetBy(all, func(s apiv1.Snapshot) string { return s.Project })
 		t := newTable("NAME", "PROJECT", "CLUSTER", "PHASE", "SIZE", "AGE", "REASON")
 		for _, s := range all {
 			project := ""

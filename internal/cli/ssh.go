@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/shell"
 )
 
@@ -161,9 +162,6 @@ func sshOptions(dir, account, alias, proxy string) []string {
 // proxyCommand is for the shell that ssh gives it to. ssh expands % in it. The controller and the token are in the
 // environment, where other users cannot read them.
 func proxyCommand(self, ref, node string) string {
-	var words []string
-	for _, word := range []string{self, "tunnel", "--", ref, node} {
-		words = append(words, shell.Quoted(word))
-	}
+	words := lists.Map([]string{self, "tunnel", "--", ref, node}, shell.Quoted)
 	return strings.ReplaceAll(strings.Join(words, " "), "%", "%%")
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+	"muster/internal/kit/lists"
 )
 
 // table is aligned columns without borders.
@@ -48,10 +49,7 @@ func (t *table) row(cells ...any) {
 func (t *table) print(s *screen) {
 	rows := t.rows
 	if len(t.head) > 0 {
-		var head []shown
-		for _, name := range t.head {
-			head = append(head, cell(name))
-		}
+		head := lists.Map(t.head, func(name string) shown { return cell(name) })
 		rows = append([][]shown{head}, rows...)
 	}
 	widths := map[int]int{}

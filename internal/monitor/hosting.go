@@ -17,6 +17,7 @@ import (
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
+	"muster/internal/kit/lists"
 	"muster/internal/protocol"
 )
 
@@ -190,10 +191,7 @@ func (m *Monitor) recordHosted(ctx context.Context, who identity.Agent, report p
 		if reply.Revision, all, err = host.HostedOn(ctx, tx, who.Node); err != nil {
 			return err
 		}
-		nodes := map[string]bool{}
-		for _, g := range all {
-			nodes[g.Guest.Node] = true
-		}
+		nodes := lists.SetBy(all, func(g host.Hosted) string { return g.Guest.Node })
 		ways, err := host.MigrationsAt(ctx, tx, who.Node)
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"muster/internal/core"
+	"muster/internal/kit/lists"
 )
 
 // follow keeps run going for each thing that list has, as it is there, until ctx ends; name tells things apart. What is gone or
@@ -29,10 +30,7 @@ func follow[T comparable](ctx context.Context, d *Doors, failure string, list fu
 			}
 			return
 		}
-		wanted := map[string]T{}
-		for _, as := range things {
-			wanted[name(as)] = as
-		}
+		wanted := lists.By(things, func(as T) string { return name(as) })
 		for key, r := range all {
 			as, still := wanted[key]
 			if still && as == r.as {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	centres "muster/internal/kinds/centre"
+	"muster/internal/kit/lists"
 )
 
 // record is what `qstat -Q -f` and `pbsnodes -a` print of one queue or node: a heading, and lines of key = value below it.
@@ -104,10 +105,7 @@ func truth(text string) bool { return text == "True" || text == "False" }
 // countNodes gives queues their nodes: a node that names a queue runs jobs of that one only, and a queue that is so named
 // has no others. All other nodes are of all other queues.
 func countNodes(queues []centres.Queue, nodes []record) error {
-	own := map[string]bool{}
-	for _, n := range nodes {
-		own[n.of["queue"]] = true
-	}
+	own := lists.SetBy(nodes, func(n record) string { return n.of["queue"] })
 	for _, n := range nodes {
 		state, told := n.of["state"]
 		if !told || state == "" {

@@ -12,6 +12,7 @@ import (
 	"muster/internal/access"
 	"muster/internal/core"
 	"muster/internal/door/gateway/target"
+	"muster/internal/kit/lists"
 )
 
 // Source knows the places of one kind: Muster's own clusters, or those that were registered.
@@ -109,10 +110,7 @@ func unknown(ref string, c access.Caller, all []Place) *Refusal {
 }
 
 func names(places []Place, between string) string {
-	var refs []string
-	for _, p := range places {
-		refs = append(refs, p.ref())
-	}
+	refs := lists.Map(places, func(p Place) string { return p.ref() })
 	return strings.Join(refs, between)
 }
 
