@@ -124,8 +124,8 @@ func (a *API) handlers() []handler {
 		on(apiv1.QuarantineMachine, a.quarantineMachine),
 		on(apiv1.RemoveMachine, a.removeMachine),
 		on(apiv1.ListUnknownMachines, a.listUnknown),
-		on(apiv1.ListTestResults, a.listPasses),
-		on(apiv1.ListMachineTestResults, a.listMachinePasses),
+		on(apiv1.ListTestResults, a.listTestResults),
+		on(apiv1.ListMachineTestResults, a.listMachineTestResults),
 
 		on(apiv1.ListNetworks, a.listNetworks),
 		on(apiv1.PutNetwork, a.putNetwork),

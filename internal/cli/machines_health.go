@@ -29,7 +29,7 @@ A whole machine that is far below similar ones is measured twice more, and then 
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		table := func(passes []apiv1.TestResult) { a.printPasses(passes, len(args) == 1) }
+		table := func(passes []apiv1.TestResult) { a.printTestResults(passes, len(args) == 1) }
 		if len(args) == 1 {
 			return showAll(ctx, a, apiv1.ListMachineTestResults, apiv1.MachineRef{Machine: args[0]}, *output, table)
 		}
@@ -38,8 +38,8 @@ A whole machine that is far below similar ones is measured twice more, and then 
 	return c
 }
 
-// printPasses shows tests of one machine, which need no name, or of several.
-func (a *app) printPasses(passes []apiv1.TestResult, one bool) {
+// printTestResults shows tests of one machine, which need no name, or of several.
+func (a *app) printTestResults(passes []apiv1.TestResult, one bool) {
 	if len(passes) == 0 {
 		a.say("no node has been tested there yet; every node is tested before it is handed over or soon after, unless the " +
 			"site file says otherwise")

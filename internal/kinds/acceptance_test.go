@@ -39,14 +39,14 @@ func (s *fixture) playTest(ctx context.Context, tx *core.Tx, n node.Node) (done 
 }
 
 // tests lists the verdicts on a machine, the newest first.
-func (s *fixture) tests(machineID string) (verdicts []node.Verdict, passes []node.Pass) {
+func (s *fixture) tests(machineID string) (verdicts []node.Verdict, passes []node.TestResult) {
 	s.Helper()
 	s.view(func(ctx context.Context, tx *core.Tx) error {
 		m, err := machine.Get(ctx, tx, machineID)
 		if err != nil {
 			return err
 		}
-		passes, err = node.PassesOf(ctx, tx, m.ID)
+		passes, err = node.TestResultsOf(ctx, tx, m.ID)
 		for _, p := range passes {
 			verdicts = append(verdicts, p.Verdict)
 		}

@@ -15,9 +15,9 @@ import (
 )
 
 // pass is the first test of a node's boot.
-func pass(machine, nodeID string, boot int64, v node.Verdict) node.Pass {
-	return node.Pass{
-		MachineID: machine, Machine: "local-" + machine[1:], Class: "local", Alike: "model", ClusterID: "c1", Cluster: "hello",
+func pass(machine, nodeID string, boot int64, v node.Verdict) node.TestResult {
+	return node.TestResult{
+		MachineID: machine, Machine: "local-" + machine[1:], Class: "local", ComparisonGroup: "model", ClusterID: "c1", Cluster: "hello",
 		NodeID: nodeID, Node: nodeID, Boot: boot,
 		Image: "sha256:00", Verdict: v, Text: "why",
 		Result: protocol.TestResult{Number: 1, Took: 300 * time.Millisecond,
@@ -29,9 +29,9 @@ func TestTestsAreRememberedAndTheOldestForgotten(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		s := kindstest.Open(t, url)
 		kindstest.AddMachines(t, s, 2)
-		save := func(p node.Pass) {
+		save := func(p node.TestResult) {
 			t.Helper()
-			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return node.SavePass(ctx, tx, p) })
+			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return node.SaveTestResult(ctx, tx, p) })
 			time.Sleep(2 * time.Millisecond) // the order is by the database's milliseconds
 		}
 		save(pass("m2", "n2", 1, node.Passed))
@@ -40,7 +40,7 @@ func TestTestsAreRememberedAndTheOldestForgotten(t *testing.T) {
 			save(pass("m1", "n1", boot+1, node.Passed))
 		}
 		kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
-			all, err := node.PassesOf(ctx, tx, "m1")
+			all, err := node.TestResultsOf(ctx, tx, "m1")
 			if err != nil || len(all) != kept || all[0].Boot != kept+5 || all[kept-1].Boot != 6 {
 				t.Errorf("%d tests of m1 are kept, %v", len(all), err)
 			}
@@ -48,10 +48,10 @@ func TestTestsAreRememberedAndTheOldestForgotten(t *testing.T) {
 				5 || got.Text != "why" {
 				t.Errorf("%+v", got)
 			}
-			if all, err = node.PassesOf(ctx, tx, "m2"); err != nil || len(all) != 1 {
+			if all, err = node.TestResultsOf(ctx, tx, "m2"); err != nil || len(all) != 1 {
 				t.Errorf("another machine lost its test: %v %v", all, err)
 			}
-			last, err := node.LastPasses(ctx, tx)
+			last, err := node.LastTestResults(ctx, tx)
 			if err != nil || len(last) != 2 || last[0].Machine != "local-1" || last[0].Boot != kept+5 ||
 				last[1].Machine != "local-2" {
 				t.Errorf("the newest of each: %v %v", last, err)
@@ -69,7 +69,7 @@ func TestTestsAreRememberedAndTheOldestForgotten(t *testing.T) {
 		})
 		kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return machine.Forget(ctx, tx, "m1") })
 		kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
-			last, err := node.LastPasses(ctx, tx)
+			last, err := node.LastTestResults(ctx, tx)
 			if len(last) != 1 || last[0].Machine != "local-2" {
 				t.Errorf("a machine that has left is remembered: %v", last)
 			}
@@ -87,7 +87,7 @@ func TestSlowTestsAreCountedSinceTheLastThatPassed(t *testing.T) {
 			slow    int
 		}{{node.Again, 0}, {node.Slow, 1}, {node.Slow, 2}, {node.Passed, 0}, {node.Slow, 1}} {
 			kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-				return node.SavePass(ctx, tx, pass("m1", fmt.Sprint("n", i), 1, c.verdict))
+				return node.SaveTestResult(ctx, tx, pass("m1", fmt.Sprint("n", i), 1, c.verdict))
 			})
 			kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
 				slow, err := node.SlowInARow(ctx, tx, "m1")

@@ -103,7 +103,7 @@ func (w Handlers) noteTest(n nodeView, o core.Outcome) core.Outcome {
 		tx.Log(core.Event{Type: "node.measured", Project: n.cluster.Project, ClusterID: n.Cluster, Cluster: n.cluster.Name,
 			Node:    n.Name,
 			Machine: n.machine.Name, Text: "measured itself in " + measured(*result)})
-		if err := keepPass(ctx, tx, pass); err != nil {
+		if err := keepTestResult(ctx, tx, pass); err != nil {
 			return err
 		}
 		return node.EndTest(ctx, tx, n.ID)
@@ -132,7 +132,7 @@ func (w Handlers) acceptNode(ctx context.Context, n nodeView, result protocol.Te
 			pass.Text = few
 		}
 	}
-	save := func(ctx context.Context, tx *core.Tx) error { return keepPass(ctx, tx, pass) }
+	save := func(ctx context.Context, tx *core.Tx) error { return keepTestResult(ctx, tx, pass) }
 	switch pass.Verdict {
 	case node.Slow:
 		return n.fail("%s", pass.Text).Because(life.CauseAcceptance).With(save)
@@ -145,8 +145,8 @@ func (w Handlers) acceptNode(ctx context.Context, n nodeView, result protocol.Te
 	return w.nodeTaken(n).With(save).With(func(ctx context.Context, tx *core.Tx) error { return node.EndTest(ctx, tx, n.ID) })
 }
 
-// keepPass keeps a test, with what runs of benchmarks have found of its machine.
-func keepPass(ctx context.Context, tx *core.Tx, p node.Pass) error {
+// keepTestResult keeps a test, with what runs of benchmarks have found of its machine.
+func keepTestResult(ctx context.Context, tx *core.Tx, p node.TestResult) error {
 	worse, err := bench.Standing(ctx, tx, p.Machine)
 	if err != nil {
 		return err
@@ -154,25 +154,25 @@ func keepPass(ctx context.Context, tx *core.Tx, p node.Pass) error {
 	if len(worse) > 0 {
 		p.Text += "; in benchmarks " + bench.Sentence(worse)
 	}
-	return node.SavePass(ctx, tx, p)
+	return node.SaveTestResult(ctx, tx, p)
 }
 
 // compare puts all tests of this boot beside those of its like.
 func (w Handlers) compare(ctx context.Context, n nodeView, result protocol.TestResult) (standings []acceptance.Standing,
 	err error) {
 	err = w.DB.View(ctx, func(tx *core.Tx) error {
-		earlier, err := node.TestsOf(ctx, tx, n.ID, n.Boot)
+		earlier, err := node.TestResultsOfBoot(ctx, tx, n.ID, n.Boot)
 		if err != nil {
 			return err
 		}
-		alike, err := node.History(ctx, tx, n.Class, w.alike(n), acceptance.Remembered)
+		alike, err := node.History(ctx, tx, n.Class, w.comparisonGroup(n), acceptance.Remembered)
 		standings = acceptance.Judge(w.Acceptance, append(results(earlier), result), results(alike))
 		return err
 	})
 	return standings, err
 }
 
-func results(passes []node.Pass) []protocol.TestResult {
+func results(passes []node.TestResult) []protocol.TestResult {
 	all := make([]protocol.TestResult, len(passes))
 	for i, p := range passes {
 		all[i] = p.Result
@@ -193,17 +193,17 @@ func (w Handlers) few(standings []acceptance.Standing) string {
 }
 
 // pass is the row of a test.
-func (w Handlers) pass(n nodeView, result protocol.TestResult) node.Pass {
-	return node.Pass{
-		MachineID: n.MachineID, Machine: n.machine.Name, Class: n.Class, Alike: w.alike(n), ClusterID: n.Cluster,
+func (w Handlers) pass(n nodeView, result protocol.TestResult) node.TestResult {
+	return node.TestResult{
+		MachineID: n.MachineID, Machine: n.machine.Name, Class: n.Class, ComparisonGroup: w.comparisonGroup(n), ClusterID: n.Cluster,
 		Cluster: n.cluster.Name,
 		NodeID:  n.ID, Node: n.Name, Boot: n.Boot, Image: n.Image, Result: result,
 	}
 }
 
-// alike names those of the class that the node is compared with: a class may select machines of several models. What a
+// comparisonGroup names those of the class that the node is compared with: a class may select machines of several models. What a
 // fault changes, as the memory that is found or the speed of a link, must not be part of it.
-func (w Handlers) alike(n nodeView) string {
+func (w Handlers) comparisonGroup(n nodeView) string {
 	facts, brief := n.machine.Facts, ""
 	if w.beside(n) {
 		brief = ", briefly"
