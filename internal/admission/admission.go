@@ -495,16 +495,6 @@ func (a *Admission) CarryOut(ctx context.Context, tx *core.Tx, p *Plan, by strin
 	return a.finish(ctx, tx, id, p, p.words(), by)
 }
 
-// finish gives a cluster its new nodes and tells what was asked for.
-func (a *Admission) finish(ctx context.Context, tx *core.Tx, id string, p *Plan, text, by string) (cluster.Cluster, error) {
-	if err := a.seat(ctx, tx, id, p.Add); err != nil {
-		return cluster.Cluster{}, err
-	}
-	tx.Log(core.Event{Type: "cluster.requested", Project: p.Spec.Project, ClusterID: id, Cluster: p.Spec.Name,
-		Text: text + ", by " + by})
-	return cluster.Get(ctx, tx, id)
-}
-
 // words says what a plan does.
 func (p *Plan) words() string {
 	compute := 0

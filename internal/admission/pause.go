@@ -208,6 +208,16 @@ func (a *Admission) CarryOutResume(ctx context.Context, tx *core.Tx, p *Plan, by
 	return a.finish(ctx, tx, id, p, "resume"+p.resumption(), by)
 }
 
+// finish gives a cluster its new nodes and tells what was asked for.
+func (a *Admission) finish(ctx context.Context, tx *core.Tx, id string, p *Plan, text, by string) (cluster.Cluster, error) {
+	if err := a.seat(ctx, tx, id, p.Add); err != nil {
+		return cluster.Cluster{}, err
+	}
+	tx.Log(core.Event{Type: "cluster.requested", Project: p.Spec.Project, ClusterID: id, Cluster: p.Spec.Name,
+		Text: text + ", by " + by})
+	return cluster.Get(ctx, tx, id)
+}
+
 // resumption says what a resume begins with.
 func (p *Plan) resumption() string {
 	switch {

@@ -60,9 +60,9 @@ func (a *API) testResultViews(ctx context.Context, tx *core.Tx, passes []node.Te
 
 func (a *API) testResultView(p node.TestResult, others []protocol.TestResult) apiv1.TestResult {
 	view := apiv1.TestResult{
-		At: p.At, Machine: p.Machine, Class: p.Class, ComparisonGroup: p.ComparisonGroup, Cluster: p.Cluster, Node: p.Node, Boot: p.Boot,
-		Number: p.Result.Number,
-		Image:  p.Image, Seconds: p.Result.Took.Seconds(), Verdict: apiv1.Verdict(p.Verdict), Text: p.Text,
+		At: p.At, Machine: p.Machine, Class: p.Class, ComparisonGroup: p.ComparisonGroup, Cluster: p.Cluster, Node: p.Node,
+		Boot: p.Boot, Number: p.Result.Number,
+		Image: p.Image, Seconds: p.Result.Took.Seconds(), Verdict: apiv1.Verdict(p.Verdict), Text: p.Text,
 		Results: []apiv1.Result{},
 	}
 	standings := map[protocol.Quantity]acceptance.Standing{}

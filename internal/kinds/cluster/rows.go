@@ -147,7 +147,8 @@ func Add(ctx context.Context, tx *core.Tx, c Cluster) error {
 	_, err = tx.Exec(ctx, `INSERT INTO cluster (id, project, name, spec, image, desired, generation, credential, segment,
 		created_at, created_by, phase, phase_at, wake_at)
 		VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $8, now_ms(), $9, $10, now_ms(), now_ms())`,
-		c.ID, c.Project, c.Name, core.JSON(c.Spec), c.Image, string(core.Present), key, segment, c.CreatedBy, string(core.Pending))
+		c.ID, c.Project, c.Name, core.JSON(c.Spec), c.Image, string(core.Present), key, segment, c.CreatedBy,
+		string(core.Pending))
 	if core.Taken(err) && !tx.LostRace(err) {
 		return fmt.Errorf("cluster %s in project %s: %w", c.Name, c.Project, core.ErrExists)
 	}
@@ -211,8 +212,9 @@ func Lock(ctx context.Context, tx *core.Tx, id string) error {
 }
 
 // ChangeSpec writes a new intent as the next generation, which it returns, and wakes the cluster.
-func ChangeSpec(ctx context.Context, tx *core.Tx, id string, s spec.Cluster, drainFor time.Duration) (generation int64, err error) {
-	err = tx.Row(ctx, `UPDATE cluster SET spec = $1, drain_for = $2, generation = generation + 1, revision = revision + 1,
+func ChangeSpec(ctx context.Context, tx *core.Tx, id string, s spec.Cluster, drainFor time.Duration) (int64, error) {
+	var generation int64
+	err := tx.Row(ctx, `UPDATE cluster SET spec = $1, drain_for = $2, generation = generation + 1, revision = revision + 1,
 		`+core.Woken+`
 		WHERE id = $3 RETURNING generation`, core.JSON(s), drainFor.Milliseconds(), id).Scan(&generation)
 	return generation, core.Wrapf(err, "change cluster %s", id)

@@ -101,7 +101,8 @@ func Add(ctx context.Context, tx *core.Tx, f Fabric) error {
 	_, err := tx.Exec(ctx, `INSERT INTO fabric (id, name, driver, config, managers, desired, created_at, created_by, phase,
 		phase_at, wake_at)
 		VALUES ($1, $2, $3, $4, $5, $6, now_ms(), $7, $8, now_ms(), now_ms())`,
-		f.ID, f.Name, f.Driver, core.JSON(f.Config), core.JSON(f.Managers), string(core.Present), f.CreatedBy, string(core.Pending))
+		f.ID, f.Name, f.Driver, core.JSON(f.Config), core.JSON(f.Managers), string(core.Present), f.CreatedBy,
+		string(core.Pending))
 	if core.Taken(err) {
 		err = core.ErrExists
 	}
@@ -182,8 +183,8 @@ func SaveSeen(ctx context.Context, tx *core.Tx, id string, revision int64, chang
 			capacity = excluded.capacity,
 				answered = excluded.answered, surplus = excluded.surplus, missing = excluded.missing, seen_at = excluded.seen_at,
 				odd_at = CASE WHEN excluded.odd_at > 0 AND port_seen.odd_at > 0 THEN port_seen.odd_at ELSE excluded.odd_at END`,
-			p.GUID.String(), id, core.JSON(p.Entries), p.Capacity, core.Flag(p.Answered), core.JSON(p.Surplus), core.JSON(p.Missing),
-			core.Flag(len(p.Surplus) > 0))
+			p.GUID.String(), id, core.JSON(p.Entries), p.Capacity, core.Flag(p.Answered), core.JSON(p.Surplus),
+			core.JSON(p.Missing), core.Flag(len(p.Surplus) > 0))
 	}
 	return core.Wrapf(err, "write what was read from the ports of fabric %s", id)
 }

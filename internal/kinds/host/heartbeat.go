@@ -59,7 +59,8 @@ type Heartbeat struct {
 func Heartbeats(ctx context.Context, tx *core.Tx, place string, within time.Duration) ([]Heartbeat, error) {
 	scan := func(r core.Scanner) (p Heartbeat, err error) {
 		err = r.Scan(&p.Node, &p.Cluster, &p.Project, &p.Name, &p.Role, &p.Place, &p.Phase, core.Time(&p.PhaseAt),
-			core.Time(&p.SeenAt), core.Time(&p.WellAt), core.Time(&p.WellSince), core.Time(&p.FailedAt), core.Time(&p.Undisturbed))
+			core.Time(&p.SeenAt), core.Time(&p.WellAt), core.Time(&p.WellSince), core.Time(&p.FailedAt),
+			core.Time(&p.Undisturbed))
 		return p, err
 	}
 	heartbeats, err := core.List(ctx, tx, scan, `SELECT n.id, n.cluster_id, c.project, n.name, n.role, m.network, n.phase, n.phase_at,

@@ -41,8 +41,8 @@ const columns = `number, id, account, queue, qos, name, nodes, node_count, cpus,
 func scan(r core.Scanner) (j Job, err error) {
 	var cpu, peak int64
 	err = r.Scan(&j.Number, &j.ID, &j.User, &j.Queue, &j.QOS, &j.Name, &j.Nodes, &j.NodeCount, &j.CPUs, &j.GPUs, &j.MemoryMiB,
-		core.Time(&j.Submitted), core.Time(&j.Began), core.Time(&j.Ended), &j.Outcome, &j.Exit, &j.Signal, &cpu, &peak, &j.Cost.Micros, &j.Cost.Currency,
-		&j.Cluster, &j.ClusterID, &j.Project)
+		core.Time(&j.Submitted), core.Time(&j.Began), core.Time(&j.Ended), &j.Outcome, &j.Exit, &j.Signal, &cpu, &peak,
+		&j.Cost.Micros, &j.Cost.Currency, &j.Cluster, &j.ClusterID, &j.Project)
 	if cpu >= 0 {
 		j.Used = &protocol.JobUse{CPUSeconds: float64(cpu) / 1000, PeakMiB: peak}
 	}

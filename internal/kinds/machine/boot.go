@@ -78,7 +78,8 @@ func BeginBoot(ctx context.Context, tx *core.Tx, b Boot) (bool, error) {
 	_, err = tx.Exec(ctx, `INSERT INTO boot (machine_id, subject, number, image, file, disk, erase, heard_at, step_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms(), now_ms())
 		ON CONFLICT (machine_id) DO UPDATE SET image = excluded.image, file = excluded.file, disk = excluded.disk,
-		erase = excluded.erase`, b.MachineID, b.Subject, b.Number, b.Image, core.JSON(b.File), core.Flag(b.Disk), core.Flag(b.Erase))
+		erase = excluded.erase`, b.MachineID, b.Subject, b.Number, b.Image, core.JSON(b.File),
+		core.Flag(b.Disk), core.Flag(b.Erase))
 	if err != nil {
 		return false, fmt.Errorf("begin a boot of %s: %w", b.Subject, err)
 	}

@@ -96,8 +96,8 @@ func Scan(r core.Scanner) (Machine, error) { return scan(r) }
 func scan(r core.Scanner, after ...any) (m Machine, err error) {
 	var moves Move
 	var inspected int64
-	fields := []any{&m.ID, &m.Name, core.JSON(&m.Facts), core.JSON(&m.Release), &m.Substrate, &m.Desired, &m.Inspections, &inspected,
-		&m.QuarantineReason, &m.Network, core.JSON(&m.MACs), core.JSON(&m.Ports), core.JSON(&m.Power), &m.Boot,
+	fields := []any{&m.ID, &m.Name, core.JSON(&m.Facts), core.JSON(&m.Release), &m.Substrate, &m.Desired, &m.Inspections,
+		&inspected, &m.QuarantineReason, &m.Network, core.JSON(&m.MACs), core.JSON(&m.Ports), core.JSON(&m.Power), &m.Boot,
 		core.Time(&m.BootAt), &m.Tries, &m.Failures, &m.Dirty, &m.Hosts, &m.Host, &m.HostName, core.JSON(&m.Allocation),
 		&moves.Host, &moves.HostName, core.JSON(&moves.Allocation), core.Time(&moves.Since), core.Time(&m.Undisturbed), &m.Drains,
 		&m.Location.Rack, &m.Location.Unit, &m.Location.Height, &m.Location.Slot}

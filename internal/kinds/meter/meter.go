@@ -37,7 +37,8 @@ func insert(ctx context.Context, tx *core.Tx, u price.Usage, follows bool) error
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
 		u.Subject, string(u.Kind), u.Project, u.ClusterID, u.Cluster, u.Node, u.Queue, u.Class, u.Machine, string(u.State),
 		u.Quantity,
-		u.Rate.Micros, u.Rate.Currency, core.JSON(append([]price.State{}, u.Charged...)), core.Flag(u.Costs()), u.Cores, u.CPUs, u.GPUs, before, began)
+		u.Rate.Micros, u.Rate.Currency, core.JSON(append([]price.State{}, u.Charged...)), core.Flag(u.Costs()),
+		u.Cores, u.CPUs, u.GPUs, before, began)
 	return err
 }
 

@@ -138,8 +138,8 @@ func Add(ctx context.Context, tx *core.Tx, n Node) error {
 		vm, leaf, leaf_number, desired, created_at, phase, phase_at, wake_at)
 		SELECT $1, $2, $3, $4, $5, $6, m.id, m.whole, $11, m.host_id, $8, $12, $13, $9, now_ms(), $10, now_ms(), now_ms()
 		FROM machine m WHERE m.id = $7 AND m.whole IS NOT NULL`,
-		n.ID, n.Cluster, n.Name, string(n.Role), n.Queue, n.Class, n.MachineID, core.JSON(n.VM), string(core.Present), string(core.Pending),
-		n.Machine, n.Leaf, n.LeafNumber)
+		n.ID, n.Cluster, n.Name, string(n.Role), n.Queue, n.Class, n.MachineID, core.JSON(n.VM), string(core.Present),
+		string(core.Pending), n.Machine, n.Leaf, n.LeafNumber)
 	if err == nil && added == 0 {
 		err = errors.New("that machine carries no node of its own")
 	}

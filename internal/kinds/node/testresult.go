@@ -57,8 +57,8 @@ func SaveTestResult(ctx context.Context, tx *core.Tx, p TestResult) error {
 	_, err := tx.Exec(ctx, `INSERT INTO test_result (at, machine_id, machine, class, comparison_group, cluster_id, cluster, node_id, node, boot,
 		number, image, took, results, verdict, text)
 		VALUES (now_ms(), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
-		p.MachineID, p.Machine, p.Class, p.ComparisonGroup, p.ClusterID, p.Cluster, p.NodeID, p.Node, p.Boot, p.Result.Number, p.Image,
-		p.Result.Took.Microseconds(), core.JSON(p.Result.Measures), string(p.Verdict), p.Text)
+		p.MachineID, p.Machine, p.Class, p.ComparisonGroup, p.ClusterID, p.Cluster, p.NodeID, p.Node, p.Boot, p.Result.Number,
+		p.Image, p.Result.Took.Microseconds(), core.JSON(p.Result.Measures), string(p.Verdict), p.Text)
 	if err == nil {
 		_, err = tx.Exec(ctx, `DELETE FROM test_result WHERE machine_id = $1 AND at < COALESCE(
 			(SELECT at FROM test_result WHERE machine_id = $1 ORDER BY at DESC LIMIT 1 OFFSET $2), 0)`, p.MachineID, testResultsKept-1)
@@ -70,8 +70,8 @@ const testResultColumns = `SELECT at, machine_id, machine, class, comparison_gro
 	took, results, verdict, text FROM test_result `
 
 func scanTestResult(r core.Scanner) (p TestResult, err error) {
-	err = r.Scan(core.Time(&p.At), &p.MachineID, &p.Machine, &p.Class, &p.ComparisonGroup, &p.ClusterID, &p.Cluster, &p.NodeID, &p.Node,
-		&p.Boot, &p.Result.Number, &p.Image,
+	err = r.Scan(core.Time(&p.At), &p.MachineID, &p.Machine, &p.Class, &p.ComparisonGroup, &p.ClusterID, &p.Cluster, &p.NodeID,
+		&p.Node, &p.Boot, &p.Result.Number, &p.Image,
 		core.Span(&p.Result.Took, time.Microsecond), core.JSON(&p.Result.Measures), &p.Verdict, &p.Text)
 	return p, core.Wrapf(err, "test %d of node %s", p.Result.Number, p.NodeID)
 }

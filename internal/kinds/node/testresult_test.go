@@ -17,8 +17,8 @@ import (
 // pass is the first test of a node's boot.
 func pass(machine, nodeID string, boot int64, v node.Verdict) node.TestResult {
 	return node.TestResult{
-		MachineID: machine, Machine: "local-" + machine[1:], Class: "local", ComparisonGroup: "model", ClusterID: "c1", Cluster: "hello",
-		NodeID: nodeID, Node: nodeID, Boot: boot,
+		MachineID: machine, Machine: "local-" + machine[1:], Class: "local", ComparisonGroup: "model", ClusterID: "c1",
+		Cluster: "hello", NodeID: nodeID, Node: nodeID, Boot: boot,
 		Image: "sha256:00", Verdict: v, Text: "why",
 		Result: protocol.TestResult{Number: 1, Took: 300 * time.Millisecond,
 			Measures: []protocol.Measure{{Quantity: protocol.MemoryBandwidth, Value: float64(boot)}}},

@@ -115,7 +115,8 @@ func sessions(ctx context.Context, tx *core.Tx, of SessionsOf, only scope) ([]Se
 	only.narrow(&which)
 	which.When(of.Within != "", `project = $?`, of.Within)
 	which.When(!of.Ended, `ended_at IS NULL`)
-	which.When(!of.Before.IsZero(), `(began_at < $? OR began_at = $? AND id < $?)`, of.Before.UnixMilli(), of.Before.UnixMilli(), of.BeforeID)
+	which.When(!of.Before.IsZero(), `(began_at < $? OR began_at = $? AND id < $?)`, of.Before.UnixMilli(),
+		of.Before.UnixMilli(), of.BeforeID)
 	which.Rest(` ORDER BY began_at DESC, id DESC LIMIT $?`, of.Limit)
 	all, err := core.List(ctx, tx, scanSession, `SELECT `+sessionColumns+` FROM session`+which.Text, which.Args...)
 	return all, core.Wrapf(err, "list sessions")

@@ -118,7 +118,8 @@ func TestHopsInATreeAreNoneOnALeafAndTwoByASpine(t *testing.T) {
 			t.Errorf("leaf 0 to leaf %d: %d hops, not %d", i, got, want)
 		}
 	}
-	if got, known := leafOf(g, fabrictest.HostPort(33)); !known || got.Name != "leaf1" || len(g.Ports) != 1000 || g.Leaves() != 32 {
+	got, known := leafOf(g, fabrictest.HostPort(33))
+	if !known || got.Name != "leaf1" || len(g.Ports) != 1000 || g.Leaves() != 32 {
 		t.Error(got, known, g)
 	}
 }
