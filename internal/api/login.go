@@ -24,8 +24,11 @@ import (
 
 // Login asks the site's OpenID Connect provider who somebody is.
 type Login interface {
+	// Site is what a client needs to send a person to the provider. It is asked before each login, and may be repeated.
 	Site(ctx context.Context) (login.Site, error)
+	// Exchange redeems the code that a browser has brought back. A code is good once.
 	Exchange(ctx context.Context, code login.Code, now time.Time) (login.Identity, error)
+	// Verify checks an ID token that a command line has got by itself. It may be repeated until the token ends.
 	Verify(ctx context.Context, idToken string, now time.Time) (login.Identity, error)
 }
 

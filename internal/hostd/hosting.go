@@ -46,6 +46,7 @@ const Bridge = "muster0"
 type Controller interface {
 	// Hosting waits for one with a revision above after; nil if there was none for a while.
 	Hosting(ctx context.Context, after int64) (*protocol.Hosting, error)
+	// Hosted delivers what is present, and how far it is; the answer names the newest revision.
 	Hosted(ctx context.Context, r protocol.HostReport) (protocol.ReportReply, error)
 }
 
@@ -56,9 +57,12 @@ type Guests interface {
 	Emulates() bool
 }
 
-// Sleepers are the guests' driver as far as guests sleep: hypervisor.Host, which says what each means.
+// Sleepers are the guests' driver as far as guests sleep: vm.Driver.
 type Sleepers interface {
+	// Sleep writes the memory of a guest that runs to a file, of so many bytes, and ends its QEMU. It may be repeated, also when
+	// the guest sleeps already.
 	Sleep(ctx context.Context, r substrate.Ref) (bytes int64, err error)
+	// Wake lets a guest that sleeps run on, and removes the file. It may be repeated, also when the guest runs.
 	Wake(ctx context.Context, n substrate.Node) error
 }
 

@@ -14,12 +14,18 @@ import (
 	"muster/internal/protocol"
 )
 
-// Movers are the guests' driver as far as guests come and go while they run: vm.Driver says what each means.
+// Movers are the guests' driver as far as guests come and go while they run: vm.Driver. Calls come in this order, some at the old
+// host and some at the new one, and each may be repeated.
 type Movers interface {
+	// Leave is called at the old host, where the guest runs on: how it is described.
 	Leave(ctx context.Context, r substrate.Ref) (description string, err error)
+	// Receive makes a place at the new host for a guest of that description, and says how it is described here.
 	Receive(ctx context.Context, n substrate.Node, description string) (here string, err error)
+	// Send copies the guest from the old host, through connections to the new one. The guest stands still there at its end.
 	Send(ctx context.Context, r substrate.Ref, description string, dial vm.Dial) error
+	// Dial opens such a connection at the new host, to what takes the copy.
 	Dial(ctx context.Context) (net.Conn, error)
+	// Arrive lets the guest run on at the new host. It is called once its QEMU was seen gone at the old one.
 	Arrive(ctx context.Context, n substrate.Node) error
 }
 

@@ -15,10 +15,10 @@ type device interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
-	Size() int64
+	Size() int64                        // bytes; as it was when the disk was opened
 	Discard(offset, length int64) error // may be refused, or do nothing
 	Zero(offset, length int64) error    // as the disk does it fastest
-	Flush() error
+	Flush() error                       // returns when all that was written is on the medium
 }
 
 // blockSize is a multiple of the blocks of all disks, and of the kernel's pages.

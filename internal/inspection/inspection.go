@@ -29,7 +29,9 @@ import (
 
 // Controller is whom the inspection works for. Every call may be repeated.
 type Controller interface {
+	// Inspection is what this machine's inspection is to do; asked once it has joined.
 	Inspection(ctx context.Context) (protocol.Inspection, error)
+	// Findings tells how far it is, now and then, and at its end what it found.
 	Findings(ctx context.Context, f protocol.Findings) error
 }
 

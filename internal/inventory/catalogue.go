@@ -93,9 +93,9 @@ type siteFile struct {
 		Head    string `yaml:"head_class"`
 	} `yaml:"defaults"`
 	Limits struct {
-		Boot     string `yaml:"boot"`
-		Silence  string `yaml:"silence"`
-		Together string `yaml:"together"`
+		Boot         string `yaml:"boot"`
+		Silence      string `yaml:"silence"`
+		MaxLostShare string `yaml:"max_lost_share"`
 
 		HypervisorIdle string `yaml:"hypervisor_idle"`
 
@@ -183,7 +183,7 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 		"the time that a hypervisor may be without guests before it is a whole machine again"); err != nil {
 		return c, err
 	}
-	if c.MaxLostShare, err = share(file.Limits.Together); err != nil {
+	if c.MaxLostShare, err = share(file.Limits.MaxLostShare); err != nil {
 		return c, err
 	}
 	c.Home = cmp.Or(file.Limits.Home, "100GiB")
@@ -334,14 +334,14 @@ func size(field, text, what string) (int64, error) {
 	return 0, fmt.Errorf("limits.%s: %q; write %s, at least %dMiB, for example 200GiB", field, text, what, least)
 }
 
-// share reads limits.together; "" is 0.
+// share reads limits.max_lost_share; "" is 0.
 func share(text string) (float64, error) {
 	if text == "" {
 		return 0, nil
 	}
 	percent, err := strconv.Atoi(strings.TrimSuffix(text, "%"))
 	if err != nil || !strings.HasSuffix(text, "%") || percent < 1 || percent > 100 {
-		return 0, fmt.Errorf("limits.together: %q; write the share of a network's nodes that may be lost at once before an "+
+		return 0, fmt.Errorf("limits.max_lost_share: %q; write the share of a network's nodes that may be lost at once before an "+
 			"alarm is raised instead, from 1%% to 100%%, for example 25%%", text)
 	}
 	return float64(percent) / 100, nil

@@ -130,15 +130,17 @@ func dialer(endpoints []string, i *identity, authority string) (controller, erro
 	return newClient(endpoints, config), nil
 }
 
-// controller is the other side of the protocol.
+// controller is the other side of the protocol: client, which says what each call is for, or a fake. Join comes first, and again
+// before its certificate ends. The others need it; each may be repeated, and is after an answer that was lost.
 type controller interface {
 	Join(context.Context, protocol.JoinRequest) (protocol.JoinReply, error)
 	Config(ctx context.Context, after int64) (*protocol.Config, error)
 	Report(context.Context, protocol.Report) (protocol.ReportReply, error)
+	// Output, Jobs and Mail are a head's.
 	Output(context.Context, protocol.TaskOutput) (protocol.TaskKept, error)
 	Jobs(context.Context, protocol.JobsTold) (protocol.JobsKept, error)
 	Mail(context.Context, protocol.Letters) (protocol.Posted, error)
-	Close()
+	Close() // ends calls that wait
 	inspection.Controller
 }
 

@@ -33,7 +33,9 @@ type Process interface {
 
 // processes starts programs: the Reaper, or a fake.
 type processes interface {
+	// Start starts a program that goes on, and returns at once.
 	Start(Command) (Process, error)
+	// Run returns when the program has ended, with its standard output; an error's text is its standard error.
 	Run(ctx context.Context, argv ...string) ([]byte, error)
 	// RunAs is Run as somebody else.
 	RunAs(ctx context.Context, who Account, argv ...string) ([]byte, error)

@@ -122,12 +122,12 @@ type Host struct {
 
 // Files are the node's. Owners are names of accounts; "" is root.
 type Files interface {
-	Path(name string) string
+	Path(name string) string          // where the file is for programs of this process's own, such as statfs
 	Read(name string) (string, error) // "" of a file that is not there
 	// Write makes the file be so, in one step. It says whether the content changed.
 	Write(name string, content []byte, mode fs.FileMode, owner string) (changed bool, err error)
 	Directory(name string, mode fs.FileMode, owner string) error // and its parents
-	Exists(name string) bool
+	Exists(name string) bool                                     // false also of what cannot be looked at
 }
 
 // Stale is a daemon whose files have changed since it read them.

@@ -43,8 +43,9 @@ type Boot struct {
 type Boots interface {
 	// Machine finds a machine by name or ID.
 	Machine(ctx context.Context, ref string) (Machine, error)
-	// BootOn is what a machine boots now, BootOf the boot of a subject.
+	// BootOn is what a machine boots now.
 	BootOn(ctx context.Context, machine string) (Boot, error)
+	// BootOf is the boot that a subject, a node or a machine itself, is at, on whichever machine.
 	BootOf(ctx context.Context, subject string) (Boot, error)
 	// Begin makes b what its machine boots. ErrStale if the subject has begun a later boot.
 	Begin(ctx context.Context, b Boot) error
@@ -53,8 +54,9 @@ type Boots interface {
 	// WaitForOff notes that a machine, by its ID, is told to be off: Machine says so from now on, since the first time. With
 	// false that is not waited for any more.
 	WaitForOff(ctx context.Context, machine string, waits bool) error
-	// End tells the boot's agent, or an older one's, to end; Drop forgets the boot once the machine was seen off.
+	// End tells the boot's agent, or an older one's, to end.
 	End(ctx context.Context, subject string, number int64) error
+	// Drop forgets the boot. It is called once the machine was seen off.
 	Drop(ctx context.Context, subject string, number int64) error
 	// Nodes lists the boots of nodes.
 	Nodes(ctx context.Context) ([]Ref, error)

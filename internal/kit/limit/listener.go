@@ -35,7 +35,9 @@ type Limits struct {
 
 // Meter counts connections and refusals.
 type Meter interface {
+	// Connections is told of each that begins, by 1, and of each that ends, by -1.
 	Connections(door string, change int)
+	// Refused is told of a connection or request that a limit has kept out.
 	Refused(door, limit string)
 }
 

@@ -21,7 +21,9 @@ const limitsFile = protocol.StateOwn + "/time-limits.json"
 
 // timeLimits is Control, or a fake.
 type timeLimits interface {
+	// TimeLimits lists those of the jobs that run, before their nodes go to sleep.
 	TimeLimits(context.Context) ([]TimeLimit, error)
+	// SetTimeLimit gives a job as many minutes from its begin; it may be repeated.
 	SetTimeLimit(ctx context.Context, job, minutes int) error
 }
 

@@ -148,10 +148,13 @@ func New(config Config) (*Driver, error) {
 	return d, nil
 }
 
-// Cables are the networks of clusters on a host whose nodes are another driver's.
+// Cables are the networks of clusters on a host whose nodes are another driver's. Every call may be repeated.
 type Cables interface {
+	// EnsureShared is called before the first node of the cluster on the host, and when what the network is to be has changed.
 	EnsureShared(ctx context.Context, cluster string, n substrate.Network) error
+	// RemoveShared is called once the host has no node of the cluster any more; it refuses while it has.
 	RemoveShared(ctx context.Context, cluster string) error
+	// ListShared names the clusters that have something here.
 	ListShared(ctx context.Context) ([]string, error)
 	substrate.Networks
 }

@@ -42,8 +42,9 @@ type Ledger interface {
 	Want(ctx context.Context, n substrate.Node, do protocol.HostedDo, keep func(Entry) (bool, error)) error
 	// WantSleep is Want for a boot that is to sleep, as it was described last.
 	WantSleep(ctx context.Context, r substrate.Ref, keep func(Entry) (bool, error)) error
-	// Release ends that, up to a boot, and Forget forgets that it ever was.
+	// Release has the host hold the node no longer, up to a boot.
 	Release(ctx context.Context, node string, upTo int64) error
+	// Forget forgets that a host ever held the node. It is called once the host was seen without it.
 	Forget(ctx context.Context, node string) error
 	// Guests names all that hosts have or are to have.
 	Guests(ctx context.Context) ([]substrate.Ref, error)

@@ -197,7 +197,7 @@ func (w Handlers) pass(n nodeView, result protocol.TestResult) node.TestResult {
 	return node.TestResult{
 		MachineID: n.MachineID, Machine: n.machine.Name, Class: n.Class, ComparisonGroup: w.comparisonGroup(n),
 		ClusterID: n.Cluster, Cluster: n.cluster.Name,
-		NodeID:  n.ID, Node: n.Name, Boot: n.Boot, Image: n.Image, Result: result,
+		NodeID: n.ID, Node: n.Name, Boot: n.Boot, Image: n.Image, Result: result,
 	}
 }
 
