@@ -59,7 +59,7 @@ func (a *app) printBenchmark(b export.Run) {
 	}
 	rounds := fmt.Sprintf("%d of %d have ended", b.Ended, b.Rounds)
 	if b.Broken > 0 {
-		rounds += fmt.Sprintf("; of %d of them the job was lost or failed, and their values count nowhere", b.Broken)
+		rounds += fmt.Sprintf("; %d of them do not count: they were disturbed, or their job was lost or failed", b.Broken)
 	}
 	now := benchmarkWhy(b.Benchmark)
 	if b.Phase != apiv1.Ended {

@@ -96,7 +96,7 @@ func (r Report) Markdown() ([]byte, error) {
 		}
 		if rows = nil; len(o.Broken) > 0 {
 			for _, h := range o.Broken {
-				rows = append(rows, []string{fmt.Sprint(h.Round), string(h.State), h.Why + " " + h.Disturbed})
+				rows = append(rows, []string{fmt.Sprint(h.Round), string(h.State), strings.Trim(h.Why+"; "+h.Disturbed, "; ")})
 			}
 			table("Round that does not count,Job,Why", rows)
 		}

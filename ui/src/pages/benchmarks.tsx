@@ -317,7 +317,7 @@ function Shown({ r }: { r: Run }) {
                 ['Who', r.account],
                 ['Begun', <Ago at={r.created_at} />],
                 ['Rounds', `${r.ended} of ${r.rounds}`],
-                ['Of those disturbed', r.broken || ''],
+                ['Of those not counted', r.broken || ''],
                 ['Now', r.now && told(r.now.recipe ?? r.now.phase, r.now.parameters)],
                 ['Left, about', r.left_seconds && span(r.left_seconds)],
                 ['Repeated', r.every && `every ${r.every}`],
