@@ -220,8 +220,7 @@ func (a *app) projectsMembers() *cobra.Command {
 }
 
 func roleNames() []string {
-	names := lists.Map(access.Roles(), func(r access.Role) string { return string(r) })
-	return names
+	return lists.Map(access.Roles(), func(r access.Role) string { return string(r) })
 }
 
 func (a *app) projectsGrant() *cobra.Command {

@@ -51,7 +51,7 @@ func readers() []any {
 		machine.List,
 		network.DiscoveredMachines,
 		network.List,
-		node.LastPasses,
+		node.LastTestResults,
 		node.List,
 		node.OwnNews,
 		person.AccessRevision,

@@ -358,6 +358,5 @@ func (c Catalogue) Find(name string) (Class, bool) {
 
 // Names lists the classes in the order of the site file.
 func (c Catalogue) Names() []string {
-	names := lists.Map(c.Classes, func(class Class) string { return class.Name })
-	return names
+	return lists.Map(c.Classes, func(class Class) string { return class.Name })
 }

@@ -54,8 +54,7 @@ func list() []kind {
 
 // All lists how the kinds are defined.
 func All() []core.Definition {
-	all := lists.Map(list(), func(k kind) core.Definition { return k.Definition })
-	return all
+	return lists.Map(list(), func(k kind) core.Definition { return k.Definition })
 }
 
 // Phases are those that a living entity of a kind can be in, in the order of a life.

@@ -111,8 +111,7 @@ func (n *node) probes(config *protocol.Config) []check {
 
 // names are those of checks, in the order of the report.
 func names(checks []check) []string {
-	names := lists.Map(checks, func(c check) string { return c.name })
-	return names
+	return lists.Map(checks, func(c check) string { return c.name })
 }
 
 // partitionsEvery is a compromise: the controller reads ports too, and this finds what it cannot reach.

@@ -30,7 +30,7 @@ func follow[T comparable](ctx context.Context, d *Doors, failure string, list fu
 			}
 			return
 		}
-		wanted := lists.By(things, func(as T) string { return name(as) })
+		wanted := lists.By(things, name)
 		for key, r := range all {
 			as, still := wanted[key]
 			if still && as == r.as {

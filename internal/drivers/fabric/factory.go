@@ -37,8 +37,7 @@ type Registry []Factory
 
 // Names lists the drivers, in their order.
 func (r Registry) Names() []string {
-	all := lists.Map(r, func(f Factory) string { return f.Name })
-	return all
+	return lists.Map(r, func(f Factory) string { return f.Name })
 }
 
 // Open makes the driver of a name. It connects to nothing; its errors are errors of what is told.

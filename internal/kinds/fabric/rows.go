@@ -222,8 +222,7 @@ func seenWhere(ctx context.Context, tx *core.Tx, condition, value string) (map[f
 	if err != nil {
 		return nil, fmt.Errorf("list what was read from ports: %w", err)
 	}
-	seen := lists.By(all, func(p PortSeen) fabric.GUID { return p.GUID })
-	return seen, nil
+	return lists.By(all, func(p PortSeen) fabric.GUID { return p.GUID }), nil
 }
 
 const portColumns = `p.guid, p.fabric_id, p.adapter, p.number, p.name, COALESCE(p.machine_id, ''), COALESCE(m.name, ''),

@@ -166,8 +166,7 @@ func AvoidedHosts(ctx context.Context, tx *core.Tx, cluster string, within time.
 	if err != nil {
 		return nil, fmt.Errorf("list hosts on which guests of cluster %s failed: %w", cluster, err)
 	}
-	avoided := lists.Set(ids)
-	return avoided, nil
+	return lists.Set(ids), nil
 }
 
 // GuestsIn are the guests that carry a cluster's nodes now, by ID.
@@ -177,8 +176,7 @@ func GuestsIn(ctx context.Context, tx *core.Tx, cluster string) (map[string]mach
 	if err != nil {
 		return nil, fmt.Errorf("list guests in cluster %s: %w", cluster, err)
 	}
-	guests := lists.By(all, func(g machine.Machine) string { return g.ID })
-	return guests, nil
+	return lists.By(all, func(g machine.Machine) string { return g.ID }), nil
 }
 
 // GuestEnd is a guest that a cluster had.

@@ -252,8 +252,7 @@ func Under(ctx context.Context, tx *core.Tx, cluster string) (map[string]Machine
 	if err != nil {
 		return nil, fmt.Errorf("list machines under cluster %s: %w", cluster, err)
 	}
-	byID := lists.By(machines, func(m Machine) string { return m.ID })
-	return byID, nil
+	return lists.By(machines, func(m Machine) string { return m.ID }), nil
 }
 
 const underQuery = `SELECT ` + Columns + Tables + `WHERE m.id IN (

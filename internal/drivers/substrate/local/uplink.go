@@ -217,7 +217,7 @@ func setPort(link netlink.Link, flags map[int]bool) error {
 
 // otherCables are the cluster's ends of uplinks that are none of these.
 func (c shared) otherCables(keep []substrate.Uplink) ([]string, error) {
-	kept := lists.SetBy(keep, func(u substrate.Uplink) string { return c.cable(u) })
+	kept := lists.SetBy(keep, c.cable)
 	var others []string
 	err := netns.Links(c.netns(), func(links *netlink.Handle) error {
 		all, err := links.LinkList()

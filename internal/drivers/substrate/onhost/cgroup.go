@@ -95,8 +95,7 @@ func (c Cgroups) Path(name string) string { return "/" + c.prefix + "." + name }
 
 // Dirs are the group's directories, one in every hierarchy.
 func (c Cgroups) Dirs(name string) []string {
-	dirs := lists.Map(c.roots, func(root string) string { return filepath.Join(root, c.Path(name)) })
-	return dirs
+	return lists.Map(c.roots, func(root string) string { return filepath.Join(root, c.Path(name)) })
 }
 
 // Bounds are the limits of a group. What is zero is not limited.

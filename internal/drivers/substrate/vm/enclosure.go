@@ -215,6 +215,5 @@ func (d *Driver) layDevices(dev string) error {
 // hugePageSizes are those that the host's kernel has, as it names them: 2048kB, 1048576kB.
 func hugePageSizes() []string {
 	found, _ := filepath.Glob("/sys/kernel/mm/hugepages/hugepages-*") // the pattern is sound
-	sizes := lists.Map(found, func(dir string) string { return strings.TrimPrefix(filepath.Base(dir), "hugepages-") })
-	return sizes
+	return lists.Map(found, func(dir string) string { return strings.TrimPrefix(filepath.Base(dir), "hugepages-") })
 }

@@ -93,6 +93,5 @@ func (d *Driver) lostDevices(n substrate.Node) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	lost := lists.Map(all, func(s devices.Status) string { return s.PCI })
-	return lost, nil
+	return lists.Map(all, func(s devices.Status) string { return s.PCI }), nil
 }

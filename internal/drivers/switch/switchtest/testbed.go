@@ -138,8 +138,7 @@ func (y *Testbed) enslave(t *testing.T, port string) {
 
 // Ports are the stations' ports.
 func (y *Testbed) Ports() []string {
-	all := lists.Map(y.Stations, func(s *station) string { return s.port })
-	return all
+	return lists.Map(y.Stations, func(s *station) string { return s.port })
 }
 
 // namespace makes a network namespace that ends with the test.

@@ -110,8 +110,7 @@ func (p *plan) distances(from cell) *libvirtxml.DomainCellDistances {
 
 // pins are by virtual CPU.
 func (p *plan) pins() [][]int {
-	pins := lists.Map(p.cpus, func(cpu int) []int { return []int{cpu} })
-	return pins
+	return lists.Map(p.cpus, func(cpu int) []int { return []int{cpu} })
 }
 
 // pinning keeps all threads of QEMU where they belong. libvirt refuses to pin emulated CPUs (its qemu driver has taken them
