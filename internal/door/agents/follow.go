@@ -31,13 +31,17 @@ func follow[T comparable](ctx context.Context, d *Doors, failure string, list fu
 			return
 		}
 		wanted := lists.By(things, name)
+		over := map[string]running{}
 		for key, r := range all {
-			as, still := wanted[key]
-			if still && as == r.as {
-				continue
+			if as, still := wanted[key]; !still || as != r.as {
+				r.stop() // all of them, before the first is waited for
+				over[key] = r
 			}
+		}
+		for key, r := range over {
 			r.end()
-			if delete(all, key); !still {
+			delete(all, key)
+			if _, still := wanted[key]; !still {
 				gone(r.as)
 			}
 		}

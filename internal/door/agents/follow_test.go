@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -91,8 +92,10 @@ func TestWhatIsListedRunsAndWhatIsNotEnds(t *testing.T) {
 		f.wants(t, db, nil, nil, "end b2", "gone b2")
 		f.wants(t, db, []thing{{"c", "1"}}, nil, "begin c1")
 		stop()
-		f.until(t, "begin c1", "end c1")
 		<-ended
+		if told := []string{"begin c1", "end c1"}; !slices.Equal(f.told, told) {
+			t.Errorf("at its end %q was told, not %q", f.told, told)
+		}
 		if !strings.Contains(logged.String(), `"cannot look" error="no list"`) {
 			t.Errorf("the log: %s", logged)
 		}

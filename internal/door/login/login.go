@@ -75,6 +75,9 @@ func (p *Provider) provider(ctx context.Context) (*oidc.Provider, error) {
 		return found, nil
 	}
 	answered := p.asking.DoChan("", func() (any, error) {
+		if p.found.Load() != nil { // by the question before
+			return nil, nil
+		}
 		forAll := context.WithoutCancel(ctx) // the caller that asked first may go away; patience bounds it
 		found, err := oidc.NewProvider(oidc.ClientContext(forAll, p.http), p.settings.Issuer)
 		if err == nil {

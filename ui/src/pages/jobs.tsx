@@ -26,7 +26,7 @@ const ofPending: Change[] = [
   { act: 'release', words: 'Release', effect: 'It may start again.' },
 ]
 const ofRunning: Change[] = [
-  { act: 'requeue', words: 'Requeue', effect: 'It ends now, and starts anew some minutes later. What it has written stays.' },
+  { act: 'requeue', words: 'Requeue', effect: 'It ends now, and starts again some minutes later. What it has written stays.' },
 ]
 
 export function Jobs({ c, enter }: { c: Cluster; enter: boolean }) {

@@ -17,7 +17,7 @@ const subscribe = (hear: () => void) => {
   return () => listeners.delete(hear)
 }
 
-/** useNow is the time, each second anew. */
+/** useNow is the time, once a second. */
 export const useNow = () => useSyncExternalStore(subscribe, () => now)
 
 /** Ago is how long ago something was. */
