@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+
 	"muster/internal/kit/lists"
 )
 

@@ -3,9 +3,10 @@ package inventory
 import (
 	"cmp"
 	"fmt"
-	"muster/internal/kit/lists"
 	"slices"
 	"strings"
+
+	"muster/internal/kit/lists"
 )
 
 // GPUs are the whole GPUs that a machine can give, in the order of their PCI addresses, which stays over boots. Virtual

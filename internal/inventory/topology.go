@@ -3,10 +3,11 @@ package inventory
 import (
 	"errors"
 	"fmt"
-	"muster/internal/kit/lists"
 	"slices"
 	"strconv"
 	"strings"
+
+	"muster/internal/kit/lists"
 )
 
 // Core is one physical core of a machine.
@@ -65,8 +66,8 @@ func (l Layout) MarshalText() ([]byte, error) {
 	}
 	var words []string
 	for _, a := range all {
-		lists := lists.Map(a.threads, CPUList)
-		words = append(words, fmt.Sprintf("%d/%d/%d:%s", a.of.Package, a.of.NUMA, a.of.Cache, strings.Join(lists, "+")))
+		words = append(words, fmt.Sprintf("%d/%d/%d:%s", a.of.Package, a.of.NUMA, a.of.Cache,
+			strings.Join(lists.Map(a.threads, CPUList), "+")))
 	}
 	return []byte(strings.Join(words, " ")), nil
 }

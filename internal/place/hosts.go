@@ -3,9 +3,10 @@ package place
 import (
 	"cmp"
 	"fmt"
-	"muster/internal/kit/words"
 	"slices"
 	"strings"
+
+	"muster/internal/kit/words"
 )
 
 // Host is a hypervisor that guests may be placed on.

@@ -12,10 +12,11 @@ import (
 	"maps"
 	"math"
 	"math/bits"
-	"muster/internal/kit/lists"
 	"slices"
 	"strings"
 	"time"
+
+	"muster/internal/kit/lists"
 )
 
 // Kind is what a row counts.

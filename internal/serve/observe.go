@@ -100,6 +100,9 @@ func (k *controller) registerMetrics(engine *core.Engine, doors *agents.Doors, a
 	gauge("muster_disk_left_bytes",
 		"Bytes that clusters may still write to the data directory's disk before its reserve; below 0: they may not.",
 		func() float64 {
+			if k.shared == nil {
+				return 0
+			}
 			left, _, _ := k.shared.Room(context.Background()) // 0 of a disk that cannot be looked at
 			return float64(left)
 		})

@@ -497,7 +497,7 @@ func DropMembers(ctx context.Context, tx *core.Tx, members []Member) error {
 }
 
 // FreeKeys frees the keys of partitions that are not wanted any more, whose members were all seen without them, but for those
-// that some port holds all the same. It returns the partitions.
+// that some port holds all the same.
 func FreeKeys(ctx context.Context, tx *core.Tx, fabricID string, held map[fabric.Key]bool) error {
 	over, err := core.Pairs[string, fabric.Key](ctx, tx, `SELECT p.id, p.pkey FROM partition p LEFT JOIN cluster c ON c.id = p.cluster_id
 		WHERE p.fabric_id = $1 AND (p.wanted = 0 OR c.phase = 'deleted') AND NOT EXISTS (SELECT 1 FROM partition_member m

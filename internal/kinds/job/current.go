@@ -17,11 +17,11 @@ type Told struct {
 	Project   string
 }
 
-const toldFrom = `SELECT t.current, c.name, c.id, c.project
+const toldFrom = `SELECT c.id, c.name, c.project, t.current
 	FROM cluster_jobs t JOIN cluster c ON c.id = t.cluster_id`
 
 func scanTold(r core.Scanner) (t Told, err error) {
-	err = r.Scan(core.JSON(&t.CurrentJobs), &t.Cluster, &t.ClusterID, &t.Project)
+	err = r.Scan(&t.ClusterID, &t.Cluster, &t.Project, core.JSON(&t.CurrentJobs))
 	return t, core.Wrapf(err, "jobs of cluster %s", t.ClusterID)
 }
 

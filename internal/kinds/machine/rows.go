@@ -6,7 +6,6 @@ package machine
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"muster/internal/core"
@@ -129,7 +128,7 @@ func Add(ctx context.Context, tx *core.Tx, m inventory.Machine) error {
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, CAST($10 AS BIGINT), CASE WHEN CAST($10 AS BIGINT) = 0 THEN $1 END,
 		$11, $12, now_ms(), now_ms())`,
 		m.ID, m.Name, m.Substrate, core.JSON(m.Facts), core.JSON(m.Facts.Summary()), m.Network,
-		core.JSON(slices.Concat([]string{}, m.MACs)), core.JSON(slices.Concat([]string{}, m.Ports)), core.JSON(m.Power),
+		core.JSON(append([]string{}, m.MACs...)), core.JSON(append([]string{}, m.Ports...)), core.JSON(m.Power),
 		core.Flag(m.Hosts), string(ForService), string(Enrolled))
 	if core.Taken(err) {
 		return fmt.Errorf("machine %s: %w", m.Name, core.ErrExists)

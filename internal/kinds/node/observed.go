@@ -30,7 +30,7 @@ func SaveReport(ctx context.Context, tx *core.Tx, node string, r protocol.Report
 				AND excluded.seen_at - observed.seen_at <= $8 THEN observed.well_since ELSE excluded.well_since END
 		WHERE observed.boot <= excluded.boot`, node, r.Boot, r.Revision, core.JSON(r.Checks), core.JSON(r.Facts),
 		core.JSON(r.Test), core.Flag(well), (2 * host.Deaf).Milliseconds(),
-		core.JSON(slices.Concat([]protocol.Undone{}, r.Undone))) // a list, even of none
+		core.JSON(append([]protocol.Undone{}, r.Undone...))) // a list, even of none
 	return core.Wrapf(err, "save report of node %s", node)
 }
 

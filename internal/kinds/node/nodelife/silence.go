@@ -124,22 +124,20 @@ func (w Handlers) lost(ctx context.Context, n nodeView, limit time.Duration) (wh
 	return fmt.Sprintf("not well for %.0f s: %s", n.now.Sub(well).Seconds(), n.unwell()), left, nil
 }
 
-// orStopped goes before the handler of a node on its way up. One that is not heard and has stopped by itself is failed at once,
-// long before its deadline. Of a whole machine this is not known: it may have lost its power, and boots again in time.
+// orStopped goes before the handler of a node on its way up. One that is not heard, and is seen to have stopped by itself, is
+// failed at once, long before its deadline. Of a whole machine this is not known: it may have lost its power, and boots again in
+// time. Nor is it of what cannot be seen now.
 func (w Handlers) orStopped(handle func(context.Context, nodeView) core.Outcome) func(context.Context, nodeView) core.Outcome {
 	return func(ctx context.Context, n nodeView) core.Outcome {
 		heard := n.PhaseAt
 		if n.Seen.Boot == n.Boot {
 			heard = life.Later(heard, n.Seen.At)
 		}
-		if n.leaving() || w.provider(n).Caps.Power || n.now.Sub(heard) < readyLooks {
+		if n.leaving() || w.provider(n).Caps.Power || n.now.Sub(heard) < 2*readyLooks {
 			return handle(ctx, n)
 		}
 		seen, err := w.provider(n).Substrate.Observe(ctx, n.ref())
-		switch {
-		case err != nil:
-			return core.Retry(err)
-		case !seen.Running || seen.Boot != n.Boot:
+		if err == nil && seen.Present && !seen.Running && seen.Boot == n.Boot {
 			return n.stopped(seen)
 		}
 		return handle(ctx, n)
