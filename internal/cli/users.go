@@ -124,13 +124,12 @@ seconds.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.personNames),
 	}
-	said := "%s is enabled again"
+	in := apiv1.ChangePersonInput{Body: apiv1.ChangePersonBody{Disabled: &disabled}}
 	if disabled {
-		said = "%s is disabled everywhere; their files, jobs and clusters stay"
 		c.Short = "Disable a person everywhere"
 		c.Long = `Disable a person: within seconds their tokens, logins and keys are refused, their sessions end and their accounts on nodes are
 locked. Their files, jobs and clusters stay. ` + "`muster users enable`" + ` undoes it.`
+		return doing(a, c, apiv1.ChangePerson, &in, "%s is disabled everywhere; their files, jobs and clusters stay", &in.Person)
 	}
-	in := apiv1.ChangePersonInput{Body: apiv1.ChangePersonBody{Disabled: &disabled}}
-	return doing(a, c, apiv1.ChangePerson, &in, said, &in.Person)
+	return doing(a, c, apiv1.ChangePerson, &in, "%s is enabled again", &in.Person)
 }

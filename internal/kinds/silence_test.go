@@ -417,30 +417,38 @@ func TestReplacementsOfManyWaitUntilItIsCalm(t *testing.T) {
 
 func TestANodeThatStopsOnItsWayUpIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	h := newHeart(t, t.TempDir()+"/db", 3, func(l *substrate.Deadlines) { l.Silence, l.Join = time.Hour, time.Hour })
-	h.change(func(n node.Node) speech {
-		if n.Name == "n1" {
-			return silent
+	s := newFixture(t, t.TempDir()+"/db", 3)
+	s.limit(func(l *substrate.Deadlines) { l.Silence, l.Join, l.Test = time.Hour, time.Hour, time.Hour })
+	first := "" // the first n1, which says nothing
+	s.mute = func(n node.Node) bool {
+		if n.Name == "n1" && first == "" {
+			first = n.ID
 		}
-		return well
-	})
-	id := h.create("hello", 1)
+		return n.ID == first
+	}
+	s.run(1)
+	s.untilFree(3)
+	id := s.create("hello", 1)
 	var up node.Node
-	h.until(id, "on its way", func(_ cluster.Cluster, nodes []node.Node) bool {
-		if len(nodes) == 2 && nodes[1].Phase == node.Joining {
-			up = nodes[1]
+	in := func(phase core.Phase) func(cluster.Cluster, []node.Node) bool {
+		return func(_ cluster.Cluster, nodes []node.Node) bool {
+			if len(nodes) == 2 {
+				up = nodes[1]
+			}
+			seen, _ := s.substrate.Observe(t.Context(), substrate.Ref{Cluster: id, Node: up.ID, Boot: up.Boot})
+			return up.Phase == phase && seen.Running
 		}
-		return up.ID != ""
+	}
+	s.until(id, "booting", in(node.Booting))
+	s.update(func(ctx context.Context, tx *core.Tx) error { // all that its agent comes to
+		tx.Wake(node.Kind, up.ID)
+		_, err := node.UseToken(ctx, tx, up.ID, up.Boot, "key")
+		return err
 	})
-	h.change(func(n node.Node) speech {
-		if n.ID == up.ID {
-			return silent
-		}
-		return well
-	})
-	h.substrate.Die(substrate.Ref{Cluster: id, Node: up.ID, Boot: up.Boot}, "killed")
-	h.untilReady(id, 1)
-	if failed := h.failures(); len(failed) != 1 || failed[0] != "n1: it stopped by itself: killed" {
+	s.until(id, "joining", in(node.Joining))
+	s.substrate.Die(substrate.Ref{Cluster: id, Node: up.ID, Boot: up.Boot}, "killed")
+	s.untilReady(id, 1)
+	if failed := s.failures(); len(failed) != 1 || failed[0] != "n1: it stopped by itself: killed" {
 		t.Errorf("%q", failed)
 	}
 }

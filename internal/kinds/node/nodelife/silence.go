@@ -51,10 +51,11 @@ func (w Handlers) alive(handle func(context.Context, nodeView) core.Outcome) fun
 			if listened, err = host.ListenedSince(ctx, tx, n.machine.Network); err != nil {
 				return err
 			}
-			if seen, well, err = node.Heard(ctx, tx, n.ID, n.Boot); err != nil {
+			if all, err = w.FailureDomain(ctx, tx, n.machine.Network, n.cluster.Project, w.provider(n).Limits); err != nil {
 				return err
 			}
-			all, err = w.FailureDomain(ctx, tx, n.machine.Network, n.cluster.Project, w.provider(n).Limits)
+			// After the others: what one commit has brought of all must not count of them alone.
+			seen, well, err = node.Heard(ctx, tx, n.ID, n.Boot)
 			return err
 		})
 		if err == nil && seen.After(n.Seen.At) { // since it was read, as were the others, who then do not count as lost
