@@ -134,7 +134,7 @@ func (a *API) clusterView(ctx context.Context, tx *core.Tx, c cluster.Cluster) (
 	return view, a.money(ctx, tx, &view)
 }
 
-// each is a list of what view makes of the items of another one; nil if that is.
+// each is lists.Map for answers: of an empty list it makes an empty one and of nil nil, which JSON tells apart.
 func each[T, View any](list []T, view func(T) View) []View {
 	if list == nil {
 		return nil

@@ -5,7 +5,7 @@ import "context"
 // Forget carries out statements, in their order, for each ID that a query finds, as $1: rows of what is gone, and what belongs
 // to them. The query says how many at most, which bounds how long others wait.
 func (tx *Tx) Forget(ctx context.Context, statements []string, query string, args ...any) error {
-	ids, err := List(ctx, tx, func(r Scanner) (id string, err error) { return id, r.Scan(&id) }, query, args...)
+	ids, err := List(ctx, tx, Value[string], query, args...)
 	if err != nil {
 		return err
 	}

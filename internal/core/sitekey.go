@@ -229,9 +229,7 @@ func (tx *Tx) forgetSiteKeys(ctx context.Context) (newest string, err error) {
 		return "", err
 	}
 	// A writer that seals holds the row of the key that it seals with.
-	if _, err := List(ctx, tx, func(r Scanner) (id string, err error) {
-		return id, r.Scan(&id)
-	}, `SELECT id FROM site_key ORDER BY number FOR UPDATE`); err != nil {
+	if _, err := List(ctx, tx, Value[string], `SELECT id FROM site_key ORDER BY number FOR UPDATE`); err != nil {
 		return "", fmt.Errorf("lock the site's keys: %w", err)
 	}
 	keys, err := tx.SiteKeys(ctx)

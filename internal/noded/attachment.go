@@ -3,13 +3,12 @@ package noded
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
-	"os"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"muster/internal/kit/netns"
 	"muster/internal/protocol"
 )
 
@@ -59,9 +58,10 @@ func lay(a protocol.Attachment) error {
 	return errors.Join(netlink.LinkSetUp(nic), netlink.LinkSetUp(cluster))
 }
 
-// quiet gives a link its address, from which it neither asks nor answers by ARP.
+// quiet gives a link its address, from which it neither asks nor answers by ARP, and keeps IPv6 from speaking there: it would, by
+// multicast to all at once.
 func quiet(link netlink.Link, address *netlink.Addr) error {
-	if err := withoutIPv6(link.Attrs().Name); err != nil {
+	if err := netns.Sysctl("ipv6", link.Attrs().Name, "disable_ipv6", "1"); err != nil {
 		return err
 	}
 	if err := netlink.LinkSetARPOff(link); err != nil {
@@ -71,15 +71,6 @@ func quiet(link netlink.Link, address *netlink.Addr) error {
 		return fmt.Errorf("address %s: %w", address, err)
 	}
 	return nil
-}
-
-// withoutIPv6 keeps IPv6 from speaking at a link: it would, by multicast to all at once.
-func withoutIPv6(name string) error {
-	err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // settle is lay for a guest, whose NIC is on the cluster's network already. It knows its gateway before it speaks, since ARP is

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/hostd"
+	"muster/internal/kit/netns"
 	"muster/internal/protocol"
 )
 
@@ -53,8 +54,10 @@ func bridgeOver(name string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(withoutIPv6(name), withoutIPv6(hostd.Bridge)); err != nil {
-		return err
+	for _, quiet := range []string{name, hostd.Bridge} { // IPv6 would speak for itself, to all at once
+		if err := netns.Sysctl("ipv6", quiet, "disable_ipv6", "1"); err != nil {
+			return err
+		}
 	}
 	if err := netlink.LinkSetMaster(nic, bridge); err != nil {
 		return err

@@ -217,9 +217,7 @@ func Rejoin(ctx context.Context, tx *core.Tx, node, cluster string, m inventory.
 // partitionOf is the ID of a cluster's partition on a fabric. A new one gets the next free key, so that one that was given back
 // stays unused for as long as possible.
 func partitionOf(ctx context.Context, tx *core.Tx, f Fabric, cluster string) (string, error) {
-	var id string
-	scan := func(r core.Scanner) (string, error) { return id, r.Scan(&id) }
-	_, err := core.One(ctx, tx, scan, `SELECT id FROM partition WHERE fabric_id = $1 AND cluster_id = $2`, f.ID, cluster)
+	id, err := core.One(ctx, tx, core.Value[string], `SELECT id FROM partition WHERE fabric_id = $1 AND cluster_id = $2`, f.ID, cluster)
 	if err == nil || !errors.Is(err, core.ErrNotFound) {
 		return id, err
 	}

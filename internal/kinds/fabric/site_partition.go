@@ -17,9 +17,7 @@ func PutSitePartition(ctx context.Context, tx *core.Tx, f Fabric, name string, o
 	if err != nil {
 		return err
 	}
-	var id string
-	scan := func(r core.Scanner) (string, error) { return id, r.Scan(&id) }
-	_, err = core.One(ctx, tx, scan, `SELECT id FROM partition WHERE fabric_id = $1 AND name = $2 AND wanted = 1`, f.ID, name)
+	id, err := core.One(ctx, tx, core.Value[string], `SELECT id FROM partition WHERE fabric_id = $1 AND name = $2 AND wanted = 1`, f.ID, name)
 	if errors.Is(err, core.ErrNotFound) {
 		var key fabric.Key
 		if key, err = freeKey(ctx, tx, f, 0, FirstSiteKey, fabric.LastKey); err != nil {

@@ -151,12 +151,6 @@ func arrived(ctx context.Context, tx *core.Tx, node string) error {
 }
 
 // nodeOn finds the node that a guest carries; "" if it carries none.
-func nodeOn(ctx context.Context, tx *core.Tx, guest string) (node string, err error) {
-	all, err := core.List(ctx, tx, func(r core.Scanner) (id string, err error) {
-		return id, r.Scan(&id)
-	}, `SELECT id FROM node WHERE machine_id = $1`, guest)
-	if err != nil || len(all) == 0 {
-		return "", err
-	}
-	return all[0], nil
+func nodeOn(ctx context.Context, tx *core.Tx, guest string) (string, error) {
+	return core.Maybe(ctx, tx, core.Value[string], `SELECT id FROM node WHERE machine_id = $1`, guest)
 }

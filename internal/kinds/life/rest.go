@@ -25,7 +25,11 @@ const (
 // Resting lists the names of a cluster that lack a node, whose next one has to wait because so many have failed in them, and says
 // so; none and "" if all may come.
 func (w Deps) Resting(ctx context.Context, tx *core.Tx, of cluster.Cluster) (names []string, why string, err error) {
-	failures, err := node.FailuresOf(ctx, tx, of.ID, failuresCount)
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	failures, err := node.FailuresOf(ctx, tx, of.ID, now.Add(-failuresCount))
 	if err != nil {
 		return nil, "", err
 	}
@@ -34,10 +38,6 @@ func (w Deps) Resting(ctx context.Context, tx *core.Tx, of cluster.Cluster) (nam
 		return nil, "", nil
 	}
 	missing, err := admission.Missing(ctx, tx, of)
-	if err != nil {
-		return nil, "", err
-	}
-	now, err := tx.Now(ctx)
 	if err != nil {
 		return nil, "", err
 	}

@@ -177,15 +177,15 @@ type Failures struct {
 	Last  time.Time
 }
 
-// FailuresOf lists by name how often nodes of a cluster have failed within the time given.
-func FailuresOf(ctx context.Context, tx *core.Tx, cluster string, within time.Duration) ([]Failures, error) {
+// FailuresOf lists by name how often nodes of a cluster have failed since then.
+func FailuresOf(ctx context.Context, tx *core.Tx, cluster string, since time.Time) ([]Failures, error) {
 	scan := func(r core.Scanner) (f Failures, err error) {
 		err = r.Scan(&f.Name, &f.Place, &f.Times, core.Time(&f.Last))
 		return f, err
 	}
 	failures, err := core.List(ctx, tx, scan, `SELECT n.name, MIN(m.network), COUNT(*), MAX(n.failed_at)
 		FROM node n JOIN machine m ON m.name = n.machine
-		WHERE n.cluster_id = $1 AND n.failed_at > now_ms() - $2 GROUP BY n.name ORDER BY n.name`, cluster, within.Milliseconds())
+		WHERE n.cluster_id = $1 AND n.failed_at >= $2 GROUP BY n.name ORDER BY n.name`, cluster, since.UnixMilli())
 	return failures, core.Wrapf(err, "count the failures of cluster %s's nodes", cluster)
 }
 

@@ -120,7 +120,7 @@ func load(ctx context.Context, tx *core.Tx, id string) (v view, s core.Subject, 
 		return v, s, err
 	}
 	if v.task.Outcome == protocol.TaskLost {
-		failures, err := node.FailuresOf(ctx, tx, v.ClusterID, v.now.Sub(v.task.CreatedAt))
+		failures, err := node.FailuresOf(ctx, tx, v.ClusterID, v.task.CreatedAt)
 		if err != nil {
 			return v, s, err
 		}
