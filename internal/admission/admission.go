@@ -8,7 +8,6 @@ package admission
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base32"
 	"errors"
 	"fmt"
 	"slices"
@@ -217,7 +216,8 @@ func (a *Admission) Create(ctx context.Context, tx *core.Tx, c spec.Cluster) (*P
 		return nil, err
 	}
 	plan := &Plan{Spec: resolved, image: image}
-	return plan, a.place(ctx, tx, plan, shapeOf(cluster.Cluster{Spec: resolved}, nil).missing)
+	missing, _ := cluster.Cluster{Spec: resolved}.Shape(nil)
+	return plan, a.place(ctx, tx, plan, membersOf(resolved, missing))
 }
 
 // Change plans a new intent for a running cluster. It keeps its image as long as the image's name stays.
@@ -252,12 +252,9 @@ func (a *Admission) change(ctx context.Context, tx *core.Tx, current cluster.Clu
 	}
 	wanted := current
 	wanted.Spec = resolved
-	shape := shapeOf(wanted, nodes)
-	plan.release = shape.release
-	for _, n := range shape.release {
-		plan.Release = append(plan.Release, n.Name)
-	}
-	plan.Steps = departures(wanted, shape.release)
+	missing, surplus := wanted.Shape(nodes)
+	plan.letGo(surplus)
+	plan.Steps = departures(wanted, surplus)
 	plan.Messages = a.closings(current.Spec, resolved)
 	if plan.rolls = rolling(plan.Changes); plan.rolls {
 		if err := a.renewals(ctx, tx, plan); err != nil {
@@ -265,7 +262,7 @@ func (a *Admission) change(ctx context.Context, tx *core.Tx, current cluster.Clu
 		}
 	}
 	plan.Messages = append(plan.Messages, a.unannounced(plan)...)
-	return plan, a.place(ctx, tx, plan, shape.missing)
+	return plan, a.place(ctx, tx, plan, membersOf(resolved, missing))
 }
 
 // admits refuses a list of users on which somebody stands who is not in the cluster's project.
@@ -394,14 +391,16 @@ func (a *Admission) place(ctx context.Context, tx *core.Tx, plan *Plan, missing 
 }
 
 // Refill reserves machines for the members of a cluster that have no node: after a failure, or when a name had to wait
-// for its old machine. It reserves as many as there are machines for and returns the refusal for the rest, if any. The names
-// that rest get none for now.
-func (a *Admission) Refill(ctx context.Context, tx *core.Tx, c cluster.Cluster, rest ...string) ([]Placed, *Refusal, error) {
+// for its old machine. It reserves as many as there are machines for, and refused says why there is none for the others. The
+// names that rest get none for now.
+func (a *Admission) Refill(ctx context.Context, tx *core.Tx, c cluster.Cluster, rest ...string) (placed []node.Node, refused,
+	err error) {
 	nodes, err := node.Of(ctx, tx, c.ID)
 	if err != nil {
 		return nil, nil, err
 	}
-	missing := slices.DeleteFunc(shapeOf(c, nodes).missing, func(m member) bool { return slices.Contains(rest, m.Name) })
+	members, _ := c.Shape(nodes)
+	missing := slices.DeleteFunc(membersOf(c.Spec, members), func(m member) bool { return slices.Contains(rest, m.Name) })
 	if len(missing) == 0 {
 		return nil, nil, nil
 	}
@@ -421,7 +420,7 @@ func (a *Admission) Refill(ctx context.Context, tx *core.Tx, c cluster.Cluster, 
 	if err != nil {
 		return nil, nil, err
 	}
-	missing, machines, refused, err := a.prefer(ctx, tx, c, missing, machines)
+	missing, machines, promised, err := a.prefer(ctx, tx, c, missing, machines)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -430,26 +429,31 @@ func (a *Admission) Refill(ctx context.Context, tx *core.Tx, c cluster.Cluster, 
 		return nil, nil, err
 	}
 	if len(missing) == 0 {
-		return nil, refused, nil
+		return nil, firstOf(promised), nil
 	}
-	placed, why, err := fitting(missing, func(some []member) ([]Placed, error) {
+	chosen, short, err := fitting(missing, func(some []member) ([]Placed, error) {
 		return a.chooseElsewhere(some, machines, avoided, c.Spec.Isolation, place.NewLooks(lookedEach))
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	if why != nil && refused == nil {
-		refused = why
-		disconnected(refused, unfit)
-	}
-	fit, over, err := a.room(ctx, tx, c.ID, c.Spec, placed)
+	disconnected(short, unfit)
+	fit, over, err := a.room(ctx, tx, c.ID, c.Spec, chosen)
 	if err != nil {
 		return nil, nil, err
 	}
-	if refused == nil {
-		refused = over
+	placed, err = a.seat(ctx, tx, c.ID, chosen[:fit])
+	return placed, firstOf(promised, short, over), err
+}
+
+// firstOf is the first refusal that there is; nil if there is none.
+func firstOf(all ...*Refusal) error {
+	for _, r := range all {
+		if r != nil {
+			return r
+		}
 	}
-	return placed[:fit], refused, a.seat(ctx, tx, c.ID, placed[:fit])
+	return nil
 }
 
 // CarryOut writes a plan as intent: a new cluster with its nodes, or a changed one. Call it in the transaction that
@@ -458,11 +462,11 @@ func (a *Admission) CarryOut(ctx context.Context, tx *core.Tx, p *Plan, by strin
 	error) {
 	id := ""
 	if p.current == nil {
-		id = NewID("c")
+		id = core.NewID("c")
 		key := make([]byte, a.Schedulers.Of(p.Spec.Scheduler()).Caps.Credential.Bytes)
 		_, _ = rand.Read(key)
 		c := cluster.Cluster{ID: id, Project: p.Spec.Project, Name: p.Spec.Name, Spec: p.Spec, Image: p.image.Digest,
-			Credential: core.NewSecret(key), CreatedBy: by, HomeTerms: a.HomeTerms()}
+			Credential: core.NewSecret(key), CreatedBy: by, HomeTerms: a.Catalogue.HomeTerms()}
 		if err := cluster.Add(ctx, tx, c); err != nil {
 			return c, err
 		}
@@ -493,6 +497,11 @@ func (a *Admission) CarryOut(ctx context.Context, tx *core.Tx, p *Plan, by strin
 		}
 	}
 	return a.finish(ctx, tx, id, p, p.words(), by)
+}
+
+// letGo has nodes released by the plan.
+func (p *Plan) letGo(nodes []node.Node) {
+	p.release, p.Release = nodes, lists.Map(nodes, func(n node.Node) string { return n.Name })
 }
 
 // words says what a plan does.
@@ -526,14 +535,15 @@ func (p *Plan) words() string {
 	return strings.Join(parts, ", ")
 }
 
-// seat stores the nodes, each in the seat of its name.
-func (a *Admission) seat(ctx context.Context, tx *core.Tx, clusterID string, placed []Placed) error {
+// seat stores the nodes, each in the seat of its name, and returns them.
+func (a *Admission) seat(ctx context.Context, tx *core.Tx, clusterID string, placed []Placed) (nodes []node.Node,
+	err error) {
 	if len(placed) == 0 {
-		return nil
+		return nil, nil
 	}
 	seats, err := cluster.Seats(ctx, tx, clusterID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	slots, next := map[string]int{}, substrate.FirstSlot
 	for _, s := range seats {
@@ -543,46 +553,41 @@ func (a *Admission) seat(ctx context.Context, tx *core.Tx, clusterID string, pla
 	for _, p := range placed {
 		if p.wakes != nil {
 			if err := host.SetAllocation(ctx, tx, *p.guest); err != nil {
-				return err
+				return nil, err
 			}
 			if err := node.WakeSleeper(ctx, tx, p.wakes.ID); err != nil {
-				return err
+				return nil, err
 			}
+			nodes = append(nodes, *p.wakes)
 			continue
 		}
 		if _, seated := slots[p.Name]; !seated {
 			if next > substrate.MaxSlot {
-				return refuse(Conflict, "no-address", "", "the cluster has used all its addresses", "create a new cluster")
+				return nil, refuse(Conflict, "no-address", "", "the cluster has used all its addresses", "create a new cluster")
 			}
 			if err := cluster.AddSeat(ctx, tx, clusterID, cluster.Seat{Name: p.Name, Slot: next}); err != nil {
-				return err
+				return nil, err
 			}
 			slots[p.Name], next = next, next+1
 		}
 		if p.guest != nil {
 			if err := host.AddGuest(ctx, tx, *p.guest, "for node "+p.Name); err != nil {
-				return err
+				return nil, err
 			}
 			tx.Log(core.Event{Type: "machine.phase", Machine: p.Machine.Name, Phase: machine.Reserved, Text: p.partWords()})
 		}
-		n := node.Node{ID: NewID("n"), Cluster: clusterID, Name: p.Name, Role: p.Role, Queue: p.Queue, Class: p.Class,
+		n := node.Node{ID: core.NewID("n"), Cluster: clusterID, Name: p.Name, Role: p.Role, Queue: p.Queue, Class: p.Class,
 			MachineID: p.Machine.ID, Machine: p.Machine.Name, VM: p.vm, Leaf: p.leaf, LeafNumber: p.leafNumber,
-			Terms: a.Terms(p.Class, p.Machine)}
+			Terms: a.Catalogue.Terms(p.Class, p.Machine)}
 		if err := node.Add(ctx, tx, n); err != nil {
-			return err
+			return nil, err
 		}
 		if err := join(ctx, tx, n, p.Machine, p.guest); err != nil {
-			return err
+			return nil, err
 		}
+		nodes = append(nodes, n)
 	}
-	return nil
-}
-
-// NewID makes a name for life: a letter that tells the kind, and 50 random bits.
-func NewID(kind string) string {
-	var random [10]byte
-	_, _ = rand.Read(random[:])
-	return kind + strings.ToLower(base32.StdEncoding.EncodeToString(random[:]))[:10]
+	return nodes, nil
 }
 
 // Empty says that the plan changes nothing.

@@ -115,8 +115,8 @@ func TestNodesThatManyQueuesLackAreSearchedForInFewTries(t *testing.T) {
 		grow.Targets[fmt.Sprintf("q%dx", i)] = 1000
 	}
 	within(t, func() {
-		var placed []admission.Placed
-		var refused *admission.Refusal
+		var placed []node.Node
+		var refused error
 		err := d.db.Update(t.Context(), func(tx *core.Tx) (err error) {
 			placed, refused, err = d.Refill(t.Context(), tx, grow)
 			return err
@@ -174,7 +174,7 @@ func TestAQueueDoesNotGrowIntoAReservation(t *testing.T) {
 	grow := d.create("name: grow\nqueues: [{name: cpu, class: big, max: 3}]\n")
 	d.create("name: later\nlease: {start: +8h, for: 2h, on_end: delete}\nqueues: [{name: cpu, nodes: 2, class: big}]\n")
 	grow.Targets = map[string]int{"cpu": 3}
-	refill := func() (placed []admission.Placed, refused *admission.Refusal) {
+	refill := func() (placed []node.Node, refused error) {
 		err := d.db.Update(t.Context(), func(tx *core.Tx) (err error) {
 			placed, refused, err = d.Refill(t.Context(), tx, grow)
 			return err

@@ -106,12 +106,9 @@ func TestAMachineIsNotGivenOnBeforeItsPortWasSeenWithoutTheKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	lose(t, d, c, "other", "cpu1")
-	refilled := func() (placed []admission.Placed, refused error) {
-		err := d.db.Update(t.Context(), func(tx *core.Tx) error {
-			nodes, r, err := d.Refill(t.Context(), tx, c)
-			if placed = nodes; r != nil {
-				refused = r
-			}
+	refilled := func() (placed []node.Node, refused error) {
+		err := d.db.Update(t.Context(), func(tx *core.Tx) (err error) {
+			placed, refused, err = d.Refill(t.Context(), tx, c)
 			return err
 		})
 		if err != nil {

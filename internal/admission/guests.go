@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/kinds/host"
@@ -54,21 +55,7 @@ func (a *Admission) rooms(machines []machine.Machine, arch string) []room {
 
 // guestOf is what a member asks of its host, if its class is of hypervisors.
 func guestOf(m member, class inventory.Class) place.Guest {
-	return Asked(*cmp.Or(m.vm, &spec.VM{CPUs: class.Shape.CPUs, Memory: class.Shape.Memory}), max(class.Overcommit, 1))
-}
-
-// Asked is what a guest of some size asks of its host, if so many may share its cores.
-func Asked(vm spec.VM, share int) place.Guest {
-	g := place.Guest{
-		CPUs: vm.CPUs, MemoryMiB: spec.MiB(vm.Memory), Locality: place.Locality(cmp.Or(vm.Locality, string(place.Preferred))),
-		GPUDirect: vm.GPUDirect,
-		Share:     share,
-	}
-	if d := vm.Devices; d != nil {
-		g.Devices = map[string]int{"gpu": d.GPU, "hca": d.IB, "nic": d.Eth, "nvme": d.NVMe}
-		maps.DeleteFunc(g.Devices, func(_ string, n int) bool { return n == 0 })
-	}
-	return g
+	return host.Asked(*cmp.Or(m.vm, &spec.VM{CPUs: class.Shape.CPUs, Memory: class.Shape.Memory}), max(class.Overcommit, 1))
 }
 
 // guestShortage says that the hypervisors of a class cannot take all guests that are asked of it.
@@ -189,39 +176,9 @@ func newGuest(on string, m machine.Machine, h place.Allocation, asked place.Gues
 	}
 	names[name] = true
 	h.Guest = name
-	facts := PartFacts(m.Facts, h, asked.CPUs, asked.MemoryMiB)
-	return host.Guest{Machine: inventory.Machine{ID: NewID("m"), Name: name, Substrate: on, Host: m.ID, Facts: facts},
+	facts := host.PartFacts(m.Facts, h, asked.CPUs, asked.MemoryMiB)
+	return host.Guest{Machine: inventory.Machine{ID: core.NewID("m"), Name: name, Substrate: on, Host: m.ID, Facts: facts},
 		Allocation: h}
-}
-
-// PartFacts are those of a guest of so many CPUs and MiB, by what it holds of its host.
-func PartFacts(host inventory.Facts, h place.Allocation, cpus, memoryMiB int) inventory.Facts {
-	facts := inventory.Facts{Host: host.Host, Arch: host.Arch, CPUModel: host.CPUModel, CPUs: cpus, MemoryMiB: memoryMiB}
-	next := 0
-	for i, cell := range h.Cells {
-		facts.Cores += len(cell.Cores)
-		numbers := make([]int, len(cell.Cores)*cpus/max(1, coresOf(h)))
-		for j := range numbers {
-			numbers[j] = next
-			next++
-		}
-		facts.NUMA = append(facts.NUMA, inventory.NUMANode{ID: i, CPUs: inventory.CPUList(numbers), MemoryMiB: cell.MemoryMiB})
-	}
-	for _, d := range host.Devices {
-		if slices.Contains(h.Devices, d.PCI) {
-			facts.Devices = append(facts.Devices, inventory.Device{Kind: d.Kind, PCI: d.PCI, Vendor: d.Vendor, ID: d.ID,
-				Name: d.Name, NUMA: -1, Parent: d.Parent})
-		}
-	}
-	return facts
-}
-
-func coresOf(h place.Allocation) int {
-	n := 0
-	for _, cell := range h.Cells {
-		n += len(cell.Cores)
-	}
-	return n
 }
 
 // partWords says what a guest is: "part of box-hv: 2 CPUs, 2048 MiB, 0000:41:00.0".

@@ -41,7 +41,8 @@ func (a *Admission) term(now time.Time, plan *Plan, machines []machine.Machine) 
 		class string
 	}
 	seen, all := map[kind]bool{}, plain(machines)
-	for _, m := range shapeOf(cluster.Cluster{Spec: plan.Spec}, nil).missing {
+	members, _ := cluster.Cluster{Spec: plan.Spec}.Shape(nil)
+	for _, m := range membersOf(plan.Spec, members) {
 		class, ok := a.classOf(m, plan.Spec.Isolation)
 		if ok && !seen[kind{m.Role, m.Class}] {
 			t.Lead = max(t.Lead, inventory.LeadOf(class, all, func(m inventory.Machine) time.Duration { return a.caps(m).Lead }))

@@ -64,7 +64,7 @@ func (a *Admission) Elsewhere(ctx context.Context, tx *core.Tx, n node.Node,
 	to := of[placed[0].Host]
 	allocation := placed[0].Allocation
 	allocation.Guest = guest.Name
-	facts := PartFacts(to.Facts, allocation, asked.CPUs, asked.MemoryMiB)
+	facts := host.PartFacts(to.Facts, allocation, asked.CPUs, asked.MemoryMiB)
 	return host.Guest{Machine: inventory.Machine{ID: guest.ID, Name: guest.Name, Substrate: guest.Substrate, Host: to.ID,
 		Facts: facts}, Allocation: allocation}, "", nil
 }

@@ -93,24 +93,21 @@ func (a *Admission) Resume(ctx context.Context, tx *core.Tx, c cluster.Cluster) 
 	}
 	wanted := c
 	wanted.Desired = core.Present
-	shape := shapeOf(wanted, staying)
+	members, surplus := wanted.Shape(staying)
 	plan := func() *Plan {
-		plan := &Plan{Spec: c.Spec, current: &c, image: a.exactly(c.Spec.Image, c.Image), release: shape.release,
-			keep: kept}
-		for _, n := range shape.release { // the cluster's file has changed while they slept
-			plan.Release = append(plan.Release, n.Name)
-		}
+		plan := &Plan{Spec: c.Spec, current: &c, image: a.exactly(c.Spec.Image, c.Image), keep: kept}
+		plan.letGo(surplus) // the cluster's file has changed while they slept
 		return plan
 	}
 	var missing []member
 	for _, n := range staying {
-		if n.Asleep() && !slices.ContainsFunc(shape.release, func(r node.Node) bool { return r.ID == n.ID }) {
+		if n.Asleep() && !slices.ContainsFunc(surplus, func(r node.Node) bool { return r.ID == n.ID }) {
 			missing = append(missing, member{Name: n.Name, Role: n.Role, Queue: n.Queue, Class: n.Class,
 				path: "queues[" + n.Queue + "].max", vm: n.VM, wakes: &n})
 		}
 	}
 	sleepers := len(missing)
-	missing = append(missing, shape.missing...) // those that sleep can wake on one host each, and come first there
+	missing = append(missing, membersOf(c.Spec, members)...) // those that sleep can wake on one host each, and come first there
 	now := plan()
 	if len(leaving) == 0 { // else names are not free yet
 		err = a.place(ctx, tx, now, missing)
@@ -210,7 +207,7 @@ func (a *Admission) CarryOutResume(ctx context.Context, tx *core.Tx, p *Plan, by
 
 // finish gives a cluster its new nodes and tells what was asked for.
 func (a *Admission) finish(ctx context.Context, tx *core.Tx, id string, p *Plan, text, by string) (cluster.Cluster, error) {
-	if err := a.seat(ctx, tx, id, p.Add); err != nil {
+	if _, err := a.seat(ctx, tx, id, p.Add); err != nil {
 		return cluster.Cluster{}, err
 	}
 	tx.Log(core.Event{Type: "cluster.requested", Project: p.Spec.Project, ClusterID: id, Cluster: p.Spec.Name,

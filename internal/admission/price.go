@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"muster/internal/core"
-	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/meter"
 	"muster/internal/kinds/node"
@@ -16,22 +15,6 @@ import (
 	"muster/internal/protocol"
 	"muster/internal/spec"
 )
-
-// Terms are what a node of a class on a machine costs from now on.
-func (a *Admission) Terms(class string, m inventory.Machine) price.Terms {
-	terms := price.Terms{Rate: a.Catalogue.Rate(class, m), Cores: m.Facts.UsableCores(), CPUs: m.Facts.CPUs,
-		GPUs: m.Facts.Count("gpu")}
-	for _, state := range a.Catalogue.Tariff.Charged {
-		terms.Charged = append(terms.Charged, price.State(state))
-	}
-	return terms
-}
-
-// HomeTerms are what a cluster's /home costs from now on. It is charged for as long as it is there: while the cluster is
-// paused, no other cluster can have its space.
-func (a *Admission) HomeTerms() price.Terms {
-	return price.Terms{Rate: a.Catalogue.Tariff.Storage, Charged: []price.State{price.Stored}}
-}
 
 // pay holds a plan against quotas and budgets, and prices it: what the cluster costs an hour once it is ready.
 func (a *Admission) pay(ctx context.Context, tx *core.Tx, plan *Plan, machines []machine.Machine) error {
@@ -107,7 +90,7 @@ func (a *Admission) foresee(ctx context.Context, tx *core.Tx, plan *Plan) error 
 			left -= spent.Cost()[limit.Currency]
 		}
 		plan.Messages = append(plan.Messages,
-			fmt.Sprintf("its budget of %s lasts for %s", limit, span(until(left, plan.Price.Micros))))
+			fmt.Sprintf("its budget of %s lasts for %s", limit, span(price.Lasting(left, plan.Price.Micros))))
 	}
 	return nil
 }
@@ -125,12 +108,6 @@ func budgetOf(c spec.Cluster) price.Amount {
 	}
 	limit, _ := price.Parse(c.Budget.Limit) // the form was checked when it was read
 	return limit
-}
-
-// until is how long it takes to spend what is left; 0 if it is spent.
-func until(left, perHour int64) time.Duration {
-	hours := float64(max(left, 0)) / float64(perHour)
-	return time.Duration(min(hours, 1e6) * float64(time.Hour))
 }
 
 // span is a time as people plan with it: "6d 22h", "31m".

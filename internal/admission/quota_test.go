@@ -186,7 +186,7 @@ func TestAPromiseStaysWhileANodeIsReplacedAndGrowthDoesNotTakeIt(t *testing.T) {
 		t.Errorf("%d nodes in use while one is replaced, not 5", use.Nodes)
 	}
 	elastic := d.create("name: elastic\nqueues:\n  - {name: cpu, min: 1, max: 8}\n") // 2, the promise for n1 beside
-	refill := func(c cluster.Cluster, nodes int) (placed []admission.Placed, refused *admission.Refusal) {
+	refill := func(c cluster.Cluster, nodes int) (placed []node.Node, refused error) {
 		if err := d.db.Update(t.Context(), func(tx *core.Tx) error {
 			if nodes > 0 {
 				if err := cluster.SetTargets(t.Context(), tx, c.ID, map[string]int{"cpu": nodes}, nil); err != nil {

@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -29,90 +28,6 @@ const (
 	removes = "remove"
 	reboots = "reboot"
 )
-
-// Next are the nodes of a cluster to reboot now, so that never more are down than its file allows, whatever the others
-// are down for. Compute nodes come first, those without jobs before the others; the head, by which users and jobs find
-// each other, comes alone and last.
-func Next(c cluster.Cluster, nodes []node.Node) []node.Node {
-	if c.Desired != core.Present || c.Halted() {
-		return nil
-	}
-	want := c.WantsInAll()
-	up, settled := 0, true
-	var behind, head []node.Node
-	for _, n := range nodes {
-		steady := n.Desired == core.Present && n.Phase == core.Ready && !n.Renew
-		switch {
-		case n.Role == protocol.Head && steady && c.Behind(n):
-			head = append(head, n)
-		case n.Role == protocol.Head:
-		case !steady:
-			settled = settled && n.Desired == node.Absent
-		default:
-			up++
-			if c.Behind(n) {
-				behind = append(behind, n)
-			}
-		}
-	}
-	// A node that died and has no successor yet is missing; one for which there is no machine is not waited for.
-	if len(behind) == 0 && settled && (up >= want || c.Short != "") {
-		return head
-	}
-	slices.SortStableFunc(behind, cheapestFirst)
-	return behind[:min(len(behind), max(0, spec.Unavailable(c.Spec, want)-max(0, want-up)))]
-}
-
-func cheapestFirst(a, b node.Node) int {
-	return cmp.Or(cmp.Compare(worth(a), worth(b)), cmp.Compare(a.Slot, b.Slot))
-}
-
-// Progress is how far a rollout is.
-type Progress struct {
-	To       string   // in words: "image debian13-hpc"
-	Done     int      // nodes that are ready with it
-	Total    int      // nodes that are to stay
-	Draining []string // nodes that wait for their jobs
-}
-
-// ProgressOf counts. It reports false where there is nothing to roll out.
-func ProgressOf(c cluster.Cluster, nodes []node.Node) (Progress, bool) {
-	p := Progress{To: aim(c.Root(), c.Rollout.Good)}
-	behind := false
-	for _, n := range nodes {
-		if n.Desired != core.Present {
-			continue
-		}
-		p.Total++
-		behind = behind || c.Behind(n)
-		switch {
-		case n.Phase == core.Ready && n.Boot > 0 && n.Has(c.Root()):
-			p.Done++
-		case n.Phase == node.Draining && n.Renew:
-			p.Draining = append(p.Draining, n.Name)
-		}
-	}
-	return p, behind || c.Halted()
-}
-
-// aim names what nodes are to boot, by what is new in it.
-func aim(to, from node.Root) string {
-	switch image := to.Name != from.Name || to.Image != from.Image; {
-	case image && to.Name == from.Name:
-		return fmt.Sprintf("image %s@%s", to.Name, short(to.Image))
-	case image || to.Disk == from.Disk:
-		return "image " + to.Name
-	case to.Disk:
-		return "boot: " + spec.BootDisk
-	}
-	return "boot: " + spec.BootMemory
-}
-
-// short is enough of a digest to tell it from others.
-func short(digest string) string {
-	const enough = len("sha256:") + 12
-	return digest[:min(len(digest), enough)]
-}
 
 // pick says which image a change gives a cluster, by the name that its file has now.
 type pick func(name string) (Image, error)
@@ -160,7 +75,7 @@ func (a *Admission) Newer(p *Plan) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("image %s has a newer build, %s, and the cluster keeps %s; `muster apply -f FILE "+
-		"--refresh-image` rolls it out", image.Name, short(image.Digest), short(p.image.Digest))}
+		"--refresh-image` rolls it out", image.Name, node.Short(image.Digest), node.Short(p.image.Digest))}
 }
 
 // RollBack plans to boot again what the cluster was last wholly ready with.
@@ -177,7 +92,7 @@ func (a *Admission) RollBack(ctx context.Context, tx *core.Tx, current cluster.C
 	}
 	plan, err := a.change(ctx, tx, current, old, func(name string) (Image, error) { return a.exactly(name, good.Image), nil })
 	if err == nil {
-		plan.again = "go back to " + aim(good, current.Root())
+		plan.again = "go back to " + node.Aim(good, current.Root())
 	}
 	return plan, err
 }
@@ -192,7 +107,7 @@ func (a *Admission) ResumeRollout(ctx context.Context, tx *core.Tx, current clus
 	if err != nil {
 		return nil, err
 	}
-	plan.rolls, plan.again = true, "continue the rollout of "+aim(current.Root(), current.Rollout.Good)
+	plan.rolls, plan.again = true, "continue the rollout of "+node.Aim(current.Root(), current.Rollout.Good)
 	return plan, a.renewals(ctx, tx, plan)
 }
 
@@ -246,7 +161,7 @@ func (a *Admission) bootable(ctx context.Context, tx *core.Tx, p *Plan, nodes []
 
 // waves puts the nodes that reboot in the order in which the engine takes them, if no job begins or ends meanwhile.
 func waves(c cluster.Cluster, behind []node.Node) []Step {
-	slices.SortStableFunc(behind, cheapestFirst)
+	slices.SortStableFunc(behind, node.CheapestFirst)
 	want := c.WantsInAll()
 	var steps, last []Step
 	wave := 0
@@ -271,9 +186,9 @@ func waves(c cluster.Cluster, behind []node.Node) []Step {
 func because(c cluster.Cluster, n node.Node) string {
 	to := c.Root()
 	if n.Image != to.Image {
-		return aim(to, node.Root{Name: c.Rollout.Good.Name, Image: n.Image, Disk: to.Disk})
+		return node.Aim(to, node.Root{Name: c.Rollout.Good.Name, Image: n.Image, Disk: to.Disk})
 	}
-	return aim(to, node.Root{Name: to.Name, Image: to.Image, Disk: n.Disk})
+	return node.Aim(to, node.Root{Name: to.Name, Image: to.Image, Disk: n.Disk})
 }
 
 // when says what a step waits for.
@@ -349,8 +264,8 @@ func imageChange(p *Plan) []spec.Change {
 		return nil
 	}
 	effect, why := spec.EffectOf("image")
-	return []spec.Change{{Path: "image", Old: p.Spec.Image + "@" + short(p.current.Image), New: p.Spec.Image + "@" +
-		short(p.image.Digest), Effect: effect, Why: why}}
+	return []spec.Change{{Path: "image", Old: p.Spec.Image + "@" + node.Short(p.current.Image), New: p.Spec.Image + "@" +
+		node.Short(p.image.Digest), Effect: effect, Why: why}}
 }
 
 // rolling says whether changes reach nodes only by a new boot.

@@ -112,7 +112,7 @@ func (a *API) audit(ctx huma.Context, caller access.Caller) {
 	}
 	asked.audited = true
 	e := person.Entry{
-		ID: admission.NewID("a"), Person: caller.Name, Token: caller.Token, Door: asked.door(), Action: operation.OperationID,
+		ID: core.NewID("a"), Person: caller.Name, Token: caller.Token, Door: asked.door(), Action: operation.OperationID,
 		Project: asked.project,
 		Object:  asked.cluster, Outcome: fmt.Sprint(outcome(ctx)), Remote: ctx.RemoteAddr(),
 		Request: telemetry.RequestOf(ctx.Context()),

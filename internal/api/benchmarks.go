@@ -10,7 +10,6 @@ import (
 
 	apiv1 "muster/api/v1"
 	"muster/internal/access"
-	"muster/internal/admission"
 	"muster/internal/bench/library"
 	"muster/internal/bench/recipe"
 	"muster/internal/core"
@@ -142,9 +141,9 @@ func (a *API) runBenchmark(ctx context.Context, in *apiv1.RunBenchmarkInput) (*o
 		if len(in.Body.Sizes) > 0 {
 			plan.Suite.Sizes = in.Body.Sizes
 		}
-		one := bench.Run{ID: admission.NewID("b"), Plan: plan, Every: every}
+		one := bench.Run{ID: core.NewID("b"), Plan: plan, Every: every}
 		if in.Body.Beside != "" {
-			other := bench.Run{ID: admission.NewID("b"), Peer: one.ID, Plan: plan}
+			other := bench.Run{ID: core.NewID("b"), Peer: one.ID, Plan: plan}
 			other.Plan.Second, one.Peer = true, other.ID
 			if err := a.addRun(ctx, tx, in.Body.Beside, in.Body.BesideQueue, nodes, other); err != nil {
 				return err

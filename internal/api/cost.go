@@ -7,7 +7,6 @@ import (
 	"time"
 
 	apiv1 "muster/api/v1"
-	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/meter"
@@ -150,7 +149,7 @@ func lineView(l price.Line) apiv1.UsageLine {
 // seconds is exact to the millisecond, also as a decimal number.
 func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 }
 
-func limitView(l admission.Limit) apiv1.Limit {
+func limitView(l price.Limit) apiv1.Limit {
 	view := apiv1.Limit{What: l.What, Used: l.Used, Limit: l.Limit, Percent: l.Percent, Pauses: l.Pauses}
 	if l.Runs {
 		view.LeftSeconds = l.Left.Round(time.Second).Seconds()

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	apiv1 "muster/api/v1"
-	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
@@ -43,7 +42,7 @@ func (a *API) addMachines(ctx context.Context, in *apiv1.AddMachinesInput) (*out
 			return err
 		}
 		for i, m := range machines {
-			m.ID = admission.NewID("m")
+			m.ID = core.NewID("m")
 			if err := machine.Add(ctx, tx, m); err != nil {
 				return err
 			}

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	apiv1 "muster/api/v1"
-	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/fabric"
 	fabrics "muster/internal/kinds/fabric"
@@ -98,7 +97,7 @@ func (a *API) onFabric(ctx context.Context, name, what string, act func(*core.Tx
 }
 
 func (a *API) addFabric(ctx context.Context, in *apiv1.AddFabricInput) (*output[apiv1.Fabric], error) {
-	f := fabrics.Fabric{ID: admission.NewID("f"), Name: in.Body.Name, Driver: in.Body.Driver, Config: in.Body.Config,
+	f := fabrics.Fabric{ID: core.NewID("f"), Name: in.Body.Name, Driver: in.Body.Driver, Config: in.Body.Config,
 		CreatedBy: identityOf(ctx)}
 	for _, manager := range in.Body.Managers {
 		port, err := guidOf("managers", manager)

@@ -14,7 +14,6 @@ import (
 
 	apiv1 "muster/api/v1"
 	"muster/internal/access"
-	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/door/console"
 	"muster/internal/door/login"
@@ -148,7 +147,7 @@ func (a *API) letIn(ctx context.Context, tx *core.Tx, who proved, name, hash str
 	if p.Disabled {
 		return caller, false, forbidden(p.Name+" is disabled everywhere", "an operator of the site can undo that")
 	}
-	t := person.Token{ID: admission.NewID("t"), Person: p.Name, Name: name, Kind: person.LoginToken, Scope: access.Whole}
+	t := person.Token{ID: core.NewID("t"), Person: p.Name, Name: name, Kind: person.LoginToken, Scope: access.Whole}
 	if err := person.AddToken(ctx, tx, hash, t, life); err != nil {
 		return caller, false, err
 	}

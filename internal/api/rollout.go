@@ -11,7 +11,7 @@ import (
 )
 
 func rolloutView(c cluster.Cluster, nodes []node.Node) *apiv1.Rollout {
-	p, rolls := admission.ProgressOf(c, nodes)
+	p, rolls := c.Progress(nodes)
 	if !rolls || c.Desired != core.Present {
 		return nil
 	}

@@ -8,7 +8,6 @@ import (
 
 	apiv1 "muster/api/v1"
 	"muster/internal/access"
-	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
@@ -39,7 +38,7 @@ func (a *API) createSnapshot(ctx context.Context, in *apiv1.CreateSnapshotInput)
 		if err != nil {
 			return err
 		}
-		s := snapshot.Snapshot{ID: admission.NewID("s"), Project: c.Project, Name: in.Body.Name, ClusterID: c.ID, Cluster: c.Name,
+		s := snapshot.Snapshot{ID: core.NewID("s"), Project: c.Project, Name: in.Body.Name, ClusterID: c.ID, Cluster: c.Name,
 			Spec: c.Spec, CreatedBy: identityOf(ctx)}
 		if s.Name == "" {
 			stamp := now.Format("-20060102-150405")

@@ -10,7 +10,6 @@ import (
 
 	apiv1 "muster/api/v1"
 	"muster/internal/access"
-	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/drivers/scheduler"
 	"muster/internal/kinds/cluster"
@@ -80,7 +79,7 @@ func (a *API) runTask(ctx context.Context, in *apiv1.RunTaskInput) (*output[apiv
 		if err := a.runnable(ctx, tx, c, &work); err != nil {
 			return err
 		}
-		t := task.Task{ID: admission.NewID("t"), Cluster: c.ID, Account: identityOf(ctx), Work: work}
+		t := task.Task{ID: core.NewID("t"), Cluster: c.ID, Account: identityOf(ctx), Work: work}
 		if err := task.Add(ctx, tx, t); err != nil {
 			return err
 		}

@@ -10,7 +10,6 @@ import (
 
 	apiv1 "muster/api/v1"
 	"muster/internal/access"
-	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/kinds/person"
 	"muster/internal/kit/duration"
@@ -68,7 +67,7 @@ func (a *API) makeToken(ctx context.Context, b apiv1.NewToken, name string) (*ou
 		}
 	}
 	text := newToken()
-	t := person.Token{ID: admission.NewID("t"), Person: name, Name: b.Name, Kind: person.APIToken, Scope: access.Scope(b.Scope),
+	t := person.Token{ID: core.NewID("t"), Person: name, Name: b.Name, Kind: person.APIToken, Scope: access.Scope(b.Scope),
 		Project:   b.Project,
 		ExpiresAt: callerOf(ctx).Until} // what a token makes does not outlive it
 	return updated(ctx, a, func(tx *core.Tx, out *apiv1.Token) error {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	apiv1 "muster/api/v1"
-	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/kinds/person"
 	"muster/internal/kit/limit"
@@ -68,7 +67,7 @@ func (t *trail) ofRead(e person.Entry, now time.Time) []person.Entry {
 	entries := []person.Entry{e}
 	if n := t.left[e.Person]; n > 0 {
 		delete(t.left, e.Person)
-		e.ID, e.Action, e.Project, e.Object, e.Outcome = admission.NewID("a"), "left-out", "", fmt.Sprintf("%d reads", n), ""
+		e.ID, e.Action, e.Project, e.Object, e.Outcome = core.NewID("a"), "left-out", "", fmt.Sprintf("%d reads", n), ""
 		entries = append(entries, e)
 	}
 	return entries

@@ -222,3 +222,19 @@ func (f Facts) UsableCores() int {
 	}
 	return min(f.Cores, f.CPUs)
 }
+
+// Terms are what a node of a class on a machine costs from now on.
+func (c Catalogue) Terms(class string, m Machine) price.Terms {
+	terms := price.Terms{Rate: c.Rate(class, m), Cores: m.Facts.UsableCores(), CPUs: m.Facts.CPUs,
+		GPUs: m.Facts.Count("gpu")}
+	for _, state := range c.Tariff.Charged {
+		terms.Charged = append(terms.Charged, price.State(state))
+	}
+	return terms
+}
+
+// HomeTerms are what a cluster's /home costs from now on. It is charged for as long as it is there: while the cluster is
+// paused, no other cluster can have its space.
+func (c Catalogue) HomeTerms() price.Terms {
+	return price.Terms{Rate: c.Tariff.Storage, Charged: []price.State{price.Stored}}
+}

@@ -72,13 +72,14 @@ func newFixture(t *testing.T, url string, machines int) *fixture {
 		admission: &admission.Admission{Catalogue: catalogue, Images: oneImage{}, Schedulers: drivers.Schedulers(),
 			Substrates: drivers.Substrates()},
 	}
-	s.deps = life.Deps{DB: s.db, Shared: s.substrate, Snapshots: s.substrate, Admission: s.admission, Authority: authority}
+	s.deps = life.Deps{DB: s.db, Shared: s.substrate, Snapshots: s.substrate, Admission: s.admission, Authority: authority,
+		Catalogue: &s.admission.Catalogue, Schedulers: s.admission.Schedulers, Substrates: s.admission.Substrates}
 	s.limit(func(l *substrate.Deadlines) {
 		l.Quarantine, l.Forget, l.FailureWindow = 300*time.Millisecond, time.Second, 300*time.Millisecond
 	})
 	s.update(func(ctx context.Context, tx *core.Tx) error {
 		for range machines {
-			id := admission.NewID("m")
+			id := core.NewID("m")
 			if err := machine.Add(ctx, tx, inventory.Machine{ID: id, Name: id, Substrate: "local"}); err != nil {
 				return err
 			}
@@ -110,7 +111,7 @@ func (s *fixture) run(engines int) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{}, engines+2)
 	for range engines {
-		engine := kinds.NewEngine(admission.NewID("e"), s.deps, slog.New(slog.DiscardHandler))
+		engine := kinds.NewEngine(core.NewID("e"), s.deps, slog.New(slog.DiscardHandler))
 		go func() {
 			if err := engine.Run(ctx); err != nil {
 				s.Error(err)

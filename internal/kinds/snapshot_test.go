@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/drivers/substrate/fake"
 	"muster/internal/kinds/cluster"
@@ -26,7 +25,7 @@ func (s *fixture) save(clusterID, name string) (id string) {
 		if err != nil {
 			return err
 		}
-		id = admission.NewID("s")
+		id = core.NewID("s")
 		return snapshot.Add(ctx, tx, snapshot.Snapshot{ID: id, Project: c.Project, Name: name, ClusterID: c.ID, Cluster: c.Name,
 			Spec: c.Spec})
 	})

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/admission"
 	"muster/internal/api"
 	"muster/internal/core"
 	"muster/internal/drivers/substrate"
@@ -137,7 +136,7 @@ func (w *walk) join() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &replica{own, cancel, make(chan error, 1)}
-	engine := kinds.NewEngine(admission.NewID("e"), deps, slog.New(slog.DiscardHandler))
+	engine := kinds.NewEngine(core.NewID("e"), deps, slog.New(slog.DiscardHandler))
 	ended := make(chan struct{})
 	go func() { r.over <- engine.Run(ctx); close(ended) }()
 	w.Cleanup(func() { cancel(); <-ended }) // before its store is closed

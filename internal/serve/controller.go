@@ -255,7 +255,7 @@ func (k *controller) openAuthority(ctx context.Context, catalogue inventory.Cata
 		if site, err = tx.Secret(ctx, "site", k.authority.UserCA()); err != nil {
 			return err
 		}
-		return person.Establish(ctx, tx, admin, person.HashToken(token), admission.NewID("t"), catalogue.ProjectNames()...)
+		return person.Establish(ctx, tx, admin, person.HashToken(token), core.NewID("t"), catalogue.ProjectNames()...)
 	})
 	if err != nil {
 		return err
@@ -273,6 +273,9 @@ func (k *controller) run(ctx context.Context) error {
 		Shared:     k.ports.Joins(k.shared),
 		Snapshots:  k.shared,
 		Admission:  k.admission,
+		Catalogue:  &k.admission.Catalogue,
+		Schedulers: k.admission.Schedulers,
+		Substrates: k.admission.Substrates,
 		Authority:  k.authority,
 		Acceptance: k.admission.Catalogue.Acceptance,
 		Telemetry:  k.telemetry,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/drivers"
 	"muster/internal/drivers/power"
@@ -85,7 +84,7 @@ func (k *controller) openSubstrate(ctx context.Context, f substrate.Factory, env
 // enrolHypervisor sees to it that this host is in the inventory as a machine that holds guests.
 func (k *controller) enrolHypervisor(ctx context.Context) error {
 	return k.db.Update(ctx, func(tx *core.Tx) error {
-		return hosting.Enrol(ctx, tx, inventory.Machine{ID: admission.NewID("m"), Name: hosting.HypervisorName(k.host),
+		return hosting.Enrol(ctx, tx, inventory.Machine{ID: core.NewID("m"), Name: hosting.HypervisorName(k.host),
 			Substrate: k.admission.Substrates.Guests()})
 	})
 }

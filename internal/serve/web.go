@@ -1,7 +1,7 @@
 package serve
 
 import (
-	"muster/internal/admission"
+	"muster/internal/core"
 	"muster/internal/door/web"
 )
 
@@ -14,7 +14,7 @@ func (k *controller) newWebDoor() (*web.Door, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := web.Config{DB: k.db, Dialer: k.shared, Log: k.Log, NewID: admission.NewID, Requests: k.budget.Web / 2,
+	config := web.Config{DB: k.db, Dialer: k.shared, Log: k.Log, NewID: core.NewID, Requests: k.budget.Web / 2,
 		Meter: k.telemetry}
 	if k.Web.Certificate != "" {
 		config.Certificate, err = web.Files(k.Web.Certificate, k.Web.Key, k.Log)

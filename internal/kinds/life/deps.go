@@ -12,18 +12,24 @@ import (
 	"fmt"
 	"time"
 
-	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/core/telemetry"
 	"muster/internal/drivers/power"
+	"muster/internal/drivers/scheduler"
 	"muster/internal/drivers/substrate"
 	"muster/internal/fabric"
 	"muster/internal/identity"
 	"muster/internal/inventory"
 	"muster/internal/kinds/centre"
+	"muster/internal/kinds/cluster"
 	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
 	"muster/internal/kit/limit"
+	"muster/internal/price"
+	"muster/internal/spec"
 )
 
 // Provider is what carries nodes on machines of one substrate.
@@ -83,12 +89,15 @@ func Deadlines(of substrate.Factory, l substrate.Deadlines, site inventory.Catal
 
 // Deps is what handlers act on.
 type Deps struct {
-	DB        *core.Store
-	Providers map[string]Provider // by the machines' substrate
-	Shared    substrate.Shared
-	Snapshots substrate.Snapshots
-	Admission *admission.Admission
-	Authority *identity.Authority
+	DB         *core.Store
+	Providers  map[string]Provider // by the machines' substrate
+	Shared     substrate.Shared
+	Snapshots  substrate.Snapshots
+	Admission  Admission
+	Catalogue  *inventory.Catalogue
+	Schedulers scheduler.Registry
+	Substrates substrate.Registry // all that clusters can ask for; Providers are those of this site
+	Authority  *identity.Authority
 	// Acceptance is how nodes are tested before they are handed over.
 	Acceptance inventory.Acceptance
 	Telemetry  *telemetry.Telemetry // nil: nothing is counted
@@ -110,6 +119,26 @@ func Calling() *limit.Share { return &limit.Share{Kind: "calls to centres", Each
 
 // TurnAgain is how long a copy or a call that has no turn waits until it asks again.
 const TurnAgain = time.Second
+
+// Admission decides for clusters that run, as it does for requests. What it says is good for the transaction that it is asked
+// in.
+type Admission interface {
+	// Refill reserves machines for the members of a cluster that have no node, but for those whose names rest. It returns the
+	// nodes that come, and in refused why the others do not. A second call finds those that came, and reserves none again.
+	Refill(ctx context.Context, tx *core.Tx, c cluster.Cluster, rest ...string) (placed []node.Node, refused, err error)
+	// Elsewhere finds another host for a guest whose host it must leave, and reserves nothing; why says that there is none. If it
+	// is to go there while it runs, reaches says to which hosts it can.
+	Elsewhere(ctx context.Context, tx *core.Tx, n node.Node, reaches func(host machine.Machine) bool) (g host.Guest, why string,
+		err error)
+	// Unpausable says why a cluster that is to pause cannot; nil if it can.
+	Unpausable(ctx context.Context, tx *core.Tx, c cluster.Cluster) (refused, err error)
+	// Foresee says what a cluster that is to start later will lack at its start, as things stand; "" for nothing.
+	Foresee(ctx context.Context, tx *core.Tx, c cluster.Cluster) (string, error)
+	// ClusterLimits are what the cluster's own file limits, with what is used of it.
+	ClusterLimits(ctx context.Context, tx *core.Tx, id string, c spec.Cluster) ([]price.Limit, error)
+	// ProjectLimits are what the site limits for a project in the running month, with what is used of it.
+	ProjectLimits(ctx context.Context, tx *core.Tx, project string) ([]price.Limit, error)
+}
 
 // Fabrics opens what tells a fabric's subnet manager.
 type Fabrics interface {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
@@ -37,12 +36,13 @@ func (w Deps) Resting(ctx context.Context, tx *core.Tx, of cluster.Cluster) (nam
 	if len(failures) == 0 {
 		return nil, "", nil
 	}
-	missing, err := admission.Missing(ctx, tx, of)
+	nodes, err := node.Of(ctx, tx, of.ID)
 	if err != nil {
 		return nil, "", err
 	}
+	missing, _ := of.Shape(nodes)
 	for _, f := range failures {
-		if !slices.Contains(missing, f.Name) {
+		if !slices.ContainsFunc(missing, func(m cluster.Member) bool { return m.Name == f.Name }) {
 			continue
 		}
 		rest := time.Duration(min(1<<min(f.Times-failuresAtOnce-1, 10), longestRest)) * w.limitsAt(f.Place).FailureWindow

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/kinds/bench"
 	"muster/internal/kinds/node"
@@ -67,7 +66,7 @@ func lookBack(ctx context.Context, tx *core.Tx, r bench.Run) (p past, err error)
 			if d.Causes, err = causes.of(ctx, d); err != nil {
 				return p, err
 			}
-			d.ID, d.Name = admission.NewID("h"), r.Cluster
+			d.ID, d.Name = core.NewID("h"), r.Cluster
 			p.changes = append(p.changes, d.Change)
 		}
 	}

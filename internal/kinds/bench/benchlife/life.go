@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/admission"
 	"muster/internal/bench/recipe"
 	"muster/internal/bench/round"
 	"muster/internal/core"
@@ -294,7 +293,7 @@ func (v view) next(ctx context.Context, tx *core.Tx) error {
 		}
 		work.Script = round.Telling(work.Script, bench.Happened(events))
 	}
-	t := task.Task{ID: admission.NewID("t"), Cluster: v.ClusterID, Account: v.Account, Work: work}
+	t := task.Task{ID: core.NewID("t"), Cluster: v.ClusterID, Account: v.Account, Work: work}
 	if v.centre != nil {
 		t.ID = fmt.Sprintf("%s.%d", v.ID, v.Round)
 	}
@@ -432,7 +431,7 @@ func (v view) repeat(ctx context.Context, tx *core.Tx) error {
 	if now, err := bench.Get(ctx, tx, v.ID); err != nil || now.Every == 0 { // somebody has ended the watch meanwhile
 		return err
 	}
-	return bench.Add(ctx, tx, bench.Run{ID: admission.NewID("b"), Project: v.Project, ClusterID: v.ClusterID, Cluster: v.Cluster,
+	return bench.Add(ctx, tx, bench.Run{ID: core.NewID("b"), Project: v.Project, ClusterID: v.ClusterID, Cluster: v.Cluster,
 		Account: v.Account, Plan: v.Plan.Drawn(), Every: v.Every, Begin: v.Next(v.now)})
 }
 

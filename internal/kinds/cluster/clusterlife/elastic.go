@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
@@ -161,7 +160,7 @@ func (f growth) carryOut(ctx context.Context, tx *core.Tx, c cluster.Cluster, me
 		before[q.Name] = c.Wants(q)
 	}
 	c.Targets = f.targets()
-	surplus := admission.Surplus(c, members)
+	_, surplus := c.Shape(members)
 	for _, q := range f.queues {
 		d := f.decisions[q.Name]
 		switch {
@@ -280,7 +279,7 @@ func (w Handlers) guess(ctx context.Context, c clusterView) (map[string]protocol
 
 // smallestOf is the least that a node of a class may have.
 func (w Handlers) smallestOf(name string, machines []machine.Machine) (size protocol.Size) {
-	class, _ := w.Admission.Catalogue.Find(name)
+	class, _ := w.Catalogue.Find(name)
 	for _, m := range machines {
 		if f := m.Facts; class.Has(m.Machine) {
 			size = size.Least(protocol.Size{CPUs: f.CPUs, Memory: f.MemoryMiB, GPUs: protocol.MostGPUs})

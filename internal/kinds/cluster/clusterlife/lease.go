@@ -37,7 +37,7 @@ func (w Handlers) underLease(handle func(context.Context,
 		if left <= 0 {
 			return o.With(func(ctx context.Context, tx *core.Tx) error { return endLease(ctx, tx, c.ID) })
 		}
-		warn, next := c.warnings(w.Admission.Catalogue.Leases.Warn, left)
+		warn, next := c.warnings(w.Catalogue.Leases.Warn, left)
 		if warn > 0 {
 			o = o.With(func(ctx context.Context, tx *core.Tx) error {
 				tx.Log(c.leaseEvent("its lease ends within " + duration.Text(warn) + ", at " + spec.When(c.EndsAt) +

@@ -205,8 +205,7 @@ func (w Handlers) refill(c clusterView, o core.Outcome) core.Outcome {
 		}
 		for _, p := range placed {
 			tx.Log(core.Event{Type: "node.placed", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: p.Name,
-				Machine: p.Machine.Name,
-				Text:    "comes on machine " + p.Machine.Name})
+				Machine: p.Machine, Text: "comes on machine " + p.Machine})
 		}
 		if len(placed) > 0 {
 			if err := cluster.Inform(ctx, tx, c.ID); err != nil {
@@ -303,7 +302,7 @@ func (w Handlers) clusterDelete(ctx context.Context, c clusterView) core.Outcome
 // listed says that the head has heard which nodes are ready, where users' programs learn that from it: what a user was promised
 // is there when the operation ends.
 func (w Handlers) listed(c clusterView) bool {
-	if !w.Admission.Schedulers.Of(c.Spec.Scheduler()).Caps.Listed {
+	if !w.Schedulers.Of(c.Spec.Scheduler()).Caps.Listed {
 		return true
 	}
 	for _, n := range c.nodes {

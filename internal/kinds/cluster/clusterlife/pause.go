@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/job"
@@ -153,7 +152,7 @@ func (c clusterView) checkpoint() core.Outcome {
 		return outcome
 	}
 	return outcome.With(func(ctx context.Context, tx *core.Tx) error {
-		return task.Add(ctx, tx, task.Task{ID: admission.NewID("t"), Cluster: c.ID, Origin: task.Pause, Account: task.Root,
+		return task.Add(ctx, tx, task.Task{ID: core.NewID("t"), Cluster: c.ID, Origin: task.Pause, Account: task.Root,
 			Work: task.Work{Command: []string{protocol.CheckpointHook}, Limit: protocol.CheckpointLimit}})
 	})
 }

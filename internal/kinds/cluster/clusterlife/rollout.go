@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/life"
@@ -15,12 +14,12 @@ import (
 
 // A rollout gives the nodes of a cluster, one after the other, what their cluster's file says that they boot. It is no
 // operation with a state of its own: a node that is behind is told to reboot whenever few enough are down
-// (admission.Next), until none is. What was decided stands in rows, so that a crash changes nothing, and another aim
+// (Cluster.NextToReboot), until none is. What was decided stands in rows, so that a crash changes nothing, and another aim
 // simply makes other nodes be behind.
 
 // rollOut says how far a rollout is, and takes it further. The cluster is not wholly ready.
 func (w Handlers) rollOut(c clusterView, stands string) core.Outcome {
-	p, _ := admission.ProgressOf(c.Cluster, c.nodes)
+	p, _ := c.Progress(c.nodes)
 	phase, text := cluster.Provisioning, fmt.Sprintf("rollout to %s: %d of %s", p.To, p.Done, words.Count(p.Total, "node"))
 	if len(p.Draining) > 0 {
 		text += ", waits for jobs on " + words.Few(p.Draining)
@@ -51,8 +50,8 @@ func (w Handlers) stepRollout(ctx context.Context, tx *core.Tx, id string) error
 			}
 		}
 	}
-	p, _ := admission.ProgressOf(c, all)
-	for _, n := range admission.Next(c, all) {
+	p, _ := c.Progress(all)
+	for _, n := range c.NextToReboot(all) {
 		if err := node.Renew(ctx, tx, n.ID, c.DrainFor); err != nil {
 			return err
 		}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
@@ -45,7 +44,7 @@ func (w Handlers) WatchLimits(ctx context.Context, log *slog.Logger) {
 
 // watched is a limit with what it holds.
 type watched struct {
-	admission.Limit
+	price.Limit
 	project  string
 	clusters []cluster.Cluster // that pause at it
 }
@@ -68,7 +67,7 @@ func (w Handlers) watchLimits(ctx context.Context) (time.Duration, error) {
 				all = append(all, watched{l, "", []cluster.Cluster{c}})
 			}
 		}
-		for project := range w.Admission.Catalogue.Projects {
+		for project := range w.Catalogue.Projects {
 			limits, err := w.Admission.ProjectLimits(ctx, tx, project)
 			if err != nil {
 				return err
@@ -103,7 +102,7 @@ func (w Handlers) watchLimits(ctx context.Context) (time.Duration, error) {
 
 // untilNews is how long it lasts at this rate until the next mark of a limit is passed. As percents are rounded down, the
 // mark of 80 may be passed for a hundredth of the limit when it is seen.
-func untilNews(l admission.Limit) time.Duration {
+func untilNews(l price.Limit) time.Duration {
 	if l.Percent >= warnAt {
 		return l.Left
 	}
@@ -199,13 +198,13 @@ func (w Handlers) reprice(ctx context.Context) error {
 			return err
 		}
 		for _, r := range rows {
-			now := w.Admission.HomeTerms()
+			now := w.Catalogue.HomeTerms()
 			if r.Kind == price.Node {
 				i := slices.IndexFunc(machines, func(m machine.Machine) bool { return m.Holder == r.Subject })
-				if _, known := w.Admission.Catalogue.Find(r.Class); i < 0 || !known {
+				if _, known := w.Catalogue.Find(r.Class); i < 0 || !known {
 					continue // a class that was removed keeps its price for those who are in it
 				}
-				now = w.Admission.Terms(r.Class, machines[i].Machine)
+				now = w.Catalogue.Terms(r.Class, machines[i].Machine)
 			}
 			if now.Rate != r.Rate || !slices.Equal(now.Charged, r.Charged) || now.Cores != r.Cores || now.CPUs != r.CPUs ||
 				now.GPUs != r.GPUs {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 
-	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/kinds/cluster"
@@ -60,7 +59,7 @@ func (w Handlers) settleAllocation(ctx context.Context, n nodeView, seen substra
 		return o
 	}
 	g := host.Guest{Machine: n.machine.Machine, Allocation: *seen.Allocation}
-	g.Facts = admission.PartFacts(n.host.Facts, g.Allocation, g.Facts.CPUs, g.Facts.MemoryMiB)
+	g.Facts = host.PartFacts(n.host.Facts, g.Allocation, g.Facts.CPUs, g.Facts.MemoryMiB)
 	holder, err := core.Look(ctx, w.DB, func(tx *core.Tx) (string, error) { return host.Holder(ctx, tx, g) })
 	switch {
 	case err != nil:

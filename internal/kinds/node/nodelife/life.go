@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/drivers/scheduler"
 	"muster/internal/drivers/substrate"
@@ -127,7 +126,7 @@ func (w Handlers) loadNode(ctx context.Context, tx *core.Tx, id string) (nodeVie
 	if n.cluster, err = cluster.Get(ctx, tx, n.Cluster); err != nil {
 		return n, core.Subject{}, err
 	}
-	n.scheduler = w.Admission.Schedulers.Of(n.cluster.Spec.Scheduler())
+	n.scheduler = w.Schedulers.Of(n.cluster.Spec.Scheduler())
 	if n.MachineID != "" {
 		if n.machine, err = machine.Get(ctx, tx, n.MachineID); err != nil {
 			return n, core.Subject{}, err
@@ -149,7 +148,7 @@ func (w Handlers) loadNode(ctx context.Context, tx *core.Tx, id string) (nodeVie
 		return n, core.Subject{}, err
 	}
 	// An isolation never changes: one that is of nodes on this host has no others.
-	if kind, known := w.Admission.Substrates.Find(n.cluster.Spec.Isolation); !known || !kind.Caps.OnHost {
+	if kind, known := w.Substrates.Find(n.cluster.Spec.Isolation); !known || !kind.Caps.OnHost {
 		if n.beyond, err = host.Beyond(ctx, tx); err != nil {
 			return n, core.Subject{}, err
 		}
@@ -351,7 +350,7 @@ func (w Handlers) describe(n nodeView) substrate.Node {
 		Allocation: n.machine.Allocation, Keys: n.keys,
 	}
 	if n.machine.Allocation != nil && n.VM != nil {
-		described.Asked = admission.Asked(*n.VM, n.machine.Allocation.Share)
+		described.Asked = host.Asked(*n.VM, n.machine.Allocation.Share)
 	}
 	return described
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/kinds/cluster"
@@ -123,7 +122,7 @@ func (w Handlers) move(ctx context.Context, n nodeView) core.Outcome {
 			return err
 		}
 		g := host.Guest{Machine: n.machine.Machine, Allocation: to.Allocation}
-		g.Machine.Host, g.Facts = h.ID, admission.PartFacts(h.Facts, to.Allocation, n.machine.Facts.CPUs,
+		g.Machine.Host, g.Facts = h.ID, host.PartFacts(h.Facts, to.Allocation, n.machine.Facts.CPUs,
 			n.machine.Facts.MemoryMiB)
 		n.tell(tx, "node.moved", fmt.Sprintf("has moved from %s to %s in %.1f s", n.host.Name, to.HostName,
 			(n.now.Sub(to.Since)+time.Since(began)).Seconds()))

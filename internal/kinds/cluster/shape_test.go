@@ -1,12 +1,12 @@
-package admission
+package cluster
 
 import (
 	"strings"
 	"testing"
 
 	"muster/internal/core"
-	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
+	"muster/internal/kit/lists"
 	"muster/internal/protocol"
 	"muster/internal/spec"
 )
@@ -34,17 +34,12 @@ func TestThoseGoFirstWhoseLossCostsLeast(t *testing.T) {
 		{0, "n1 n2 n3 n4 n5", ""},
 		{7, "", "n6 n7"},
 	} {
-		s := shapeOf(cluster.Cluster{Spec: spec.Cluster{Head: &spec.Head{Class: "c"},
-			Queues: []spec.Queue{{Name: "main", Class: "c", Min: &c.max, Max: &c.max}}}}, nodes)
-		var goes, missing []string
-		for _, n := range s.release {
-			goes = append(goes, n.Name)
-		}
-		for _, m := range s.missing {
-			missing = append(missing, m.Name)
-		}
-		if strings.Join(goes, " ") != c.goes || strings.Join(missing, " ") != c.missing {
-			t.Errorf("%d nodes: %v go, %v are missing", c.max, goes, missing)
+		missing, goes := Cluster{Spec: spec.Cluster{Head: &spec.Head{Class: "c"},
+			Queues: []spec.Queue{{Name: "main", Class: "c", Min: &c.max, Max: &c.max}}}}.Shape(nodes)
+		names := lists.Map(goes, func(n node.Node) string { return n.Name })
+		lacks := lists.Map(missing, func(m Member) string { return m.Name })
+		if strings.Join(names, " ") != c.goes || strings.Join(lacks, " ") != c.missing {
+			t.Errorf("%d nodes: %v go, %v are missing", c.max, names, lacks)
 		}
 	}
 }
@@ -52,9 +47,9 @@ func TestThoseGoFirstWhoseLossCostsLeast(t *testing.T) {
 func TestANameIsFreeOnlyWhenItsNodeIsGone(t *testing.T) {
 	two := 2
 	nodes := []node.Node{{Name: "head", Desired: core.Present}, {Name: "n1", Queue: "main", Desired: node.Absent}}
-	s := shapeOf(cluster.Cluster{Spec: spec.Cluster{Head: &spec.Head{},
-		Queues: []spec.Queue{{Name: "main", Min: &two, Max: &two}}}}, nodes)
-	if len(s.missing) != 2 || s.missing[0].Name != "n2" || s.missing[1].Name != "n3" {
-		t.Error(s.missing)
+	missing, _ := Cluster{Spec: spec.Cluster{Head: &spec.Head{},
+		Queues: []spec.Queue{{Name: "main", Min: &two, Max: &two}}}}.Shape(nodes)
+	if len(missing) != 2 || missing[0].Name != "n2" || missing[1].Name != "n3" {
+		t.Error(missing)
 	}
 }
