@@ -290,7 +290,7 @@ func (a *API) home(ctx context.Context, tx *core.Tx, c spec.Cluster) (spec.Clust
 		err = refuse("unknown-project", fmt.Sprintf("there is no project %q", c.Project), theirs)
 	}
 	if err == nil {
-		err = notACentre(ctx, tx, c)
+		err = notExternal(ctx, tx, c)
 	}
 	return c, err
 }

@@ -8,10 +8,10 @@ import (
 	"muster/internal/access"
 	"muster/internal/bench/recipe"
 	"muster/internal/core"
-	door "muster/internal/door/centre"
+	door "muster/internal/door/external"
 	"muster/internal/kinds/bench"
-	"muster/internal/kinds/centre"
 	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/external"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
 	"muster/internal/protocol"
@@ -30,8 +30,8 @@ type benchPlace struct {
 func (a *API) benchPlace(ctx context.Context, tx *core.Tx, ref, queue string, nodes int) (p benchPlace, err error) {
 	c, err := a.find(ctx, tx, ref)
 	if isNotFound(err) {
-		if at, by, other := chooseCentre(ctx, tx, ref); other == nil {
-			return atCentre(ctx, at, by, queue, nodes)
+		if at, by, other := chooseExternal(ctx, tx, ref); other == nil {
+			return onExternal(ctx, at, by, queue, nodes)
 		} else if !isNotFound(other) {
 			return p, other
 		}
@@ -45,15 +45,15 @@ func (a *API) benchPlace(ctx context.Context, tx *core.Tx, ref, queue string, no
 	return p, err
 }
 
-// chooseCentre finds a registered cluster, and how one of the caller's projects may use it.
-func chooseCentre(ctx context.Context, tx *core.Tx, ref string) (centre.Centre, centre.Project, error) {
+// chooseExternal finds a registered cluster, and how one of the caller's projects may use it.
+func chooseExternal(ctx context.Context, tx *core.Tx, ref string) (external.Cluster, external.Project, error) {
 	type entrance struct {
-		centre.Centre
-		by centre.Project
+		external.Cluster
+		by external.Project
 	}
-	all, err := centre.List(ctx, tx)
+	all, err := external.List(ctx, tx)
 	if err != nil {
-		return centre.Centre{}, centre.Project{}, err
+		return external.Cluster{}, external.Project{}, err
 	}
 	_, name := access.Named(ref)
 	var named []entrance
@@ -68,16 +68,16 @@ func chooseCentre(ctx context.Context, tx *core.Tx, ref string) (centre.Centre, 
 	if err == nil {
 		err = permit(ctx, e.by.Project, "cluster "+ref)
 	}
-	return e.Centre, e.by, err
+	return e.Cluster, e.by, err
 }
 
-// atCentre is benchPlace for a registered cluster. Its queues and nodes are those that were seen last.
-func atCentre(ctx context.Context, c centre.Centre, by centre.Project, queue string, nodes int) (p benchPlace, err error) {
+// onExternal is benchPlace for a registered cluster. Its queues and nodes are those that were seen last.
+func onExternal(ctx context.Context, c external.Cluster, by external.Project, queue string, nodes int) (p benchPlace, err error) {
 	seen := "`muster clusters show " + c.Name + "` shows what was seen"
 	if err := door.TakesJobs(c); err != nil {
 		return p, conflict(err.Error(), seen)
 	}
-	i := slices.IndexFunc(c.Queues, func(q centre.Queue) bool {
+	i := slices.IndexFunc(c.Queues, func(q external.Queue) bool {
 		open := len(by.Queues) == 0 || slices.Contains(by.Queues, q.Name)
 		return open && (q.Name == queue || queue == "" && q.Up)
 	})
@@ -103,7 +103,7 @@ func atCentre(ctx context.Context, c centre.Centre, by centre.Project, queue str
 		}
 		return nil
 	}
-	return benchPlace{by.Project, bench.AtCentre(c.Name, by.Project), c.Name, q.Name,
+	return benchPlace{by.Project, bench.AtExternal(c.Name, by.Project), c.Name, q.Name,
 		recipe.Nodes{Nodes: max(nodes, 1), Cores: q.Cores, Memory: int64(q.MemoryMiB) << 20}, admits}, nil
 }
 

@@ -4,45 +4,41 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	apiv1 "muster/api/v1"
 	"muster/internal/core"
 	"muster/internal/kinds/bench"
-	"muster/internal/kinds/centre"
+	"muster/internal/kinds/external"
 )
 
-// TestARunAtACentre: a registered cluster is a place for benchmarks as Muster's own are, for those who may log in there, in the
-// queues of their project, on as many nodes as they say.
-func TestARunAtACentre(t *testing.T) {
+// TestARunOnAnExternalCluster: a registered cluster is a place for benchmarks as Muster's own are, for those who may log in
+// there, in the queues of their project, on as many nodes as they say.
+func TestARunOnAnExternalCluster(t *testing.T) {
 	ask, db := withNode(t)
-	register := func(name, system string, queues ...centre.Queue) {
+	register := func(name, system string, queues ...external.Queue) {
 		update(t, db, func(ctx context.Context, tx *core.Tx) error {
-			c := centre.Centre{Name: name, Login: "arc.example.org:22", HostKeys: []string{"ssh-ed25519 AAAA"}, Probe: "muster",
-				Projects: []centre.Project{{Project: "aero", Queues: []string{"cpu", "old"}, Rule: centre.ListedAccount}},
-				Accounts: map[string]string{"member": "m.smith"}}
-			if err := centre.Add(ctx, tx, c); err != nil {
+			c := external.Cluster{Name: name, Login: "arc.example.org:22", HostKeys: []string{"ssh-ed25519 AAAA"},
+				Probe: "muster", Accounts: map[string]string{"member": "m.smith"},
+				Projects: []external.Project{{Project: "aero", Queues: []string{"cpu", "old"}, Rule: external.ListedAccount}}}
+			if err := external.Add(ctx, tx, c); err != nil {
 				return err
 			}
 			if system == "" {
 				return nil
 			}
-			c, err := centre.Due(ctx, tx, time.Minute)
-			if err == nil {
-				_, err = centre.Seen(ctx, tx, c, system, queues)
-			}
-			return err
+			c.Generation = 1
+			return external.SaveSeen(ctx, tx, c, system, queues)
 		})
 	}
-	register("arc", "Slurm 23.11.4", centre.Queue{Name: "gpu", Up: true, Nodes: 9, Cores: 8},
-		centre.Queue{Name: "cpu", Up: true, Nodes: 512, Cores: 32, MemoryMiB: 128000},
-		centre.Queue{Name: "old", Up: true, Nodes: 2})
-	register("pbs", "PBS 19.1.2", centre.Queue{Name: "cpu", Up: true, Nodes: 4})
+	register("arc", "Slurm 23.11.4", external.Queue{Name: "gpu", Up: true, Nodes: 9, Cores: 8},
+		external.Queue{Name: "cpu", Up: true, Nodes: 512, Cores: 32, MemoryMiB: 128000},
+		external.Queue{Name: "old", Up: true, Nodes: 2})
+	register("pbs", "PBS 19.1.2", external.Queue{Name: "cpu", Up: true, Nodes: 4})
 	register("new", "")
 	const path = "/v1/clusters/arc/benchmarks"
 	one := read[apiv1.Benchmark](t, ask("POST", path, `{"suite": "stream", "nodes": 4}`, "member"))
 	if want := (apiv1.BenchmarkNodes{Nodes: 4, Cores: 32, MemoryMiB: 128000}); one.On != want || one.Cluster != "arc" ||
-		one.ClusterID != bench.AtCentre("arc", "aero") || one.Project != "aero" || one.Queue != "cpu" {
+		one.ClusterID != bench.AtExternal("arc", "aero") || one.Project != "aero" || one.Queue != "cpu" {
 		t.Errorf("%+v", one)
 	}
 	list := read[apiv1.List[apiv1.Suite]](t, ask("GET", "/v1/suites?cluster=aero/arc", "", "viewer"))

@@ -263,7 +263,7 @@ func (a *API) listBenchmarks(ctx context.Context, in *apiv1.ListBenchmarksInput)
 		}
 		if len(runs) == 0 && in.Cluster != "" && in.Cursor == "" {
 			if _, err = a.find(ctx, tx, in.Cluster); isNotFound(err) { // is there one of that name?
-				_, _, err = chooseCentre(ctx, tx, in.Cluster)
+				_, _, err = chooseExternal(ctx, tx, in.Cluster)
 			}
 		}
 		out.Items = some(each(runs, benchmarkView))

@@ -67,12 +67,12 @@ func (a *API) handlers() []handler {
 		on(apiv1.ListChanges, a.listChanges),
 		on(apiv1.AcceptChange, a.acceptChange),
 
-		on(apiv1.ListExternalClusters, a.listCentres),
-		on(apiv1.AddExternalCluster, a.addCentre),
-		on(apiv1.GetExternalCluster, a.getCentre),
-		on(apiv1.ChangeExternalCluster, a.changeCentre),
-		on(apiv1.RemoveExternalCluster, a.removeCentre),
-		on(apiv1.GetExternalClusterAuthority, a.centreAuthority),
+		on(apiv1.ListExternalClusters, a.listExternalClusters),
+		on(apiv1.AddExternalCluster, a.addExternalCluster),
+		on(apiv1.GetExternalCluster, a.getExternalCluster),
+		on(apiv1.ChangeExternalCluster, a.changeExternalCluster),
+		on(apiv1.RemoveExternalCluster, a.removeExternalCluster),
+		on(apiv1.GetExternalClusterAuthority, a.externalClusterAuthority),
 
 		on(apiv1.GetLogin, a.ways),
 		on(apiv1.LogIn, a.logIn),

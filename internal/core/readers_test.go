@@ -16,8 +16,8 @@ import (
 	"muster/internal/core"
 	"muster/internal/kinds"
 	"muster/internal/kinds/authority"
-	centres "muster/internal/kinds/centre"
 	"muster/internal/kinds/cluster"
+	externals "muster/internal/kinds/external"
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
@@ -33,7 +33,7 @@ func readers() []any {
 		authority.GatewayKeys,
 		authority.Generations,
 		authority.GenerationsRevision,
-		centres.List,
+		externals.List,
 		cluster.Revisions,
 		cluster.Tenures,
 		fabrics.Any,

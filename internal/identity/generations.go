@@ -35,13 +35,13 @@ const (
 	SSHHosts    Use = "ssh hosts"
 	SSHLogins   Use = "ssh logins"
 	SSHGateways Use = "ssh gateways"
-	SSHCentres  Use = "ssh centres"
+	SSHExternal Use = "ssh centres"
 	WebApps     Use = "web apps"
 )
 
 // Uses lists all of them.
 func Uses() []Use {
-	return []Use{BootTokens, Agents, SSHUsers, SSHHosts, SSHLogins, SSHGateways, SSHCentres, WebApps}
+	return []Use{BootTokens, Agents, SSHUsers, SSHHosts, SSHLogins, SSHGateways, SSHExternal, WebApps}
 }
 
 // Generation is one of the keys of a use. A new one is first known to everybody, then signs, and then the one before it goes.

@@ -15,8 +15,11 @@ import (
 	"muster/internal/kinds/bench/benchlife"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/cluster/clusterlife"
+	"muster/internal/kinds/external"
+	"muster/internal/kinds/external/externallife"
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kinds/fabric/fabriclife"
+	"muster/internal/kinds/host"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/machine/machinelife"
@@ -47,6 +50,8 @@ func list() []kind {
 		{fabrics.Definition(), fabriclife.Table},
 		{task.Definition(), tasklife.Table},
 		{bench.Definition(), benchlife.Table},
+		{external.Definition(), externallife.Table},
+		{host.Definition(), nil},
 		{person.Definition(), nil},
 		{authority.Definition(), nil},
 	}

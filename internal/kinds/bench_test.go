@@ -72,11 +72,11 @@ func addBench(t *testing.T, s *core.Store, p bench.Plan, others ...bench.Run) {
 	})
 }
 
-// startBench has the life of runs go on until the test ends, with what is at centres, if anything is.
-func startBench(t *testing.T, s *core.Store, centres ...life.Centres) {
+// startBench has the life of runs go on until the test ends, with what is at external clusters, if anything is.
+func startBench(t *testing.T, s *core.Store, external ...life.External) {
 	t.Helper()
 	d := life.Deps{DB: s, Calls: life.Calling()}
-	for _, d.Centres = range centres {
+	for _, d.External = range external {
 	}
 	tables := []core.Table{benchlife.Table(d)}
 	e := core.NewEngine(s, "test", tables, telemetry.New("test"), slog.New(slog.DiscardHandler))

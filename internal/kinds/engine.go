@@ -26,6 +26,7 @@ import (
 func NewEngine(owner string, d life.Deps, log *slog.Logger) *core.Engine {
 	d = d.Watched()
 	d.Turns, d.Calls = cmp.Or(d.Turns, life.Copying()), cmp.Or(d.Calls, life.Calling())
+	d.Asking = cmp.Or(d.Asking, life.Asking())
 	var tables []core.Table
 	for _, k := range list() {
 		if k.life == nil {

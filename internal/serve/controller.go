@@ -28,8 +28,8 @@ import (
 	"muster/internal/core/sealing"
 	"muster/internal/core/telemetry"
 	"muster/internal/datadir"
-	"muster/internal/door/centre"
 	"muster/internal/door/console"
+	"muster/internal/door/external"
 	"muster/internal/door/files"
 	"muster/internal/door/gateway/client"
 	"muster/internal/door/login"
@@ -268,7 +268,7 @@ func (k *controller) run(ctx context.Context) error {
 		Signals: private.Dir(k.dir.Signals()), Secrets: private.Dir(k.dir.Secrets())}
 	deps := life.Deps{
 		Fabrics:    fabrics,
-		Centres:    centre.Jobs{Authority: k.authority},
+		External:   external.Door{Authority: k.authority},
 		DB:         k.db,
 		Shared:     k.ports.Joins(k.shared),
 		Snapshots:  k.shared,
@@ -371,7 +371,6 @@ func (k *controller) run(ctx context.Context) error {
 	group.Go(func() error { clusters.MeasureHomes(ctx, measureEvery, k.Log); return nil })
 	group.Go(func() error { return watch.Run(ctx) })
 	group.Go(func() error { return watch.Listen(ctx, monitor.ThisHost) })
-	group.Go(func() error { return (&centre.Watcher{DB: k.db, Authority: k.authority, Log: k.Log}).Run(ctx) })
 	group.Go(func() error { return k.every(ctx, forgetEvery, "cannot delete old rows", k.housekeep) })
 	group.Go(func() error { return k.every(ctx, noteEvery, "cannot note how many there are", k.note) })
 	group.Go(func() error { return k.serveHost(ctx, agents, watch.Handler()) })

@@ -29,7 +29,7 @@ func (k *controller) gateway() *gateway.Gateway {
 	return &gateway.Gateway{
 		Name: k.owner, Hosts: hosts, DB: k.db, Authority: k.authority,
 		Sources: []gateway.Source{gateway.Clusters{Authority: k.authority, Dialer: k.shared},
-			gateway.Centres{Authority: k.authority}},
+			gateway.ExternalClusters{Authority: k.authority}},
 		Resume: k.resume, Recordings: k.dir.Recordings(), Reserve: k.admission.Catalogue.Reserve,
 		Log: k.Log, Telemetry: k.telemetry, Limits: gateway.UsualLimits(),
 	}

@@ -45,7 +45,7 @@ var leave = map[string]struct {
 	"internal/spec/types.go": {[]string{"local", "metal", "vm", "slurm"},
 		"published values of isolation and software.scheduler"},
 	"internal/spec/rules.go":           {[]string{"local", "metal", "none"}, "what a file may say, told without a site"},
-	"internal/door/centre/ask.go":      {[]string{"slurm"}, "asks batch systems that others run"},
+	"internal/door/external/ask.go":    {[]string{"slurm"}, "asks batch systems that others run"},
 	"internal/kinds/person/token.go":   {[]string{"local"}, "the token of the controller's own host"},
 	"internal/kinds/kindstest/rows.go": {[]string{"local"}, "machines of tests"},
 	"api/v1/access.go":                 {[]string{"local"}, "the token of the controller's own host, as users see it"},

@@ -11,7 +11,8 @@ import (
 // foreign are words of no field that this house once had for things that have a name, beside that name. DESIGN's words and the
 // field's are enough: a word of one's own is one that each reader must learn.
 var foreign = map[string]string{
-	"bed": "memory file", "chart": "state table, or topology", "commons": "shared", "crowd": "failure domain",
+	"bed": "memory file", "centre": "external cluster", "centres": "external clusters",
+	"chart": "state table, or topology", "commons": "shared", "crowd": "failure domain",
 	"desk": "admission", "ear": "listener",
 	"ears": "listeners", "eyes": "observer", "forsake": "release", "hall": "preauth limit", "journey": "migration",
 	"lull": "suspend", "pulse": "heartbeat",

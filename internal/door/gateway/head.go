@@ -62,7 +62,7 @@ func (v *visit) connect(ctx context.Context, p Place, target Target, recorded bo
 	e.target = target
 	if c.err != nil {
 		if say, omitted := v.g.lines.Say(v.server.RemoteAddr().String(), time.Now()); say {
-			v.g.Log.WarnContext(ctx, "cannot reach a head or a centre", "project", p.Project, "place", p.Name, "error",
+			v.g.Log.WarnContext(ctx, "cannot reach a head or an external cluster", "project", p.Project, "place", p.Name, "error",
 				printable.Within(c.err.Error(), mostTold), "omitted", omitted)
 		}
 		v.record(ctx, e, "it did not answer")

@@ -37,7 +37,7 @@ func Name(use identity.Use) string {
 	return map[identity.Use]string{
 		identity.BootTokens: "boot-tokens", identity.Agents: "agents-ca", identity.SSHUsers: "user-ca",
 		identity.SSHHosts:  "host-ca",
-		identity.SSHLogins: "login-ca", identity.SSHGateways: "gateway-ca", identity.SSHCentres: "external-ca",
+		identity.SSHLogins: "login-ca", identity.SSHGateways: "gateway-ca", identity.SSHExternal: "external-ca",
 		identity.WebApps: "web-ca",
 	}[use]
 }
@@ -52,7 +52,7 @@ func times(use identity.Use) (announce, keep time.Duration) {
 		return 0, week
 	case identity.SSHLogins:
 		return 0, 25 * time.Hour // no login is longer
-	case identity.SSHGateways, identity.SSHCentres, identity.WebApps: // somebody has to write them down elsewhere
+	case identity.SSHGateways, identity.SSHExternal, identity.WebApps: // somebody has to write them down elsewhere
 		return week, certificates
 	}
 	return 0, 0

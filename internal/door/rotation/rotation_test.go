@@ -89,7 +89,7 @@ func TestTheFirstGenerationsAreThoseOfTheRoot(t *testing.T) {
 		a := k.Authority
 		if a.AgentsPEM() != old.AgentsPEM() || a.UserCA() != old.UserCA() || a.HostCA() != old.HostCA() ||
 			a.LoginCA() != old.LoginCA() || a.GatewayCA() != old.GatewayCA() ||
-			a.CentreCA() != old.CentreCA() || a.Token("n", 1) != old.Token("n", 1) {
+			a.ExternalCA() != old.ExternalCA() || a.Token("n", 1) != old.Token("n", 1) {
 			t.Error("a site that is older than rotation has other keys now")
 		}
 		if again := keeper(t, s); again.Authority.UserCA() != a.UserCA() {

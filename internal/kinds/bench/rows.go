@@ -37,7 +37,7 @@ type Run struct {
 	core.Life
 	ID        string
 	Project   string
-	ClusterID string // of a registered one, what AtCentre makes
+	ClusterID string // of a registered one, what AtExternal makes
 	Cluster   string // its name
 	Account   string // whom it runs as, and who asked for it
 	Plan      Plan
@@ -55,15 +55,15 @@ type Run struct {
 	Begin time.Time     // not before
 }
 
-const centreIDs = "centre:"
+const externalIDs = "centre:"
 
-// AtCentre is the ClusterID of a registered cluster for a project: what one measures there, repeats there and accepts is not
+// AtExternal is the ClusterID of a registered cluster for a project: what one measures there, repeats there and accepts is not
 // another's.
-func AtCentre(name, project string) string { return centreIDs + name + ":" + project }
+func AtExternal(name, project string) string { return externalIDs + name + ":" + project }
 
-// Centre is the name of the registered cluster that it runs on; false: it runs on one of Muster's own.
-func (r Run) Centre() (name string, is bool) {
-	return strings.CutPrefix(strings.TrimSuffix(r.ClusterID, ":"+r.Project), centreIDs)
+// External is the name of the registered cluster that it runs on; false: it runs on one of Muster's own.
+func (r Run) External() (name string, is bool) {
+	return strings.CutPrefix(strings.TrimSuffix(r.ClusterID, ":"+r.Project), externalIDs)
 }
 
 // mostRepeated is how many rounds of a run are done again.

@@ -15,6 +15,6 @@ func Definition() core.Definition {
 		End:      core.Deleted,
 		Failures: []core.Phase{core.Degraded},
 		Alarm:    &core.Alarm{One: "fabric is degraded", More: "fabrics are degraded", Look: "`muster fabric list` says why"},
-		Races:    []string{"allocation_pkey", "partition_key", "partition_cluster", "partition_member_sole"},
+		Races:    []string{"partition_key", "partition_cluster", "partition_member_sole"},
 	}
 }

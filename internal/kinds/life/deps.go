@@ -20,8 +20,8 @@ import (
 	"muster/internal/fabric"
 	"muster/internal/identity"
 	"muster/internal/inventory"
-	"muster/internal/kinds/centre"
 	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/external"
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
@@ -103,19 +103,27 @@ type Deps struct {
 	Telemetry  *telemetry.Telemetry // nil: nothing is counted
 	Power      power.Registry       // what the ways to switch machines can do
 	Fabrics    Fabrics              // nil: none is looked after here
-	Centres    Centres
+	External   External
 	Pace       FabricPace   // of fabrics; zero values are the usual ones
 	Turns      *limit.Share // of copies of files, by project; nil: Copying's
-	Calls      *limit.Share // of calls to centres, by project; nil: Calling's
+	Calls      *limit.Share // of calls to external clusters, by project; nil: Calling's
+	Asking     *limit.Share // of questions for their queues; nil: Asking's
 }
 
 // Copying is how many copies of clusters' files may go on at the same time: each holds one of the engine's workers, for hours
 // perhaps.
 func Copying() *limit.Share { return &limit.Share{Kind: "copies of files", Each: 2, Total: 16} }
 
-// Calling is how many calls to centres may go on at the same time: each holds one of the engine's workers for as long as a shell
-// there does as it likes, up to a minute.
-func Calling() *limit.Share { return &limit.Share{Kind: "calls to centres", Each: 2, Total: 16} }
+// Calling is how many calls to external clusters may go on at the same time: each holds one of the engine's workers for as long
+// as a shell there does as it likes, up to a minute.
+func Calling() *limit.Share {
+	return &limit.Share{Kind: "calls to external clusters", Each: 2, Total: 16}
+}
+
+// Asking is how many external clusters may be asked for their queues at the same time, for the same reason.
+func Asking() *limit.Share {
+	return &limit.Share{Kind: "questions to external clusters", Each: 16, Total: 16}
+}
 
 // TurnAgain is how long a copy or a call that has no turn waits until it asks again.
 const TurnAgain = time.Second
@@ -146,14 +154,18 @@ type Fabrics interface {
 	Driver(f fabrics.Fabric) (fabric.Driver, error)
 }
 
-// Centres has tasks run on clusters that Muster did not build, as jobs of the people who asked for them.
-type Centres interface {
+// External asks clusters that Muster did not build for their queues, and has tasks run there, as jobs of the people who asked
+// for them.
+type External interface {
+	// Ask asks a cluster's batch system what it is and for its queues. It is called again and again; an error says in an
+	// operator's words why it is not known.
+	Ask(ctx context.Context, c external.Cluster) (system string, queues []external.Queue, err error)
 	// Follow has a task begun that has not been, ended if that is wanted, and says how far it is; once it has ended, with what it
 	// has written. Its ID is RUN.NUMBER; a call that is repeated begins it no second time. An error says that nothing is known
 	// now.
-	Follow(ctx context.Context, c centre.Centre, project string, t task.Task) (said task.Said, output []byte, err error)
+	Follow(ctx context.Context, c external.Cluster, project string, t task.Task) (said task.Said, output []byte, err error)
 	// Forget removes what a run's tasks have left there. A second call does nothing.
-	Forget(ctx context.Context, c centre.Centre, project, person, run string) error
+	Forget(ctx context.Context, c external.Cluster, project, person, run string) error
 }
 
 // FabricPace is how often a fabric is looked after.

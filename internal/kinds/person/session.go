@@ -14,7 +14,7 @@ type Session struct {
 	Person     string
 	Credential string // fingerprint of a key, or ID of a login
 	Gateway    string // the controller that carries it
-	Kind       string // of the place: cluster or centre
+	Kind       string // of the place: cluster or external cluster
 	PlaceID    string
 	Place      string
 	Project    string

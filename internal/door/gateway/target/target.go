@@ -1,5 +1,5 @@
 // Package target describes where the gateway sends a session: the address, the account, and the host key that proves it is the
-// right place. It is the same for the head of a cluster and for the login host of a centre that Muster did not build.
+// right place. It is the same for the head of a cluster and for the login host of an external cluster that Muster did not build.
 //
 // What enters: a description of the place from the caller. What leaves: an SSH connection to it. It decides nothing.
 package target
@@ -21,7 +21,7 @@ import (
 type Target struct {
 	Project string // whose membership lets the person in
 	Name    string // as users call it
-	Cluster string // ID; "" for a centre
+	Cluster string // ID; "" for an external cluster
 	Account string // the person's, there
 
 	Dial       func(ctx context.Context) (net.Conn, error)   // to its sshd

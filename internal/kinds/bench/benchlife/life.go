@@ -18,8 +18,8 @@ import (
 	"muster/internal/bench/round"
 	"muster/internal/core"
 	"muster/internal/kinds/bench"
-	"muster/internal/kinds/centre"
 	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/external"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
@@ -38,15 +38,15 @@ const (
 // view is a run as its handlers see it.
 type view struct {
 	bench.Run
-	gone   bool      // its cluster is deleted, or is being; or its account may not go to its centre any more
-	other  bench.Run // with which it takes turns
-	alone  bool      // there is none, or none any more
-	task   task.Task
-	centre *centre.Centre // that it runs at; nil: its cluster is Muster's
-	lost   bool           // there is no such task any more
-	output []byte         // of a task that has ended
-	failed []string       // nodes that have failed since the task of the round that is lost was asked for
-	ground ground         // of its nodes
+	gone     bool      // its cluster is deleted, or is being; or its account may not go to its external cluster any more
+	other    bench.Run // with which it takes turns
+	alone    bool      // there is none, or none any more
+	task     task.Task
+	external *external.Cluster // that it runs at; nil: its cluster is Muster's
+	lost     bool              // there is no such task any more
+	output   []byte            // of a task that has ended
+	failed   []string          // nodes that have failed since the task of the round that is lost was asked for
+	ground   ground            // of its nodes
 
 	crowded bool // a run waits for its hosts
 
@@ -82,7 +82,7 @@ func load(ctx context.Context, tx *core.Tx, id string) (v view, s core.Subject, 
 	}
 	s = core.Subject{Life: v.Life, Event: core.Event{Project: v.Project, ClusterID: v.ClusterID, Cluster: v.Cluster}}
 	var c cluster.Cluster
-	if name, at := v.Centre(); at {
+	if name, at := v.External(); at {
 		err = v.goThere(ctx, tx, name)
 	} else if c, err = cluster.Get(ctx, tx, v.ClusterID); err == nil || errors.Is(err, core.ErrNotFound) {
 		v.gone, err = err != nil || c.Desired == core.ToDelete, nil
@@ -102,7 +102,7 @@ func load(ctx context.Context, tx *core.Tx, id string) (v view, s core.Subject, 
 		}
 		return v, s, err
 	}
-	if v.now, err = tx.Now(ctx); err != nil || v.centre != nil {
+	if v.now, err = tx.Now(ctx); err != nil || v.external != nil {
 		return v, s, err
 	}
 	v.task, err = task.Get(ctx, tx, v.Task)
@@ -140,7 +140,7 @@ func (v *view) look(ctx context.Context, tx *core.Tx, c cluster.Cluster) (err er
 		return err
 	}
 	if v.Round < v.All() && !v.enough {
-		if v.centre != nil {
+		if v.external != nil {
 			v.busy = v.queueBusy()
 		} else {
 			v.busy, err = busy(ctx, tx, v.Run, c)
@@ -180,12 +180,12 @@ func begin(_ context.Context, v view) core.Outcome {
 
 // follow has one round after the other done.
 func (h Handlers) follow(ctx context.Context, v view) core.Outcome {
-	if v.centre == nil || v.gone {
+	if v.external == nil || v.gone {
 		return v.follow()
 	}
 	leave, over := h.Calls.Enter(v.Project, false)
 	if over != nil {
-		return core.WaitFor(life.TurnAgain, "round %d of %d waits: other calls to centres go on", v.Round+1, v.All())
+		return core.WaitFor(life.TurnAgain, "round %d of %d waits: other calls to external clusters go on", v.Round+1, v.All())
 	}
 	defer leave()
 	if v.Task != "" {
@@ -199,7 +199,7 @@ func (h Handlers) follow(ctx context.Context, v view) core.Outcome {
 	}
 	o := v.follow()
 	if o.Phase == bench.Ended { // what cannot be removed now goes with the next run there
-		_ = h.Centres.Forget(ctx, *v.centre, v.Project, v.Account, v.ID)
+		_ = h.External.Forget(ctx, *v.external, v.Project, v.Account, v.ID)
 	}
 	return o
 }
@@ -218,7 +218,7 @@ func (v view) follow() core.Outcome {
 		}
 		return core.WaitFor(next, "round %d of %d has ended", v.Round+1, v.All()).
 			With(func(ctx context.Context, tx *core.Tx) error { return v.save(ctx, tx, o) })
-	case v.Task != "" && v.gone && v.centre != nil:
+	case v.Task != "" && v.gone && v.external != nil:
 		return v.end(bench.Cancelled, fmt.Sprintf("%s may not run jobs at external cluster %s any more; "+
 			"the one of round %d may still run", v.Account, v.Cluster, v.Round+1))
 	case v.Task != "" && (v.Cancel || v.gone) && !v.task.Cancel:
@@ -228,7 +228,7 @@ func (v view) follow() core.Outcome {
 	case v.Task != "" && v.task.Phase != task.Running && v.now.Sub(v.task.CreatedAt) > holds:
 		return core.WaitFor(seenIn, "round %d of %d is %s: %s", v.Round+1, v.All(), v.task.Phase, v.task.Reason).
 			With(func(ctx context.Context, tx *core.Tx) error { return bench.Leave(ctx, tx, v.Run) })
-	case v.Task != "" && v.centre != nil:
+	case v.Task != "" && v.external != nil:
 		return core.WaitFor(againIn, "round %d of %d %s", v.Round+1, v.All(), v.there())
 	case v.Task != "":
 		return core.WaitFor(seenIn, "round %d of %d is %s: %s", v.Round+1, v.All(), v.task.Phase, v.task.Reason)
@@ -286,7 +286,7 @@ func (v view) next(ctx context.Context, tx *core.Tx) error {
 	if err != nil {
 		return err
 	}
-	if v.centre == nil && v.Plan.TellsWhatHappened() {
+	if v.external == nil && v.Plan.TellsWhatHappened() {
 		events, err := tx.Events(ctx, core.EventsOf{Cluster: v.ClusterID, Limit: mostEvents})
 		if err != nil {
 			return err
@@ -294,11 +294,11 @@ func (v view) next(ctx context.Context, tx *core.Tx) error {
 		work.Script = round.Telling(work.Script, bench.Happened(events))
 	}
 	t := task.Task{ID: core.NewID("t"), Cluster: v.ClusterID, Account: v.Account, Work: work}
-	if v.centre != nil {
+	if v.external != nil {
 		t.ID = fmt.Sprintf("%s.%d", v.ID, v.Round)
 	}
 	begun, err := bench.Begin(ctx, tx, v.Run, t.ID)
-	if err != nil || !begun || v.centre != nil {
+	if err != nil || !begun || v.external != nil {
 		return err
 	}
 	return task.Add(ctx, tx, t)
@@ -316,7 +316,7 @@ func (v view) read() (o bench.Round, err error) {
 	o.Began = v.within(cmp.Or(said.Began, v.task.CreatedAt))
 	o.Ended = v.within(cmp.Or(said.Ended, o.Began))
 	for _, name := range said.Nodes {
-		if o.Nodes[name] = v.ground.nodes[name].Machine; v.centre != nil {
+		if o.Nodes[name] = v.ground.nodes[name].Machine; v.external != nil {
 			o.Nodes[name] = v.Cluster + ":" + name
 		}
 	}
@@ -343,8 +343,8 @@ func (v view) read() (o bench.Round, err error) {
 	return o, o.Pack()
 }
 
-// within is a time that a head or a centre has told, by its own clock, held within the time for which the run has gone on: it
-// orders what others have measured, too.
+// within is a time that a head or an external cluster has told, by its own clock, held within the time for which the run has gone
+// on: it orders what others have measured, too.
 func (v view) within(told time.Time) time.Time {
 	switch {
 	case told.Before(v.PhaseAt):

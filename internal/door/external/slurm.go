@@ -1,15 +1,15 @@
-package centre
+package external
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
 
-	centres "muster/internal/kinds/centre"
+	externals "muster/internal/kinds/external"
 )
 
-// TakesJobs is why no jobs can be begun at a centre; nil: they can.
-func TakesJobs(c centres.Centre) error {
+// TakesJobs is why no jobs can be begun at an external cluster; nil: they can.
+func TakesJobs(c externals.Cluster) error {
 	switch {
 	case c.System == "":
 		return fmt.Errorf("external cluster %s has not answered yet", c.Name)
@@ -27,8 +27,8 @@ const columns = "%R|%a|%F|%c|%Z|%m"
 
 // parseSlurm reads what sinfo says of partitions, in a line or several each. It takes nothing that it does not understand:
 // figures that are half true are worse than none.
-func parseSlurm(text string) ([]centres.Queue, error) {
-	var queues []centres.Queue
+func parseSlurm(text string) ([]externals.Queue, error) {
+	var queues []externals.Queue
 	at := map[string]int{}
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\r\n")
@@ -66,7 +66,7 @@ func parseSlurm(text string) ([]centres.Queue, error) {
 		if !seen { // sinfo may show a partition in several lines, each with some of the nodes
 			i = len(queues)
 			at[fields[0]] = i
-			queues = append(queues, centres.Queue{Name: fields[0], Up: fields[1] == "up", State: fields[1]})
+			queues = append(queues, externals.Queue{Name: fields[0], Up: fields[1] == "up", State: fields[1]})
 		}
 		q := &queues[i]
 		if total > 0 && (q.Nodes == 0 || cores < q.Cores) {

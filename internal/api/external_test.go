@@ -7,15 +7,15 @@ import (
 
 	apiv1 "muster/api/v1"
 	"muster/internal/core"
-	centres "muster/internal/kinds/centre"
+	externals "muster/internal/kinds/external"
 )
 
 // hostKey is a public key whose private half does not exist.
 const hostKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 
-// TestACentreShowsEachProjectItsOwn registers a centre for two projects and looks at it as people of one, of none, and as an
-// operator.
-func TestACentreShowsEachProjectItsOwn(t *testing.T) {
+// TestAnExternalClusterShowsEachProjectItsOwn registers an external cluster for two projects and looks at it as people of one, of
+// none, and as an operator.
+func TestAnExternalClusterShowsEachProjectItsOwn(t *testing.T) {
 	s, db := server(t, 1)
 	tenants(t, db)
 	as := func(who string) []string { return []string{"Authorization", "Bearer " + who} }
@@ -44,12 +44,8 @@ func TestACentreShowsEachProjectItsOwn(t *testing.T) {
 		t.Errorf("a cluster of the same name: %d %s", got.status, got.text)
 	}
 	if err := db.Update(t.Context(), func(tx *core.Tx) error {
-		c, err := centres.Due(t.Context(), tx, 0)
-		if err == nil {
-			_, err = centres.Seen(t.Context(), tx, c, "Slurm 22.05.8",
-				[]centres.Queue{{Name: "cpu", Up: true, State: "up"}, {Name: "gpu", Up: true, State: "up"}})
-		}
-		return err
+		return externals.SaveSeen(t.Context(), tx, externals.Cluster{Name: "arc", Generation: 1}, "Slurm 22.05.8",
+			[]externals.Queue{{Name: "cpu", Up: true, State: "up"}, {Name: "gpu", Up: true, State: "up"}})
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package centre
+package external
 
 import (
 	"bytes"
@@ -13,24 +13,18 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/door/gateway/target"
-	centres "muster/internal/kinds/centre"
+	externals "muster/internal/kinds/external"
 )
 
-// view is what was seen of a batch system.
-type view struct {
-	system string
-	queues []centres.Queue
-}
-
 // question finds out which batch system there is, and asks it for its queues. It goes through a login shell, as at many
-// centres the programs are on the PATH of such a shell alone; what such a shell says of itself comes before the first mark. It is
-// one line, without what any shell would take as its own, so that accounts may have any.
+// external clusters the programs are on the PATH of such a shell alone; what such a shell says of itself comes before the first
+// mark. It is one line, without what any shell would take as its own, so that accounts may have any.
 const question = `sh -lc 'if command -v sinfo >/dev/null 2>&1; then echo "#muster slurm"; sinfo --version && exec sinfo -h -o "` + columns + `"; ` +
 	`elif command -v qstat >/dev/null 2>&1; then echo "#muster pbs"; qstat --version 2>&1; echo "#muster queues"; qstat -Q -f && echo "#muster nodes" && exec pbsnodes -a; ` +
 	`else echo "#muster none"; fi'`
 
 // parse reads the answer to the question.
-func parse(text string) (view, error) {
+func parse(text string) (system string, queues []externals.Queue, err error) {
 	parts := map[string]string{}
 	part := ""
 	for line := range strings.Lines(text) {
@@ -45,19 +39,19 @@ func parse(text string) (view, error) {
 		version, rest, _ := strings.Cut(text, "\n")
 		number, isSlurm := strings.CutPrefix(strings.Replace(version, "slurm-wlm ", "slurm ", 1), "slurm ")
 		if !isSlurm {
-			return view{}, fmt.Errorf("not a version of Slurm: %.80q", version)
+			return "", nil, fmt.Errorf("not a version of Slurm: %.80q", version)
 		}
-		queues, err := parseSlurm(rest)
-		return view{clean(slurmName+number, 30), queues}, err
+		queues, err = parseSlurm(rest)
+		return clean(slurmName+number, 30), queues, err
 	}
 	if text, found := parts["pbs"]; found {
-		queues, err := parsePBS(parts["queues"], parts["nodes"])
-		return view{versionOfPBS(text), queues}, err
+		queues, err = parsePBS(parts["queues"], parts["nodes"])
+		return versionOfPBS(text), queues, err
 	}
 	if _, found := parts["none"]; found {
-		return view{}, errors.New("it has neither sinfo nor qstat: no batch system that Muster knows")
+		return "", nil, errors.New("it has neither sinfo nor qstat: no batch system that Muster knows")
 	}
-	return view{}, errors.New("the account's shell there does not run commands")
+	return "", nil, errors.New("the account's shell there does not run commands")
 }
 
 // versionOfPBS reads `qstat --version`: "pbs_version = 19.1.2", or Torque's "Version: 6.1.2".
@@ -84,18 +78,30 @@ func clean(text string, most int) string {
 	return strings.TrimSpace(text[:min(len(text), most)])
 }
 
-// longest is how much an answer may be: the nodes of the largest centres.
+// longest is how much an answer may be: the nodes of the largest external clusters.
 const longest = 16 << 20
 
+// Ask asks a batch system for its queues. An error says in an operator's words why they are not known.
+func (d Door) Ask(ctx context.Context, c externals.Cluster) (system string, queues []externals.Queue, err error) {
+	t, err := probe(c, d.Authority)
+	if err == nil {
+		system, queues, err = ask(ctx, t)
+	}
+	if err != nil {
+		return "", nil, errors.New(Why(c, c.Probe, err))
+	}
+	return system, queues, nil
+}
+
 // ask logs in and asks.
-func ask(ctx context.Context, t target.Target) (view, error) {
+func ask(ctx context.Context, t target.Target) (system string, queues []externals.Queue, err error) {
 	text, complaint, err := command(ctx, t, question, "", longest)
 	var exit *ssh.ExitError
 	if errors.As(err, &exit) {
-		return view{}, fmt.Errorf("its batch system does not answer: %s", cmp.Or(lastLine(complaint), exit.Error()))
+		return "", nil, fmt.Errorf("its batch system does not answer: %s", cmp.Or(lastLine(complaint), exit.Error()))
 	}
 	if err != nil {
-		return view{}, err
+		return "", nil, err
 	}
 	return parse(text)
 }
@@ -146,8 +152,8 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// Why says in a user's words why a centre could not be logged in to as an account.
-func Why(c centres.Centre, account string, err error) string {
+// Why says in a user's words why an external cluster could not be logged in to as an account.
+func Why(c externals.Cluster, account string, err error) string {
 	var handshake target.HandshakeError
 	var network *net.OpError
 	var unknown *net.DNSError

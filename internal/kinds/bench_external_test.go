@@ -12,15 +12,17 @@ import (
 	"muster/internal/access"
 	"muster/internal/core"
 	"muster/internal/kinds/bench"
-	"muster/internal/kinds/centre"
+	"muster/internal/kinds/external"
 	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/life"
 	"muster/internal/kinds/person"
 	"muster/internal/kinds/task"
 	"muster/internal/protocol"
 )
 
-// batchSystem is a centre's: it runs jobs here when it is told to, and now and then does not answer.
+// batchSystem is an external cluster's: it runs jobs here when it is told to, and now and then does not answer.
 type batchSystem struct {
+	life.External
 	sync.Mutex
 	calls  []string
 	begun  map[string]int
@@ -31,7 +33,7 @@ type batchSystem struct {
 	inside, max int
 }
 
-func (b *batchSystem) Follow(ctx context.Context, c centre.Centre, project string, t task.Task) (said task.Said, output []byte,
+func (b *batchSystem) Follow(ctx context.Context, c external.Cluster, project string, t task.Task) (said task.Said, output []byte,
 	err error) {
 	b.Lock()
 	defer b.Unlock()
@@ -68,20 +70,20 @@ func (b *batchSystem) Follow(ctx context.Context, c centre.Centre, project strin
 	return said, output, nil
 }
 
-func (b *batchSystem) Forget(_ context.Context, _ centre.Centre, _, _, run string) error {
+func (b *batchSystem) Forget(_ context.Context, _ external.Cluster, _, _, run string) error {
 	b.Lock()
 	defer b.Unlock()
 	b.calls = append(b.calls, "forget "+run)
 	return nil
 }
 
-// addAtCentre adds centre arc, ada, who is a member of the default project, and a run of hers there.
-func addAtCentre(t *testing.T, s *core.Store) {
+// addAtExternal adds external cluster arc, ada, who is a member of the default project, and a run of hers there.
+func addAtExternal(t *testing.T, s *core.Store) {
 	t.Helper()
 	p := planOf(t, 2, "run: echo\nread: [{quantity: q, lines: '^(?P<node>c.) (?P<value>.*)', unit: s, better: lower}]\n")
 	kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
-		err := centre.Add(ctx, tx, centre.Centre{Name: "arc", Login: "arc:22", Probe: "muster", HostKeys: []string{"x"},
-			Projects: []centre.Project{{Project: "default", Rule: centre.SameAccount}}})
+		err := external.Add(ctx, tx, external.Cluster{Name: "arc", Login: "arc:22", Probe: "muster", HostKeys: []string{"x"},
+			Projects: []external.Project{{Project: "default", Rule: external.SameAccount}}})
 		if err == nil {
 			err = person.Add(ctx, tx, person.Person{Name: "ada"})
 		}
@@ -89,19 +91,19 @@ func addAtCentre(t *testing.T, s *core.Store) {
 			err = person.SetMember(ctx, tx, person.Membership{Project: "default", Person: "ada", Role: access.Member})
 		}
 		if err == nil {
-			err = bench.Add(ctx, tx, bench.Run{ID: "b1", Project: "default", ClusterID: bench.AtCentre("arc", "default"),
+			err = bench.Add(ctx, tx, bench.Run{ID: "b1", Project: "default", ClusterID: bench.AtExternal("arc", "default"),
 				Cluster: "arc", Account: "ada", Plan: p})
 		}
 		return err
 	})
 }
 
-// TestARunAtACentreIsDoneAsItsPersonsJobs: each round is begun once, also where the centre does not answer for a while, what its
-// nodes have measured is theirs, and nothing is left.
-func TestARunAtACentreIsDoneAsItsPersonsJobs(t *testing.T) {
+// TestARunOnAnExternalClusterIsDoneAsItsPersonsJobs: each round is begun once, also where the external cluster does not answer
+// for a while, what its nodes have measured is theirs, and nothing is left.
+func TestARunOnAnExternalClusterIsDoneAsItsPersonsJobs(t *testing.T) {
 	kindstest.Either(t, func(t *testing.T, url string) {
 		s := kindstest.Open(t, url)
-		addAtCentre(t, s)
+		addAtExternal(t, s)
 		b := &batchSystem{begun: map[string]int{}, silent: 1}
 		startBench(t, s, b)
 		awaitRun(t, s, "it is told that nobody answers", func(r bench.Run) bool {
@@ -127,13 +129,13 @@ func TestARunAtACentreIsDoneAsItsPersonsJobs(t *testing.T) {
 	})
 }
 
-// TestARunAtACentreEndsWithItsPersonsRight to go there, and when it is cancelled.
-func TestARunAtACentreEndsWithItsPersonsRight(t *testing.T) {
+// TestARunOnAnExternalClusterEndsWithItsPersonsRight to go there, and when it is cancelled.
+func TestARunOnAnExternalClusterEndsWithItsPersonsRight(t *testing.T) {
 	for name, end := range map[string]struct {
 		by   func(ctx context.Context, tx *core.Tx) error
 		why  string
 		last string
-		deaf bool // the centre does not answer any more
+		deaf bool // the external cluster does not answer any more
 	}{
 		"cancelled": {by: func(ctx context.Context, tx *core.Tx) error { return bench.WantEnd(ctx, tx, "b1") },
 			why: "after 1 of 2 rounds", last: "forget b1"},
@@ -143,12 +145,12 @@ func TestARunAtACentreEndsWithItsPersonsRight(t *testing.T) {
 		"a member no more": {by: func(ctx context.Context, tx *core.Tx) error {
 			return person.RemoveMember(ctx, tx, "default", "ada")
 		}, why: "ada may not run jobs at external cluster arc any more; the one of round 1 may still run", last: "arc default ada b1.0"},
-		"no such centre": {by: func(ctx context.Context, tx *core.Tx) error { return centre.Remove(ctx, tx, "arc") },
+		"no such external cluster": {by: func(ctx context.Context, tx *core.Tx) error { return external.Remove(ctx, tx, "arc") },
 			why: "ada may not run jobs at external cluster arc any more; the one of round 1 may still run", last: "arc default ada b1.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := kindstest.Open(t, t.TempDir()+"/db")
-			addAtCentre(t, s)
+			addAtExternal(t, s)
 			b := &batchSystem{begun: map[string]int{}, holds: true}
 			startBench(t, s, b)
 			awaitRun(t, s, "its job runs", func(r bench.Run) bool {
@@ -171,10 +173,10 @@ func TestARunAtACentreEndsWithItsPersonsRight(t *testing.T) {
 	}
 }
 
-// TestCallsToCentresLeaveTheEngineToOthers: each holds a worker of the engine, which has 128.
-func TestCallsToCentresLeaveTheEngineToOthers(t *testing.T) {
+// TestCallsToExternalClustersLeaveTheEngineToOthers: each holds a worker of the engine, which has 128.
+func TestCallsToExternalClustersLeaveTheEngineToOthers(t *testing.T) {
 	s := kindstest.Open(t, t.TempDir()+"/db")
-	addAtCentre(t, s)
+	addAtExternal(t, s)
 	all := func() (all []bench.Run) {
 		kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) (err error) {
 			all, err = bench.List(ctx, tx, bench.Of{Cluster: "arc", Limit: 10})
@@ -205,7 +207,9 @@ func TestCallsToCentresLeaveTheEngineToOthers(t *testing.T) {
 			}
 		}
 	}
-	until("two wait", func(r bench.Run) bool { return r.Reason == "round 1 of 2 waits: other calls to centres go on" }, 2)
+	until("two wait", func(r bench.Run) bool {
+		return r.Reason == "round 1 of 2 waits: other calls to external clusters go on"
+	}, 2)
 	close(b.let)
 	until("all end", func(r bench.Run) bool { return r.Outcome == bench.OK }, 4)
 	if b.Lock(); b.max != 2 {
@@ -214,10 +218,10 @@ func TestCallsToCentresLeaveTheEngineToOthers(t *testing.T) {
 	b.Unlock()
 }
 
-// TestWhatAProjectRepeatsAtACentreIsItsOwn: another that may go there, too, does not end it.
-func TestWhatAProjectRepeatsAtACentreIsItsOwn(t *testing.T) {
+// TestWhatAProjectRepeatsOnAnExternalClusterIsItsOwn: another that may go there, too, does not end it.
+func TestWhatAProjectRepeatsOnAnExternalClusterIsItsOwn(t *testing.T) {
 	s := kindstest.Open(t, t.TempDir()+"/db")
-	addAtCentre(t, s)
+	addAtExternal(t, s)
 	kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error {
 		r, err := bench.Get(ctx, tx, "b1")
 		if err == nil {
@@ -227,16 +231,16 @@ func TestWhatAProjectRepeatsAtACentreIsItsOwn(t *testing.T) {
 			return err
 		}
 		for _, project := range []string{"default", "other"} {
-			watch := bench.Run{ID: "w-" + project, Project: project, ClusterID: bench.AtCentre("arc", project), Cluster: "arc",
+			watch := bench.Run{ID: "w-" + project, Project: project, ClusterID: bench.AtExternal("arc", project), Cluster: "arc",
 				Account: "ada", Plan: r.Plan, Every: time.Hour}
 			if err := bench.Add(ctx, tx, watch); err != nil {
 				return err
 			}
-			if name, at := watch.Centre(); name != "arc" || !at {
-				t.Errorf("the centre of %s is %q, %t", watch.ClusterID, name, at)
+			if name, at := watch.External(); name != "arc" || !at {
+				t.Errorf("the external cluster of %s is %q, %t", watch.ClusterID, name, at)
 			}
 		}
-		return bench.EndWatch(ctx, tx, bench.AtCentre("arc", "other"), r.Plan.Suite.Name)
+		return bench.EndWatch(ctx, tx, bench.AtExternal("arc", "other"), r.Plan.Suite.Name)
 	})
 	kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
 		theirs, err := bench.Get(ctx, tx, "w-default")

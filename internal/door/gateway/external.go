@@ -7,22 +7,22 @@ import (
 	"slices"
 
 	"muster/internal/core"
-	"muster/internal/door/centre"
+	"muster/internal/door/external"
 	"muster/internal/identity"
-	centres "muster/internal/kinds/centre"
+	externals "muster/internal/kinds/external"
 )
 
-// Centres are clusters that Muster did not build as places.
-type Centres struct{ Authority *identity.Authority }
+// ExternalClusters are clusters that Muster did not build, as places.
+type ExternalClusters struct{ Authority *identity.Authority }
 
-// KindCentre is that of clusters that Muster did not build.
-const KindCentre = "external"
+// KindExternal is that of clusters that Muster did not build.
+const KindExternal = "external"
 
-// Places lists the centres that these projects may use.
-func (s Centres) Places(ctx context.Context, tx *core.Tx, projects []string, name string) ([]Place, error) {
-	centres, err := centres.List(ctx, tx)
+// Places lists the external clusters that these projects may use.
+func (s ExternalClusters) Places(ctx context.Context, tx *core.Tx, projects []string, name string) ([]Place, error) {
+	clusters, err := externals.List(ctx, tx)
 	var all []Place
-	for _, c := range centres {
+	for _, c := range clusters {
 		for _, p := range c.Projects {
 			if slices.Contains(projects, p.Project) && (name == "" || name == c.Name) {
 				all = append(all, s.place(c, p))
@@ -32,12 +32,12 @@ func (s Centres) Places(ctx context.Context, tx *core.Tx, projects []string, nam
 	return all, err
 }
 
-func (s Centres) place(c centres.Centre, p centres.Project) Place {
+func (s ExternalClusters) place(c externals.Cluster, p externals.Project) Place {
 	return Place{
-		Kind: KindCentre, ID: c.Name, Project: p.Project, Name: c.Name,
+		Kind: KindExternal, ID: c.Name, Project: p.Project, Name: c.Name,
 		Admits: func(person string) bool { return c.Account(p, person) != "" },
 		Open: func(_ context.Context, _ *core.Tx, person string) (Target, error) {
-			way, err := centre.Way(s.Authority, c, person, c.Account(p, person))
+			way, err := external.Way(s.Authority, c, person, c.Account(p, person))
 			way.Project = p.Project
 			return Target{
 				Target: way,
@@ -47,7 +47,7 @@ func (s Centres) place(c centres.Centre, p centres.Project) Place {
 						Hint: "log in with " + c.Name + " as the user name",
 					}
 				},
-				// Where else one gets from there is the centre's to say, to people who have logged in.
+				// Where else one gets from there is the external cluster's to say, to people who have logged in.
 				Forward: func(host string) (string, bool) {
 					return host, host == "localhost" || host == "127.0.0.1" || host == "::1"
 				},
@@ -55,7 +55,7 @@ func (s Centres) place(c centres.Centre, p centres.Project) Place {
 		},
 		Why: func(person string, err error) *Refusal {
 			return &Refusal{
-				Text: "external cluster " + c.Name + " cannot be entered: " + centre.Why(c, c.Account(p, person), err),
+				Text: "external cluster " + c.Name + " cannot be entered: " + external.Why(c, c.Account(p, person), err),
 			}
 		},
 	}

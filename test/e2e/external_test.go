@@ -14,7 +14,7 @@ import (
 	"muster/test/rig"
 )
 
-// loginHost is a centre of the test's own: OpenSSH's sshd beside Slurm, on the head of a cluster, with accounts and a
+// loginHost is an external cluster of the test's own: OpenSSH's sshd beside Slurm, on the head of a cluster, with accounts and a
 // configuration that Muster has no hand in. Connections reach it through a listener of the test's.
 type loginHost struct {
 	*rig.Rig
@@ -41,8 +41,8 @@ func newLoginHost(r *rig.Rig, cluster string) loginHost {
 	}
 	h := loginHost{r, strconv.Itoa(r.Node(cluster, "head").PID), l.Addr().String(), func() { _ = l.Close() }}
 	r.Cleanup(h.stop)
-	h.inside(`mkdir -p /run/centre && cd /run/centre && ssh-keygen -q -t ed25519 -N '' -f host_key
-		printf '%s\n' 'HostKey /run/centre/host_key' 'TrustedUserCAKeys /run/centre/muster.pub' 'AuthorizedKeysFile none' \
+	h.inside(`mkdir -p /run/arc && cd /run/arc && ssh-keygen -q -t ed25519 -N '' -f host_key
+		printf '%s\n' 'HostKey /run/arc/host_key' 'TrustedUserCAKeys /run/arc/muster.pub' 'AuthorizedKeysFile none' \
 			'PasswordAuthentication no' 'PermitRootLogin no' 'PidFile none' > sshd_config
 		for account in muster hpc; do useradd -m -s /bin/bash -p '*' $account; done`)
 	go func() {
@@ -53,7 +53,7 @@ func newLoginHost(r *rig.Rig, cluster string) loginHost {
 			}
 			file, err := conn.(*net.TCPConn).File()
 			if err == nil {
-				sshd := exec.Command("nsenter", "-t", h.pid, "-a", "/usr/sbin/sshd", "-i", "-f", "/run/centre/sshd_config")
+				sshd := exec.Command("nsenter", "-t", h.pid, "-a", "/usr/sbin/sshd", "-i", "-f", "/run/arc/sshd_config")
 				sshd.Stdin, sshd.Stdout = file, file
 				if sshd.Start() == nil {
 					go func() { _ = sshd.Wait() }() // it ends with its connection
@@ -66,7 +66,7 @@ func newLoginHost(r *rig.Rig, cluster string) loginHost {
 	return h
 }
 
-func TestACentresOwnBatchSystemIsBehindTheSameDoor(t *testing.T) {
+func TestAnExternalClustersOwnBatchSystemIsBehindTheSameDoor(t *testing.T) {
 	testall.Only(t)
 	t.Parallel()
 	r := rig.New(t, "")
@@ -77,7 +77,7 @@ func TestACentresOwnBatchSystemIsBehindTheSameDoor(t *testing.T) {
 	h := newLoginHost(r, "hpc")
 	d := newDoor(r)
 	keys := filepath.Join(t.TempDir(), "arc.keys")
-	if err := os.WriteFile(keys, []byte("# arc\narc.example.org "+h.inside("cat /run/centre/host_key.pub")), 0o600); err != nil {
+	if err := os.WriteFile(keys, []byte("# arc\narc.example.org "+h.inside("cat /run/arc/host_key.pub")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	register := []string{"clusters", "register", "arc", "--login", h.address, "--host-key", keys, "--as", "same", "--project",
@@ -94,11 +94,11 @@ func TestACentresOwnBatchSystemIsBehindTheSameDoor(t *testing.T) {
 	wants(r.Muster(register...), 1, "does not let account muster in", "muster clusters ca")
 	var ca apiv1.ExternalClusterAuthority
 	r.Get(&ca, "clusters", "ca")
-	h.inside("echo '" + ca.PublicKey + "' > /run/centre/muster.pub")
+	h.inside("echo '" + ca.PublicKey + "' > /run/arc/muster.pub")
 	wants(r.Muster("clusters", "set", "arc", "--wait"), 0, "open", "Slurm 2", "main")
-	var centre apiv1.ExternalCluster
-	r.Get(&centre, "clusters", "show", "arc")
-	if q := centre.Queues; len(q) != 1 || q[0].Name != "main" || !q[0].Up || q[0].Nodes != 1 || q[0].Free+q[0].Used != 1 {
+	var arc apiv1.ExternalCluster
+	r.Get(&arc, "clusters", "show", "arc")
+	if q := arc.Queues; len(q) != 1 || q[0].Name != "main" || !q[0].Up || q[0].Nodes != 1 || q[0].Free+q[0].Used != 1 {
 		t.Errorf("%+v", q)
 	}
 	wants(r.Muster("list"), 0, "hpc", "arc", "Slurm 2", "main")
@@ -106,7 +106,7 @@ func TestACentresOwnBatchSystemIsBehindTheSameDoor(t *testing.T) {
 
 	d.expect(rig.Result{Out: "admin\n", Err: "oops\n", Code: 3}, "ssh", "arc@gw", "id -un; echo oops >&2; exit 3")
 	d.expect(rig.Result{Out: "n1\n"}, "ssh", "default/arc@gw", "srun -p main hostname")
-	t.Run("it is measured as one's own are", func(t *testing.T) { measureCentre(r.In(t), h) })
+	t.Run("it is measured as one's own are", func(t *testing.T) { measureExternal(r.In(t), h) })
 	r.Run("clusters", "set", "arc", "--as", "hpc", "--wait")
 	d.expect(rig.Result{Out: "hpc\n"}, "ssh", "arc@gw", "id -un")
 	accounts := filepath.Join(t.TempDir(), "accounts")
@@ -134,8 +134,9 @@ func TestACentresOwnBatchSystemIsBehindTheSameDoor(t *testing.T) {
 	r.NothingLeft()
 }
 
-// measureCentre runs a benchmark on a registered cluster: as jobs of its person, through its own door, and nothing is left there.
-func measureCentre(r *rig.Rig, h loginHost) {
+// measureExternal runs a benchmark on a registered cluster: as jobs of its person, through its own door, and nothing is left
+// there.
+func measureExternal(r *rig.Rig, h loginHost) {
 	wants := func(got rig.Result, code int, word string) {
 		r.Helper()
 		if got.Code != code || !strings.Contains(got.Out+got.Err, word) {
@@ -160,6 +161,6 @@ func measureCentre(r *rig.Rig, h loginHost) {
 	r.Run("bench", "cancel", id)
 	r.Until("it is cancelled", func() bool { return strings.Contains(r.Run("bench", "show", id), " is cancelled") })
 	if left := h.inside("squeue -h; ls -A /home/admin"); strings.Contains(left, "muster") {
-		r.Errorf("left at the centre: %s", left)
+		r.Errorf("left there: %s", left)
 	}
 }

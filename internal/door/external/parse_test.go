@@ -1,4 +1,4 @@
-package centre
+package external
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	centres "muster/internal/kinds/centre"
+	externals "muster/internal/kinds/external"
 	"muster/internal/kit/printable"
 	"muster/internal/protocol"
 )
@@ -21,7 +21,7 @@ type figures struct {
 	running, wait int
 }
 
-func figuresOf(queues []centres.Queue) (all []figures) {
+func figuresOf(queues []externals.Queue) (all []figures) {
 	number := func(n *int) int {
 		if n == nil {
 			return -1
@@ -58,18 +58,18 @@ func TestAnswersOfBatchSystemsAreRead(t *testing.T) {
 		{"Torque", recorded(t, "torque.txt"), "Torque 6.1.2", []figures{{"batch", true, "up", [3]int{2, 0, 1}, 0, 1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := parse(c.text)
-			if err != nil || got.system != c.system || !reflect.DeepEqual(figuresOf(got.queues), c.want) {
-				t.Errorf("%s %+v %v", got.system, figuresOf(got.queues), err)
+			system, queues, err := parse(c.text)
+			if err != nil || system != c.system || !reflect.DeepEqual(figuresOf(queues), c.want) {
+				t.Errorf("%s %+v %v", system, figuresOf(queues), err)
 			}
 		})
 	}
 }
 
 func TestAQueueIsAsLargeAsItsSmallestNode(t *testing.T) {
-	got, err := parse(slurmAnswer)
+	_, queues, err := parse(slurmAnswer)
 	var sizes [][2]int
-	for _, q := range got.queues {
+	for _, q := range queues {
 		sizes = append(sizes, [2]int{q.Cores, q.MemoryMiB})
 	}
 	if want := [][2]int{{32, 128000}, {32, 64000}, {0, 0}}; err != nil || !reflect.DeepEqual(sizes, want) {
@@ -99,14 +99,14 @@ func TestNothingThatIsNotUnderstoodIsTaken(t *testing.T) {
 		{"an attribute of nothing", strings.Replace(pbs, "Queue: workq\n", "", 1), "not a line of PBS"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got, err := parse(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, got, err := parse(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, not %q: %+v", err, c.want, got)
 			}
 		})
 	}
 }
 
-// FuzzParse: whatever a centre says is read to the end, and what is taken makes sense.
+// FuzzParse: whatever an external cluster says is read to the end, and what is taken makes sense.
 func FuzzParse(f *testing.F) {
 	f.Add(slurmAnswer)
 	f.Add(recorded(f, "pbspro.txt"))
@@ -116,15 +116,15 @@ func FuzzParse(f *testing.F) {
 	f.Add("#muster slurm\nslurm 1\n|||\n")
 	f.Add("#muster pbs\n#muster queues\nQueue: q\n\t= \n #muster nodes\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		seen, err := parse(text)
+		system, queues, err := parse(text)
 		if err != nil {
 			return
 		}
-		if len(seen.system) > 40 || seen.system != clean(seen.system, 40) {
-			t.Errorf("a system called %q", seen.system)
+		if len(system) > 40 || system != clean(system, 40) {
+			t.Errorf("a system called %q", system)
 		}
 		names := map[string]bool{}
-		for _, q := range seen.queues {
+		for _, q := range queues {
 			if names[q.Name] || !queueName.MatchString(q.Name) || q.Free < 0 || q.Used < 0 || q.Free+q.Used > q.Nodes ||
 				!word(q.State) {
 				t.Errorf("%+v", q)

@@ -1,4 +1,4 @@
-package centre_test
+package external_test
 
 import (
 	"os"
@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/door/centre"
+	"muster/internal/door/external"
 	"muster/internal/identity"
-	centres "muster/internal/kinds/centre"
+	externals "muster/internal/kinds/external"
 	"muster/internal/kinds/task"
 	"muster/internal/protocol"
 )
@@ -49,8 +49,8 @@ echo 'echo Welcome; PATH=~/bin:$PATH' > .bash_profile
 // login is a login host with that batch system, and what is done there by hand.
 type login struct {
 	*testing.T
-	jobs centre.Jobs
-	c    centres.Centre
+	door external.Door
+	c    externals.Cluster
 	home string
 }
 
@@ -61,8 +61,9 @@ func newLogin(t *testing.T) login {
 	}
 	h := newHost(t, authority, "")
 	h.home = t.TempDir()
-	l := login{T: t, jobs: centre.Jobs{Authority: authority}, home: h.home, c: centres.Centre{Name: "arc", Login: h.address,
-		HostKeys: []string{line(h.key.PublicKey())}, Projects: []centres.Project{{Project: "aero", Rule: centres.SameAccount}}}}
+	l := login{T: t, door: external.Door{Authority: authority}, home: h.home, c: externals.Cluster{Name: "arc", Login: h.address,
+		HostKeys: []string{line(h.key.PublicKey())},
+		Projects: []externals.Project{{Project: "aero", Rule: externals.SameAccount}}}}
 	l.sh(slurm)
 	return l
 }
@@ -80,7 +81,7 @@ func (l login) sh(script string) string {
 
 func (l login) follow(id string, cancel bool) (task.Said, string) {
 	l.Helper()
-	said, output, err := l.jobs.Follow(l.Context(), l.c, "aero", task.Task{ID: id, Account: "mia", Cancel: cancel,
+	said, output, err := l.door.Follow(l.Context(), l.c, "aero", task.Task{ID: id, Account: "mia", Cancel: cancel,
 		Work: task.Work{Script: "echo its done; exit ${status:-0}\n", Queue: "it's", Nodes: 2, Limit: 90 * time.Second}})
 	if err != nil {
 		l.Fatal(err)
@@ -127,7 +128,7 @@ func TestAJobIsBegunOnceAndFollowedToItsEnd(t *testing.T) {
 		t.Errorf("%+v", said)
 	}
 	for range 2 {
-		if err := l.jobs.Forget(t.Context(), l.c, "aero", "mia", "b1"); err != nil {
+		if err := l.door.Forget(t.Context(), l.c, "aero", "mia", "b1"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -164,13 +165,13 @@ func TestAJobThatEndsOtherwise(t *testing.T) {
 	l.sh("touch down")
 	for name, want := range map[string]string{"mia": "arc: its batch system does not answer: slurm_load_jobs error: Unable to contact " +
 		"slurm controller", "": " has no account at external cluster arc"} {
-		_, _, err := l.jobs.Follow(t.Context(), l.c, "aero", task.Task{ID: "b5.0", Account: name, Work: task.Work{Nodes: 1}})
+		_, _, err := l.door.Follow(t.Context(), l.c, "aero", task.Task{ID: "b5.0", Account: name, Work: task.Work{Nodes: 1}})
 		if err == nil || !strings.Contains("arc: "+err.Error(), want) {
 			t.Errorf("%v, not %s", err, want)
 		}
 	}
 	l.sh("echo 'exit 1' > .bash_profile")
-	_, _, err := l.jobs.Follow(t.Context(), l.c, "aero", task.Task{ID: "b5.0", Account: "mia"})
+	_, _, err := l.door.Follow(t.Context(), l.c, "aero", task.Task{ID: "b5.0", Account: "mia"})
 	if err == nil {
 		t.Error("a shell that ends is a job that goes on")
 	}

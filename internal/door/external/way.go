@@ -1,9 +1,9 @@
-// Package centre handles clusters that Muster did not build: who may go there and as whom, how one gets there, and what
+// Package external cluster handles clusters that Muster did not build: who may go there and as whom, how one gets there, and what
 // their batch systems show.
 //
-// What enters: rows that operators wrote, jobs that their people want to run there, and the output of the centres' batch systems,
-// which is not trusted. What leaves: targets for the gateway, jobs, and observations in the database.
-package centre
+// What enters: rows that operators wrote, jobs that their people want to run there, and the output of the external clusters'
+// batch systems, which is not trusted. What leaves: targets for the gateway, jobs, and observations in the database.
+package external
 
 import (
 	"bytes"
@@ -20,15 +20,15 @@ import (
 
 	"muster/internal/door/gateway/target"
 	"muster/internal/identity"
-	centres "muster/internal/kinds/centre"
+	externals "muster/internal/kinds/external"
 	"muster/internal/kit/pattern"
 )
 
 // certificateLife is how long what opens a login host is good. It has to last for one handshake.
 const certificateLife = 5 * time.Minute
 
-// Way is how a person gets to a centre, as the account.
-func Way(a *identity.Authority, c centres.Centre, person, account string) (target.Target, error) {
+// Way is how a person gets to an external cluster, as the account.
+func Way(a *identity.Authority, c externals.Cluster, person, account string) (target.Target, error) {
 	t, err := login(c)
 	t.Account = account
 	t.Certify = func(key ssh.PublicKey) (string, error) {
@@ -37,8 +37,8 @@ func Way(a *identity.Authority, c centres.Centre, person, account string) (targe
 	return t, err
 }
 
-// probe is the centre as it is looked at.
-func probe(c centres.Centre, a *identity.Authority) (target.Target, error) {
+// probe is the external cluster as it is looked at.
+func probe(c externals.Cluster, a *identity.Authority) (target.Target, error) {
 	t, err := login(c)
 	t.Account = c.Probe
 	t.Certify = func(key ssh.PublicKey) (string, error) {
@@ -47,8 +47,8 @@ func probe(c centres.Centre, a *identity.Authority) (target.Target, error) {
 	return t, err
 }
 
-// login is the way to a centre's login host, without an account.
-func login(c centres.Centre) (target.Target, error) {
+// login is the way to an external cluster's login host, without an account.
+func login(c externals.Cluster) (target.Target, error) {
 	known, algorithms, err := hostKeys(c)
 	return target.Target{
 		Name: c.Name, Host: c.Login, Known: known, Algorithms: algorithms,
@@ -63,7 +63,7 @@ func login(c centres.Centre) (target.Target, error) {
 var errStranger = errors.New("the host that answers is not the one registered")
 
 // hostKeys says how the login host proves who it is.
-func hostKeys(c centres.Centre) (ssh.HostKeyCallback, []string, error) {
+func hostKeys(c externals.Cluster) (ssh.HostKeyCallback, []string, error) {
 	if c.HostCA != "" {
 		ca, err := parseKey(c.HostCA)
 		checker := ssh.CertChecker{IsHostAuthority: func(key ssh.PublicKey, _ string) bool { return same(key, ca) }}
@@ -119,15 +119,15 @@ func parseKey(text string) (ssh.PublicKey, error) {
 	return key, nil
 }
 
-// account is what useradd(8) and directories of centres allow.
+// account is what useradd(8) and directories of external clusters allow.
 var (
 	accountName = pattern.New(`^[A-Za-z_][A-Za-z0-9._-]{0,31}$`)
 	hostName    = pattern.New(`^[A-Za-z0-9]([A-Za-z0-9.:-]{0,253}[A-Za-z0-9])?$`)
 	queueName   = pattern.New(`^[!-~]{1,128}$`)
 )
 
-// Check puts what an operator says of a centre into the form in which it is stored, or says what is wrong with it.
-func Check(c centres.Centre) (centres.Centre, error) {
+// Check puts what an operator says of an external cluster into the form in which it is stored, or says what is wrong with it.
+func Check(c externals.Cluster) (externals.Cluster, error) {
 	host, port, err := net.SplitHostPort(c.Login)
 	if err != nil {
 		host, port = strings.Trim(c.Login, "[]"), "22"
@@ -160,7 +160,7 @@ func Check(c centres.Centre) (centres.Centre, error) {
 		return c, err
 	}
 	for _, p := range c.Projects {
-		if p.Rule == centres.SharedAccount {
+		if p.Rule == externals.SharedAccount {
 			if err := checkAccount("project "+p.Project, p.Account); err != nil {
 				return c, err
 			}
@@ -184,7 +184,7 @@ func checkAccount(where, name string) error {
 		return fmt.Errorf("%s: %.80q is no name of an account", where, name)
 	}
 	if name == "root" {
-		return fmt.Errorf("%s: nobody may log in to a centre as root", where)
+		return fmt.Errorf("%s: nobody may log in to an external cluster as root", where)
 	}
 	return nil
 }

@@ -1,11 +1,11 @@
-package centre
+package external
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 
-	centres "muster/internal/kinds/centre"
+	externals "muster/internal/kinds/external"
 	"muster/internal/kit/lists"
 )
 
@@ -43,18 +43,18 @@ func parseRecords(text string) ([]record, error) {
 }
 
 // parsePBS reads what `qstat -Q -f` prints of queues, and `pbsnodes -a` of nodes.
-func parsePBS(queueText, nodeText string) ([]centres.Queue, error) {
+func parsePBS(queueText, nodeText string) ([]externals.Queue, error) {
 	records, err := parseRecords(queueText)
 	if err != nil {
 		return nil, err
 	}
-	var queues []centres.Queue
+	var queues []externals.Queue
 	for _, r := range records {
 		q, err := parseQueue(r)
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(queues, func(other centres.Queue) bool { return other.Name == q.Name }) {
+		if slices.ContainsFunc(queues, func(other externals.Queue) bool { return other.Name == q.Name }) {
 			return nil, fmt.Errorf("qstat lists queue %s twice", q.Name)
 		}
 		queues = append(queues, q)
@@ -65,13 +65,13 @@ func parsePBS(queueText, nodeText string) ([]centres.Queue, error) {
 	return queues, countNodes(queues, records)
 }
 
-func parseQueue(r record) (centres.Queue, error) {
+func parseQueue(r record) (externals.Queue, error) {
 	name, found := strings.CutPrefix(r.head, "Queue: ")
 	enabled, started := r.of["enabled"], r.of["started"]
 	if !found || !queueName.MatchString(name) || !truth(enabled) || !truth(started) {
-		return centres.Queue{}, fmt.Errorf("not a queue of qstat: %.80q, enabled %.20q, started %.20q", r.head, enabled, started)
+		return externals.Queue{}, fmt.Errorf("not a queue of qstat: %.80q, enabled %.20q, started %.20q", r.head, enabled, started)
 	}
-	q := centres.Queue{Name: name, Up: enabled == "True" && started == "True", State: "up"}
+	q := externals.Queue{Name: name, Up: enabled == "True" && started == "True", State: "up"}
 	switch {
 	case enabled == "False":
 		q.State = "disabled" // takes no jobs
@@ -104,7 +104,7 @@ func truth(text string) bool { return text == "True" || text == "False" }
 
 // countNodes gives queues their nodes: a node that names a queue runs jobs of that one only, and a queue that is so named
 // has no others. All other nodes are of all other queues.
-func countNodes(queues []centres.Queue, nodes []record) error {
+func countNodes(queues []externals.Queue, nodes []record) error {
 	own := lists.SetBy(nodes, func(n record) string { return n.of["queue"] })
 	for _, n := range nodes {
 		state, told := n.of["state"]

@@ -1,4 +1,4 @@
-package centre
+package external
 
 import (
 	"context"
@@ -13,15 +13,16 @@ import (
 	"time"
 
 	"muster/internal/identity"
-	centres "muster/internal/kinds/centre"
+	externals "muster/internal/kinds/external"
 	"muster/internal/kinds/task"
 	"muster/internal/kit/printable"
 	"muster/internal/kit/shell"
 	"muster/internal/protocol"
 )
 
-// Jobs has tasks run at centres, as jobs of the people who asked for them: Muster logs in as they would, each time again.
-type Jobs struct{ Authority *identity.Authority }
+// Door is the way to external clusters. It asks them for their queues as the account that each names for that, and has tasks run
+// there as jobs of the people who asked for them: Muster logs in as they would, each time again.
+type Door struct{ Authority *identity.Authority }
 
 //go:embed job.sh
 var jobScript string
@@ -36,7 +37,7 @@ const (
 // Follow has a task begun that has not been, ended if that is wanted, and says how far it is; once it has ended, with what it
 // has written, up to protocol.MostTaskOutput. The task's ID, RUN.NUMBER, names the job, so that a call that is repeated begins
 // no second one; what a task has left there goes with the next of its run, or by Forget. An error says that nothing is known now.
-func (j Jobs) Follow(ctx context.Context, c centres.Centre, project string, t task.Task) (task.Said, []byte, error) {
+func (d Door) Follow(ctx context.Context, c externals.Cluster, project string, t task.Task) (task.Said, []byte, error) {
 	mark := strings.ToLower(rand.Text())
 	minutes := int(math.Ceil(t.Work.Limit.Minutes())) + 1
 	cancel := ""
@@ -49,7 +50,7 @@ func (j Jobs) Follow(ctx context.Context, c centres.Centre, project string, t ta
 		{"most", strconv.Itoa(protocol.MostTaskOutput)}, {"script", base64.StdEncoding.EncodeToString([]byte(t.Work.Script))}} {
 		fmt.Fprintf(&b, "%s=%s\n", v[0], shell.Quoted(v[1]))
 	}
-	text, err := j.call(ctx, c, project, t.Account, b.String()+jobScript)
+	text, err := d.call(ctx, c, project, t.Account, b.String()+jobScript)
 	if err != nil {
 		return task.Said{}, nil, err
 	}
@@ -57,14 +58,15 @@ func (j Jobs) Follow(ctx context.Context, c centres.Centre, project string, t ta
 }
 
 // Forget removes what a run's tasks have left. A second call does nothing.
-func (j Jobs) Forget(ctx context.Context, c centres.Centre, project, person, run string) error {
-	_, err := j.call(ctx, c, project, person, "rm -rf -- \"$HOME/.muster-bench/\""+shell.Quoted(run)+
+func (d Door) Forget(ctx context.Context, c externals.Cluster, project, person, run string) error {
+	_, err := d.call(ctx, c, project, person, "rm -rf -- \"$HOME/.muster-bench/\""+shell.Quoted(run)+
 		".*; rmdir -- \"$HOME/.muster-bench\" 2>/dev/null; exit 0\n")
 	return err
 }
 
-// call has bash run a script as a person there, in a login shell: at many centres programs are on the PATH of such a shell alone.
-func (j Jobs) call(ctx context.Context, c centres.Centre, project, person, script string) (string, error) {
+// call has bash run a script as a person there, in a login shell: at many external clusters programs are on the PATH of such a
+// shell alone.
+func (d Door) call(ctx context.Context, c externals.Cluster, project, person, script string) (string, error) {
 	p, _ := c.Of(project)
 	account := c.Account(p, person)
 	if account == "" {
@@ -72,7 +74,7 @@ func (j Jobs) call(ctx context.Context, c centres.Centre, project, person, scrip
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, unhurried, fmt.Errorf("no answer within %s", unhurried))
 	defer cancel()
-	way, err := Way(j.Authority, c, person, account)
+	way, err := Way(d.Authority, c, person, account)
 	if err != nil {
 		return "", err
 	}
