@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"muster/internal/drivers"
+	"muster/internal/hostd"
 	"muster/internal/noded"
 )
 
@@ -43,7 +45,7 @@ refused this boot for good.`,
 		Example: `  muster agent host`,
 		Args:    cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
-			err := noded.Host(ctx, noded.HostOptions{Console: a.err.raw()})
+			err := holdGuests(ctx, a.err.raw())
 			if err == nil {
 				return nil
 			}
@@ -51,6 +53,25 @@ refused this boot for good.`,
 			return exitCode(noded.ExitStatus(err))
 		}),
 	}
+}
+
+// holdGuests runs until ctx ends, or until the site's authority has changed, or the controller refuses this boot.
+func holdGuests(ctx context.Context, console io.Writer) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	trusted, err := noded.Trust("", stop)
+	if err != nil {
+		return err
+	}
+	defer trusted.Close()
+	machine, err := hostd.ThisMachine(console)
+	if err != nil {
+		return err
+	}
+	options := machine.Options(ctx)
+	options.Controller, options.Refused, options.Boot = trusted, noded.ErrRefused, trusted.Boot
+	options.Keys = hostd.Keys{Certificate: trusted.Certificate, Roots: trusted.Roots}
+	return hostd.Run(ctx, options)
 }
 
 func (a *app) agentHome() *cobra.Command {

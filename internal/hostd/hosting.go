@@ -39,9 +39,6 @@ import (
 	"muster/internal/protocol"
 )
 
-// Bridge is what clusters' networks are cabled to: the NIC that the machine booted by is a port of it.
-const Bridge = "muster0"
-
 // Controller is whom the hypervisor works for. Every call may be repeated.
 type Controller interface {
 	// Hosting waits for one with a revision above after; nil if there was none for a while.
@@ -85,7 +82,7 @@ type Options struct {
 	Movers     Movers                            // nil: guests neither come nor go while they run
 	Sleepers   Sleepers                          // nil: guests do not sleep
 	Keys       Keys                              // for their ways to other hosts
-	Address    func() (netip.AddrPort, error)    // where others' guests come; nil: the address of Bridge
+	Address    func() (netip.AddrPort, error)    // where others' guests come; nil: that of protocol.HostBridge
 	Dir        string                            // where this package keeps which tries are over
 	Lost       func() (map[string]string, error) // devices that are lost, and why; nil: there are none
 	Partitions func() map[string]string          // HostReport.Partitions; nil: there are none
@@ -122,7 +119,7 @@ func Run(ctx context.Context, o Options) error {
 		o.Look = time.Second
 	}
 	if o.Address == nil {
-		o.Address = func() (netip.AddrPort, error) { return addressOf(Bridge) }
+		o.Address = func() (netip.AddrPort, error) { return addressOf(protocol.HostBridge) }
 	}
 	h := &host{Options: o, news: make(chan struct{}, 1), unsaid: make(chan struct{}, 1), guests: map[id]*guest{}}
 	h.receiver = &receiver{keys: o.Keys, say: h.say, lines: limit.LinesOfUnknown(),
@@ -347,5 +344,5 @@ func (h *host) cable(ctx context.Context) ([]string, error) {
 // network makes the network of a cluster, whose gateway is behind the uplink.
 func (h *host) network(ctx context.Context, n protocol.HostedNetwork) error {
 	return h.Networks.EnsureShared(ctx, n.Cluster,
-		substrate.Network{Segment: n.Segment, Away: true, Uplinks: []substrate.Uplink{{Interface: Bridge}}})
+		substrate.Network{Segment: n.Segment, Away: true, Uplinks: []substrate.Uplink{{Interface: protocol.HostBridge}}})
 }

@@ -2,13 +2,17 @@ package hostd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +24,7 @@ import (
 	"muster/internal/inventory"
 	"muster/internal/inventory/hardware"
 	"muster/internal/kit/clock"
+	"muster/internal/protocol"
 )
 
 // Machine is this machine as one that holds guests.
@@ -31,6 +36,37 @@ type Machine struct {
 	// Accel is "kvm" or "tcg"; "": KVM if it works.
 	Accel   string
 	Console io.Writer
+}
+
+// ThisMachine is the one that this process runs on, as a hypervisor that was booted: all that belongs to guests is in memory, as
+// the machine's root is; what sleeps goes to a disk.
+func ThisMachine(console io.Writer) (Machine, error) {
+	line, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		return Machine{}, err
+	}
+	if err := shareKVM("/dev/kvm"); err != nil {
+		fmt.Fprintln(console, err)
+	}
+	return Machine{Dir: "/var/lib/muster/host", InRAM: true, Binary: protocol.AgentPath,
+		Server: protocol.BootArgument(string(line), "muster.server"), Console: console}, nil
+}
+
+// shareKVM gives the device to the group that QEMU's user is in. Elsewhere udev does; here it would stay root's, and guests would
+// be emulated.
+func shareKVM(device string) error {
+	group, err := user.LookupGroup("kvm")
+	if err != nil {
+		return fmt.Errorf("share %s: %w", device, err)
+	}
+	id, err := strconv.Atoi(group.Gid)
+	if err == nil {
+		err = errors.Join(os.Chown(device, 0, id), os.Chmod(device, 0o660))
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) { // a machine without
+		return nil
+	}
+	return fmt.Errorf("share %s: %w", device, err)
 }
 
 // mendEvery is how often it is tried to take back devices that did not come back from their guests.

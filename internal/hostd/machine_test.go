@@ -2,11 +2,13 @@ package hostd
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -50,5 +52,21 @@ func TestConsolesAndLogsOfAHypervisorsGuestsKeepTheirLastWords(t *testing.T) {
 				t.Fatalf("%s takes %d MiB", path, info.Blocks*512>>20)
 			}
 		}
+	}
+}
+
+func TestKVMIsSharedWithQEMUsGroup(t *testing.T) {
+	group, err := user.LookupGroup("kvm")
+	if err != nil || os.Geteuid() != 0 {
+		t.Skipf("skipped: needs root and a group kvm (%v); scripts/setup.sh run makes it", err)
+	}
+	device := filepath.Join(t.TempDir(), "kvm")
+	none := shareKVM(device)
+	var seen unix.Stat_t
+	if err := errors.Join(none, os.WriteFile(device, nil, 0o600), shareKVM(device), unix.Stat(device, &seen)); err != nil {
+		t.Fatal(err)
+	}
+	if strconv.Itoa(int(seen.Gid)) != group.Gid || seen.Mode&0o777 != 0o660 {
+		t.Errorf("it is of group %d, mode %o", seen.Gid, seen.Mode)
 	}
 }

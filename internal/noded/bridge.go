@@ -11,7 +11,6 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"muster/internal/hostd"
 	"muster/internal/kit/netns"
 	"muster/internal/protocol"
 )
@@ -25,9 +24,9 @@ func (kernelMachine) bridge() error {
 		return err
 	}
 	if err := bridgeOver(booted.NIC); err != nil {
-		return fmt.Errorf("make %s over %s: %w", hostd.Bridge, booted.NIC, err)
+		return fmt.Errorf("make %s over %s: %w", protocol.HostBridge, booted.NIC, err)
 	}
-	booted.NIC = hostd.Bridge
+	booted.NIC = protocol.HostBridge
 	text, err := json.Marshal(booted)
 	if err != nil {
 		return err
@@ -37,7 +36,7 @@ func (kernelMachine) bridge() error {
 
 // bridgeOver keeps a bridge that is there.
 func bridgeOver(name string) error {
-	if name == hostd.Bridge {
+	if name == protocol.HostBridge {
 		return nil
 	}
 	nic, err := netlink.LinkByName(name)
@@ -45,16 +44,16 @@ func bridgeOver(name string) error {
 		return err
 	}
 	attributes := netlink.NewLinkAttrs()
-	attributes.Name, attributes.HardwareAddr, attributes.MTU = hostd.Bridge, nic.Attrs().HardwareAddr, nic.Attrs().MTU
+	attributes.Name, attributes.HardwareAddr, attributes.MTU = protocol.HostBridge, nic.Attrs().HardwareAddr, nic.Attrs().MTU
 	if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attributes, MulticastSnooping: new(bool)}); err != nil &&
 		!errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	bridge, err := netlink.LinkByName(hostd.Bridge)
+	bridge, err := netlink.LinkByName(protocol.HostBridge)
 	if err != nil {
 		return err
 	}
-	for _, quiet := range []string{name, hostd.Bridge} { // IPv6 would speak for itself, to all at once
+	for _, quiet := range []string{name, protocol.HostBridge} { // IPv6 would speak for itself, to all at once
 		if err := netns.Sysctl("ipv6", quiet, "disable_ipv6", "1"); err != nil {
 			return err
 		}

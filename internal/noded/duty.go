@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"muster/internal/inspection"
 	"muster/internal/protocol"
@@ -59,7 +58,7 @@ func (n *node) enrol(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := argument(line, "muster.server")
+	server := protocol.BootArgument(line, "muster.server")
 	if server == "" {
 		return errors.New("the kernel's command line names no boot services: muster.server=http://…")
 	}
@@ -71,14 +70,4 @@ func (n *node) enrol(ctx context.Context) error {
 
 func (n *node) inspector() inspection.Options {
 	return inspection.Options{Tools: n.deps.processes, Refused: ErrRefused}
-}
-
-// argument is a word's value on the kernel's command line, as protocol describes it.
-func argument(line, name string) string {
-	for word := range strings.FieldsSeq(line) {
-		if value, found := strings.CutPrefix(word, name+"="); found {
-			return value
-		}
-	}
-	return ""
 }

@@ -1,6 +1,7 @@
 package noded
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/tls"
@@ -9,13 +10,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
-	"os/user"
-	"strconv"
 
-	"muster/internal/hostd"
 	"muster/internal/protocol"
 )
 
@@ -65,68 +61,48 @@ func (n *node) holdGuests(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// HostOptions of Host. The zero value is right on a machine, but for Console.
-type HostOptions struct {
-	TrustFile string        // trustFile
-	Machine   hostd.Machine // its Console is that of these options
-	Console   io.Writer
+// Trusted is the identity that the machine's first process has left for the one that holds guests. It reports as that, and shows
+// the newest certificate: before each report it looks whether there is one.
+type Trusted struct {
+	Boot  int64          // of this machine
+	Roots *x509.CertPool // whom to believe
+
+	*client
+	identity  *identity
+	file      string
+	authority string
+	again     context.CancelFunc
 }
 
-// hostDir is for all that belongs to guests. It is in memory, as the machine's root is; what sleeps goes to a disk.
-const hostDir = "/var/lib/muster/host"
-
-// Host is the life of the process that holds guests: until ctx ends, or until the controller refuses this boot: ErrRefused.
-func Host(ctx context.Context, o HostOptions) error {
-	if o.TrustFile == "" {
-		o.TrustFile = trustFile
-	}
-	t, i, err := takeTrust(o.TrustFile)
+// Trust takes that identity; file is where it lies, "" for the usual place. When the site's authority has changed, again is
+// called: this process is to end, and the next one trusts the new one in all that it does. Close what is returned.
+func Trust(file string, again context.CancelFunc) (*Trusted, error) {
+	file = cmp.Or(file, trustFile)
+	t, i, err := takeTrust(file)
 	if err != nil {
-		return err
-	}
-	m := o.Machine
-	m.Console = o.Console
-	if m.Dir == "" {
-		m.Dir, m.InRAM, m.Binary = hostDir, true, protocol.AgentPath
-		line, err := os.ReadFile("/proc/cmdline")
-		if err != nil {
-			return err
-		}
-		m.Server = argument(string(line), "muster.server")
-		if err := shareKVM("/dev/kvm"); err != nil {
-			fmt.Fprintln(o.Console, err)
-		}
+		return nil, err
 	}
 	config, err := i.client(t.Boot.Authority)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c := newClient(t.Boot.Endpoints, config)
-	defer c.Close()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	options := m.Options(ctx)
-	fresh := &freshClient{client: c, identity: i, file: o.TrustFile, authority: t.Boot.Authority, again: stop}
-	options.Controller, options.Refused, options.Boot = fresh, ErrRefused, t.Boot.Boot
-	options.Keys = hostd.Keys{Certificate: i.shown, Roots: config.RootCAs}
-	return hostd.Run(ctx, options)
+	return &Trusted{Boot: t.Boot.Boot, Roots: config.RootCAs, client: newClient(t.Boot.Endpoints, config), identity: i, file: file,
+		authority: t.Boot.Authority, again: again}, nil
 }
 
-// shareKVM gives the device to the group that QEMU's user is in. Elsewhere udev does; here it would stay root's, and guests would
-// be emulated.
-func shareKVM(device string) error {
-	group, err := user.LookupGroup("kvm")
-	if err != nil {
-		return fmt.Errorf("share %s: %w", device, err)
+// Certificate is the one to show now; nil: it has expired.
+func (t *Trusted) Certificate() *tls.Certificate { return t.identity.shown() }
+
+// Hosted delivers a hypervisor's report. ErrRefused: this boot is no longer wanted.
+func (t *Trusted) Hosted(ctx context.Context, r protocol.HostReport) (protocol.ReportReply, error) {
+	if now, i, err := takeTrust(t.file); err == nil && !sameCertificate(now.Certificate, t.identity.certificate.Load()) {
+		t.identity.certificate.Store(i.certificate.Load())
+		t.renew()
+		if now.Boot.Authority != t.authority {
+			t.again()
+		}
 	}
-	id, err := strconv.Atoi(group.Gid)
-	if err == nil {
-		err = errors.Join(os.Chown(device, 0, id), os.Chmod(device, 0o660))
-	}
-	if err == nil || errors.Is(err, fs.ErrNotExist) { // a machine without
-		return nil
-	}
-	return fmt.Errorf("share %s: %w", device, err)
+	return t.client.Hosted(ctx, r)
 }
 
 func takeTrust(file string) (t trust, i *identity, err error) {
@@ -147,28 +123,6 @@ func takeTrust(file string) (t trust, i *identity, err error) {
 	}
 	i = &identity{key: private}
 	return t, i, i.accept(t.Certificate)
-}
-
-// freshClient shows the newest certificate: before each report it looks whether there is one. When the site's authority has
-// changed, it ends this process: the next one trusts the new one in all that it does.
-type freshClient struct {
-	*client
-	identity  *identity
-	file      string
-	authority string
-	again     context.CancelFunc
-}
-
-// Hosted delivers a hypervisor's report.
-func (c *freshClient) Hosted(ctx context.Context, r protocol.HostReport) (protocol.ReportReply, error) {
-	if t, i, err := takeTrust(c.file); err == nil && !sameCertificate(t.Certificate, c.identity.certificate.Load()) {
-		c.identity.certificate.Store(i.certificate.Load())
-		c.renew()
-		if t.Boot.Authority != c.authority {
-			c.again()
-		}
-	}
-	return c.client.Hosted(ctx, r)
 }
 
 func sameCertificate(text string, c *tls.Certificate) bool {

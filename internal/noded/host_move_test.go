@@ -17,7 +17,6 @@ import (
 
 	"muster/internal/boot/initramfs"
 	"muster/internal/drivers/substrate"
-	"muster/internal/hostd"
 	"muster/internal/kit/netns"
 	"muster/internal/kit/testall"
 	"muster/internal/protocol"
@@ -85,8 +84,8 @@ func (s *site) host(number int) *siteHost {
 	s.Cleanup(func() { must(s.T, unix.Unmount(host.namespace, unix.MNT_DETACH)) })
 	inside(s.T, host.namespace, fmt.Sprintf(
 		"ip link set lo up && ip link add %[1]s type bridge && ip link set %[1]s up && ip address add 10.99.0.%[2]d/24 dev %[1]s",
-		hostd.Bridge, 10+number))
-	inside(s.T, host.namespace, "ip link add nic type veth peer name port && ip link set nic master "+hostd.Bridge+" up")
+		protocol.HostBridge, 10+number))
+	inside(s.T, host.namespace, "ip link add nic type veth peer name port && ip link set nic master "+protocol.HostBridge+" up")
 	holder := exec.Command("sleep", "60") // whose namespace the other end is given to
 	must(s.T, netns.Do(s.wire, holder.Start))
 	inside(s.T, host.namespace, fmt.Sprintf("ip link set port netns %d", holder.Process.Pid))

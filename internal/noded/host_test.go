@@ -97,10 +97,17 @@ func guestsMain() int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	err = Host(ctx, HostOptions{
-		TrustFile: filepath.Join(h.Dir, trustFile), Console: os.Stdout,
-		Machine: hostd.Machine{Dir: filepath.Join(h.Dir, "host"), Server: h.Server, Binary: h.Agent, Accel: "tcg"},
-	})
+	ctx, again := context.WithCancel(ctx)
+	defer again()
+	trusted, err := Trust(filepath.Join(h.Dir, trustFile), again)
+	if err == nil {
+		defer trusted.Close()
+		machine := hostd.Machine{Dir: filepath.Join(h.Dir, "host"), Server: h.Server, Binary: h.Agent, Accel: "tcg", Console: os.Stdout}
+		o := machine.Options(ctx)
+		o.Controller, o.Refused, o.Boot = trusted, ErrRefused, trusted.Boot
+		o.Keys = hostd.Keys{Certificate: trusted.Certificate, Roots: trusted.Roots}
+		err = hostd.Run(ctx, o)
+	}
 	if err != nil {
 		fmt.Println(err)
 	}
@@ -237,7 +244,7 @@ func TestAHypervisorsGuestsOutliveTheProcessThatHoldsThem(t *testing.T) {
 	namespace := filepath.Join(dir, "netns")
 	must(t, netns.New(namespace, func() error { return nil }))
 	t.Cleanup(func() { must(t, unix.Unmount(namespace, unix.MNT_DETACH)) })
-	inside(t, namespace, "ip link set lo up && ip link add "+hostd.Bridge+" type bridge && ip link set "+hostd.Bridge+" up")
+	inside(t, namespace, "ip link set lo up && ip link add "+protocol.HostBridge+" type bridge && ip link set "+protocol.HostBridge+" up")
 	program, err := os.Executable()
 	must(t, err)
 	text, err := json.Marshal(h)
@@ -315,21 +322,5 @@ func TestAHypervisorsGuestsOutliveTheProcessThatHoldsThem(t *testing.T) {
 	}
 	if left := pidOf(dir); left != 0 {
 		t.Errorf("process %d is left", left)
-	}
-}
-
-func TestKVMIsSharedWithQEMUsGroup(t *testing.T) {
-	group, err := user.LookupGroup("kvm")
-	if err != nil || os.Geteuid() != 0 {
-		t.Skipf("skipped: needs root and a group kvm (%v); scripts/setup.sh run makes it", err)
-	}
-	device := filepath.Join(t.TempDir(), "kvm")
-	must(t, shareKVM(device)) // there is none
-	must(t, os.WriteFile(device, nil, 0o600))
-	must(t, shareKVM(device))
-	var seen unix.Stat_t
-	must(t, unix.Stat(device, &seen))
-	if strconv.Itoa(int(seen.Gid)) != group.Gid || seen.Mode&0o777 != 0o660 {
-		t.Errorf("it is of group %d, mode %o", seen.Gid, seen.Mode)
 	}
 }

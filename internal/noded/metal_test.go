@@ -203,7 +203,7 @@ func TestTheWordsOfAKernelsCommandLine(t *testing.T) {
 	line := "initrd=initrd muster.server=http://10.78.0.1:8069 muster.mac=52:54:00:00:00:01 quiet\n"
 	for name, want := range map[string]string{"muster.server": "http://10.78.0.1:8069", "muster.mac": "52:54:00:00:00:01",
 		"quiet": "", "server": ""} {
-		if got := argument(line, name); got != want {
+		if got := protocol.BootArgument(line, name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -110,3 +111,16 @@ type Enrolment struct {
 	MACs  []string `json:"macs"`
 	Facts []byte   `json:"facts"` // JSON of inventory.Facts, at most 64 KiB
 }
+
+// BootArgument is a word's value on a kernel's command line; "" if it is not there.
+func BootArgument(line, name string) string {
+	for word := range strings.FieldsSeq(line) {
+		if value, found := strings.CutPrefix(word, name+"="); found {
+			return value
+		}
+	}
+	return ""
+}
+
+// HostBridge is what the networks of clusters are cabled to on a hypervisor: the NIC that it booted by is a port of it.
+const HostBridge = "muster0"
