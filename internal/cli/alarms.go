@@ -33,7 +33,7 @@ func (a *app) alarmsList() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+	return acting(a, c, func(ctx context.Context, _ []string) error {
 		s, _, err := apiv1.GetStatus.Call(ctx, a, apiv1.Nothing{})
 		if err != nil {
 			return err
@@ -58,7 +58,6 @@ func (a *app) alarmsList() *cobra.Command {
 			t.print(a.out)
 		})
 	})
-	return c
 }
 
 func (a *app) alarmsAcknowledge() *cobra.Command {

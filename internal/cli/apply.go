@@ -27,12 +27,11 @@ of the same name.`,
 	drain := drainFlag(c)
 	refresh := refreshFlag(c)
 	flags := changeFlags(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+	return acting(a, c, func(ctx context.Context, _ []string) error {
 		file, err := a.readFile(*path)
 		if err != nil {
 			return err
 		}
 		return carryOut(ctx, a, flags, apiv1.ApplyCluster, file.apply(flags.request(*drain), bool(*refresh)))
 	})
-	return c
 }

@@ -37,7 +37,7 @@ them. You see what you did yourself; owners also see what was done in their proj
 	refused := c.Flags().Bool("refused", false, "show only what was refused, or failed")
 	c.MarkFlagsMutuallyExclusive("all", "refused")
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+	return acting(a, c, func(ctx context.Context, _ []string) error {
 		from, err := past("--since", *since, time.Now())
 		if err != nil {
 			return err
@@ -57,7 +57,6 @@ them. You see what you did yourself; owners also see what was done in their proj
 		}
 		return showAll(ctx, a, apiv1.ListAudit, in, *output, a.printAudit)
 	})
-	return c
 }
 
 func (a *app) printAudit(entries []apiv1.Entry) {

@@ -38,7 +38,7 @@ is read as a run's output would be, and what was read is shown. The recipes of a
   muster bench validate *.yaml`,
 		Args: cobra.MinimumNArgs(1),
 	}
-	c.RunE = a.do(func(_ context.Context, args []string) error {
+	return acting(a, c, func(_ context.Context, args []string) error {
 		for _, file := range args {
 			if err := a.validateBench(file); err != nil {
 				return err
@@ -46,7 +46,6 @@ is read as a run's output would be, and what was read is shown. The recipes of a
 		}
 		return nil
 	})
-	return c
 }
 
 func (a *app) benchSchema() *cobra.Command {
@@ -60,7 +59,7 @@ schema cannot say, such as whether an expression can be used, ` + "`muster bench
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{"recipe", "suite"},
 	}
-	c.RunE = a.do(func(_ context.Context, args []string) error {
+	return acting(a, c, func(_ context.Context, args []string) error {
 		form := recipe.Form()
 		if args[0] == "suite" {
 			form = recipe.SuiteForm()
@@ -68,7 +67,6 @@ schema cannot say, such as whether an expression can be used, ` + "`muster bench
 		_, err := a.out.raw().Write(form.Schema("Muster " + args[0]))
 		return err
 	})
-	return c
 }
 
 // validateBench checks a recipe with its sample, or a suite.

@@ -38,7 +38,7 @@ With --runs, A and B are runs: those of a comparison, or any others, whose value
 	runs := c.Flags().Bool("runs", false, "A and B are runs that there are")
 	margin := c.Flags().Float64("margin", 2, "by how many `PERCENT` B may be off and still be equal")
 	wait, output := waitFlags(c, "both have ended"), formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		if *margin < 0 || *margin > 100 {
 			return usage("--margin is from 0 to 100")
 		}
@@ -67,7 +67,6 @@ With --runs, A and B are runs: those of a comparison, or any others, whose value
 		}
 		return output.print(a.out, raw, func() { a.printComparison(both) })
 	})
-	return c
 }
 
 func (a *app) printComparison(c apiv1.BenchmarkComparison) {

@@ -42,7 +42,7 @@ A change is told once the last four runs show it: values are on another level, b
 	_ = c.RegisterFlagCompletionFunc("suite", a.completeAll(a.suiteNames))
 	after := c.Flags().String("after", "", "the first run, and those that ended so long (`TIMES`) after the one before, as 2d,2h,7d")
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		name := strings.Join(args, "")
 		if *suite != "" || *after != "" {
 			if name == "" || *suite == "" || *after == "" || of.Class != "" {
@@ -67,7 +67,6 @@ A change is told once the last four runs show it: values are on another level, b
 			return showAll(ctx, a, apiv1.ListTrends, of, *output, a.printTrends)
 		}
 	})
-	return c
 }
 
 func (a *app) printTrends(all []apiv1.BenchmarkTrend) {

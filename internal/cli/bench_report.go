@@ -36,7 +36,7 @@ and which of their claims are seen here, too.`,
 	file := c.Flags().StringP("file", "f", "", "the `FILE` to write, or - for standard output")
 	beside := c.Flags().Bool("papers", false, "show what papers have published beside runs of their suites")
 	margin := c.Flags().Float64("margin", 2, "by how many `PERCENT` sides may be off and still be equal")
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		switch {
 		case *file == "":
 			return usage("say where to write it: -f report.html")
@@ -73,7 +73,6 @@ and which of their claims are seen here, too.`,
 		a.say("%s is about %s: %s", *file, words.Count(len(r.Runs), "run"), words.Size(int64(len(text))))
 		return nil
 	})
-	return c
 }
 
 // published are the papers whose suites these runs are of, beside them.

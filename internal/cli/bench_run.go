@@ -32,14 +32,13 @@ about. With the name of a cluster, that is for the cluster's nodes, and what can
 	var in apiv1.ListSuitesInput
 	onNodes(c, &in.Queue, &in.Nodes)
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		in.Cluster = strings.Join(args, "")
 		if in.Cluster == "" && (in.Queue != "" || in.Nodes > 0) {
 			return usage("--queue and --nodes are of a cluster: `muster bench list NAME`")
 		}
 		return showAll(ctx, a, apiv1.ListSuites, in, *output, a.printSuites)
 	})
-	return c
 }
 
 // onNodes are the flags of nodes to measure on.
@@ -111,7 +110,7 @@ cluster is deleted. With --wait, the exit status is 1 unless all is ok that can 
 	onNodes(c, &in.Body.Queue, &in.Body.Nodes)
 	asked(c, &in.Body)
 	wait, output := waitFlags(c, "it has ended"), formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		in.Cluster = args[0]
 		b, raw, err := apiv1.RunBenchmark.Call(ctx, a, in)
 		if err != nil {
@@ -133,7 +132,6 @@ cluster is deleted. With --wait, the exit status is 1 unless all is ok that can 
 		}
 		return nil
 	})
-	return c
 }
 
 func (a *app) suiteNames(ctx context.Context) ([]string, error) {
@@ -223,7 +221,7 @@ the last 1000 are kept, with 64 MiB of what they have measured.`,
 	c.Flags().StringVar(&in.Suite, "suite", "", "only of the suite, or the recipe, of this `NAME`")
 	_ = c.RegisterFlagCompletionFunc("suite", a.completeAll(a.suiteNames))
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		in.Cluster = strings.Join(args, "")
 		return showAll(ctx, a, apiv1.ListBenchmarks, in, *output, func(runs []apiv1.Benchmark) {
 			if len(runs) == 0 {
@@ -238,7 +236,6 @@ the last 1000 are kept, with 64 MiB of what they have measured.`,
 			t.print(a.out)
 		})
 	})
-	return c
 }
 
 // benchmarkState is a run's phase, or how it has ended.

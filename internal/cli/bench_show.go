@@ -32,14 +32,13 @@ With --samples, every value is shown, each round, and what its nodes said of the
 	}
 	samples := c.Flags().Bool("samples", false, "show every value")
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		b, _, err := apiv1.GetBenchmark.Call(ctx, a, apiv1.BenchmarkRef{Benchmark: args[0]})
 		if err != nil {
 			return err
 		}
 		return a.showBenchmark(ctx, b, *output, *samples)
 	})
-	return c
 }
 
 // showBenchmark prints a run with what it has measured.
@@ -173,7 +172,7 @@ round and step are those of ` + "`muster bench show --samples`" + `. Of a run wi
 		Args:    cobra.ExactArgs(3),
 	}
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		in := apiv1.GetBenchmarkOutputInput{BenchmarkRef: apiv1.BenchmarkRef{Benchmark: args[0]}}
 		for i, into := range []*int{&in.Round, &in.Step} {
 			n, err := strconv.Atoi(args[i+1])
@@ -194,5 +193,4 @@ round and step are those of ` + "`muster bench show --samples`" + `. Of a run wi
 			}
 		})
 	})
-	return c
 }

@@ -38,7 +38,7 @@ It ends with --off, with ` + "`muster bench cancel`" + ` of its run, and with it
 	off := c.Flags().Bool("off", false, "do not repeat this suite any more")
 	c.MarkFlagsMutuallyExclusive("off", "every")
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		if *off {
 			return a.endWatch(ctx, args[0], in.Body.Suite)
 		}
@@ -52,7 +52,6 @@ It ends with --off, with ` + "`muster bench cancel`" + ` of its run, and with it
 			b.Cluster, b.Suite)
 		return output.print(a.out, raw, func() { a.out.line("%s", b.ID) })
 	})
-	return c
 }
 
 // endWatch cancels the run of a suite that is repeated on a cluster.

@@ -189,6 +189,12 @@ func (a *app) do(act action) func(*cobra.Command, []string) error {
 	}
 }
 
+// acting makes a command carry out an action.
+func acting(a *app, c *cobra.Command, act action) *cobra.Command {
+	c.RunE = a.do(act)
+	return c
+}
+
 // group is a command that only holds others.
 func group(c *cobra.Command, under ...*cobra.Command) *cobra.Command {
 	c.Args = func(c *cobra.Command, args []string) error {

@@ -56,7 +56,7 @@ Once a minute Muster logs in there with the account of --probe, which needs no p
 	var f centreFlags
 	f.add(c)
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		if f.login == "" || f.hostCA == "" && f.hostKey == "" || f.as == "" || len(f.projects) == 0 {
 			return usage("--login, --host-ca or --host-key, --as and --project are needed")
 		}
@@ -70,7 +70,6 @@ Once a minute Muster logs in there with the account of --probe, which needs no p
 		}
 		return a.showCentre(ctx, centre, raw, f.wait, output)
 	})
-	return c
 }
 
 func (a *app) clustersSet() *cobra.Command {
@@ -92,7 +91,7 @@ no longer allowed end.
 	f.add(c)
 	c.Flags().StringArrayVar(&f.out, "remove-project", nil, "no longer admit `PROJECT`; may be repeated")
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		ref := apiv1.ExternalClusterRef{ExternalCluster: args[0]}
 		centre, _, err := apiv1.GetExternalCluster.Call(ctx, a, ref)
 		if err != nil {
@@ -108,7 +107,6 @@ no longer allowed end.
 		}
 		return a.showCentre(ctx, centre, raw, f.wait, output)
 	})
-	return c
 }
 
 // showCentre waits until the centre has been looked at, if that is wanted, and prints it.

@@ -29,7 +29,7 @@ Browsers stay signed in over HTTPS, and without it at localhost only.`,
 	silent := c.Flags().Bool("no-browser", false, "only print the address")
 	ends := c.Flags().Bool("sign-out", false, "sign out all browsers in which you are signed in")
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+	return acting(a, c, func(ctx context.Context, _ []string) error {
 		controller, err := a.connect()
 		if err != nil {
 			return err
@@ -54,7 +54,6 @@ Browsers stay signed in over HTTPS, and without it at localhost only.`,
 		}
 		return nil
 	})
-	return c
 }
 
 // visible is where a browser finds a controller of this host: at a name that no other program of the host is found by, as that

@@ -47,7 +47,7 @@ for a spreadsheet, with times in seconds and unrounded amounts. Times are in UTC
 	_ = c.RegisterFlagCompletionFunc("by",
 		cobra.FixedCompletions([]string{"queue", "node", "row"}, cobra.ShellCompDirectiveNoFileComp))
 	output := csvFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		span, err := w.span(len(args) > 0)
 		if err != nil {
 			return err
@@ -66,7 +66,6 @@ for a spreadsheet, with times in seconds and unrounded amounts. Times are in UTC
 		}
 		return output.print(a.out, raw, statement.Lines, func() { a.printStatement(statement) })
 	})
-	return c
 }
 
 // span is the window as the API asks for it.

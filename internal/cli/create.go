@@ -36,7 +36,7 @@ A cluster created with --from-snapshot starts with the saved /home and job queue
 		"start from this `SNAPSHOT`; with NAME alone, use the saved cluster's file too")
 	flags := changeFlags(c)
 	c.ValidArgsFunction = cobra.NoFileCompletions
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		copied := *snapshot != "" && *path == "" && *nodes == 0 && len(args) == 1
 		var file clusterFile
 		var err error
@@ -52,7 +52,6 @@ A cluster created with --from-snapshot starts with the saved /home and job queue
 			FromSnapshot: *snapshot}
 		return carryOut(ctx, a, flags, apiv1.CreateCluster, in)
 	})
-	return c
 }
 
 func (a *app) fileOrShorthand(path string, args []string, nodes int, lease spec.Lease) (clusterFile, error) {

@@ -22,11 +22,10 @@ nothing of the cluster is left on them; --wait waits for that and prints the rec
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	flags := &changing{waiting: waitFlags(c, "nothing of it is left"), output: formatFlag(c)}
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		in := apiv1.DeleteClusterInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}}
 		return carryOut(ctx, a, flags, apiv1.DeleteCluster, in)
 	})
-	return c
 }
 
 // printReceipt is the proof of a cluster's end.

@@ -29,7 +29,7 @@ Slurm's state, and what it waits for or which limits it has, the waiting jobs wi
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		cluster, _, err := apiv1.GetCluster.Call(ctx, a, apiv1.ClusterRef{Cluster: args[0]})
 		if err != nil {
 			return err
@@ -49,7 +49,6 @@ Slurm's state, and what it waits for or which limits it has, the waiting jobs wi
 		}
 		return nil
 	})
-	return c
 }
 
 func (a *app) printCluster(c apiv1.Cluster) {

@@ -32,7 +32,7 @@ up to it. -o json prints one object per line with --watch, and one list without.
 	c.Flags().StringVar(&of.machine, "machine", "", "only events of this `MACHINE`")
 	_ = c.RegisterFlagCompletionFunc("machine", a.completeAll(a.machineNames))
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		if of.machine != "" && len(args) > 0 {
 			return usage("give either a cluster's name or --machine")
 		}
@@ -62,7 +62,6 @@ up to it. -o json prints one object per line with --watch, and one list without.
 		in := apiv1.ListEventsInput{Machine: of.machine, EventsInput: apiv1.EventsInput{After: *after}}
 		return showAll(ctx, a, apiv1.ListEvents, in, *output, a.printEvents)
 	})
-	return c
 }
 
 func (a *app) printEvents(events []apiv1.Event) {

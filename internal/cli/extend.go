@@ -30,7 +30,7 @@ To continue a cluster that was paused at the end of its lease, extend it, then r
 	until := c.Flags().String("until", "", "the new end: a `TIME` in RFC 3339, or +2d from now")
 	dryRun := c.Flags().Bool("dry-run", false, "check whether it fits, and change nothing")
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		if (*longer == "") == (*until == "") {
 			return usage("say how much longer with --for, or the new end with --until")
 		}
@@ -49,7 +49,6 @@ To continue a cluster that was paused at the end of its lease, extend it, then r
 		a.say("cluster %s %s", answer.Cluster.Name, leaseWords(answer.Cluster.Lease))
 		return output.print(a.out, raw, func() {})
 	})
-	return c
 }
 
 // leaseWords says when a cluster starts and ends: "ends in 3h12m (Tue 2026-11-24 14:20 UTC), then pauses".

@@ -55,7 +55,7 @@ The --config settings depend on the driver; docs/fabrics.md lists them.`,
 	managers := c.Flags().StringArray("manager", nil, "the `GUID` of a subnet manager's port; may be repeated")
 	settings := c.Flags().StringArray("config", nil, "a setting of the driver, `NAME=VALUE`; may be repeated")
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		body := apiv1.FabricSpec{Name: args[0], Driver: *driver, Config: map[string]string{}}
 		if len(*managers) == 0 {
 			return usage("--manager is missing: name the port of each subnet manager, which must stay in the default " +
@@ -79,7 +79,6 @@ The --config settings depend on the driver; docs/fabrics.md lists them.`,
 			a.say("fabric %s is managed; `muster fabric import %s FILE` adds its ports", f.Name, f.Name)
 		})
 	})
-	return c
 }
 
 func (a *app) fabricList() *cobra.Command {
@@ -246,7 +245,7 @@ adapter, by GUID. Ports that are not in the file are kept, since ibnetdiscover d
 		Args:    cobra.ExactArgs(2),
 	}
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		text, err := os.ReadFile(args[1])
 		if err != nil {
 			return fmt.Errorf("read the snapshot: %w", err)
@@ -262,7 +261,6 @@ adapter, by GUID. Ports that are not in the file are kept, since ibnetdiscover d
 			a.say("fabric %s has %d ports; %d belong to known machines", f.Name, len(f.Ports), known)
 		})
 	})
-	return c
 }
 
 func (a *app) fabricInfra() *cobra.Command {
@@ -330,7 +328,7 @@ decide again. The machine must be free.`,
 		Args:    cobra.RangeArgs(2, 3),
 	}
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		machine := strings.Join(args[2:], "")
 		port, err := portOf(args)
 		if err != nil {
@@ -345,7 +343,6 @@ decide again. The machine must be free.`,
 			a.say("port %s belongs to machine %s", args[1], machine)
 		})
 	})
-	return c
 }
 
 func (a *app) fabricForget() *cobra.Command {
@@ -357,12 +354,11 @@ only when the adapter is gone: the port is no longer checked before its machine 
 		Example: `  muster fabric forget ib0 0x0002c903000a0b0d`,
 		Args:    cobra.ExactArgs(2),
 	}
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		port, err := portOf(args)
 		if err != nil {
 			return err
 		}
 		return done(ctx, a, apiv1.ForgetFabricPort, port, "port %s is removed", args[1])
 	})
-	return c
 }

@@ -36,7 +36,7 @@ import".`,
 		Args: cobra.ExactArgs(2),
 	}
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		text, err := os.ReadFile(args[1])
 		if err != nil {
 			return fmt.Errorf("read the snapshot: %w", err)
@@ -51,7 +51,6 @@ import".`,
 				len(t.Leaves))
 		})
 	})
-	return c
 }
 
 func (a *app) cablesList() *cobra.Command {
@@ -63,7 +62,7 @@ func (a *app) cablesList() *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+	return acting(a, c, func(ctx context.Context, _ []string) error {
 		return showAll(ctx, a, apiv1.ListTopologies, apiv1.Page{}, *output, func(known []apiv1.Topology) {
 			if len(known) == 0 {
 				a.say("no cables are known; `muster fabric cables import` imports them")
@@ -81,7 +80,6 @@ func (a *app) cablesList() *cobra.Command {
 			t.print(a.out)
 		})
 	})
-	return c
 }
 
 func (a *app) cablesForget() *cobra.Command {

@@ -61,7 +61,7 @@ job of Slurm's these are the job's ranks, if the job has all GPUs of its nodes; 
 		Args: cobra.NoArgs,
 	}
 	file := gpusFileFlag(c)
-	c.RunE = a.do(func(context.Context, []string) error {
+	return acting(a, c, func(context.Context, []string) error {
 		all, err := readGPUs(*file)
 		if err != nil {
 			return err
@@ -92,7 +92,6 @@ job of Slurm's these are the job's ranks, if the job has all GPUs of its nodes; 
 		t.print(a.out)
 		return nil
 	})
-	return c
 }
 
 func (a *app) gpusRun() *cobra.Command {
@@ -108,7 +107,7 @@ CPU binding runs on the CPUs nearest to its GPU; one that is bound stays where i
 	}
 	file := gpusFileFlag(c)
 	c.Flags().SetInterspersed(false) // what follows the program's name is the program's
-	c.RunE = a.do(func(_ context.Context, args []string) error {
+	return acting(a, c, func(_ context.Context, args []string) error {
 		all, err := readGPUs(*file)
 		if err != nil {
 			return err
@@ -137,7 +136,6 @@ CPU binding runs on the CPUs nearest to its GPU; one that is bound stays where i
 		}
 		return fmt.Errorf("start %s: %w", program, unix.Exec(program, args, os.Environ()))
 	})
-	return c
 }
 
 // moveTo puts the calling thread on these CPUs, unless it was bound to some of those online already.

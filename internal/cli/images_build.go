@@ -35,7 +35,7 @@ mmdebstrap and squashfs-tools, and reads Debian's packages from --mirror.`,
 	output := c.Flags().StringP("output", "o", "", "write the image to the new folder `DIR` instead of the store")
 	_ = c.MarkFlagDirname("output")
 	mirror := c.Flags().String("mirror", "", "the `URL` of a Debian mirror (default: mmdebstrap's choice)")
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		recipe, err := loadRecipe(args[0])
 		if err != nil {
 			return err
@@ -68,7 +68,6 @@ mmdebstrap and squashfs-tools, and reads Debian's packages from --mirror.`,
 		a.printImported(image)
 		return nil
 	})
-	return c
 }
 
 // loadRecipe finds a recipe by the name of a shipped one, or by the path of its folder.

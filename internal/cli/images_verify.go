@@ -19,7 +19,7 @@ digest or the start of one, as in debian13-hpc@sha256:1f0c.`,
 		Args:    cobra.ExactArgs(1),
 	}
 	data := dataFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		store, err := openImages(*data)
 		if err != nil {
 			return err
@@ -42,5 +42,4 @@ digest or the start of one, as in debian13-hpc@sha256:1f0c.`,
 		a.say("%s passes its %s", image.Name, words.Count(verdicts, "check"))
 		return nil
 	})
-	return c
 }

@@ -151,14 +151,13 @@ func (a *app) onJob(verb string, ask jobAsk, short, long string) *cobra.Command 
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		task, err := ask(ctx, a, apiv1.JobRef{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Job: args[1]})
 		if err != nil {
 			return err
 		}
 		return a.follow(ctx, task.ID, asTable)
 	})
-	return c
 }
 
 // jobArguments are a cluster, a job, or a cluster and one of its jobs.
@@ -298,7 +297,7 @@ the last 30 days count, also those of deleted clusters; FAILED are those that fa
 	_ = c.RegisterFlagCompletionFunc("by",
 		cobra.FixedCompletions([]string{"user", "project"}, cobra.ShellCompDirectiveNoFileComp))
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+	return acting(a, c, func(ctx context.Context, _ []string) error {
 		since, until, err := which.ended(time.Now())
 		if err != nil {
 			return err
@@ -306,7 +305,6 @@ the last 30 days count, also those of deleted clusters; FAILED are those that fa
 		in := apiv1.GetEfficiencyInput{JobsOf: which.whose(), Since: since, Until: until, By: *by}
 		return show(ctx, a, apiv1.GetEfficiency, in, *output, a.printEfficiency)
 	})
-	return c
 }
 
 func (a *app) printEfficiency(e apiv1.Efficiencies) {

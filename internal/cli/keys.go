@@ -62,7 +62,7 @@ ecdsa, both also on security keys (sk-…), and RSA of 3072 bits and more.`,
 	}
 	output := formatFlag(c)
 	proof := c.Flags().String("proof", "", "`file` with the signature of your name by the key")
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		path, line, err := publicKey(args)
 		if err != nil {
 			return err
@@ -88,7 +88,6 @@ ecdsa, both also on security keys (sk-…), and RSA of 3072 bits and more.`,
 		a.sayNotYet(key.NotYet)
 		return output.print(a.out, raw, func() { a.out.line("%s", key.Fingerprint) })
 	})
-	return c
 }
 
 // sayNotYet tells of clusters that could not do yet what was asked.

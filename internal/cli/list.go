@@ -30,7 +30,7 @@ json or yaml of those, use ` + "`muster clusters list`" + `.`,
 	_ = c.RegisterFlagCompletionFunc("project", a.completeAll(a.projectNames))
 	phaseFlag(c, &in.Phase, cluster.Kind)
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+	return acting(a, c, func(ctx context.Context, _ []string) error {
 		if *output != asTable || in != (apiv1.ListClustersInput{}) {
 			return showAll(ctx, a, apiv1.ListClusters, in, *output, func(clusters []apiv1.Cluster) {
 				if len(clusters) == 0 {
@@ -55,7 +55,6 @@ json or yaml of those, use ` + "`muster clusters list`" + `.`,
 		}
 		return nil
 	})
-	return c
 }
 
 func (a *app) printClusters(clusters []apiv1.Cluster) {

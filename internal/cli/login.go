@@ -36,7 +36,7 @@ into a file. MUSTER_URL says where the controller is.`,
 		"write the key to this `FILE` and the certificate beside it, instead of giving them to the ssh-agent")
 	_ = c.MarkFlagFilename("key-file")
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+	return acting(a, c, func(ctx context.Context, _ []string) error {
 		controller, _, err := a.find()
 		if err != nil {
 			return err
@@ -74,7 +74,6 @@ into a file. MUSTER_URL says where the controller is.`,
 			"expires_at": made.ExpiresAt, "controller": l.Controller, "key_file": l.KeyFile}))
 		return output.print(a.out, shown, func() { a.tellLogin(made, where) })
 	})
-	return c
 }
 
 // logIn leads one flow to its end and has the controller take its result.

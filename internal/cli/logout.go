@@ -22,7 +22,7 @@ Sessions that the key opened end within seconds.`,
 		Example: `  muster logout`,
 		Args:    cobra.NoArgs,
 	}
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+	return acting(a, c, func(ctx context.Context, _ []string) error {
 		controller, _, err := a.find()
 		if err != nil {
 			return err
@@ -42,7 +42,6 @@ Sessions that the key opened end within seconds.`,
 		a.say("%s is logged out", l.Person)
 		return nil
 	})
-	return c
 }
 
 // endLogin forgets a login here, whatever happens, and has its token revoked.

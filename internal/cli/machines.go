@@ -48,7 +48,7 @@ func (a *app) machinesList() *cobra.Command {
 	_ = c.RegisterFlagCompletionFunc("network", a.completeAll(a.networkNames))
 	_ = c.RegisterFlagCompletionFunc("cluster", a.completeAll(a.clusterNames))
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+	return acting(a, c, func(ctx context.Context, _ []string) error {
 		return showAll(ctx, a, apiv1.ListMachines, in, *output, func(machines []apiv1.Machine) {
 			if len(machines) == 0 && in != (apiv1.ListMachinesInput{}) {
 				a.say("no machine fits these filters")
@@ -57,7 +57,6 @@ func (a *app) machinesList() *cobra.Command {
 			a.printMachines(machines)
 		})
 	})
-	return c
 }
 
 func (a *app) printMachines(machines []apiv1.Machine) {

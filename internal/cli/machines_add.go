@@ -47,7 +47,7 @@ there. ` + "`muster machines import`" + ` enrols many at once.`,
 		"memory `SIZE` that a node may use, such as 4GiB (default: 4GiB, or the host's if that is less)")
 	waits := waitFlags(c, "they are available")
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		switch {
 		case len(args) == 1 && *count == 0 && len(whole.MACs) > 0 && whole.Power != "":
 			whole.Name = args[0]
@@ -64,7 +64,6 @@ there. ` + "`muster machines import`" + ` enrols many at once.`,
 		body := apiv1.AddMachinesBody{Substrate: spec.IsolationLocal, Count: *count, CPUs: *cpus, MemoryMiB: mebibytes}
 		return a.addMachines(ctx, body, waits, output)
 	})
-	return c
 }
 
 func (a *app) addMachines(ctx context.Context, body apiv1.AddMachinesBody, waits *waiting, output *format) error {

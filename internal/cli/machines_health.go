@@ -28,14 +28,13 @@ A whole machine that is far below similar ones is measured twice more, and then 
 		ValidArgsFunction: a.completeFirst(a.machineNames),
 	}
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		table := func(passes []apiv1.TestResult) { a.printTestResults(passes, len(args) == 1) }
 		if len(args) == 1 {
 			return showAll(ctx, a, apiv1.ListMachineTestResults, apiv1.MachineRef{Machine: args[0]}, *output, table)
 		}
 		return showAll(ctx, a, apiv1.ListTestResults, apiv1.Page{}, *output, table)
 	})
-	return c
 }
 
 // printTestResults shows tests of one machine, which need no name, or of several.

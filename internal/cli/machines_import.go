@@ -34,7 +34,7 @@ Semicolons or tabs may separate the columns, as some spreadsheets have it. A FIL
 	}
 	waits := waitFlags(c, "they are available")
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		name, text, err := a.readText("the list of machines", args[0])
 		if err != nil {
 			return err
@@ -45,7 +45,6 @@ Semicolons or tabs may separate the columns, as some spreadsheets have it. A FIL
 		}
 		return list.place(a.enrol(ctx, list.machines, waits, output))
 	})
-	return c
 }
 
 // enrol adds whole machines.

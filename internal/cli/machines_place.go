@@ -33,7 +33,7 @@ machines. Two machines cannot stand at one place. Several machines in one chassi
 		c.MarkFlagsMutuallyExclusive("nowhere", of)
 	}
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		if !*nowhere && (at.Rack == "" || at.Unit < 1) {
 			return usage("--rack names a rack, and --unit counts from 1")
 		}
@@ -45,7 +45,6 @@ machines. Two machines cannot stand at one place. Several machines in one chassi
 			a.say("machine %s stands in %s", m.Name, locationText(m.Location))
 		})
 	})
-	return c
 }
 
 func locationText(l *apiv1.Location) string {

@@ -36,7 +36,7 @@ certificate. It is valid for the site's apps only.`,
 	silent := c.Flags().Bool("no-browser", false, "only print the address")
 	ca := c.Flags().Bool("ca", false, "print the CA certificate that browsers must trust")
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		if *ca != (len(args) == 0) {
 			return usage("give either the name of a cluster, or --ca")
 		}
@@ -60,7 +60,6 @@ certificate. It is valid for the site's apps only.`,
 		}
 		return nil
 	})
-	return c
 }
 
 // whichApp is the app that is named, or the only one.

@@ -120,28 +120,26 @@ func (f format) print(s *screen, raw []byte, rows func()) error {
 // listing makes a command list all there is, in a table or as the API says it.
 func listing[T any](a *app, c *cobra.Command, op apiv1.Op[apiv1.Page, apiv1.List[T]], rows func([]T)) *cobra.Command {
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+	return acting(a, c, func(ctx context.Context, _ []string) error {
 		return showAll(ctx, a, op, apiv1.Page{}, *output, rows)
 	})
-	return c
 }
 
 // showing makes a command show the object of the API that an operation answers; its arguments go into places of in.
 func showing[In, T any](a *app, c *cobra.Command, op apiv1.Op[In, T], in *In, table func(T), places ...*string) *cobra.Command {
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		for i, arg := range args {
 			*places[i] = arg
 		}
 		return show(ctx, a, op, *in, *output, table)
 	})
-	return c
 }
 
 // doing makes a command have an operation carried out whose answer tells nothing, and say that it is done. Its arguments go into
 // places of in, and are the format's values.
 func doing[In, T any](a *app, c *cobra.Command, op apiv1.Op[In, T], in *In, format string, places ...*string) *cobra.Command {
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		var said []any
 		for i, arg := range args {
 			*places[i] = arg
@@ -149,7 +147,6 @@ func doing[In, T any](a *app, c *cobra.Command, op apiv1.Op[In, T], in *In, form
 		}
 		return done(ctx, a, op, *in, format, said...)
 	})
-	return c
 }
 
 // done has an operation carried out whose answer tells nothing, and says that it is done.

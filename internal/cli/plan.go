@@ -27,7 +27,7 @@ would be removed or rebooted with time and reason, and the price. Nothing is cha
 	path := fileFlag(c)
 	refresh := refreshFlag(c)
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+	return acting(a, c, func(ctx context.Context, _ []string) error {
 		file, err := a.readFile(*path)
 		if err != nil {
 			return err
@@ -38,7 +38,6 @@ would be removed or rebooted with time and reason, and the price. Nothing is cha
 		}
 		return output.print(a.out, raw, func() { a.printPlan(answer.Plan) })
 	})
-	return c
 }
 
 // printPlan prints what a change would do.

@@ -26,7 +26,7 @@ also manages the members. Without a verb, list your projects and your role in ea
   muster projects revoke aero bob`,
 	}, a.projectsList(), a.projectsAdd(), a.projectsSet(), a.projectsHooks(), a.projectsMembers(), a.projectsGrant(),
 		a.projectsRevoke(), a.projectsJoin(), a.projectsLeave())
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+	return acting(a, c, func(ctx context.Context, _ []string) error {
 		projects, err := apiv1.All(ctx, a, apiv1.ListProjects, apiv1.Page{})
 		if err != nil {
 			return err
@@ -34,7 +34,6 @@ also manages the members. Without a verb, list your projects and your role in ea
 		a.printProjects(projects)
 		return nil
 	})
-	return c
 }
 
 func (a *app) projectsList() *cobra.Command {
@@ -83,7 +82,7 @@ never deleted, as bills name them.`,
 	recorded := c.Flags().Bool("recorded", false, "record terminal sessions on its clusters; people are told when they log in")
 	_ = c.RegisterFlagCompletionFunc("owner", a.completeAll(a.personNames))
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		if *owner == "" {
 			return usage("a project needs an owner: `muster projects add %s --owner PERSON`", args[0])
 		}
@@ -92,7 +91,6 @@ never deleted, as bills name them.`,
 			a.say("project %s is created; %s owns it and manages its members", args[0], *owner)
 		})
 	})
-	return c
 }
 
 func (a *app) projectsSet() *cobra.Command {
@@ -108,7 +106,7 @@ log in.`,
 	}
 	recorded := c.Flags().Bool("recorded", false, "record terminal sessions on its clusters")
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		if !c.Flags().Changed("recorded") {
 			return usage("say what to change: --recorded or --recorded=false")
 		}
@@ -121,7 +119,6 @@ log in.`,
 		what := map[bool]string{true: "recorded", false: "not recorded"}[*recorded]
 		return output.print(a.out, raw, func() { a.say("new terminal sessions on clusters of %s are %s", args[0], what) })
 	})
-	return c
 }
 
 func (a *app) projectsHooks() *cobra.Command {
@@ -143,7 +140,7 @@ job is cancelled. The epilog runs after them. Each has a minute.`,
 	prolog := c.Flags().String("prolog", "", "the `FILE` with the prolog; empty: none from now on")
 	epilog := c.Flags().String("epilog", "", "the `FILE` with the epilog; empty: none from now on")
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		ref := apiv1.ProjectRef{Project: args[0]}
 		hooks, raw, err := apiv1.GetHooks.Call(ctx, a, ref)
 		if err != nil {
@@ -175,7 +172,6 @@ job is cancelled. The epilog runs after them. Each has a minute.`,
 			a.printHook("epilog", hooks.Epilog)
 		})
 	})
-	return c
 }
 
 func (a *app) printHook(name, script string) {
@@ -199,7 +195,7 @@ func (a *app) projectsMembers() *cobra.Command {
 		ValidArgsFunction: a.completeFirst(a.projectNames),
 	}
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		in := apiv1.ListMembersInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}}
 		return showAll(ctx, a, apiv1.ListMembers, in, *output, func(members []apiv1.Member) {
 			t := newTable("PERSON", "ROLE", "FOR", "STATE")
@@ -216,7 +212,6 @@ func (a *app) projectsMembers() *cobra.Command {
 			t.print(a.out)
 		})
 	})
-	return c
 }
 
 func roleNames() []string {
@@ -239,7 +234,7 @@ project's clusters within seconds, except on those whose file names others under
 		}),
 	}
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		if roles := roleNames(); !slices.Contains(roles, args[2]) {
 			return usage("%q is not a role: use one of %s", args[2], strings.Join(roles, ", "))
 		}
@@ -258,7 +253,6 @@ project's clusters within seconds, except on those whose file names others under
 			a.say("%s is %s of %s", args[1], args[2], args[0])
 		})
 	})
-	return c
 }
 
 func (a *app) projectsRevoke() *cobra.Command {
@@ -300,7 +294,7 @@ project's. Its only owner cannot leave: make somebody else an owner first.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.projectNames),
 	}
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		site, _, err := apiv1.GetSite.Call(ctx, a, apiv1.Nothing{})
 		if err != nil {
 			return err
@@ -308,5 +302,4 @@ project's. Its only owner cannot leave: make somebody else an owner first.`,
 		return done(ctx, a, apiv1.RemoveMember, apiv1.RemoveMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]},
 			PersonRef: apiv1.PersonRef{Person: site.Identity}}, "%s", "you are no longer in project "+args[0])
 	})
-	return c
 }

@@ -23,7 +23,7 @@ do nodes that a queue must always have, even while they are missing.`,
 		ValidArgsFunction: a.completeFirst(a.projectNames),
 	}
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
 			quota, raw, err := apiv1.GetQuota.Call(ctx, a, apiv1.GetQuotaInput{Project: args[0]})
 			if err != nil {
@@ -45,7 +45,6 @@ do nodes that a queue must always have, even while they are missing.`,
 		}
 		return output.print(a.out, must(json.Marshal(whole)), func() { a.printQuotas(quotas) })
 	})
-	return c
 }
 
 func (a *app) printQuotas(quotas []apiv1.Quota) {

@@ -136,7 +136,7 @@ restarted, comes back with its machines off and their disks unchanged.`,
 	}
 	dir, shape := rackFlag(c), shapeFlags(c)
 	csv := c.Flags().String("csv", "rack.csv", "the `FILE` to write the list of machines to; rack down removes it")
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+	return acting(a, c, func(ctx context.Context, _ []string) error {
 		s, err := shape(*dir)
 		if err != nil {
 			return err
@@ -161,7 +161,6 @@ restarted, comes back with its machines off and their disks unchanged.`,
 		a.say("they run with %s, in %s\n`muster machines import %s` enrols them", state.Accel, *dir, *csv)
 		return a.announceRack(ctx, *dir, s.Name)
 	})
-	return c
 }
 
 // announceRack tells the controller of a rack's network, if there is a controller.
@@ -197,7 +196,7 @@ nothing.`,
 	}
 	dir := rackFlag(c)
 	force := c.Flags().Bool("force", false, "even while clusters use its machines")
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+	return acting(a, c, func(ctx context.Context, _ []string) error {
 		shape, err := dir.Shape()
 		if errors.Is(err, os.ErrNotExist) {
 			return nil
@@ -225,7 +224,6 @@ nothing.`,
 		}
 		return nil
 	})
-	return c
 }
 
 // inUse is the conflict of taking away what somebody uses.

@@ -24,14 +24,13 @@ func (a *app) rackList() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	dir, output := rackFlag(c), formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+	return acting(a, c, func(ctx context.Context, _ []string) error {
 		state, err := dir.Look(ctx)
 		if err != nil {
 			return err
 		}
 		return output.print(a.out, must(json.Marshal(state)), func() { a.printRack(state) })
 	})
-	return c
 }
 
 func (a *app) printRack(state rack.State) {
@@ -62,10 +61,9 @@ while the machine is switched off and on again.`,
 	dir := rackFlag(c)
 	c.ValidArgsFunction = completeRack(dir, 1)
 	follow := c.Flags().BoolP("follow", "f", false, "follow the console until interrupted")
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		return dir.Console(ctx, args[0], *follow, &plainText{to: a.out.prose()})
 	})
-	return c
 }
 
 // plainText writes what a machine's console says without what would move the cursor or clear the screen, as firmware does:
@@ -159,7 +157,7 @@ func (a *app) rackSwitch(what, short, long string, after *mebibytes) *cobra.Comm
 	}
 	dir := rackFlag(c)
 	c.ValidArgsFunction = completeRack(dir, 1<<10)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		offset := int64(0)
 		if after != nil {
 			offset = int64(*after) << 20
@@ -177,5 +175,4 @@ func (a *app) rackSwitch(what, short, long string, after *mebibytes) *cobra.Comm
 		}
 		return nil
 	})
-	return c
 }

@@ -37,12 +37,11 @@ func (a *app) rolloutVerb(action, short, long string) *cobra.Command {
 	}
 	drain := drainFlag(c)
 	flags := changeFlags(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		in := apiv1.ChangeRolloutInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Request: flags.request(*drain),
 			Body: apiv1.ChangeRolloutBody{Action: action}}
 		return carryOut(ctx, a, flags, apiv1.ChangeRollout, in)
 	})
-	return c
 }
 
 // refreshImage asks for the newest build of an image.

@@ -55,7 +55,7 @@ A program reports samples as lines NAME VALUE [UNIT] in the file that MUSTER_SAM
 	script := flags.String("script", "", "run this `FILE`, or - for standard input, instead of a command")
 	detach := flags.BoolP("detach", "d", false, "print its ID and don't wait for its end")
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		in.Cluster, in.Body.Command = args[0], args[1:]
 		if (len(in.Body.Command) > 0) == (*script != "") {
 			return usage("say what to run: `muster run %s -- COMMAND`, or --script FILE", args[0])
@@ -84,7 +84,6 @@ A program reports samples as lines NAME VALUE [UNIT] in the file that MUSTER_SAM
 		}
 		return a.follow(ctx, task.ID, *output)
 	})
-	return c
 }
 
 // script reads what is to run.

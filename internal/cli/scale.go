@@ -29,7 +29,7 @@ MIN-MAX makes the queue grow and shrink with its jobs between the two. A single 
 	}
 	drain := drainFlag(c)
 	flags := changeFlags(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		queue, number, named := strings.Cut(args[1], "=")
 		if !named {
 			queue, number = "", args[1]
@@ -41,7 +41,6 @@ MIN-MAX makes the queue grow and shrink with its jobs between the two. A single 
 		in := apiv1.ScaleClusterInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Request: flags.request(*drain), Body: body}
 		return carryOut(ctx, a, flags, apiv1.ScaleCluster, in)
 	})
-	return c
 }
 
 // readSize reads "5" or "0-16".

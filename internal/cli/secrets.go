@@ -72,11 +72,10 @@ lost with their jobs and replaced; people get new certificates and may have to r
 	deadline := c.Flags().String("deadline", "30d", "the `TIME` after which waiting ends")
 	now := c.Flags().Bool("now", false, "refuse the old ones at once, whatever depends on them")
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, names []string) error {
+	return acting(a, c, func(ctx context.Context, names []string) error {
 		order := apiv1.SecretRotation{Names: names, Announce: *announce, Keep: *keep, Deadline: *deadline, Now: *now}
 		return show(ctx, a, apiv1.RotateSecrets, apiv1.RotateSecretsInput{Body: order}, *output, a.printSecrets)
 	})
-	return c
 }
 
 func (a *app) secretsRekey() *cobra.Command {

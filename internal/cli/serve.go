@@ -57,7 +57,7 @@ arguments.`,
 	keyCommand := c.Flags().String("key-command", "", "a `PROGRAM` that prints that key; only root may be able to change it")
 	c.MarkFlagsMutuallyExclusive("key-file", "key-command")
 	web := webFlags(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+	return acting(a, c, func(ctx context.Context, _ []string) error {
 		log, err := newLogger(a.err.raw(), *logFormat, level)
 		if err != nil {
 			return err
@@ -81,7 +81,6 @@ arguments.`,
 			Ready: func(url string) { a.out.line("muster is ready at %s", url) },
 		})
 	})
-	return c
 }
 
 // webFlags gives a command the door for web apps.

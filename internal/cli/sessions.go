@@ -33,10 +33,9 @@ func (a *app) sessionsList() *cobra.Command {
 	}
 	ended := c.Flags().Bool("all", false, "list sessions that have ended, too")
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+	return acting(a, c, func(ctx context.Context, _ []string) error {
 		return showAll(ctx, a, apiv1.ListSessions, apiv1.ListSessionsInput{Ended: *ended}, *output, a.printSessions)
 	})
-	return c
 }
 
 func (a *app) printSessions(sessions []apiv1.Session) {

@@ -28,7 +28,7 @@ copied. For a consistent state, pause the cluster first. ` + "`muster create NEW
 	}
 	name := c.Flags().String("name", "", "`NAME` of the snapshot (default: the cluster's, with the time)")
 	wait, output := waitFlags(c, "it is saved"), formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		in := apiv1.CreateSnapshotInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]},
 			Body: apiv1.CreateSnapshotBody{Name: *name}}
 		s, raw, err := apiv1.CreateSnapshot.Call(ctx, a, in)
@@ -48,7 +48,6 @@ copied. For a consistent state, pause the cluster first. ` + "`muster create NEW
 		a.say("`muster create NEW --from-snapshot %s` makes a cluster of it", s.Name)
 		return output.print(a.out, raw, func() {})
 	})
-	return c
 }
 
 // awaitSnapshot returns when a snapshot is saved; it tells now and then how far it is.

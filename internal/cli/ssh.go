@@ -34,7 +34,7 @@ are used. As with ssh, the words of a command are joined and run by the remote s
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	c.Flags().SetInterspersed(false) // what follows NAME belongs to the remote command
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		ref, node, _ := strings.Cut(args[0], ":")
 		command := args[1:]
 		if len(command) > 0 && command[0] == "--" {
@@ -42,7 +42,6 @@ are used. As with ssh, the words of a command are joined and run by the remote s
 		}
 		return a.enter(ctx, ref, node, command)
 	})
-	return c
 }
 
 // enter runs ssh with a key of its own. It returns the exit code of ssh, which is that of the remote command.

@@ -30,7 +30,7 @@ Then ` + "`ssh CLUSTER@muster`" + ` is a cluster's head, and ` + "`ssh NODE.CLUS
 		Args: cobra.NoArgs,
 	}
 	write := c.Flags().Bool("write", false, "write them into ~/.ssh rather than printing them")
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+	return acting(a, c, func(ctx context.Context, _ []string) error {
 		gateway, _, err := apiv1.GetGateway.Call(ctx, a, apiv1.Nothing{})
 		if err != nil {
 			return err
@@ -49,7 +49,6 @@ Then ` + "`ssh CLUSTER@muster`" + ` is a cluster's head, and ` + "`ssh NODE.CLUS
 		}
 		return a.writeSSH(config, known)
 	})
-	return c
 }
 
 // The files of ours in ~/.ssh.

@@ -31,7 +31,7 @@ With --day, show how many there were of everything at the end of each hour of th
 	}
 	day := c.Flags().Bool("day", false, "show how many there were of everything in the last day instead")
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+	return acting(a, c, func(ctx context.Context, _ []string) error {
 		if *day {
 			in := apiv1.ListMomentsInput{Step: 5}
 			if *output == asTable {
@@ -51,7 +51,6 @@ With --day, show how many there were of everything at the end of each hour of th
 		}
 		return nil
 	})
-	return c
 }
 
 func (a *app) printDay(day apiv1.List[apiv1.Moment]) {

@@ -36,13 +36,12 @@ func (a *app) tasksList() *cobra.Command {
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		in := apiv1.ListTasksInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}}
 		return showAll(ctx, a, apiv1.ListTasks, in, *output, func(tasks []apiv1.Task) {
 			a.printTasks(args[0], tasks)
 		})
 	})
-	return c
 }
 
 func (a *app) printTasks(cluster string, tasks []apiv1.Task) {
@@ -133,14 +132,13 @@ With -f, follow it until the task has ended, and exit with its exit status.`,
 		Args: cobra.ExactArgs(1),
 	}
 	follow := c.Flags().BoolP("follow", "f", false, "follow the output until the task has ended")
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		if *follow {
 			return a.follow(ctx, args[0], asTable)
 		}
 		_, err := a.pour(ctx, args[0], 0)
 		return err
 	})
-	return c
 }
 
 func (a *app) tasksCancel() *cobra.Command {

@@ -26,7 +26,7 @@ func (a *app) tunnel() *cobra.Command {
 		Example: `  ssh -o ProxyCommand='muster tunnel hello' alice@head`,
 		Args:    cobra.RangeArgs(1, 2),
 	}
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		controller, err := a.connect()
 		if err != nil {
 			return err
@@ -43,7 +43,6 @@ func (a *app) tunnel() *cobra.Command {
 		}
 		return a.relay(ctx, conn, buffered)
 	})
-	return c
 }
 
 // dialPatience is how long the controller may take to answer a request for a tunnel.

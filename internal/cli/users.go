@@ -66,14 +66,13 @@ func (a *app) usersAdd() *cobra.Command {
 		"issuer and `SUBJECT` of the identity that logs in as this person, with a space between")
 	operator := c.Flags().Bool("operator", false, "make the person an operator of the site")
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		body := apiv1.AddPersonBody{Name: args[0], FullName: *full, Subject: *subject, Operator: *operator}
 		return show(ctx, a, apiv1.AddPerson, apiv1.AddPersonInput{Body: body}, *output, func(p apiv1.Person) {
 			a.say("%s is added, with account %s, user ID %d", p.Name, p.Name, p.UID)
 			a.say("`muster projects grant PROJECT %s member` gives them access to clusters", p.Name)
 		})
 	})
-	return c
 }
 
 func (a *app) usersSet() *cobra.Command {
@@ -93,7 +92,7 @@ name itself never changes.`,
 		` of the identity that logs in as this person; "" for none`)
 	operator := c.Flags().Bool("operator", false, "make the person an operator of the site")
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, args []string) error {
+	return acting(a, c, func(ctx context.Context, args []string) error {
 		body := apiv1.ChangePersonBody{FullName: ifGiven(c, "name", full), Subject: ifGiven(c, "subject", subject),
 			Operator: ifGiven(c, "operator", operator)}
 		if body == (apiv1.ChangePersonBody{}) {
@@ -102,7 +101,6 @@ name itself never changes.`,
 		in := apiv1.ChangePersonInput{PersonRef: apiv1.PersonRef{Person: args[0]}, Body: body}
 		return show(ctx, a, apiv1.ChangePerson, in, *output, func(apiv1.Person) { a.say("%s is changed", args[0]) })
 	})
-	return c
 }
 
 // ifGiven is a flag's value, nil if the flag was not given.

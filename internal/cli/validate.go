@@ -17,12 +17,11 @@ code is then 2. ` + "`muster plan`" + ` checks whether the site has the classes,
 		Args: cobra.NoArgs,
 	}
 	path := fileFlag(c)
-	c.RunE = a.do(func(context.Context, []string) error {
+	return acting(a, c, func(context.Context, []string) error {
 		if _, err := a.readFile(*path); err != nil {
 			return err
 		}
 		a.say("%s is a valid cluster file", a.file)
 		return nil
 	})
-	return c
 }

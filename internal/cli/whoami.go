@@ -23,7 +23,7 @@ to check that the controller is found and accepts you.`,
 		Args:    cobra.NoArgs,
 	}
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+	return acting(a, c, func(ctx context.Context, _ []string) error {
 		controller, err := a.connect()
 		if err != nil {
 			return err
@@ -34,7 +34,6 @@ to check that the controller is found and accepts you.`,
 		}
 		return output.print(a.out, raw, func() { a.printIdentity(site, controller) })
 	})
-	return c
 }
 
 func (a *app) printIdentity(site apiv1.Site, c *client) {
