@@ -22,16 +22,20 @@ configuration, keep its services running, and report their state. Substrates sta
 		Example: `  muster agent`,
 		Args:    cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
-			err := noded.Run(ctx, noded.Options{Schedulers: drivers.Schedulers(), Console: a.err.raw()})
-			if err == nil {
-				return nil
-			}
-			a.complain(err.Error())
-			return exitCode(noded.ExitStatus(err))
+			return a.agentEnded(noded.Run(ctx, noded.Options{Schedulers: drivers.Schedulers(), Console: a.err.raw()}))
 		}),
 	}
 	c.AddCommand(a.agentHost(), a.agentHome())
 	return c
+}
+
+// agentEnded tells why an agent has ended, in words and by its exit code.
+func (a *app) agentEnded(err error) error {
+	if err == nil {
+		return nil
+	}
+	a.complain(err.Error())
+	return exitCode(noded.ExitStatus(err))
 }
 
 func (a *app) agentHost() *cobra.Command {
@@ -45,12 +49,7 @@ refused this boot for good.`,
 		Example: `  muster agent host`,
 		Args:    cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
-			err := holdGuests(ctx, a.err.raw())
-			if err == nil {
-				return nil
-			}
-			a.complain(err.Error())
-			return exitCode(noded.ExitStatus(err))
+			return a.agentEnded(holdGuests(ctx, a.err.raw()))
 		}),
 	}
 }

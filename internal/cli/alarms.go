@@ -23,15 +23,10 @@ operators see that beside it.`,
 }
 
 func (a *app) alarmsList() *cobra.Command {
-	c := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List the alarms that stand",
-		Long:    `List the alarms that stand, when the newest of what each tells of came, and who knows of that.`,
-		Example: `  muster alarms list
-  muster alarms list -o json`,
-		Args: cobra.NoArgs,
-	}
+	c := listVerb("List the alarms that stand",
+		`List the alarms that stand, when the newest of what each tells of came, and who knows of that.`,
+		`  muster alarms list
+  muster alarms list -o json`)
 	output := formatFlag(c)
 	return acting(a, c, func(ctx context.Context, _ []string) error {
 		s, _, err := apiv1.GetStatus.Call(ctx, a, apiv1.Nothing{})
@@ -46,14 +41,11 @@ func (a *app) alarmsList() *cobra.Command {
 			}
 			t := newTable("ALARM", "NEWEST", "TEXT", "KNOWN TO", "UNTIL", "NOTE")
 			for _, alarm := range s.Alarms {
-				newest, by, until, note := "", "", "", ""
-				if alarm.Since != nil {
-					newest = age(*alarm.Since)
-				}
+				by, until, note := "", "", ""
 				if k := alarm.Acknowledged; k != nil {
 					by, until, note = k.By, spec.When(k.Until), k.Note
 				}
-				t.row(alarm.ID, newest, alarm.Text, by, until, note)
+				t.row(alarm.ID, told(alarm.Since, age), alarm.Text, by, until, note)
 			}
 			t.print(a.out)
 		})
@@ -91,9 +83,5 @@ func known(alarm apiv1.Alarm) string {
 	if k == nil {
 		return ""
 	}
-	text := fmt.Sprintf(" (known to %s until %s", k.By, spec.When(k.Until))
-	if k.Note != "" {
-		text += ": " + k.Note
-	}
-	return text + ")"
+	return fmt.Sprintf(" (known to %s until %s%s)", k.By, spec.When(k.Until), when(k.Note != "", ": "+k.Note))
 }

@@ -61,11 +61,7 @@ With --runs, A and B are runs: those of a comparison, or any others, whose value
 			}
 			of.Benchmark, of.With = b.ID, b.Peer
 		}
-		both, raw, err := apiv1.CompareBenchmarks.Call(ctx, a, of)
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { a.printComparison(both) })
+		return show(ctx, a, apiv1.CompareBenchmarks, of, *output, a.printComparison)
 	})
 }
 
@@ -104,15 +100,9 @@ func (a *app) printComparison(c apiv1.BenchmarkComparison) {
 	names := export.NamesCompared(c.Quantities)
 	t := newTable("RECIPE", "QUANTITY", "A", "B", "UNIT", "B/A", "95 % INTERVAL", "N", "VERDICT", "BETTER", "WHY")
 	for _, q := range c.Quantities {
-		ratio, interval := "", ""
-		if q.N > 0 {
-			ratio = words.Figure(q.Ratio)
-		}
-		if q.Interval != nil {
-			interval = words.Figure(q.Interval.Low) + " – " + words.Figure(q.Interval.High)
-		}
 		t.row(q.Recipe, names.Of(q.Recipe, q.Quantity, q.Parameters, q.Labels), words.Figure(q.A), words.Figure(q.B), q.Unit,
-			ratio, interval, q.N, q.Verdict, strings.ToUpper(q.Better), q.Why)
+			when(q.N > 0, words.Figure(q.Ratio)), told(q.Interval, intervalText), q.N, q.Verdict, strings.ToUpper(q.Better),
+			q.Why)
 	}
 	t.print(a.out)
 }

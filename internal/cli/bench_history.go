@@ -92,11 +92,8 @@ func (a *app) printTrends(all []apiv1.BenchmarkTrend) {
 
 // changeText is when a change was, and what it was.
 func changeText(c apiv1.BenchmarkChange) string {
-	text := c.At.Local().Format(time.DateTime) + ": " + words.Figure(c.Was) + " → " + words.Figure(c.Became)
-	if c.Worse {
-		text += ", worse"
-	}
-	return text
+	return c.At.Local().Format(time.DateTime) + ": " + words.Figure(c.Was) + " → " + words.Figure(c.Became) +
+		when(c.Worse, ", worse")
 }
 
 func (a *app) benchChanges() *cobra.Command {

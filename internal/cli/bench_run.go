@@ -220,38 +220,28 @@ the last 1000 are kept, with 64 MiB of what they have measured.`,
 	var in apiv1.ListBenchmarksInput
 	c.Flags().StringVar(&in.Suite, "suite", "", "only of the suite, or the recipe, of this `NAME`")
 	_ = c.RegisterFlagCompletionFunc("suite", a.completeAll(a.suiteNames))
-	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
-		in.Cluster = strings.Join(args, "")
-		return showAll(ctx, a, apiv1.ListBenchmarks, in, *output, func(runs []apiv1.Benchmark) {
-			if len(runs) == 0 {
-				a.say("there are no runs; `muster bench run NAME` makes one")
-				return
-			}
-			t := newTable("RUN", "SUITE", "CLUSTER", "USER", "NODES", "ROUNDS", "STATE", "AGE", "REASON")
-			for _, b := range slices.Backward(runs) {
-				t.row(b.ID, b.Suite, b.Cluster, b.Account, b.On.Nodes, fmt.Sprintf("%d/%d", b.Ended, b.Rounds), benchmarkState(b),
-					age(b.CreatedAt), benchmarkWhy(b))
-			}
-			t.print(a.out)
-		})
-	})
+	return listing(a, c, apiv1.ListBenchmarks, &in, func(runs []apiv1.Benchmark) {
+		if len(runs) == 0 {
+			a.say("there are no runs; `muster bench run NAME` makes one")
+			return
+		}
+		t := newTable("RUN", "SUITE", "CLUSTER", "USER", "NODES", "ROUNDS", "STATE", "AGE", "REASON")
+		for _, b := range slices.Backward(runs) {
+			t.row(b.ID, b.Suite, b.Cluster, b.Account, b.On.Nodes, fmt.Sprintf("%d/%d", b.Ended, b.Rounds), benchmarkState(b),
+				age(b.CreatedAt), benchmarkWhy(b))
+		}
+		t.print(a.out)
+	}, &in.Cluster)
 }
 
 // benchmarkState is a run's phase, or how it has ended.
 func benchmarkState(b apiv1.Benchmark) string {
-	if b.Outcome != "" {
-		return string(b.Outcome)
-	}
-	return string(b.Phase)
+	return cmp.Or(string(b.Outcome), string(b.Phase))
 }
 
 // benchmarkWhy is the reason of a run's state, if that is not plain.
 func benchmarkWhy(b apiv1.Benchmark) string {
-	if b.Outcome == apiv1.BenchmarkOK {
-		return ""
-	}
-	return b.Reason
+	return when(b.Outcome != apiv1.BenchmarkOK, b.Reason)
 }
 
 func (a *app) benchCancel() *cobra.Command {

@@ -76,14 +76,11 @@ func (a *app) printBenchmark(b export.Run) {
 		a.out.line("  %-10s %s", "caution", caution)
 	}
 	a.printSeries(b.Series)
-	if len(b.Problems) > 0 {
-		a.out.gap()
-		t := newTable("ROUND", "STEP", "RECIPE", "STATE", "WHY").whole()
-		for _, s := range b.Problems {
-			t.row(s.Round, s.Step, s.Recipe, s.State, s.Why)
-		}
-		t.print(a.out)
+	problems := newTable("ROUND", "STEP", "RECIPE", "STATE", "WHY").whole()
+	for _, s := range b.Problems {
+		problems.row(s.Round, s.Step, s.Recipe, s.State, s.Why)
 	}
+	problems.printBelow(a.out)
 	a.printRounds(b.History, len(b.Samples) > 0)
 	if len(b.Samples) == 0 {
 		return
@@ -103,39 +100,29 @@ func (a *app) printBenchmark(b export.Run) {
 // printRounds shows rounds that do not count, or all of them.
 func (a *app) printRounds(rounds []apiv1.BenchmarkRound, all bool) {
 	t := newTable("ROUND", "STATE", "COUNTS", "TOOK", "NODES", "WHY")
-	shown := false
 	for _, o := range rounds {
 		if !all && o.Counts {
 			continue
 		}
-		counts := map[bool]string{true: "yes", false: "no"}[o.Counts]
 		var nodes []string
 		for _, name := range slices.Sorted(maps.Keys(o.Nodes)) {
 			nodes = append(nodes, strings.TrimSuffix(name+" on "+o.Nodes[name], " on "))
 		}
-		t.row(o.Round, string(o.State), counts, seconds(o.Ended.Sub(o.Began)), words.Few(nodes),
+		t.row(o.Round, string(o.State), yes(o.Counts), seconds(o.Ended.Sub(o.Began)), words.Few(nodes),
 			strings.Trim(o.Why+"; "+o.Disturbed, "; "))
-		shown = true
 	}
-	if shown {
-		a.out.gap()
-		t.print(a.out)
-	}
+	t.printBelow(a.out)
 }
 
 // printFacts shows what nodes said of themselves.
 func (a *app) printFacts(facts []export.Fact) {
-	if len(facts) == 0 {
-		return
-	}
-	a.out.gap()
 	t := newTable("NODES SAY", "VALUE", "NODES").whole()
 	for _, f := range facts {
 		for _, said := range f.Values {
 			t.row(f.Key, said.Value, said.Whose(f))
 		}
 	}
-	t.print(a.out)
+	t.printBelow(a.out)
 }
 
 func (a *app) printSeries(series []apiv1.BenchmarkSeries) {
@@ -146,20 +133,22 @@ func (a *app) printSeries(series []apiv1.BenchmarkSeries) {
 	t := newTable("RECIPE", "QUANTITY", "MEDIAN", "95 % INTERVAL", "LEAST", "MOST", "UNIT", "ROUNDS", "SLOWEST NODE")
 	names := export.NamesOf(series)
 	for _, s := range series {
-		interval, slowest := "", ""
-		if s.Interval != nil {
-			interval = words.Figure(s.Interval.Low) + " – " + words.Figure(s.Interval.High)
-		}
+		slowest := ""
 		if len(s.Nodes) > 1 {
 			slowest = s.Nodes[0].Node + " " + words.Figure(s.Nodes[0].Value)
 		}
-		t.row(s.Recipe, names.Of(s.Recipe, s.Quantity, s.Parameters, s.Labels), words.Figure(s.Median), interval,
-			words.Figure(s.Min), words.Figure(s.Max), s.Unit, s.N, slowest)
+		t.row(s.Recipe, names.Of(s.Recipe, s.Quantity, s.Parameters, s.Labels), words.Figure(s.Median),
+			told(s.Interval, intervalText), words.Figure(s.Min), words.Figure(s.Max), s.Unit, s.N, slowest)
 	}
 	t.print(a.out)
 	if slices.ContainsFunc(series, func(s apiv1.BenchmarkSeries) bool { return s.Interval == nil }) {
 		a.say("fewer than six rounds do not say how sure a median is")
 	}
+}
+
+// intervalText is "1.2 – 1.4".
+func intervalText(i apiv1.Interval) string {
+	return words.Figure(i.Low) + " – " + words.Figure(i.High)
 }
 
 func (a *app) benchOutput() *cobra.Command {

@@ -64,11 +64,7 @@ func bar(s apiv1.Slot, machines int) string {
 func shares(by []apiv1.CalendarShare) string {
 	var words []string
 	for _, share := range by {
-		text := fmt.Sprintf("%s %d", share.Cluster, share.Machines)
-		if share.Reserved {
-			text += " reserved"
-		}
-		words = append(words, text)
+		words = append(words, fmt.Sprintf("%s %d%s", share.Cluster, share.Machines, when(share.Reserved, " reserved")))
 	}
 	return strings.Join(words, ", ")
 }

@@ -18,7 +18,7 @@ machines it has and how many of them are free now.`,
 		Example: `  muster classes`,
 		Args:    cobra.NoArgs,
 	}
-	return listing(a, c, apiv1.ListClasses, func(classes []apiv1.Class) {
+	return listing(a, c, apiv1.ListClasses, &apiv1.Page{}, func(classes []apiv1.Class) {
 		t := newTable("NAME", "FREE", "MACHINES", "PRICE/H", "SELECT", "DEFAULT OF")
 		for _, class := range classes {
 			t.row(class.Name, strconv.Itoa(class.Free), strconv.Itoa(class.Machines), class.Price,

@@ -107,12 +107,10 @@ func (c *client) Do(ctx context.Context, ask apiv1.Ask) ([]byte, error) {
 }
 
 func repeatable(op apiv1.Endpoint, err error) bool {
-	var told *problemError
-	if errors.As(err, &told) && told.Status < 500 {
+	if told, is := errors.AsType[*problemError](err); is && told.Status < 500 {
 		return false
 	}
-	var network *net.OpError
-	if errors.As(err, &network) && network.Op == "dial" {
+	if network, is := errors.AsType[*net.OpError](err); is && network.Op == "dial" {
 		return true
 	}
 	return !op.Once
@@ -167,8 +165,7 @@ func (c *client) lost(err error) error {
 
 // bare is an error of net/http without the method and URL around it.
 func bare(err error) error {
-	var around *url.Error
-	if errors.As(err, &around) {
+	if around, is := errors.AsType[*url.Error](err); is {
 		return around.Err
 	}
 	return err

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,16 +33,11 @@ func (a *app) centreNames(ctx context.Context) ([]string, error) {
 }
 
 func (a *app) clustersList() *cobra.Command {
-	c := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List registered clusters and their queues",
-		Long: `List the registered clusters that your projects may use, with the queues open to them and how many nodes these have, free and with
+	c := listVerb("List registered clusters and their queues",
+		`List the registered clusters that your projects may use, with the queues open to them and how many nodes these have, free and with
 jobs. A cluster that does not answer is shown with the reason and its last known queues.`,
-		Example: `  muster clusters list`,
-		Args:    cobra.NoArgs,
-	}
-	return listing(a, c, apiv1.ListExternalClusters, func(centres []apiv1.ExternalCluster) {
+		`  muster clusters list`)
+	return listing(a, c, apiv1.ListExternalClusters, &apiv1.Page{}, func(centres []apiv1.ExternalCluster) {
 		if len(centres) == 0 {
 			a.say("no clusters are registered; an operator can register one with `muster clusters register`")
 			return
@@ -57,14 +54,12 @@ func (a *app) printCentres(centres []apiv1.ExternalCluster) {
 			t.row(append(row, "", "", "", "", "", "", "", c.Reason)...)
 		}
 		for i, q := range c.Queues {
-			reason := ""
-			if i == 0 {
-				reason = c.Reason
-			} else {
-				row = []any{"", "", "", ""}
+			reason := c.Reason
+			if i > 0 {
+				row, reason = []any{"", "", "", ""}, ""
 			}
-			t.row(append(row, q.Name, q.State, fmt.Sprint(q.Nodes), fmt.Sprint(q.Free), fmt.Sprint(q.Used), told(q.Running),
-				told(q.Waiting), reason)...)
+			t.row(append(row, q.Name, q.State, fmt.Sprint(q.Nodes), fmt.Sprint(q.Free), fmt.Sprint(q.Used),
+				told(q.Running, strconv.Itoa), told(q.Waiting, strconv.Itoa), reason)...)
 		}
 	}
 	t.print(a.out)
@@ -97,40 +92,24 @@ operators only.`,
 func (a *app) printCentre(c apiv1.ExternalCluster) {
 	facts := newTable()
 	facts.row("login", c.Login)
-	if c.HostCA != "" {
-		facts.row("host authority", c.HostCA)
-	}
+	facts.fact("host authority", c.HostCA)
 	for _, key := range c.HostKeys {
 		facts.row("host key", key)
 	}
 	facts.row("looked at as", c.Probe)
 	facts.row("last answered", age(c.SeenAt))
 	facts.print(a.out)
+	projects := newTable("PROJECT", "AS", "QUEUES")
+	for _, p := range c.Projects {
+		projects.row(p.Project, cmp.Or(p.Account, p.Rule), cmp.Or(strings.Join(p.Queues, ", "), "all"))
+	}
+	projects.printBelow(a.out)
+	accounts := newTable("PERSON", "ACCOUNT")
+	for _, person := range slices.Sorted(maps.Keys(c.Accounts)) {
+		accounts.row(person, c.Accounts[person])
+	}
+	accounts.printBelow(a.out)
 	a.out.gap()
-	if len(c.Projects) > 0 {
-		projects := newTable("PROJECT", "AS", "QUEUES")
-		for _, p := range c.Projects {
-			queues := strings.Join(p.Queues, ", ")
-			if queues == "" {
-				queues = "all"
-			}
-			as := p.Account
-			if as == "" {
-				as = p.Rule
-			}
-			projects.row(p.Project, as, queues)
-		}
-		projects.print(a.out)
-		a.out.gap()
-	}
-	if len(c.Accounts) > 0 {
-		accounts := newTable("PERSON", "ACCOUNT")
-		for _, person := range slices.Sorted(maps.Keys(c.Accounts)) {
-			accounts.row(person, c.Accounts[person])
-		}
-		accounts.print(a.out)
-		a.out.gap()
-	}
 	a.printCentres([]apiv1.ExternalCluster{c})
 }
 

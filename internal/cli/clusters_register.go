@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,12 +132,7 @@ func (a *app) showCentre(ctx context.Context, centre apiv1.ExternalCluster, raw 
 
 // change writes what the flags say into what is said of a centre.
 func (f *centreFlags) change(s *apiv1.ExternalClusterSpec) error {
-	if f.login != "" {
-		s.Login = f.login
-	}
-	if f.probe != "" {
-		s.Probe = f.probe
-	}
+	s.Login, s.Probe = cmp.Or(f.login, s.Login), cmp.Or(f.probe, s.Probe)
 	if f.hostCA != "" {
 		keys, err := publicKeys(f.hostCA)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/kit/lists"
 )
 
 // completionPatience is how long a user who pressed Tab is kept waiting.
@@ -38,14 +39,10 @@ func (a *app) clusterNames(ctx context.Context) ([]string, error) {
 }
 
 // namesOf are those of all that a list has; what follows a tab explains one.
-func namesOf[In, T any](ctx context.Context, a *app, op apiv1.Op[In, apiv1.List[T]], name func(T) string) (all []string,
-	err error) {
+func namesOf[In, T any](ctx context.Context, a *app, op apiv1.Op[In, apiv1.List[T]], name func(T) string) ([]string, error) {
 	var in In
 	items, err := apiv1.All(ctx, a, op, in)
-	for _, one := range items {
-		all = append(all, name(one))
-	}
-	return all, err
+	return lists.Map(items, name), err
 }
 
 func (a *app) projectNames(ctx context.Context) ([]string, error) {

@@ -111,7 +111,6 @@ func readTime(text string) (time.Time, error) {
 
 func (a *app) printCost(c apiv1.Cost) {
 	a.printLines(c.Lines, false)
-	a.out.gap()
 	t := newTable()
 	t.row("cluster", c.Cluster+" ("+c.ClusterID+"), project "+c.Project)
 	t.row("from", stamp(c.From)+" to "+stamp(c.To))
@@ -122,7 +121,7 @@ func (a *app) printCost(c apiv1.Cost) {
 	for _, l := range c.Limits {
 		t.row(l.What, limitWords(l))
 	}
-	t.print(a.out)
+	t.printBelow(a.out)
 }
 
 func (a *app) printStatement(s apiv1.Statement) {
@@ -131,14 +130,13 @@ func (a *app) printStatement(s apiv1.Statement) {
 		return
 	}
 	a.printLines(s.Lines, true)
-	a.out.gap()
 	t := newTable()
 	t.row("site", s.Site)
 	t.row("project", cmp.Or(s.Project, "all"))
 	t.row("from", stamp(s.From)+" to "+stamp(s.To))
 	t.row("node-hours", fmt.Sprintf("%.2f", s.NodeHours))
 	t.row("total", orNothing(coins(s.Total)))
-	t.print(a.out)
+	t.printBelow(a.out)
 }
 
 // printLines leaves out the cluster where there is one only.
@@ -146,48 +144,30 @@ func (a *app) printLines(lines []apiv1.UsageLine, several bool) {
 	t := newTable("CLUSTER", "NODE", "QUEUE", "CLASS", "MACHINE", "NODES", "FROM", "PREPARING", "READY", "DRAINING", "FAILED",
 		"RELEASING", "CHARGED", "RATE", "COST")
 	for _, l := range lines {
-		cluster, node, queue, count, charged, rate := "", l.Node, l.Queue, "", span(l.ChargedSeconds), coins(l.Rate)+"/h"
-		if several {
-			cluster = l.Cluster
-		}
-		if l.Node == "" && l.Kind == "node" {
-			count = strconv.Itoa(l.Nodes)
-		}
+		node, queue, charged, rate := l.Node, l.Queue, span(l.ChargedSeconds), coins(l.Rate)+"/h"
 		if l.Kind == "home" {
 			node, charged, rate = "/home", strconv.FormatFloat(math.Round(1e6*l.GiBMonths)/1e6, 'f', -1, 64)+" GiB-months",
 				coins(l.Rate)+"/GiB-month"
 		} else if l.Queue == "" {
 			queue = "(head)"
 		}
-		if l.Rate == "" {
-			rate = ""
-		}
-		t.row(cluster, node, queue, l.Class, l.Machine, count, stamp(l.From), span(l.Seconds["preparing"]),
-			span(l.Seconds["ready"]),
-			span(l.Seconds["draining"]), span(l.Seconds["failed"]), span(l.Seconds["releasing"]), charged, rate, coins(l.Cost))
+		t.row(when(several, l.Cluster), node, queue, l.Class, l.Machine,
+			when(l.Node == "" && l.Kind == "node", strconv.Itoa(l.Nodes)), stamp(l.From), span(l.Seconds["preparing"]),
+			span(l.Seconds["ready"]), span(l.Seconds["draining"]), span(l.Seconds["failed"]), span(l.Seconds["releasing"]),
+			charged, when(l.Rate != "", rate), coins(l.Cost))
 	}
 	t.print(a.out)
 }
 
 // costWords is "12.5 EUR so far, 3.2 EUR per hour now".
 func costWords(c apiv1.Cluster) string {
-	text := coins(c.Cost) + " so far"
-	if c.PerHour != "" {
-		text += ", " + coins(c.PerHour) + " per hour now"
-	}
-	return text
+	return coins(c.Cost) + " so far" + when(c.PerHour != "", ", "+coins(c.PerHour)+" per hour now")
 }
 
 // limitWords is "412.50 EUR of 500.00 EUR (82 %), then pauses; lasts for 2h5m".
 func limitWords(l apiv1.Limit) string {
-	text := fmt.Sprintf("%s of %s (%d %%)", coins(l.Used), l.Limit, l.Percent)
-	if l.Pauses {
-		text += ", then pauses"
-	}
-	if l.LeftSeconds > 0 {
-		text += "; lasts for " + short(time.Duration(l.LeftSeconds)*time.Second)
-	}
-	return text
+	return fmt.Sprintf("%s of %s (%d %%)", coins(l.Used), l.Limit, l.Percent) + when(l.Pauses, ", then pauses") +
+		when(l.LeftSeconds > 0, "; lasts for "+short(time.Duration(l.LeftSeconds)*time.Second))
 }
 
 // stamp is a time to the second, in UTC.

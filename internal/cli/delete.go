@@ -34,9 +34,7 @@ func (a *app) printReceipt(c apiv1.Cluster) {
 	t.row("receipt for", c.Name+" ("+c.ID+")")
 	t.row("machines returned", strings.Join(c.Receipt.Machines, ", "))
 	t.row("held for", seconds(time.Duration(c.Receipt.Seconds*float64(time.Second))))
-	if c.Cost != "" {
-		t.row("cost", coins(c.Cost))
-	}
+	t.fact("cost", coins(c.Cost))
 	t.row("proved at", c.Receipt.At.Format(time.RFC3339))
 	for _, g := range c.Receipt.Guests {
 		t.row("guest "+g.Guest, "its memory and disks went with it; its part of "+g.Host+" is free again")

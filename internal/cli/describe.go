@@ -39,72 +39,51 @@ Slurm's state, and what it waits for or which limits it has, the waiting jobs wi
 			return err
 		}
 		a.printCluster(cluster)
-		if len(events) > 0 {
-			a.out.gap()
-			t := newTable("AGO", "WHO", "EVENT").whole()
-			for _, e := range events[max(len(events)-lastEvents, 0):] {
-				t.row(age(e.At), who(e), what(e))
-			}
-			t.print(a.out)
+		t := newTable("AGO", "WHO", "EVENT").whole()
+		for _, e := range events[max(len(events)-lastEvents, 0):] {
+			t.row(age(e.At), who(e), what(e))
 		}
+		t.printBelow(a.out)
 		return nil
 	})
 }
 
 func (a *app) printCluster(c apiv1.Cluster) {
 	t := newTable()
-	add := func(name string, value any) {
-		if text := cell(value); text != "" {
-			t.row(name, text)
-		}
-	}
-	add("name", c.Name)
-	add("id", c.ID)
-	add("project", c.Project)
-	add("phase", line("%s for %s", a.phase(c.Phase), age(c.Since)))
-	add("reason", c.Reason)
-	add("lacks", c.Lacks)
+	t.fact("name", c.Name)
+	t.fact("id", c.ID)
+	t.fact("project", c.Project)
+	t.fact("phase", line("%s for %s", a.phase(c.Phase), age(c.Since)))
+	t.fact("reason", c.Reason)
+	t.fact("lacks", c.Lacks)
 	if !c.Lease.EndsAt.IsZero() || time.Until(c.Lease.StartsAt) > 0 {
-		add("lease", leaseWords(c.Lease))
+		t.fact("lease", leaseWords(c.Lease))
 	}
 	if c.Home != nil {
-		add("/home", words.Size(c.Home.Used)+" of "+words.Size(c.Home.Size))
+		t.fact("/home", words.Size(c.Home.Used)+" of "+words.Size(c.Home.Size))
 	}
-	add("image", c.Spec.Image+"@"+c.Image)
+	t.fact("image", c.Spec.Image+"@"+c.Image)
 	if c.Spec.Software != nil {
-		add("scheduler", c.Spec.Software.Scheduler)
+		t.fact("scheduler", c.Spec.Software.Scheduler)
 	}
-	if c.Price != "" {
-		add("price", c.Price+" per hour")
-	}
-	if c.Cost != "" {
-		add("cost", costWords(c))
-	}
+	t.fact("price", when(c.Price != "", c.Price+" per hour"))
+	t.fact("cost", when(c.Cost != "", costWords(c)))
 	for _, l := range c.Limits {
-		add(l.What, limitWords(l))
+		t.fact(l.What, limitWords(l))
 	}
 	for _, k := range c.Keys {
-		add("fabric "+k.Fabric, fmt.Sprintf("key %s at %d ports", k.Key, k.Ports))
+		t.fact("fabric "+k.Fabric, fmt.Sprintf("key %s at %d ports", k.Key, k.Ports))
 	}
-	add("age", age(c.CreatedAt)+", created by "+c.CreatedBy)
+	t.fact("age", age(c.CreatedAt)+", created by "+c.CreatedBy)
 	if c.Reached < c.Generation {
-		add("change", fmt.Sprintf("generation %d is being applied, %d was reached", c.Generation, c.Reached))
+		t.fact("change", fmt.Sprintf("generation %d is being applied, %d was reached", c.Generation, c.Reached))
 	}
 	t.print(a.out)
-	if len(c.Nodes) > 0 {
-		a.out.gap()
-		a.printNodes(c)
-	}
+	a.printNodes(c)
 	a.printSiteChecks(c.Nodes)
 	a.printAccelerators(c.Nodes)
-	if slices.ContainsFunc(c.Nodes, func(n apiv1.Node) bool { return n.Part != nil }) {
-		a.out.gap()
-		a.printGuests(c.Nodes)
-	}
-	if len(c.Apps) > 0 {
-		a.out.gap()
-		a.printApps(c)
-	}
+	a.printGuests(c.Nodes)
+	a.printApps(c)
 	if c.Waiting != nil {
 		a.out.gap()
 		a.printWaiting(c.Name, *c.Waiting)
@@ -132,7 +111,7 @@ func (a *app) printNodes(c apiv1.Cluster) {
 		}
 		t.row(row...)
 	}
-	t.print(a.out)
+	t.printBelow(a.out)
 }
 
 // schedulerOf names the cluster's scheduler as its file does.
@@ -206,15 +185,6 @@ func schedulerWords(s *apiv1.NodeState) (state, jobs string) {
 	if s == nil {
 		return "", ""
 	}
-	state = s.Raw
-	if s.State == apiv1.NodeDraining || s.State == apiv1.NodeDrained {
-		state += "+drain"
-	}
-	if s.Reboots {
-		state += "+reboot"
-	}
-	if !s.Responding {
-		state += "*"
-	}
-	return state, strconv.Itoa(s.Jobs)
+	drains := s.State == apiv1.NodeDraining || s.State == apiv1.NodeDrained
+	return s.Raw + when(drains, "+drain") + when(s.Reboots, "+reboot") + when(!s.Responding, "*"), strconv.Itoa(s.Jobs)
 }

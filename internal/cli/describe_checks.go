@@ -34,15 +34,11 @@ func (a *app) printSiteChecks(nodes []apiv1.Node) {
 			all.add(n.Name, c)
 		}
 	}
-	if len(checks) == 0 {
-		return
-	}
 	t := newTable("CHECK", "LIMIT", "NODES", "LOWEST", "HIGHEST", "FAILS ON").whole()
 	for _, c := range checks {
 		t.row(c.Name, c.Limit, strconv.Itoa(c.nodes), found(c.lowest, c.at), found(c.highest, c.atHighest), words.Few(c.fails))
 	}
-	a.out.gap()
-	t.print(a.out)
+	t.printBelow(a.out)
 }
 
 func (s *siteCheck) add(node string, c apiv1.Check) {

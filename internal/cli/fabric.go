@@ -82,15 +82,9 @@ The --config settings depend on the driver; docs/fabrics.md lists them.`,
 }
 
 func (a *app) fabricList() *cobra.Command {
-	c := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List fabrics",
-		Long:    `List the fabrics whose partitions Muster manages, and whether their ports match.`,
-		Example: `  muster fabric list`,
-		Args:    cobra.NoArgs,
-	}
-	return listing(a, c, apiv1.ListFabrics, func(fabrics []apiv1.Fabric) {
+	c := listVerb("List fabrics", `List the fabrics whose partitions Muster manages, and whether their ports match.`,
+		`  muster fabric list`)
+	return listing(a, c, apiv1.ListFabrics, &apiv1.Page{}, func(fabrics []apiv1.Fabric) {
 		if len(fabrics) == 0 {
 			a.say("no fabric is managed; `muster fabric add` adds one")
 			return
@@ -138,37 +132,24 @@ func (a *app) printFabric(f apiv1.Fabric) {
 	t.row("reason", fabricReason(f.Name, f.Reason))
 	t.row("read", readAge(f))
 	t.print(a.out)
-	if len(f.Partitions) > 0 {
-		a.out.gap()
-		t := newTable("KEY", "OF", "PORTS", "LEAVING").whole()
-		for _, p := range f.Partitions {
-			of := "cluster " + p.Cluster
-			if p.Name != "" {
-				of = "site: " + p.Name
-			}
-			if p.Ending {
-				of += ", ending"
-			}
-			if p.Open {
-				of += ", open to clusters"
-			}
-			leaving := len(slices.DeleteFunc(slices.Clone(p.Members), func(m apiv1.FabricMember) bool { return !m.Leaving }))
-			t.row(p.Key, of, fmt.Sprint(len(p.Members)-leaving), fmt.Sprint(leaving))
+	partitions := newTable("KEY", "OF", "PORTS", "LEAVING").whole()
+	for _, p := range f.Partitions {
+		of := "cluster " + p.Cluster
+		if p.Name != "" {
+			of = "site: " + p.Name
 		}
-		t.print(a.out)
+		of += when(p.Ending, ", ending") + when(p.Open, ", open to clusters")
+		leaving := len(slices.DeleteFunc(slices.Clone(p.Members), func(m apiv1.FabricMember) bool { return !m.Leaving }))
+		partitions.row(p.Key, of, fmt.Sprint(len(p.Members)-leaving), fmt.Sprint(leaving))
 	}
-	if len(f.Ports) > 0 {
-		a.out.gap()
-		t := newTable("PORT", "MACHINE", "NAME", "ANSWERS", "ENTRIES", "ROOM").whole()
-		for _, p := range f.Ports {
-			answers := yes(p.Answers)
-			if f.SeenAt.IsZero() {
-				answers = "" // it has not been asked
-			}
-			t.row(p.Port, p.Machine, p.Name, answers, strings.Join(p.Entries, " "), portRoom(len(p.Entries), p.Capacity))
-		}
-		t.print(a.out)
+	partitions.printBelow(a.out)
+	ports := newTable("PORT", "MACHINE", "NAME", "ANSWERS", "ENTRIES", "ROOM").whole()
+	for _, p := range f.Ports {
+		answers := when(!f.SeenAt.IsZero(), yes(p.Answers)) // those that have been asked
+		ports.row(p.Port, p.Machine, p.Name, answers, strings.Join(p.Entries, " "),
+			when(p.Capacity > 0, fmt.Sprintf("%d of %d", len(p.Entries), p.Capacity)))
 	}
+	ports.printBelow(a.out)
 }
 
 func yes(is bool) string {
@@ -176,13 +157,6 @@ func yes(is bool) string {
 		return "yes"
 	}
 	return "no"
-}
-
-func portRoom(used, of int) string {
-	if of == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d of %d", used, of)
 }
 
 func (a *app) fabricRemove() *cobra.Command {

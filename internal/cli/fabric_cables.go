@@ -61,24 +61,21 @@ func (a *app) cablesList() *cobra.Command {
 		Example: `  muster fabric cables list`,
 		Args:    cobra.NoArgs,
 	}
-	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, _ []string) error {
-		return showAll(ctx, a, apiv1.ListTopologies, apiv1.Page{}, *output, func(known []apiv1.Topology) {
-			if len(known) == 0 {
-				a.say("no cables are known; `muster fabric cables import` imports them")
-				return
+	return listing(a, c, apiv1.ListTopologies, &apiv1.Page{}, func(known []apiv1.Topology) {
+		if len(known) == 0 {
+			a.say("no cables are known; `muster fabric cables import` imports them")
+			return
+		}
+		t := newTable("FABRIC", "LEAF", "CABLES", "MACHINES", "NAMES")
+		for _, f := range known {
+			if len(f.Leaves) == 0 {
+				t.row(f.Fabric, "", "", "0", "("+f.Summary+"; none is a machine of the inventory)")
 			}
-			t := newTable("FABRIC", "LEAF", "CABLES", "MACHINES", "NAMES")
-			for _, f := range known {
-				if len(f.Leaves) == 0 {
-					t.row(f.Fabric, "", "", "0", "("+f.Summary+"; none is a machine of the inventory)")
-				}
-				for _, l := range f.Leaves {
-					t.row(f.Fabric, l.Name, strconv.Itoa(l.Cables), strconv.Itoa(len(l.Machines)), strings.Join(l.Machines, ","))
-				}
+			for _, l := range f.Leaves {
+				t.row(f.Fabric, l.Name, strconv.Itoa(l.Cables), strconv.Itoa(len(l.Machines)), strings.Join(l.Machines, ","))
 			}
-			t.print(a.out)
-		})
+		}
+		t.print(a.out)
 	})
 }
 

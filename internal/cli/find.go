@@ -29,12 +29,7 @@ const (
 	envInsecure = "MUSTER_INSECURE"
 )
 
-func dataDir() string {
-	if dir := os.Getenv(envData); dir != "" {
-		return dir
-	}
-	return defaultData
-}
+func dataDir() string { return cmp.Or(os.Getenv(envData), defaultData) }
 
 // connect finds the controller and the token for it, once: in the environment, in what a login left, or else in the data
 // directory of a controller on this host. The local administrator's token is never sent to a URL from the environment.
@@ -138,8 +133,7 @@ func sameHost(r *http.Request, via []*http.Request) error {
 
 // missing is the file that an error is about.
 func missing(err error, otherwise string) string {
-	var at *fs.PathError
-	if errors.As(err, &at) {
+	if at, is := errors.AsType[*fs.PathError](err); is {
 		return at.Path
 	}
 	return otherwise

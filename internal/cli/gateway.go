@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,11 +32,7 @@ func (a *app) gatewayShow() *cobra.Command {
 }
 
 func (a *app) printGateway(g apiv1.Gateway) {
-	address := g.Address
-	if address == "" {
-		address = "none: `muster serve --ssh ADDRESS` opens one"
-	}
-	a.out.line("address: %s", address)
+	a.out.line("address: %s", cmp.Or(g.Address, "none: `muster serve --ssh ADDRESS` opens one"))
 	for i, k := range g.Keys {
 		word := "host key:"
 		if i > 0 {

@@ -27,15 +27,10 @@ controller's host and use the image store in the data directory, whether or not 
 }
 
 func (a *app) imagesList() *cobra.Command {
-	c := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List images",
-		Long:    `List the images that clusters can use. A name without a digest means the newest image of that name.`,
-		Example: `  muster images list`,
-		Args:    cobra.NoArgs,
-	}
-	return listing(a, c, apiv1.ListImages, func(list []apiv1.Image) {
+	c := listVerb("List images",
+		`List the images that clusters can use. A name without a digest means the newest image of that name.`,
+		`  muster images list`)
+	return listing(a, c, apiv1.ListImages, &apiv1.Page{}, func(list []apiv1.Image) {
 		t := newTable("NAME", "DIGEST", "ARCH", "SIZE", "CREATED", "DRIVERS", "SUMMARY")
 		for _, i := range list {
 			t.row(i.Name, shortDigest(i.Digest), i.Arch, words.Size(i.Size), i.Created.Format("2006-01-02"),

@@ -197,7 +197,7 @@ func (a *app) printJobs(jobs []apiv1.Job, one bool) {
 			state = a.paint(a.out, red, string(j.State))
 		}
 		t.row(j.ID, j.Cluster, j.User, j.Name, j.Queue, j.Nodes, number(j.CPUs), number(j.GPUs), state, endText(j),
-			stampOf(j.Ended), ranText(j), percent(j.CPUEfficiency), percent(j.MemoryEfficiency), coins(j.Cost), j.Reason)
+			told(j.Ended, stamp), ranText(j), percent(j.CPUEfficiency), percent(j.MemoryEfficiency), coins(j.Cost), j.Reason)
 	}
 	t.print(a.out)
 }
@@ -207,44 +207,29 @@ func (a *app) printJob(j apiv1.Job) {
 	t := newTable()
 	for _, fact := range [][2]string{
 		{"name", j.Name}, {"project", j.Project}, {"cluster ID", j.ClusterID}, {"queue", j.Queue}, {"QOS", j.QOS},
-		{"waits for", j.Reason}, {"exit status", endText(j)}, {"submitted", stamp(j.Submitted)}, {"began", stampOf(j.Began)},
-		{"ended", stampOf(j.Ended)}, {"took", ranText(j)}, {"nodes", j.Nodes},
+		{"waits for", j.Reason}, {"exit status", endText(j)}, {"submitted", stamp(j.Submitted)}, {"began", told(j.Began, stamp)},
+		{"ended", told(j.Ended, stamp)}, {"took", ranText(j)}, {"nodes", j.Nodes},
 		{"CPUs", ofWhole(number(j.CPUs), j.CPUEfficiency)}, {"GPUs", number(j.GPUs)},
 		{"memory", ofWhole(memoryText(j.MemoryMiB), j.MemoryEfficiency)}, {"most memory used", memoryText(j.PeakMiB)},
 		{"cost", coins(j.Cost)},
 	} {
-		if fact[1] != "" {
-			t.row("  "+fact[0], fact[1])
-		}
+		t.fact("  "+fact[0], fact[1])
 	}
 	t.print(a.out)
 }
 
 // endText is the exit status, or the signal.
 func endText(j apiv1.Job) string {
-	switch {
-	case j.Signal > 0:
+	if j.Signal > 0 {
 		return fmt.Sprintf("signal %d", j.Signal)
-	case j.Exit == nil:
-		return ""
 	}
-	return strconv.Itoa(*j.Exit)
-}
-
-func stampOf(t *time.Time) string {
-	if t == nil {
-		return ""
-	}
-	return stamp(*t)
+	return told(j.Exit, strconv.Itoa)
 }
 
 // ranText is how long it ran, or has run until now.
 func ranText(j apiv1.Job) string {
-	switch {
-	case j.Began == nil:
-		return ""
-	case j.Ended == nil:
-		return age(*j.Began)
+	if j.Began == nil || j.Ended == nil {
+		return told(j.Began, age)
 	}
 	return short(j.Ended.Sub(*j.Began))
 }
@@ -265,19 +250,9 @@ func percent(part *float64) string {
 }
 
 // number is "" of 0.
-func number(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.Itoa(n)
-}
+func number(n int) string { return when(n != 0, strconv.Itoa(n)) }
 
-func memoryText(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return words.Size(n << 20)
-}
+func memoryText(mib int64) string { return when(mib != 0, words.Size(mib<<20)) }
 
 func (a *app) efficiency() *cobra.Command {
 	c := &cobra.Command{
@@ -313,12 +288,7 @@ func (a *app) printEfficiency(e apiv1.Efficiencies) {
 		return
 	}
 	t := newTable("PROJECT", "USER", "JOBS", "FAILED", "CPU-HOURS", "USED", "CPU", "MEMORY", "GPU-HOURS", "COST")
-	hours := func(h float64) string {
-		if h == 0 {
-			return ""
-		}
-		return fmt.Sprintf("%.2f", h)
-	}
+	hours := func(h float64) string { return when(h != 0, fmt.Sprintf("%.2f", h)) }
 	for _, i := range e.Items {
 		t.row(i.Project, i.User, strconv.FormatInt(i.Jobs, 10), number(int(i.Failed)), hours(i.CPUHours), hours(i.CPUHoursUsed),
 			percent(&i.CPUEfficiency), percent(&i.MemoryEfficiency), hours(i.GPUHours), coins(i.Cost))

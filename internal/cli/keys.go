@@ -36,7 +36,7 @@ func (a *app) keysList() *cobra.Command {
 		Example: `  muster keys list`,
 		Args:    cobra.NoArgs,
 	}
-	return listing(a, c, apiv1.ListKeys, func(keys []apiv1.Key) {
+	return listing(a, c, apiv1.ListKeys, &apiv1.Page{}, func(keys []apiv1.Key) {
 		t := newTable("FINGERPRINT", "TYPE", "COMMENT", "AGE")
 		for _, k := range keys {
 			kind, rest, _ := strings.Cut(k.Line, " ")

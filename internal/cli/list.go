@@ -75,12 +75,8 @@ func (a *app) printClusters(clusters []apiv1.Cluster) {
 				ready++
 			}
 		}
-		project := ""
-		if len(projects) > 1 {
-			project = c.Project
-		}
-		t.row(c.Name, project, a.phase(c.Phase), age(c.Since), fmt.Sprintf("%d/%d", ready, of), age(c.CreatedAt),
-			leaseBrief(c.Lease), c.Price, c.Reason)
+		t.row(c.Name, when(len(projects) > 1, c.Project), a.phase(c.Phase), age(c.Since), fmt.Sprintf("%d/%d", ready, of),
+			age(c.CreatedAt), leaseBrief(c.Lease), c.Price, c.Reason)
 	}
 	t.print(a.out)
 }

@@ -49,8 +49,7 @@ func (a *app) endLogin(ctx context.Context, c *client, l savedLogin) error {
 	with := *c
 	with.token = l.Token
 	_, _, err := apiv1.DeleteToken.Call(ctx, &with, apiv1.DeleteTokenInput{Token: l.ID})
-	var told *problemError
-	if errors.As(err, &told) && told.Status == http.StatusUnauthorized {
+	if told, is := errors.AsType[*problemError](err); is && told.Status == http.StatusUnauthorized {
 		err = nil // it has ended already
 	}
 	return errors.Join(err, l.forget(c.base))

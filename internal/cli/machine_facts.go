@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,9 +26,9 @@ func factsOf(said apiv1.Facts) (f inventory.Facts) {
 
 // addTopology tells how a machine's cores and memory lie: what an operator asks who wants to know which virtual machines
 // fit on it.
-func addTopology(add func(name string, value any), f inventory.Facts) {
+func addTopology(t *table, f inventory.Facts) {
 	if f.Cores > 0 {
-		add("cores", coresText(f))
+		t.fact("cores", coresText(f))
 	}
 	caches := map[int]int{} // cores by last-level cache
 	for _, c := range f.Layout {
@@ -36,23 +37,23 @@ func addTopology(add func(name string, value any), f inventory.Facts) {
 	switch len(caches) {
 	case 0:
 	case 1:
-		add("caches", "one last-level, for all cores")
+		t.fact("caches", "one last-level, for all cores")
 	default:
-		add("caches", fmt.Sprintf("%d last-level, %s", len(caches), sharedText(caches)))
+		t.fact("caches", fmt.Sprintf("%d last-level, %s", len(caches), sharedText(caches)))
 	}
 	for _, n := range f.NUMA {
-		add("numa "+strconv.Itoa(n.ID), numaText(n))
+		t.fact("numa "+strconv.Itoa(n.ID), numaText(n))
 	}
 	if len(f.NUMA) > 1 {
 		for i, n := range f.NUMA {
-			add(map[bool]string{true: "distances"}[i == 0],
+			t.fact(when(i == 0, "distances"),
 				fmt.Sprintf("%d: %s", n.ID, strings.Trim(fmt.Sprint(n.Distances), "[]")))
 		}
 	}
 	if len(f.Devices) > 0 && len(f.Layout) > 0 && !slices.ContainsFunc(f.Devices, func(d inventory.Device) bool {
 		return d.Group != ""
 	}) {
-		add("iommu", "off: no device can be given to a virtual machine")
+		t.fact("iommu", "off: no device can be given to a virtual machine")
 	}
 }
 
@@ -74,13 +75,8 @@ func coresText(f inventory.Facts) string {
 
 // sharedText is how many cores share each of some caches.
 func sharedText(caches map[int]int) string {
-	least, most := 0, 0
-	for _, cores := range caches {
-		if least == 0 || cores < least {
-			least = cores
-		}
-		most = max(most, cores)
-	}
+	cores := slices.Collect(maps.Values(caches))
+	least, most := slices.Min(cores), slices.Max(cores)
 	switch {
 	case most == 1:
 		return "one for each core"
@@ -123,24 +119,13 @@ func (a *app) printDevices(f inventory.Facts) {
 		if d.Parent != "" {
 			continue
 		}
-		below, numa, functions := "", "", ""
+		below := ""
 		if len(d.Path) > 0 {
 			below = d.Path[0]
 		}
-		if d.NUMA >= 0 {
-			numa = strconv.Itoa(d.NUMA)
-		}
-		if d.VFs > 0 {
-			functions = fmt.Sprintf("%d of %d", virtual[d.PCI], d.VFs)
-		}
-		name := strings.TrimSpace(d.Name)
-		if name == "" {
-			name = d.Vendor + ":" + d.ID
-		}
-		t.row(cmp.Or(numbered[d.PCI], d.Kind), d.PCI, numa, d.Group, below, d.Driver, functions, name, d.Host)
+		numa, functions := when(d.NUMA >= 0, strconv.Itoa(d.NUMA)), fmt.Sprintf("%d of %d", virtual[d.PCI], d.VFs)
+		name := cmp.Or(strings.TrimSpace(d.Name), d.Vendor+":"+d.ID)
+		t.row(cmp.Or(numbered[d.PCI], d.Kind), d.PCI, numa, d.Group, below, d.Driver, when(d.VFs > 0, functions), name, d.Host)
 	}
-	if len(t.rows) > 0 {
-		a.out.gap()
-		t.print(a.out)
-	}
+	t.printBelow(a.out)
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -28,16 +27,11 @@ quarantine with a reason, and returns by itself once it passes.`,
 }
 
 func (a *app) machinesList() *cobra.Command {
-	c := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List machines",
-		Long:    `List the machines with their phase, the node that uses each, their classes, and why one is not available.`,
-		Example: `  muster machines list
+	c := listVerb("List machines",
+		`List the machines with their phase, the node that uses each, their classes, and why one is not available.`,
+		`  muster machines list
   muster machines list --phase quarantined --rack r1
-  muster machines list --cluster cfd -o json`,
-		Args: cobra.NoArgs,
-	}
+  muster machines list --cluster cfd -o json`)
 	var in apiv1.ListMachinesInput
 	c.Flags().StringVar(&in.Class, "class", "", "only machines of this `CLASS`")
 	c.Flags().StringVar(&in.Network, "network", "", "only machines that boot from this `NETWORK`")
@@ -47,15 +41,12 @@ func (a *app) machinesList() *cobra.Command {
 	_ = c.RegisterFlagCompletionFunc("class", a.completeAll(a.classNames))
 	_ = c.RegisterFlagCompletionFunc("network", a.completeAll(a.networkNames))
 	_ = c.RegisterFlagCompletionFunc("cluster", a.completeAll(a.clusterNames))
-	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, _ []string) error {
-		return showAll(ctx, a, apiv1.ListMachines, in, *output, func(machines []apiv1.Machine) {
-			if len(machines) == 0 && in != (apiv1.ListMachinesInput{}) {
-				a.say("no machine fits these filters")
-				return
-			}
-			a.printMachines(machines)
-		})
+	return listing(a, c, apiv1.ListMachines, &in, func(machines []apiv1.Machine) {
+		if len(machines) == 0 && in != (apiv1.ListMachinesInput{}) {
+			a.say("no machine fits these filters")
+			return
+		}
+		a.printMachines(machines)
 	})
 }
 
@@ -100,62 +91,57 @@ func (a *app) machinesGet() *cobra.Command {
 
 func (a *app) printMachine(m apiv1.Machine) {
 	t := newTable()
-	add := func(name string, value any) {
-		if text := cell(value); text != "" {
-			t.row(name, text)
-		}
-	}
-	add("name", m.Name)
-	add("kind", m.Substrate)
-	add("phase", line("%s for %s", a.phase(m.Phase), age(m.Since)))
-	add("reason", m.Reason)
-	add("node", m.Node)
-	add("classes", strings.Join(m.Classes, ", "))
+	t.fact("name", m.Name)
+	t.fact("kind", m.Substrate)
+	t.fact("phase", line("%s for %s", a.phase(m.Phase), age(m.Since)))
+	t.fact("reason", m.Reason)
+	t.fact("node", m.Node)
+	t.fact("classes", strings.Join(m.Classes, ", "))
 	if m.Location != nil {
-		add("location", locationText(m.Location))
+		t.fact("location", locationText(m.Location))
 	}
-	add("network", m.Network)
-	add("macs", strings.Join(m.MACs, ", "))
-	add("switch ports", strings.Join(m.SwitchPorts, ", "))
-	add("power", m.Power)
-	add("host", m.Facts.Host)
-	add("arch", m.Facts.Arch)
-	add("cpu", m.Facts.CPUModel)
-	add("cpus", number(m.Summary.CPUs))
-	add("memory", memoryText(int64(m.Summary.MemoryMiB)))
-	add("kernel", m.Facts.Kernel)
+	t.fact("network", m.Network)
+	t.fact("macs", strings.Join(m.MACs, ", "))
+	t.fact("switch ports", strings.Join(m.SwitchPorts, ", "))
+	t.fact("power", m.Power)
+	t.fact("host", m.Facts.Host)
+	t.fact("arch", m.Facts.Arch)
+	t.fact("cpu", m.Facts.CPUModel)
+	t.fact("cpus", number(m.Summary.CPUs))
+	t.fact("memory", memoryText(int64(m.Summary.MemoryMiB)))
+	t.fact("kernel", m.Facts.Kernel)
 	facts := factsOf(m.Facts)
-	addTopology(add, facts)
-	a.addParts(add, m)
+	addTopology(t, facts)
+	addParts(t, m)
 	for _, p := range m.Ports {
 		what := "does not answer; held " + strings.Join(p.Entries, " ") + " before"
 		if p.Answers {
 			what = "holds " + strings.Join(p.Entries, " ")
 		}
-		add("fabric "+p.Fabric, "port "+p.Port+" "+what)
+		t.fact("fabric "+p.Fabric, "port "+p.Port+" "+what)
 	}
 	if m.Hosts != nil {
-		add("held", shareWords(*m.Hosts))
-		add("guests", strings.Join(m.Hosts.Guests, ", "))
+		t.fact("held", shareWords(*m.Hosts))
+		t.fact("guests", strings.Join(m.Hosts.Guests, ", "))
 	}
 	if m.Part != nil {
-		add("host machine", m.Part.Host)
-		add("holds", partWords(*m.Part))
+		t.fact("host machine", m.Part.Host)
+		t.fact("holds", partWords(*m.Part))
 	}
 	t.print(a.out)
 	a.printDevices(facts)
 }
 
 // addParts tells what a whole machine is made of, and how it was given back the last time.
-func (a *app) addParts(add func(name string, value any), m apiv1.Machine) {
+func addParts(t *table, m apiv1.Machine) {
 	f := m.Facts
-	add("system", strings.TrimSpace(strings.Join([]string{f.System.Vendor, f.System.Product, f.System.Serial}, " ")))
-	add("firmware", f.System.Firmware)
+	t.fact("system", strings.TrimSpace(strings.Join([]string{f.System.Vendor, f.System.Product, f.System.Serial}, " ")))
+	t.fact("firmware", f.System.Firmware)
 	for _, d := range f.DIMMs {
-		add("memory "+d.Slot, strings.TrimSpace(words.Size(int64(d.SizeMiB)<<20)+" "+d.Speed))
+		t.fact("memory "+d.Slot, strings.TrimSpace(words.Size(int64(d.SizeMiB)<<20)+" "+d.Speed))
 	}
 	for _, d := range f.Disks {
-		add("disk "+d.Name, strings.Join(strings.Fields(fmt.Sprintf("%d GB %s %s %s %s", d.SizeGB, d.Kind, d.Model, d.Serial,
+		t.fact("disk "+d.Name, strings.Join(strings.Fields(fmt.Sprintf("%d GB %s %s %s %s", d.SizeGB, d.Kind, d.Model, d.Serial,
 			d.Health)), " "))
 	}
 	for _, n := range f.NICs {
@@ -166,18 +152,18 @@ func (a *app) addParts(add func(name string, value any), m apiv1.Machine) {
 				link = fmt.Sprintf("%d Mb/s", n.SpeedMbps)
 			}
 		}
-		add("nic "+n.Name, strings.Join(strings.Fields(n.MAC+" "+n.Driver+" "+link), " "))
+		t.fact("nic "+n.Name, strings.Join(strings.Fields(n.MAC+" "+n.Driver+" "+link), " "))
 	}
 	if f.TriadGBs > 0 {
-		add("memory bandwidth", fmt.Sprintf("%.1f GB/s (STREAM triad)", f.TriadGBs))
+		t.fact("memory bandwidth", fmt.Sprintf("%.1f GB/s (STREAM triad)", f.TriadGBs))
 	}
 	if r := m.Release; r != nil {
-		add("last release", fmt.Sprintf("from %s at %s; power %s", r.From, r.At.UTC().Format(time.DateTime), r.Power))
+		t.fact("last release", fmt.Sprintf("from %s at %s; power %s", r.From, r.At.UTC().Format(time.DateTime), r.Power))
 		for _, d := range r.Disks {
-			add("  disk "+d.Disk, erased(d))
+			t.fact("  disk "+d.Disk, erased(d))
 		}
 		if r.Key != "" {
-			add("  proved by", fmt.Sprintf("its boot %d, with the key SHA256:%s", r.Boot, r.Key))
+			t.fact("  proved by", fmt.Sprintf("its boot %d, with the key SHA256:%s", r.Boot, r.Key))
 		}
 	}
 }
@@ -192,7 +178,7 @@ func (a *app) machinesUnknown() *cobra.Command {
   muster machines add r1n3 --mac 52:54:00:12:34:58 --power wol`,
 		Args: cobra.NoArgs,
 	}
-	return listing(a, c, apiv1.ListUnknownMachines, func(machines []apiv1.UnknownMachine) {
+	return listing(a, c, apiv1.ListUnknownMachines, &apiv1.Page{}, func(machines []apiv1.UnknownMachine) {
 		if len(machines) == 0 {
 			a.say("no unknown machine has asked to boot")
 			return

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/words"
 )
 
@@ -23,8 +24,7 @@ quarantine now.`,
 	}
 	every := c.Flags().Bool("all", false, "all machines")
 	waits := waitFlags(c, "the inspections have ended")
-	a.forMachines(c, every, waits, "inspection requested", askedByName(apiv1.InspectMachine))
-	return c
+	return a.forMachines(c, every, waits, "inspection requested", askedByName(apiv1.InspectMachine))
 }
 
 func (a *app) machinesMaintain() *cobra.Command {
@@ -35,8 +35,7 @@ func (a *app) machinesMaintain() *cobra.Command {
 ` + "`muster machines free`" + ` puts it back into service.`,
 		Example: `  muster machines maintain local-1 local-2`,
 	}
-	a.forMachines(c, nil, nil, "leaves service once it is free", askedByName(apiv1.MaintainMachine))
-	return c
+	return a.forMachines(c, nil, nil, "leaves service once it is free", askedByName(apiv1.MaintainMachine))
 }
 
 func (a *app) machinesDrain() *cobra.Command {
@@ -49,8 +48,7 @@ jobs have ended. A guest stays as long as no other host has room for it.
 ` + "`muster machines free`" + ` puts a hypervisor back into service, and ends the drain.`,
 		Example: `  muster machines drain hv-3`,
 	}
-	a.forMachines(c, nil, nil, "leaves service once its guests are elsewhere", askedByName(apiv1.DrainMachine))
-	return c
+	return a.forMachines(c, nil, nil, "leaves service once its guests are elsewhere", askedByName(apiv1.DrainMachine))
 }
 
 func (a *app) machinesFree() *cobra.Command {
@@ -61,8 +59,7 @@ func (a *app) machinesFree() *cobra.Command {
 		Example: `  muster machines free local-1 --wait`,
 	}
 	waits := waitFlags(c, "they are available")
-	a.forMachines(c, nil, waits, "returns to service after an inspection", askedByName(apiv1.FreeMachine))
-	return c
+	return a.forMachines(c, nil, waits, "returns to service after an inspection", askedByName(apiv1.FreeMachine))
 }
 
 func (a *app) machinesRemove() *cobra.Command {
@@ -72,8 +69,7 @@ func (a *app) machinesRemove() *cobra.Command {
 		Long:    `Remove machines from the inventory. A machine in use stays with its cluster until it is released.`,
 		Example: `  muster machines remove local-4`,
 	}
-	a.forMachines(c, nil, nil, "leaves the inventory once it is free", askedByName(apiv1.RemoveMachine))
-	return c
+	return a.forMachines(c, nil, nil, "leaves the inventory once it is free", askedByName(apiv1.RemoveMachine))
 }
 
 // askMachine asks something of the machine of a name.
@@ -88,7 +84,8 @@ func askedByName(op apiv1.Op[apiv1.MachineRef, apiv1.Machine]) askMachine {
 }
 
 // forMachines makes a verb that asks the same of each machine named; every, where there is one, stands for all of them.
-func (a *app) forMachines(c *cobra.Command, every *bool, waits *waiting, what string, ask askMachine) {
+func (a *app) forMachines(c *cobra.Command, every *bool, waits *waiting, what string,
+	ask askMachine) *cobra.Command {
 	c.ValidArgsFunction = a.completeAll(a.machineNames)
 	c.Args = func(_ *cobra.Command, names []string) error {
 		all := every != nil && *every
@@ -102,7 +99,7 @@ func (a *app) forMachines(c *cobra.Command, every *bool, waits *waiting, what st
 		}
 		return nil
 	}
-	c.RunE = a.do(func(ctx context.Context, names []string) error {
+	return acting(a, c, func(ctx context.Context, names []string) error {
 		if _, err := a.connect(); err != nil { // said once, not of each machine
 			return err
 		}
@@ -111,9 +108,7 @@ func (a *app) forMachines(c *cobra.Command, every *bool, waits *waiting, what st
 			if err != nil {
 				return err
 			}
-			for _, m := range machines {
-				names = append(names, m.Name)
-			}
+			names = lists.Map(machines, func(m apiv1.Machine) string { return m.Name })
 		}
 		asked, err := a.askMachines(ctx, names, what, ask)
 		if waits == nil || !waits.wait {

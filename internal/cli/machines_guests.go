@@ -54,5 +54,5 @@ func (a *app) printGuests(nodes []apiv1.Node) {
 			t.row(n.Name, n.Part.Host, partWords(*n.Part))
 		}
 	}
-	t.print(a.out)
+	t.printBelow(a.out)
 }

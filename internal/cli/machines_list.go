@@ -177,8 +177,7 @@ func separator(text []byte) rune {
 }
 
 func badList(file string, err error) error {
-	var parse *csv.ParseError
-	if errors.As(err, &parse) {
+	if parse, is := errors.AsType[*csv.ParseError](err); is {
 		return usage("%s:%d:%d: %v", file, parse.Line, parse.Column, parse.Err)
 	}
 	return fmt.Errorf("%s: %w", file, err)

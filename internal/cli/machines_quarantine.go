@@ -20,10 +20,10 @@ Use this also after an alarm (` + "`muster status`" + `) whose nodes are lost fo
   muster machines quarantine rack-1 rack-2 rack-3`,
 	}
 	reason := c.Flags().String("reason", "", "why, for the site's operators")
-	a.forMachines(c, nil, nil, "is quarantined", func(ctx context.Context, c apiv1.Client, name string) (apiv1.Machine, error) {
+	ask := func(ctx context.Context, c apiv1.Client, name string) (apiv1.Machine, error) {
 		in := apiv1.QuarantineMachineInput{Machine: name, Body: apiv1.QuarantineMachineBody{Reason: *reason}}
 		m, _, err := apiv1.QuarantineMachine.Call(ctx, c, in)
 		return m, err
-	})
-	return c
+	}
+	return a.forMachines(c, nil, nil, "is quarantined", ask)
 }

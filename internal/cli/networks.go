@@ -22,15 +22,9 @@ images there, and their agents call it there. Networks of a virtual rack are dec
 }
 
 func (a *app) networksList() *cobra.Command {
-	c := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List networks",
-		Long:    `List the networks that machines boot from, and who gives addresses there.`,
-		Example: `  muster networks list`,
-		Args:    cobra.NoArgs,
-	}
-	return listing(a, c, apiv1.ListNetworks, a.printNetworks)
+	c := listVerb("List networks", `List the networks that machines boot from, and who gives addresses there.`,
+		`  muster networks list`)
+	return listing(a, c, apiv1.ListNetworks, &apiv1.Page{}, a.printNetworks)
 }
 
 func (a *app) printNetworks(networks []apiv1.Network) {

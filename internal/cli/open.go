@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/pem"
 	"errors"
@@ -132,11 +133,7 @@ func (a *app) browse(ctx context.Context, address string) {
 func (a *app) printApps(c apiv1.Cluster) {
 	t := newTable("APP", "NODE", "PORT", "ADDRESS")
 	for _, app := range c.Apps {
-		address := app.URL
-		if address == "" {
-			address = "this site has no door for web apps"
-		}
-		t.row(app.Name, app.Node, fmt.Sprint(app.Port), address)
+		t.row(app.Name, app.Node, fmt.Sprint(app.Port), cmp.Or(app.URL, "this site has no door for web apps"))
 	}
-	t.print(a.out)
+	t.printBelow(a.out)
 }

@@ -117,11 +117,18 @@ func (f format) print(s *screen, raw []byte, rows func()) error {
 	return nil
 }
 
-// listing makes a command list all there is, in a table or as the API says it.
-func listing[T any](a *app, c *cobra.Command, op apiv1.Op[apiv1.Page, apiv1.List[T]], rows func([]T)) *cobra.Command {
+// listVerb is the verb "list" of a group of commands. It takes no arguments.
+func listVerb(short, long, example string) *cobra.Command {
+	return &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: short, Long: long, Example: example, Args: cobra.NoArgs}
+}
+
+// listing makes a command list all there is, in a table or as the API says it; its arguments go into places of in.
+func listing[In, T any](a *app, c *cobra.Command, op apiv1.Op[In, apiv1.List[T]], in *In, rows func([]T),
+	places ...*string) *cobra.Command {
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, _ []string) error {
-		return showAll(ctx, a, op, apiv1.Page{}, *output, rows)
+	return acting(a, c, func(ctx context.Context, args []string) error {
+		into(places, args)
+		return showAll(ctx, a, op, *in, *output, rows)
 	})
 }
 
@@ -129,9 +136,7 @@ func listing[T any](a *app, c *cobra.Command, op apiv1.Op[apiv1.Page, apiv1.List
 func showing[In, T any](a *app, c *cobra.Command, op apiv1.Op[In, T], in *In, table func(T), places ...*string) *cobra.Command {
 	output := formatFlag(c)
 	return acting(a, c, func(ctx context.Context, args []string) error {
-		for i, arg := range args {
-			*places[i] = arg
-		}
+		into(places, args)
 		return show(ctx, a, op, *in, *output, table)
 	})
 }
@@ -140,13 +145,16 @@ func showing[In, T any](a *app, c *cobra.Command, op apiv1.Op[In, T], in *In, ta
 // places of in, and are the format's values.
 func doing[In, T any](a *app, c *cobra.Command, op apiv1.Op[In, T], in *In, format string, places ...*string) *cobra.Command {
 	return acting(a, c, func(ctx context.Context, args []string) error {
-		var said []any
-		for i, arg := range args {
-			*places[i] = arg
-			said = append(said, arg)
-		}
-		return done(ctx, a, op, *in, format, said...)
+		into(places, args)
+		return done(ctx, a, op, *in, format, lists.Map(args, func(arg string) any { return arg })...)
 	})
+}
+
+// into writes each argument to its place.
+func into(places []*string, args []string) {
+	for i, arg := range args {
+		*places[i] = arg
+	}
 }
 
 // done has an operation carried out whose answer tells nothing, and says that it is done.

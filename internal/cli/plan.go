@@ -32,42 +32,29 @@ would be removed or rebooted with time and reason, and the price. Nothing is cha
 		if err != nil {
 			return err
 		}
-		answer, raw, err := apiv1.ApplyCluster.Call(ctx, a, file.apply(apiv1.Request{DryRun: true}, bool(*refresh)))
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { a.printPlan(answer.Plan) })
+		in := file.apply(apiv1.Request{DryRun: true}, bool(*refresh))
+		return show(ctx, a, apiv1.ApplyCluster, in, *output, func(answer apiv1.Answer) { a.printPlan(answer.Plan) })
 	})
 }
 
 // printPlan prints what a change would do.
 func (a *app) printPlan(p apiv1.Plan) {
 	a.out.line("cluster %s: %s", p.Spec.Name, planWords(p))
-	if len(p.Changes) > 0 {
-		const none = "(none)"
-		t := newTable("CHANGE", "OLD", "", "NEW", "EFFECT", "WHY")
-		for _, c := range p.Changes {
-			t.row(c.Path, cmp.Or(c.Old, none), "→", cmp.Or(c.New, none), string(c.Effect), c.Why)
-		}
-		a.out.gap()
-		t.print(a.out)
+	const none = "(none)"
+	changes := newTable("CHANGE", "OLD", "", "NEW", "EFFECT", "WHY")
+	for _, c := range p.Changes {
+		changes.row(c.Path, cmp.Or(c.Old, none), "→", cmp.Or(c.New, none), string(c.Effect), c.Why)
 	}
-	if len(p.Add) > 0 {
-		t := newTable("COMES", "QUEUE", "CLASS", "MACHINE")
-		for _, n := range p.Add {
-			t.row(n.Node, n.Queue, n.Class, n.Machine)
-		}
-		a.out.gap()
-		t.print(a.out)
+	changes.printBelow(a.out)
+	nodes := newTable("COMES", "QUEUE", "CLASS", "MACHINE")
+	for _, n := range p.Add {
+		nodes.row(n.Node, n.Queue, n.Class, n.Machine)
 	}
+	nodes.printBelow(a.out)
 	a.printSteps(p.Steps)
 	facts := newTable()
-	if p.Price != "" {
-		facts.row("price", p.Price+" per hour")
-	}
-	if p.FitsAt != nil {
-		facts.row("starts at", spec.When(*p.FitsAt))
-	}
+	facts.fact("price", when(p.Price != "", p.Price+" per hour"))
+	facts.fact("starts at", told(p.FitsAt, spec.When))
 	if r := p.ReadyIn; r != nil {
 		facts.row("ready", fmt.Sprintf("in %.1f to %.1f s, as %s of its classes were", r.Low, r.High,
 			words.Count(r.Nodes, "node")))
@@ -78,10 +65,7 @@ func (a *app) printPlan(p apiv1.Plan) {
 	for _, m := range p.Messages {
 		facts.row("note", m)
 	}
-	if len(facts.rows) > 0 {
-		a.out.gap()
-		facts.print(a.out)
-	}
+	facts.printBelow(a.out)
 }
 
 // planWords is a plan in one line.

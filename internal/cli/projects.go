@@ -27,25 +27,14 @@ also manages the members. Without a verb, list your projects and your role in ea
 	}, a.projectsList(), a.projectsAdd(), a.projectsSet(), a.projectsHooks(), a.projectsMembers(), a.projectsGrant(),
 		a.projectsRevoke(), a.projectsJoin(), a.projectsLeave())
 	return acting(a, c, func(ctx context.Context, _ []string) error {
-		projects, err := apiv1.All(ctx, a, apiv1.ListProjects, apiv1.Page{})
-		if err != nil {
-			return err
-		}
-		a.printProjects(projects)
-		return nil
+		return showAll(ctx, a, apiv1.ListProjects, apiv1.Page{}, asTable, a.printProjects)
 	})
 }
 
 func (a *app) projectsList() *cobra.Command {
-	c := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List your projects",
-		Long:    `List your projects and your role in each. Operators see all.`,
-		Example: `  muster projects list`,
-		Args:    cobra.NoArgs,
-	}
-	return listing(a, c, apiv1.ListProjects, a.printProjects)
+	c := listVerb("List your projects", `List your projects and your role in each. Operators see all.`,
+		`  muster projects list`)
+	return listing(a, c, apiv1.ListProjects, &apiv1.Page{}, a.printProjects)
 }
 
 func (a *app) printProjects(projects []apiv1.Project) {
@@ -55,15 +44,12 @@ func (a *app) printProjects(projects []apiv1.Project) {
 	}
 	t := newTable("PROJECT", "YOU ARE", "MEMBERS", "CLUSTERS", "RECORDED", "AGE")
 	for _, p := range projects {
-		recorded := ""
-		if p.Recorded {
-			recorded = "yes"
-		}
 		if p.Invited != "" {
 			t.row(p.Name, fmt.Sprintf("invited as %s, by %s", p.Invited, p.InvitedBy), "", "", "", age(p.CreatedAt))
 			continue
 		}
-		t.row(p.Name, string(p.Role), strconv.Itoa(p.Members), strconv.Itoa(p.Clusters), recorded, age(p.CreatedAt))
+		t.row(p.Name, string(p.Role), strconv.Itoa(p.Members), strconv.Itoa(p.Clusters), when(p.Recorded, "yes"),
+			age(p.CreatedAt))
 	}
 	t.print(a.out)
 }
@@ -112,12 +98,10 @@ log in.`,
 		}
 		in := apiv1.ChangeProjectInput{ProjectRef: apiv1.ProjectRef{Project: args[0]},
 			Body: apiv1.ChangeProjectBody{Recorded: recorded}}
-		_, raw, err := apiv1.ChangeProject.Call(ctx, a, in)
-		if err != nil {
-			return err
-		}
 		what := map[bool]string{true: "recorded", false: "not recorded"}[*recorded]
-		return output.print(a.out, raw, func() { a.say("new terminal sessions on clusters of %s are %s", args[0], what) })
+		return show(ctx, a, apiv1.ChangeProject, in, *output, func(apiv1.Project) {
+			a.say("new terminal sessions on clusters of %s are %s", args[0], what)
+		})
 	})
 }
 
@@ -194,24 +178,21 @@ func (a *app) projectsMembers() *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.projectNames),
 	}
-	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
-		in := apiv1.ListMembersInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}}
-		return showAll(ctx, a, apiv1.ListMembers, in, *output, func(members []apiv1.Member) {
-			t := newTable("PERSON", "ROLE", "FOR", "STATE")
-			for _, m := range members {
-				state := shown("")
-				switch {
-				case m.Disabled:
-					state = a.paint(a.out, red, "disabled")
-				case m.InvitedBy != "":
-					state = line("invited by %s", m.InvitedBy)
-				}
-				t.row(m.Person, string(m.Role), age(m.Since), state)
+	var in apiv1.ListMembersInput
+	return listing(a, c, apiv1.ListMembers, &in, func(members []apiv1.Member) {
+		t := newTable("PERSON", "ROLE", "FOR", "STATE")
+		for _, m := range members {
+			state := shown("")
+			switch {
+			case m.Disabled:
+				state = a.paint(a.out, red, "disabled")
+			case m.InvitedBy != "":
+				state = line("invited by %s", m.InvitedBy)
 			}
-			t.print(a.out)
-		})
-	})
+			t.row(m.Person, string(m.Role), age(m.Since), state)
+		}
+		t.print(a.out)
+	}, &in.Project)
 }
 
 func roleNames() []string {

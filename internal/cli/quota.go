@@ -25,11 +25,7 @@ do nodes that a queue must always have, even while they are missing.`,
 	output := formatFlag(c)
 	return acting(a, c, func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
-			quota, raw, err := apiv1.GetQuota.Call(ctx, a, apiv1.GetQuotaInput{Project: args[0]})
-			if err != nil {
-				return err
-			}
-			return output.print(a.out, raw, func() { a.printQuota(quota) })
+			return show(ctx, a, apiv1.GetQuota, apiv1.GetQuotaInput{Project: args[0]}, *output, a.printQuota)
 		}
 		projects, err := apiv1.All(ctx, a, apiv1.ListProjects, apiv1.Page{})
 		if err != nil {
@@ -73,11 +69,8 @@ func (a *app) printQuota(q apiv1.Quota) {
 	share("cores", q.Cores)
 	share("GPUs", q.GPUs)
 	for _, l := range q.Limits {
-		left := ""
-		if l.LeftSeconds > 0 {
-			left = span(l.LeftSeconds) + " at this rate"
-		}
-		t.row(l.What, coins(l.Used)+" ("+strconv.Itoa(l.Percent)+" %)", l.Limit, left)
+		t.row(l.What, coins(l.Used)+" ("+strconv.Itoa(l.Percent)+" %)", l.Limit,
+			when(l.LeftSeconds > 0, span(l.LeftSeconds)+" at this rate"))
 	}
 	t.print(a.out)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,10 +39,7 @@ func rackFlag(c *cobra.Command) *rack.Folder {
 	c.Flags().StringVar(dir, "dir", "", "the rack's folder, `DIR` (default: the controller's data directory with -rack added)")
 	_ = c.MarkFlagDirname("dir")
 	c.PreRunE = func(*cobra.Command, []string) (err error) {
-		if *dir == "" {
-			*dir = dataDir() + "-rack"
-		}
-		*dir, err = filepath.Abs(*dir)
+		*dir, err = filepath.Abs(cmp.Or(*dir, dataDir()+"-rack"))
 		return err
 	}
 	return &folder
@@ -173,7 +171,7 @@ func (a *app) announceRack(ctx context.Context, dir rack.Folder, name string) er
 	}
 	a.hurry() // a rack needs no controller
 	_, _, err := apiv1.PutNetwork.Call(ctx, a, apiv1.PutNetworkInput{Network: name, Body: body})
-	if refused := (*problemError)(nil); errors.As(err, &refused) {
+	if _, refused := errors.AsType[*problemError](err); refused {
 		return fmt.Errorf("the rack is up, but the controller refused its network: %w", err)
 	}
 	if err != nil {
@@ -219,7 +217,7 @@ nothing.`,
 			return err
 		}
 		_, _, err = apiv1.RemoveNetwork.Call(ctx, a, apiv1.NetworkRef{Network: shape.Name})
-		if refused := (*problemError)(nil); errors.As(err, &refused) && exitOf(err) != exitNotFound {
+		if _, refused := errors.AsType[*problemError](err); refused && exitOf(err) != exitNotFound {
 			a.say("the controller did not remove network %s: %v", shape.Name, err)
 		}
 		return nil

@@ -14,15 +14,10 @@ import (
 )
 
 func (a *app) rackList() *cobra.Command {
-	c := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List the machines of the virtual rack",
-		Long:    `List the rack's machines: on or off and since when, their power control, and their injected faults.`,
-		Example: `  muster rack list
-  muster rack list -o json`,
-		Args: cobra.NoArgs,
-	}
+	c := listVerb("List the machines of the virtual rack",
+		`List the rack's machines: on or off and since when, their power control, and their injected faults.`,
+		`  muster rack list
+  muster rack list -o json`)
 	dir, output := rackFlag(c), formatFlag(c)
 	return acting(a, c, func(ctx context.Context, _ []string) error {
 		state, err := dir.Look(ctx)
@@ -36,14 +31,8 @@ func (a *app) rackList() *cobra.Command {
 func (a *app) printRack(state rack.State) {
 	t := newTable("NAME", "STATE", "FOR", "FIRMWARE", "POWER", "BMC", "MAC", "FAULTS")
 	for _, m := range state.Machines {
-		since, bmc := "", ""
-		if m.Since != nil {
-			since = age(*m.Since)
-		}
-		if m.BMC.IsValid() {
-			bmc = m.BMC.String()
-		}
-		t.row(m.Name, m.State, since, m.Firmware, m.Power, bmc, strings.Join(m.MACs, " "), strings.Join(m.Faults, " "))
+		t.row(m.Name, m.State, told(m.Since, age), m.Firmware, m.Power, when(m.BMC.IsValid(), m.BMC.String()),
+			strings.Join(m.MACs, " "), strings.Join(m.Faults, " "))
 	}
 	t.print(a.out)
 }

@@ -55,15 +55,11 @@ func refreshFlag(c *cobra.Command) *refreshImage {
 
 // printSteps prints what happens to the nodes that are there, in the order in which it does.
 func (a *app) printSteps(steps []apiv1.Step) {
-	if len(steps) == 0 {
-		return
-	}
 	t := newTable("NODE", "ACTION", "WAVE", "WHEN", "WHY")
 	for _, s := range steps {
 		t.row(s.Node, s.Action, strconv.Itoa(s.Wave), s.When, s.Why)
 	}
-	a.out.gap()
-	t.print(a.out)
+	t.printBelow(a.out)
 }
 
 // rebooting counts the nodes that reboot.

@@ -185,11 +185,5 @@ func standingTask(t apiv1.Task) string {
 			apiv1.TaskTimedOut: "was ended at its time limit", apiv1.TaskCancelled: "was cancelled",
 			apiv1.TaskLost: "is lost: nobody knows whether it ran"}[t.Outcome]
 	}
-	if len(t.Nodes) > 0 {
-		text += " on " + strings.Join(t.Nodes, ", ")
-	}
-	if t.Reason != "" {
-		text += ": " + t.Reason
-	}
-	return text
+	return text + when(len(t.Nodes) > 0, " on "+strings.Join(t.Nodes, ", ")) + when(t.Reason != "", ": "+t.Reason)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,10 +38,7 @@ func (a *app) secretsList() *cobra.Command {
 func (a *app) printSecrets(l apiv1.Secrets) {
 	t := newTable("NAME", "GENERATION", "STATE", "ID", "SINCE", "WAITS FOR")
 	for _, s := range l.Items {
-		generation := ""
-		if s.Generation > 0 {
-			generation = strconv.FormatInt(s.Generation, 10)
-		}
+		generation := when(s.Generation > 0, strconv.FormatInt(s.Generation, 10))
 		t.row(s.Name, generation, s.State, s.ID, spec.When(s.Since), s.Waits)
 	}
 	t.print(a.out)
@@ -88,16 +86,8 @@ line once muster secrets list shows one site-key. Keep the old key as long as yo
 		Example: `  muster secrets rekey`,
 		Args:    cobra.NoArgs,
 	}
-	return showing(a, c, apiv1.RekeySecrets, &apiv1.Nothing{},
-		func(list apiv1.Secrets) { a.printSecrets(apiv1.Secrets{Items: only(list.Items, "site-key")}) })
-}
-
-// only are those of one name.
-func only(all []apiv1.SecretView, name string) (some []apiv1.SecretView) {
-	for _, s := range all {
-		if strings.EqualFold(s.Name, name) {
-			some = append(some, s)
-		}
-	}
-	return some
+	other := func(s apiv1.SecretView) bool { return !strings.EqualFold(s.Name, "site-key") }
+	return showing(a, c, apiv1.RekeySecrets, &apiv1.Nothing{}, func(list apiv1.Secrets) {
+		a.printSecrets(apiv1.Secrets{Items: slices.DeleteFunc(list.Items, other)})
+	})
 }

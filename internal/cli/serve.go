@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -62,9 +63,6 @@ arguments.`,
 		if err != nil {
 			return err
 		}
-		if *db == "" {
-			*db = os.Getenv(envDB)
-		}
 		dir, err := filepath.Abs(*data)
 		if err != nil {
 			return fmt.Errorf("data directory: %w", err)
@@ -74,7 +72,7 @@ arguments.`,
 			return fmt.Errorf("find this program, which nodes run as their agent: %w", err)
 		}
 		return serve.Run(ctx, serve.Config{
-			Data: dir, DB: *db, Listen: *listen, Site: *site, Binary: self, Version: Version(),
+			Data: dir, DB: cmp.Or(*db, os.Getenv(envDB)), Listen: *listen, Site: *site, Binary: self, Version: Version(),
 			Log: log, LogFormat: *logFormat, Metrics: *metrics, Traces: *traces,
 			Web: *web, SSH: *door, SSHName: *name, LocalHypervisor: *hypervisor, Divide: *divide,
 			KeyFile: *keyFile, KeyCommand: *keyCommand,
@@ -101,9 +99,7 @@ func dataFlag(c *cobra.Command) *string {
 	dir := c.Flags().String("data", "", "the controller's data directory, `DIR`, or MUSTER_DATA (default: "+defaultData+")")
 	_ = c.MarkFlagDirname("data")
 	c.PreRun = func(*cobra.Command, []string) {
-		if *dir == "" {
-			*dir = dataDir()
-		}
+		*dir = cmp.Or(*dir, dataDir())
 	}
 	return dir
 }

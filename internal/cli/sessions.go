@@ -22,20 +22,13 @@ were sent each way. You see your own sessions; owners also see those in their pr
 }
 
 func (a *app) sessionsList() *cobra.Command {
-	c := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List sessions, newest first",
-		Long:    `List open sessions; with --all, also those that ended within the last year.`,
-		Example: `  muster sessions list
-  muster sessions list --all -o json`,
-		Args: cobra.NoArgs,
-	}
-	ended := c.Flags().Bool("all", false, "list sessions that have ended, too")
-	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, _ []string) error {
-		return showAll(ctx, a, apiv1.ListSessions, apiv1.ListSessionsInput{Ended: *ended}, *output, a.printSessions)
-	})
+	c := listVerb("List sessions, newest first",
+		`List open sessions; with --all, also those that ended within the last year.`,
+		`  muster sessions list
+  muster sessions list --all -o json`)
+	var in apiv1.ListSessionsInput
+	c.Flags().BoolVar(&in.Ended, "all", false, "list sessions that have ended, too")
+	return listing(a, c, apiv1.ListSessions, &in, a.printSessions)
 }
 
 func (a *app) printSessions(sessions []apiv1.Session) {

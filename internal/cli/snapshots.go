@@ -89,15 +89,9 @@ func (a *app) snapshots() *cobra.Command {
 }
 
 func (a *app) snapshotsList() *cobra.Command {
-	c := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List snapshots",
-		Long:    `List snapshots with their cluster, size and, while one is being made, its progress.`,
-		Example: `  muster snapshots list`,
-		Args:    cobra.NoArgs,
-	}
-	return listing(a, c, apiv1.ListSnapshots, func(all []apiv1.Snapshot) {
+	c := listVerb("List snapshots", `List snapshots with their cluster, size and, while one is being made, its progress.`,
+		`  muster snapshots list`)
+	return listing(a, c, apiv1.ListSnapshots, &apiv1.Page{}, func(all []apiv1.Snapshot) {
 		if len(all) == 0 {
 			a.say("there are no snapshots; `muster snapshot NAME` makes one of a cluster")
 			return
@@ -105,15 +99,11 @@ func (a *app) snapshotsList() *cobra.Command {
 		projects := lists.SetBy(all, func(s apiv1.Snapshot) string { return s.Project })
 		t := newTable("NAME", "PROJECT", "CLUSTER", "PHASE", "SIZE", "AGE", "REASON")
 		for _, s := range all {
-			project := ""
-			if len(projects) > 1 {
-				project = s.Project
-			}
 			size := words.Size(s.Bytes)
 			if s.Phase == apiv1.Saving {
 				size = words.Size(s.Copied) + " so far"
 			}
-			t.row(s.Name, project, s.Cluster, a.phase(s.Phase), size, age(s.CreatedAt), s.Reason)
+			t.row(s.Name, when(len(projects) > 1, s.Project), s.Cluster, a.phase(s.Phase), size, age(s.CreatedAt), s.Reason)
 		}
 		t.print(a.out)
 	})

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -50,10 +51,7 @@ and for editors.`,
 }
 
 func fieldType(f spec.Field) string {
-	if len(f.Values) > 0 {
-		return strings.Join(f.Values, "|")
-	}
-	return f.Type
+	return cmp.Or(strings.Join(f.Values, "|"), f.Type)
 }
 
 func fieldDefault(f spec.Field) string {
@@ -72,8 +70,5 @@ func fieldEffect(f spec.Field) string {
 }
 
 func fieldMeaning(f spec.Field) string {
-	if f.NotYet != "" {
-		return f.Doc + " Later: " + f.NotYet + "."
-	}
-	return f.Doc
+	return f.Doc + when(f.NotYet != "", " Later: "+f.NotYet+".")
 }

@@ -80,9 +80,7 @@ func (a *app) printStatus(s apiv1.Status) {
 	t.row("clusters", counts(s.Clusters, cluster.Kind))
 	t.row("nodes", counts(s.Nodes, node.Kind))
 	t.row("machines", counts(s.Machines, machine.Kind))
-	if s.LocalRoot != "" {
-		t.row("nodes' root", s.LocalRoot)
-	}
+	t.fact("nodes' root", s.LocalRoot)
 	if s.Due > 0 {
 		t.row("work", fmt.Sprintf("%d wait for their next step, the first of them for %.1f s", s.Due, s.Lag))
 	}
@@ -90,11 +88,7 @@ func (a *app) printStatus(s apiv1.Status) {
 		t.row("alarms", "none")
 	}
 	for i, alarm := range s.Alarms {
-		name := "alarms"
-		if i > 0 {
-			name = ""
-		}
-		t.row(name, alarm.Text+known(alarm))
+		t.row(when(i == 0, "alarms"), alarm.Text+known(alarm))
 	}
 	t.print(a.out)
 }

@@ -46,6 +46,21 @@ func (t *table) row(cells ...any) {
 	t.rows = append(t.rows, row)
 }
 
+// fact adds one about a thing, unless there is nothing to say.
+func (t *table) fact(name string, value any) {
+	if text := cell(value); text != "" {
+		t.row(name, text)
+	}
+}
+
+// printBelow prints a table apart from what stands above it, if it has rows.
+func (t *table) printBelow(s *screen) {
+	if len(t.rows) > 0 {
+		s.gap()
+		t.print(s)
+	}
+}
+
 // print leaves out columns that have a heading only.
 func (t *table) print(s *screen) {
 	rows := t.rows
@@ -76,6 +91,22 @@ func (t *table) print(s *screen) {
 		}
 		s.put(all + "\n")
 	}
+}
+
+// when is a text where something is so, and "" elsewhere.
+func when(is bool, text string) string {
+	if is {
+		return text
+	}
+	return ""
+}
+
+// told is what say makes of a value; "" where that is not known.
+func told[T any](value *T, say func(T) string) string {
+	if value == nil {
+		return ""
+	}
+	return say(*value)
 }
 
 // age is the time since t: "3m12s".

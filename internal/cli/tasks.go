@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -35,13 +36,8 @@ func (a *app) tasksList() *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
-	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
-		in := apiv1.ListTasksInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}}
-		return showAll(ctx, a, apiv1.ListTasks, in, *output, func(tasks []apiv1.Task) {
-			a.printTasks(args[0], tasks)
-		})
-	})
+	var in apiv1.ListTasksInput
+	return listing(a, c, apiv1.ListTasks, &in, func(tasks []apiv1.Task) { a.printTasks(in.Cluster, tasks) }, &in.Cluster)
 }
 
 func (a *app) printTasks(cluster string, tasks []apiv1.Task) {
@@ -51,22 +47,11 @@ func (a *app) printTasks(cluster string, tasks []apiv1.Task) {
 	}
 	t := newTable("ID", "USER", "PHASE", "EXIT", "NODES", "TOOK", "AGE", "COMMAND")
 	for _, task := range tasks {
-		phase := string(task.Phase)
-		if task.Outcome != "" {
-			phase = string(task.Outcome)
-		}
-		t.row(task.ID, task.Account, phase, told(task.Exit), strings.Join(task.Nodes, ","), tookText(task), age(task.CreatedAt),
-			workText(task.Work))
+		phase := cmp.Or(string(task.Outcome), string(task.Phase))
+		t.row(task.ID, task.Account, phase, told(task.Exit, strconv.Itoa), strings.Join(task.Nodes, ","), tookText(task),
+			age(task.CreatedAt), workText(task.Work))
 	}
 	t.print(a.out)
-}
-
-// told is a number; "" where it is not known.
-func told(n *int) string {
-	if n == nil {
-		return ""
-	}
-	return strconv.Itoa(*n)
 }
 
 func tookText(t apiv1.Task) string {
@@ -102,7 +87,7 @@ func (a *app) tasksGet() *cobra.Command {
 func (a *app) printTask(t apiv1.Task) {
 	a.out.line("task %s of %s on cluster %s %s", t.ID, t.Account, t.Cluster, standingTask(t))
 	for _, fact := range [][2]string{
-		{"runs", workText(t.Work)}, {"exit status", told(t.Exit)}, {"job", t.Job},
+		{"runs", workText(t.Work)}, {"exit status", told(t.Exit, strconv.Itoa)}, {"job", t.Job},
 		{"asked for", t.CreatedAt.Local().Format(time.DateTime)},
 		{"took", tookText(t)}, {"wrote", fmt.Sprintf("%s, kept %s", words.Size(t.Bytes), words.Size(t.Kept))},
 	} {
@@ -110,15 +95,11 @@ func (a *app) printTask(t apiv1.Task) {
 			a.out.line("  %-12s %s", fact[0], fact[1])
 		}
 	}
-	if len(t.Samples) == 0 {
-		return
-	}
-	a.out.gap()
 	table := newTable("SAMPLE", "VALUE", "UNIT")
 	for _, s := range t.Samples {
 		table.row(s.Name, strconv.FormatFloat(s.Value, 'g', -1, 64), s.Unit)
 	}
-	table.print(a.out)
+	table.printBelow(a.out)
 }
 
 func (a *app) tasksOutput() *cobra.Command {

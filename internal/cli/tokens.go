@@ -23,15 +23,10 @@ it needs, so that each can be revoked alone. The site keeps only a hash: a token
 }
 
 func (a *app) tokensList() *cobra.Command {
-	c := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List your tokens",
-		Long:    `List your valid tokens: what each is for, what it may do, and when it was last used. The tokens themselves are not kept.`,
-		Example: `  muster tokens list`,
-		Args:    cobra.NoArgs,
-	}
-	return listing(a, c, apiv1.ListTokens, func(tokens []apiv1.Token) {
+	c := listVerb("List your tokens",
+		`List your valid tokens: what each is for, what it may do, and when it was last used. The tokens themselves are not kept.`,
+		`  muster tokens list`)
+	return listing(a, c, apiv1.ListTokens, &apiv1.Page{}, func(tokens []apiv1.Token) {
 		t := newTable("ID", "FOR", "KIND", "MAY", "PROJECT", "ENDS IN", "USED", "AGE")
 		for _, k := range tokens {
 			may := "change"
@@ -75,24 +70,18 @@ somebody who cannot log in; that person's list shows who made it.`,
 		if *read {
 			body.Scope = apiv1.ScopeRead
 		}
-		var made apiv1.Token
-		var raw []byte
-		var err error
-		if *person != "" {
-			made, raw, err = apiv1.AddPersonToken.Call(ctx, a,
-				apiv1.AddPersonTokenInput{PersonRef: apiv1.PersonRef{Person: *person}, Body: body})
-		} else {
-			made, raw, err = apiv1.AddToken.Call(ctx, a, apiv1.AddTokenInput{Body: body})
+		if *person == "" {
+			return show(ctx, a, apiv1.AddToken, apiv1.AddTokenInput{Body: body}, *output, a.printToken)
 		}
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() {
-			a.out.line("%s", made.Token)
-			a.say("token %s for %s is %s; it is shown only once", made.ID, made.Name,
-				tokenLimits(made.Scope, made.Project, made.ExpiresAt))
-		})
+		in := apiv1.AddPersonTokenInput{PersonRef: apiv1.PersonRef{Person: *person}, Body: body}
+		return show(ctx, a, apiv1.AddPersonToken, in, *output, a.printToken)
 	})
+}
+
+func (a *app) printToken(made apiv1.Token) {
+	a.out.line("%s", made.Token)
+	a.say("token %s for %s is %s; it is shown only once", made.ID, made.Name,
+		tokenLimits(made.Scope, made.Project, made.ExpiresAt))
 }
 
 func (a *app) tokensRevoke() *cobra.Command {

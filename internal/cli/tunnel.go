@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,12 +33,8 @@ func (a *app) tunnel() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		node := ""
-		if len(args) > 1 {
-			node = args[1]
-		}
 		conn, buffered, err := controller.upgrade(ctx,
-			apiv1.Tunnel.Ask(apiv1.TunnelInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Node: node,
+			apiv1.Tunnel.Ask(apiv1.TunnelInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Node: strings.Join(args[1:], ""),
 				Upgrade: apiv1.TunnelProtocol}))
 		if err != nil {
 			return err
@@ -83,11 +81,7 @@ func (c *client) shake(ctx context.Context, conn net.Conn, ask apiv1.Ask) (io.Re
 }
 
 func (c *client) dial(ctx context.Context) (net.Conn, error) {
-	port := c.base.Port()
-	if port == "" {
-		port = c.base.Scheme
-	}
-	address := net.JoinHostPort(c.base.Hostname(), port)
+	address := net.JoinHostPort(c.base.Hostname(), cmp.Or(c.base.Port(), c.base.Scheme))
 	if c.base.Scheme == "https" {
 		return (&tls.Dialer{Config: &tls.Config{NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}}).
 			DialContext(ctx, "tcp", address)

@@ -24,15 +24,10 @@ deleted, as files and bills name them; those who have left are disabled. What pe
 }
 
 func (a *app) usersList() *cobra.Command {
-	c := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List the people of the site",
-		Long:    `List the people with their user IDs, whether they are operators, and whether they are disabled.`,
-		Example: `  muster users list`,
-		Args:    cobra.NoArgs,
-	}
-	return listing(a, c, apiv1.ListPeople, func(people []apiv1.Person) {
+	c := listVerb("List the people of the site",
+		`List the people with their user IDs, whether they are operators, and whether they are disabled.`,
+		`  muster users list`)
+	return listing(a, c, apiv1.ListPeople, &apiv1.Page{}, func(people []apiv1.Person) {
 		t := newTable("NAME", "UID", "FULL NAME", "IS", "LOGS IN AS", "AGE")
 		for _, p := range people {
 			is := []shown{}
@@ -61,18 +56,15 @@ func (a *app) usersAdd() *cobra.Command {
   muster users add carol --operator`,
 		Args: cobra.ExactArgs(1),
 	}
-	full := c.Flags().String("name", "", "full `NAME`")
-	subject := c.Flags().String("subject", "",
+	var in apiv1.AddPersonInput
+	c.Flags().StringVar(&in.Body.FullName, "name", "", "full `NAME`")
+	c.Flags().StringVar(&in.Body.Subject, "subject", "",
 		"issuer and `SUBJECT` of the identity that logs in as this person, with a space between")
-	operator := c.Flags().Bool("operator", false, "make the person an operator of the site")
-	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
-		body := apiv1.AddPersonBody{Name: args[0], FullName: *full, Subject: *subject, Operator: *operator}
-		return show(ctx, a, apiv1.AddPerson, apiv1.AddPersonInput{Body: body}, *output, func(p apiv1.Person) {
-			a.say("%s is added, with account %s, user ID %d", p.Name, p.Name, p.UID)
-			a.say("`muster projects grant PROJECT %s member` gives them access to clusters", p.Name)
-		})
-	})
+	c.Flags().BoolVar(&in.Body.Operator, "operator", false, "make the person an operator of the site")
+	return showing(a, c, apiv1.AddPerson, &in, func(p apiv1.Person) {
+		a.say("%s is added, with account %s, user ID %d", p.Name, p.Name, p.UID)
+		a.say("`muster projects grant PROJECT %s member` gives them access to clusters", p.Name)
+	}, &in.Body.Name)
 }
 
 func (a *app) usersSet() *cobra.Command {

@@ -259,12 +259,5 @@ func (t *tracking) done() (bool, error) {
 
 // standing is a cluster's phase with all that is known of why.
 func standing(c apiv1.Cluster) string {
-	text := string(c.Phase)
-	if c.Reason != "" {
-		text += ": " + c.Reason
-	}
-	if c.Lacks != "" {
-		text += "; lacks: " + c.Lacks
-	}
-	return text
+	return string(c.Phase) + when(c.Reason != "", ": "+c.Reason) + when(c.Lacks != "", "; lacks: "+c.Lacks)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -28,33 +29,20 @@ to check that the controller is found and accepts you.`,
 		if err != nil {
 			return err
 		}
-		site, raw, err := apiv1.GetSite.Call(ctx, a, apiv1.Nothing{})
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { a.printIdentity(site, controller) })
+		return show(ctx, a, apiv1.GetSite, apiv1.Nothing{}, *output, func(site apiv1.Site) { a.printIdentity(site, controller) })
 	})
 }
 
 func (a *app) printIdentity(site apiv1.Site, c *client) {
 	t := newTable()
-	name := site.Identity
-	if site.Operator {
-		name += ", an operator of the site"
-	}
-	t.row("identity", name)
-	roles := []string{}
+	t.row("identity", site.Identity+when(site.Operator, ", an operator of the site"))
+	var roles []string
 	for _, project := range slices.Sorted(maps.Keys(site.Roles)) {
 		roles = append(roles, fmt.Sprintf("%s of %s", site.Roles[project], project))
 	}
-	if len(roles) == 0 {
-		roles = []string{"none: an operator or a project's owner can add you to one"}
-	}
-	t.row("projects", strings.Join(roles, ", "))
+	t.row("projects", cmp.Or(strings.Join(roles, ", "), "none: an operator or a project's owner can add you to one"))
 	t.row("default", site.Project)
-	if limits := tokenLimits(site.Scope, site.Only, site.ExpiresAt); limits != "" {
-		t.row("token", limits)
-	}
+	t.fact("token", tokenLimits(site.Scope, site.Only, site.ExpiresAt))
 	t.row("site", site.Site)
 	t.row("controller", fmt.Sprintf("%s, version %s, found by %s", c.base, site.Version, c.source))
 	t.print(a.out)
