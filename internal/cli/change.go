@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/core"
 	"muster/internal/kit/words"
 )
 
@@ -148,8 +149,5 @@ func crew(nodes []apiv1.Node) string {
 
 // decode reads an answer.
 func decode(raw []byte, into any) error {
-	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("the controller's answer cannot be read: %w", err)
-	}
-	return nil
+	return core.Wrapf(json.Unmarshal(raw, into), "the controller's answer cannot be read")
 }

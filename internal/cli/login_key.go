@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
+	"muster/internal/core"
 	"muster/internal/kit/publickey"
 )
 
@@ -73,10 +74,7 @@ func (k loginKey) toFile(write writeFile, path, certificate, comment string) err
 	if err == nil {
 		err = write(certificatePath(path), []byte(certificate+"\n"), 0o600)
 	}
-	if err != nil {
-		return fmt.Errorf("write the key: %w", err)
-	}
-	return nil
+	return core.Wrapf(err, "write the key")
 }
 
 // certificatePath is where ssh looks for the certificate of a key.

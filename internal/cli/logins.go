@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"muster/internal/core"
 	"muster/internal/kit/files"
 )
 
@@ -62,10 +63,7 @@ func (l savedLogin) save(controller *url.URL) error {
 	if err != nil {
 		return err
 	}
-	if err := files.Write(path, append(text, '\n'), 0o600); err != nil {
-		return fmt.Errorf("keep the login: %w", err)
-	}
-	return nil
+	return core.Wrapf(files.Write(path, append(text, '\n'), 0o600), "keep the login")
 }
 
 // forget removes what the login left on this host: its file, and its key from the ssh-agent or from where it was written.
