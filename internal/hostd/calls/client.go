@@ -71,6 +71,12 @@ func (name call[In, Out]) of(ctx context.Context, c nodes, in In) (out Out, err 
 	return name.result(c, response)
 }
 
+// done makes a call whose answer tells nothing.
+func (name call[In, Out]) done(ctx context.Context, c nodes, in In) error {
+	_, err := name.of(ctx, c, in)
+	return err
+}
+
 func (name call[In, Out]) request(ctx context.Context, c nodes, in In) (*http.Request, error) {
 	text, err := json.Marshal(in)
 	if err != nil {
@@ -139,8 +145,7 @@ func (name call[In, Out]) takeOver(ctx context.Context, c nodes, in In) (*stream
 
 // Ensure is substrate.Substrate's; so are Observe, Remove and List.
 func (c nodes) Ensure(ctx context.Context, n substrate.Node) error {
-	_, err := ensure.of(ctx, c, n)
-	return err
+	return ensure.done(ctx, c, n)
 }
 
 func (c nodes) Observe(ctx context.Context, r substrate.Ref) (substrate.Observation, error) {
@@ -148,8 +153,7 @@ func (c nodes) Observe(ctx context.Context, r substrate.Ref) (substrate.Observat
 }
 
 func (c nodes) Remove(ctx context.Context, r substrate.Ref) error {
-	_, err := remove.of(ctx, c, r)
-	return err
+	return remove.done(ctx, c, r)
 }
 
 func (c nodes) List(ctx context.Context) ([]substrate.Ref, error) { return list.of(ctx, c, none{}) }
@@ -165,18 +169,15 @@ func (c nodes) EnsureOff(ctx context.Context, m inventory.Machine) (string, erro
 
 // EnsureShared is substrate.Shared's; so are GrowHome, RemoveShared, ListShared and Dial.
 func (c *Client) EnsureShared(ctx context.Context, cluster string, n substrate.Network) error {
-	_, err := ensureShared.of(ctx, c.nodes, sharedIn{cluster, n})
-	return err
+	return ensureShared.done(ctx, c.nodes, sharedIn{cluster, n})
 }
 
 func (c *Client) GrowHome(ctx context.Context, cluster string, bytes int64) error {
-	_, err := growHome.of(ctx, c.nodes, bytesIn{cluster, bytes})
-	return err
+	return growHome.done(ctx, c.nodes, bytesIn{cluster, bytes})
 }
 
 func (c *Client) RemoveShared(ctx context.Context, cluster string) error {
-	_, err := removeShared.of(ctx, c.nodes, cluster)
-	return err
+	return removeShared.done(ctx, c.nodes, cluster)
 }
 
 func (c *Client) ListShared(ctx context.Context) ([]string, error) {
@@ -206,8 +207,7 @@ func (c *Client) Restore(ctx context.Context, snapshot, cluster string, home int
 }
 
 func (c *Client) Drop(ctx context.Context, snapshot string) error {
-	_, err := drop.of(ctx, c.nodes, snapshot)
-	return err
+	return drop.done(ctx, c.nodes, snapshot)
 }
 
 func (c *Client) Snapshots(ctx context.Context) ([]string, error) {
@@ -251,8 +251,7 @@ const lookWithin = time.Second
 
 // Introduce is Host's; so are HomeUsage, Room, OwnUsers and Listen.
 func (c *Client) Introduce(ctx context.Context, cluster string, address netip.Addr) error {
-	_, err := introduce.of(ctx, c.nodes, addrIn{cluster, address})
-	return err
+	return introduce.done(ctx, c.nodes, addrIn{cluster, address})
 }
 
 // Endpoints is substrate.Caller's.

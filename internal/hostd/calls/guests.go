@@ -29,8 +29,7 @@ func (c *GuestsClient) Sleep(ctx context.Context, r substrate.Ref, host string) 
 }
 
 func (c *GuestsClient) Wake(ctx context.Context, n substrate.Node, host string) error {
-	_, err := wake.of(ctx, c.nodes, wakeIn{n, host})
-	return err
+	return wake.done(ctx, c.nodes, wakeIn{n, host})
 }
 
 // Emulates is substrate.Emulator's.
@@ -40,5 +39,5 @@ func (c *GuestsClient) Emulates() bool { return c.always.Emulates }
 func (at routes) guests(g Guests) {
 	answers(at, traits, func(context.Context, none) (traitsOut, error) { return traitsOut{g.CanSuspend(""), g.Emulates()}, nil })
 	answers(at, sleep, func(ctx context.Context, in sleepIn) (int64, error) { return g.Sleep(ctx, in.Of, in.Host) })
-	answers(at, wake, func(ctx context.Context, in wakeIn) (none, error) { return none{}, g.Wake(ctx, in.Node, in.Host) })
+	does(at, wake, func(ctx context.Context, in wakeIn) error { return g.Wake(ctx, in.Node, in.Host) })
 }

@@ -43,9 +43,9 @@ type routes struct {
 }
 
 func (at routes) nodes(n Nodes) {
-	answers(at, ensure, func(ctx context.Context, of substrate.Node) (none, error) { return none{}, n.Ensure(ctx, of) })
+	does(at, ensure, n.Ensure)
 	answers(at, observe, n.Observe)
-	answers(at, remove, func(ctx context.Context, r substrate.Ref) (none, error) { return none{}, n.Remove(ctx, r) })
+	does(at, remove, n.Remove)
 	answers(at, list, func(ctx context.Context, _ none) ([]substrate.Ref, error) { return n.List(ctx) })
 	answers(at, inspect, n.Inspect)
 	answers(at, rest, n.EnsureOff)
@@ -53,22 +53,14 @@ func (at routes) nodes(n Nodes) {
 
 func (at routes) host(h Host) {
 	s := &server{Host: h, callers: callers{waiting: map[string]net.Conn{}}}
-	answers(at, ensureShared, func(ctx context.Context, in sharedIn) (none, error) {
-		return none{}, h.EnsureShared(ctx, in.Cluster, in.Network)
-	})
-	answers(at, growHome, func(ctx context.Context, in bytesIn) (none, error) {
-		return none{}, h.GrowHome(ctx, in.Cluster, in.Bytes)
-	})
-	answers(at, removeShared, func(ctx context.Context, cluster string) (none, error) {
-		return none{}, h.RemoveShared(ctx, cluster)
-	})
+	does(at, ensureShared, func(ctx context.Context, in sharedIn) error { return h.EnsureShared(ctx, in.Cluster, in.Network) })
+	does(at, growHome, func(ctx context.Context, in bytesIn) error { return h.GrowHome(ctx, in.Cluster, in.Bytes) })
+	does(at, removeShared, h.RemoveShared)
 	answers(at, listShared, func(ctx context.Context, _ none) ([]string, error) { return h.ListShared(ctx) })
 	answers(at, size, h.Size)
-	answers(at, drop, func(ctx context.Context, snapshot string) (none, error) { return none{}, h.Drop(ctx, snapshot) })
+	does(at, drop, h.Drop)
 	answers(at, snapshots, func(ctx context.Context, _ none) ([]string, error) { return h.Snapshots(ctx) })
-	answers(at, introduce, func(ctx context.Context, in addrIn) (none, error) {
-		return none{}, h.Introduce(ctx, in.Cluster, in.Address)
-	})
+	does(at, introduce, func(ctx context.Context, in addrIn) error { return h.Introduce(ctx, in.Cluster, in.Address) })
 	answers(at, endpoints, func(ctx context.Context, _ none) ([]string, error) { return h.Endpoints(ctx) })
 	answers(at, homeUsage, func(ctx context.Context, cluster string) (out usedOut, err error) {
 		out.Size, out.Used, err = h.HomeUsage(ctx, cluster)
@@ -106,6 +98,11 @@ func answers[In, Out any](at routes, c call[In, Out], do func(context.Context, I
 		}
 		write(w, answer(do(r.Context(), in)))
 	})
+}
+
+// does registers a call whose answer tells nothing.
+func does[In any](at routes, c call[In, none], do func(context.Context, In) error) {
+	answers(at, c, func(ctx context.Context, in In) (none, error) { return none{}, do(ctx, in) })
 }
 
 func argument[In any](w http.ResponseWriter, r *http.Request) (in In, ok bool) {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"muster/internal/hostd/calls"
@@ -39,18 +40,15 @@ func Agent(t testing.TB, opened map[string]calls.Nodes) *calls.Agent {
 		t.Fatal(err)
 	}
 	server := &http.Server{Handler: calls.Handler(opened, calls.NewNotices())}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = server.Serve(listener) // until it is closed
-	}()
+	var served sync.WaitGroup
+	served.Go(func() { _ = server.Serve(listener) }) // until it is closed
 	a := calls.NewAgent(here, func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", at)
 	})
 	t.Cleanup(func() {
 		a.Close()
 		_ = server.Close()
-		<-served
+		served.Wait()
 	})
 	return a
 }
