@@ -17,6 +17,7 @@ import (
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/person"
+	"muster/internal/kit/lists"
 	"muster/internal/protocol"
 	"muster/internal/spec"
 )
@@ -215,11 +216,8 @@ func usersOf(ctx context.Context, tx *core.Tx, c cluster.Cluster) ([]protocol.Us
 		if err != nil {
 			return nil, err
 		}
-		user := protocol.User{Name: m.Person, UID: m.UID}
-		for _, key := range keys {
-			user.Keys = append(user.Keys, key.Line)
-		}
-		users = append(users, user)
+		lines := lists.Map(keys, func(k person.Key) string { return k.Line })
+		users = append(users, protocol.User{Name: m.Person, UID: m.UID, Keys: lines})
 	}
 	return users, nil
 }

@@ -226,17 +226,17 @@ func strange(before host.Seen, now protocol.HostReport) (words []string) {
 // changed says whether a hypervisor says something else of a node than before.
 func changed(before host.Seen, now protocol.HostReport, node string) bool {
 	of := func(r protocol.HostReport) (found []string) {
-		for _, s := range r.Guests {
-			if s.Node == node {
-				text, _ := json.Marshal(s)
+		add := func(of string, said any) {
+			if of == node {
+				text, _ := json.Marshal(said)
 				found = append(found, string(text))
 			}
 		}
+		for _, s := range r.Guests {
+			add(s.Node, s)
+		}
 		for _, s := range r.Moves {
-			if s.Node == node {
-				text, _ := json.Marshal(s)
-				found = append(found, string(text))
-			}
+			add(s.Node, s)
 		}
 		slices.Sort(found)
 		return found

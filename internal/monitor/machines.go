@@ -125,20 +125,14 @@ func (m *Monitor) admitInspection(ctx context.Context, tx *core.Tx, who identity
 		}
 		return err
 	}
-	used, err := machine.UseInspectionToken(ctx, tx, who.Node, who.Boot, fingerprint)
-	if err == nil && !used {
-		err = errRefused
-	}
-	return err
+	return orRefused(machine.UseInspectionToken(ctx, tx, who.Node, who.Boot, fingerprint))
 }
 
 // inspection tells a machine that booted for an inspection what to do.
 func (m *Monitor) inspection(w http.ResponseWriter, r *http.Request, who identity.Agent) {
-	var what protocol.Inspection
-	err := m.db.View(r.Context(), func(tx *core.Tx) error {
+	what, err := core.Look(r.Context(), m.db, func(tx *core.Tx) (protocol.Inspection, error) {
 		boot, err := ownBoot(r.Context(), tx, who)
-		what = protocol.Inspection{Erase: boot.Erase, Within: testsWithin}
-		return err
+		return protocol.Inspection{Erase: boot.Erase, Within: testsWithin}, err
 	})
 	m.answer(w, r, what, err)
 }
@@ -180,10 +174,7 @@ func (m *Monitor) findings(w http.ResponseWriter, r *http.Request, who identity.
 		return
 	}
 	err := m.db.Update(r.Context(), func(tx *core.Tx) error {
-		saved, err := machine.SaveFindings(r.Context(), tx, who.Node, who.Boot, who.Key, findings)
-		if err == nil && !saved {
-			err = errRefused
-		}
+		err := orRefused(machine.SaveFindings(r.Context(), tx, who.Node, who.Boot, who.Key, findings))
 		tx.Wake(machine.Kind, who.Node)
 		return err
 	})

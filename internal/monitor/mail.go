@@ -28,14 +28,12 @@ func (m *Monitor) post(w http.ResponseWriter, r *http.Request, who identity.Agen
 	if !m.read(w, r, bodyLimit, &told) {
 		return
 	}
-	var from cluster.Cluster
-	err := m.db.View(r.Context(), func(tx *core.Tx) error {
+	from, err := core.Look(r.Context(), m.db, func(tx *core.Tx) (cluster.Cluster, error) {
 		head, err := headOf(r.Context(), tx, who)
 		if err != nil {
-			return err
+			return cluster.Cluster{}, err
 		}
-		from, err = cluster.Get(r.Context(), tx, head.Cluster)
-		return err
+		return cluster.Get(r.Context(), tx, head.Cluster)
 	})
 	if err != nil || m.Mail == nil {
 		m.answer(w, r, protocol.Posted{Done: len(told.Letters)}, err)

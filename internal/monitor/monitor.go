@@ -130,23 +130,33 @@ func (m *Monitor) Handler() http.Handler {
 // HandlerWithin answers the agents of one cluster's guests. It must be served like Handler, and in that cluster's network
 // alone: all clusters have the same addresses, so that nothing else tells whose network a call came from.
 func (m *Monitor) HandlerWithin(cluster string) http.Handler {
-	all := m.Handler()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		all.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), withinKey{}, cluster)))
-	})
+	return m.handlerAt(withinKey{}, cluster)
 }
 
 // HandlerOn answers the agents of one network's machines. It must be served like Handler, by a server whose connections say
 // who is at their other end (onlink.WithCaller): certificates go to the machines themselves.
 func (m *Monitor) HandlerOn(network string) http.Handler {
+	return m.handlerAt(onKey{}, network)
+}
+
+// handlerAt answers agents, and knows by a key of their calls' context where those came in.
+func (m *Monitor) handlerAt(key any, place string) http.Handler {
 	all := m.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		all.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), onKey{}, network)))
+		all.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), key, place)))
 	})
 }
 
 // errRefused is for an agent that must end: it belongs to a boot that is not wanted any more.
 var errRefused = errors.New("this boot of the node is not wanted")
+
+// orRefused is errRefused where something was not done, and nothing else kept it from that.
+func orRefused(done bool, err error) error {
+	if err == nil && !done {
+		return errRefused
+	}
+	return err
+}
 
 // join exchanges the boot's one-time token, or on renewal the old certificate, for certificates.
 func (m *Monitor) join(w http.ResponseWriter, r *http.Request) {
@@ -237,14 +247,10 @@ func (m *Monitor) admitNode(ctx context.Context, tx *core.Tx, n node.Node, who i
 	if renewal {
 		return nil
 	}
-	used, err := node.UseToken(ctx, tx, who.Node, who.Boot, fingerprint)
-	if err == nil && !used {
-		err = errRefused
-	}
-	if err != nil {
+	if err := orRefused(node.UseToken(ctx, tx, who.Node, who.Boot, fingerprint)); err != nil {
 		return err
 	}
-	_, err = machine.MarkBoot(ctx, tx, n.ID, who.Boot, protocol.StepAgent, "")
+	_, err := machine.MarkBoot(ctx, tx, n.ID, who.Boot, protocol.StepAgent, "")
 	return err
 }
 

@@ -59,10 +59,7 @@ func (m *Monitor) there(r *http.Request, who identity.Agent) (payer string, err 
 	if payer, known := m.origins.payer(who, here); known {
 		return payer, nil
 	}
-	err = m.db.View(r.Context(), func(tx *core.Tx) (err error) {
-		payer, err = atAgent(r.Context(), tx, who, r)
-		return err
-	})
+	payer, err = core.Look(r.Context(), m.db, func(tx *core.Tx) (string, error) { return atAgent(r.Context(), tx, who, r) })
 	switch {
 	case errors.Is(err, core.ErrNotFound):
 		return who.Node, nil
