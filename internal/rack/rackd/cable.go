@@ -119,10 +119,7 @@ func (b *badCable) carry(from, to *os.File, towards *flows) {
 			time.Sleep(time.Millisecond)
 			continue
 		}
-		if n <= headerSize {
-			continue
-		}
-		if b.spoil.unplugged {
+		if n <= headerSize || b.spoil.unplugged {
 			continue
 		}
 		packet := buffer[:n]
@@ -130,7 +127,10 @@ func (b *badCable) carry(from, to *os.File, towards *flows) {
 			continue
 		}
 		if b.spoil.slow {
-			free = later(free, time.Now()).Add(time.Duration(n-headerSize) * time.Second / slowRate)
+			if now := time.Now(); now.After(free) {
+				free = now
+			}
+			free = free.Add(time.Duration(n-headerSize) * time.Second / slowRate)
 			time.Sleep(time.Until(free))
 		}
 		if towards != nil && b.spoil.corrupt > 0 {
@@ -138,13 +138,6 @@ func (b *badCable) carry(from, to *os.File, towards *flows) {
 		}
 		_, _ = to.Write(packet)
 	}
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // listenOn hears every frame that comes out of an interface, and sends into it.

@@ -57,15 +57,7 @@ func serveRedfish(m *machine, c credentials, certificate tls.Certificate, log *s
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
 		ErrorLog:  slog.NewLogLogger(log.With("bmc", m.Name).Handler(), slog.LevelDebug),
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.ServeTLS(listener, "", "") // it returns when it is closed
-	}()
-	return func() {
-		_ = s.Close()
-		<-done
-	}, nil
+	return inBackground(func() { _ = s.ServeTLS(listener, "", "") }, s.Close), nil
 }
 
 // object is a resource, or a part of one.

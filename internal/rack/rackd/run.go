@@ -139,15 +139,7 @@ func (r *running) connect(ctx context.Context) (stop func(), err error) {
 		listeners.Close()
 		return stop, err
 	}
-	awake := make(chan struct{})
-	go func() {
-		defer close(awake)
-		wake(ctx, listeners, r.log, byMAC)
-	}()
-	stops = append(stops, func() {
-		listeners.Close()
-		<-awake
-	})
+	stops = append(stops, inBackground(func() { wake(ctx, listeners, r.log, byMAC) }, listeners.Close))
 	return stop, nil
 }
 
