@@ -31,19 +31,10 @@ const hashed = "/assets/"
 
 // kindOf is the kind of a file, by the end of its name; "": not known.
 func kindOf(name string) string {
-	switch path.Ext(name) {
-	case ".css":
-		return "text/css; charset=utf-8"
-	case ".js":
-		return "text/javascript; charset=utf-8"
-	case ".txt":
-		return "text/plain; charset=utf-8"
-	case ".svg":
-		return "image/svg+xml"
-	case ".woff2":
-		return "font/woff2"
-	}
-	return ""
+	return map[string]string{
+		".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".txt": "text/plain; charset=utf-8",
+		".svg": "image/svg+xml", ".woff2": "font/woff2",
+	}[path.Ext(name)]
 }
 
 // file is one of the console's, as it was built.

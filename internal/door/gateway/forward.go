@@ -60,9 +60,8 @@ func (v *visit) forward(ctx context.Context, opened ssh.NewChannel) {
 	to.Host = address
 	inside, requests, err := e.inside.OpenChannel("direct-tcpip", ssh.Marshal(to))
 	if err != nil {
-		var refused *ssh.OpenChannelError
 		text := "it does not answer"
-		if errors.As(err, &refused) {
+		if refused, is := errors.AsType[*ssh.OpenChannelError](err); is {
 			text = refused.Message
 		}
 		reject(opened, ssh.ConnectionFailed, printable.Within(text, 200))

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -26,11 +27,7 @@ func (v *visit) enter(ctx context.Context) (*entrance, error) {
 	case v.login.person != "" && v.login.person != v.who.caller.Name:
 		return nil, &Refusal{Text: fmt.Sprintf("this key is %s's, not %s's", v.who.caller.Name, v.login.person)}
 	}
-	ref := v.login.ref
-	if ref == "" {
-		ref = printable.Within(v.server.User(), maxName)
-	}
-	p, target, recorded, err := v.resolve(ctx, ref)
+	p, target, recorded, err := v.resolve(ctx, cmp.Or(v.login.ref, printable.Within(v.server.User(), maxName)))
 	if err != nil {
 		return nil, err
 	}

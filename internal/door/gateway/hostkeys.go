@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -159,25 +161,18 @@ func (h *hostKeys) prove(session, asked []byte) []byte {
 			return nil
 		}
 		asked = next.Rest
-		signed := false
-		for _, signer := range h.plain {
-			if string(signer.PublicKey().Marshal()) != string(next.Key) {
-				continue
-			}
-			signature, err := signer.Sign(rand.Reader, ssh.Marshal(struct {
-				What         string
-				Session, Key []byte
-			}{proveKeys, session, next.Key}))
-			if err != nil {
-				return nil
-			}
-			proofs = append(proofs, ssh.Marshal(struct{ Signature []byte }{ssh.Marshal(signature)})...)
-			signed = true
-			break
-		}
-		if !signed {
+		i := slices.IndexFunc(h.plain, func(s ssh.Signer) bool { return bytes.Equal(s.PublicKey().Marshal(), next.Key) })
+		if i < 0 {
 			return nil
 		}
+		signature, err := h.plain[i].Sign(rand.Reader, ssh.Marshal(struct {
+			What         string
+			Session, Key []byte
+		}{proveKeys, session, next.Key}))
+		if err != nil {
+			return nil
+		}
+		proofs = append(proofs, ssh.Marshal(struct{ Signature []byte }{ssh.Marshal(signature)})...)
 	}
 	return proofs
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"container/list"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -71,9 +72,5 @@ func (g *visitors) leave(v *visit) {
 func (g *visitors) list() []*visit {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var all []*visit
-	for _, visits := range g.all {
-		all = append(all, visits...)
-	}
-	return all
+	return slices.Concat(slices.Collect(maps.Values(g.all))...)
 }

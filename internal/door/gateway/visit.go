@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -121,10 +122,7 @@ func (v *visit) answer(requests <-chan *ssh.Request) {
 // keepAlive asks the peer of a connection whether it is there, and closes one that does not answer. TCP would find out
 // too, hours later.
 func keepAlive(ctx context.Context, conn ssh.Conn, every time.Duration) {
-	for {
-		if clock.Sleep(ctx, every) != nil {
-			return
-		}
+	for clock.Sleep(ctx, every) == nil {
 		answered := make(chan struct{})
 		go func() {
 			defer close(answered)
@@ -279,10 +277,7 @@ func (v *visit) record(ctx context.Context, e *entrance, outcome string) {
 func (v *visit) outcome(usual string) string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.reason != "" {
-		return v.reason
-	}
-	return usual
+	return cmp.Or(v.reason, usual)
 }
 
 // farewell is how long the last words to a person may take.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,12 +22,7 @@ type who struct {
 }
 
 // credential is what a session is noted with.
-func (w who) credential() string {
-	if w.fingerprint != "" {
-		return w.fingerprint
-	}
-	return w.caller.Token
-}
+func (w who) credential() string { return cmp.Or(w.fingerprint, w.caller.Token) }
 
 // errStranger is all that is said to who has no key: a door that says more can be asked.
 var errStranger = errors.New("this key is not registered")

@@ -6,6 +6,7 @@
 package rotation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -203,12 +204,8 @@ func Begin(ctx context.Context, tx *core.Tx, o Order) error {
 		if o.Keep != nil {
 			keep = *o.Keep
 		}
-		deadline := o.Deadline
-		if deadline == 0 {
-			deadline = DefaultDeadline
-		}
 		g := authority.Generation{Use: string(use), Number: newest.Number + 1, Seed: core.NewSecret(identity.NewSeed()),
-			MadeBy: o.By, Announce: announce, Keep: keep, Deadline: deadline}
+			MadeBy: o.By, Announce: announce, Keep: keep, Deadline: cmp.Or(o.Deadline, DefaultDeadline)}
 		if err := authority.AddGeneration(ctx, tx, g, o.Now); err != nil {
 			return err
 		}
@@ -228,7 +225,8 @@ func Begin(ctx context.Context, tx *core.Tx, o Order) error {
 
 // Step takes the steps that are due. Without a rotation it only looks.
 func (k *Rotator) Step(ctx context.Context) error {
-	if due, err := k.due(ctx); err != nil || !due {
+	due, err := core.Look(ctx, k.DB, func(tx *core.Tx) (bool, error) { return k.step(ctx, tx, false) })
+	if err != nil || !due {
 		return err
 	}
 	return k.DB.Update(ctx, func(tx *core.Tx) error {
@@ -241,11 +239,6 @@ func (k *Rotator) Step(ctx context.Context) error {
 		}
 		return err
 	})
-}
-
-// due says whether there is something to write.
-func (k *Rotator) due(ctx context.Context) (bool, error) {
-	return core.Look(ctx, k.DB, func(tx *core.Tx) (bool, error) { return k.step(ctx, tx, false) })
 }
 
 // step goes through the uses that have two generations; write says that it is to do what is due, and not only to say so.
@@ -362,16 +355,13 @@ func until(at, now time.Time) string {
 func who(dependents []authority.Dependent, behind func(authority.Dependent) bool) string {
 	const most = 5
 	var names []string
-	n := 0
 	for _, d := range dependents {
 		if behind(d) {
-			if n++; n <= most {
-				names = append(names, d.Name)
-			}
+			names = append(names, d.Name)
 		}
 	}
-	if n > most {
-		names = append(names, fmt.Sprintf("and %d more", n-most))
+	if more := len(names) - most; more > 0 {
+		names = append(names[:most], fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(names, ", ")
 }

@@ -108,8 +108,7 @@ func (t *Terminal) carry(ctx context.Context, by *client.Client) error {
 	}
 	_ = session.Close()
 	shown.Wait()
-	var exit *ssh.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if _, exited := errors.AsType[*ssh.ExitError](err); err != nil && !exited {
 		return client.ErrCut
 	}
 	return err

@@ -120,9 +120,8 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, a asked) {
 	cookies := r.CookiesNamed(cookieName)
 	err := error(notSignedIn(a))
 	if len(cookies) == 1 { // two would mean that somebody else has planted one
-		err = d.DB.View(r.Context(), func(tx *core.Tx) (err error) {
-			v, err = d.enter(r.Context(), tx, person.HashToken(cookies[0].Value), a)
-			return err
+		v, err = core.Look(r.Context(), d.DB, func(tx *core.Tx) (*visit, error) {
+			return d.enter(r.Context(), tx, person.HashToken(cookies[0].Value), a)
 		})
 	}
 	if err == nil {

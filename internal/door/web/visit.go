@@ -3,6 +3,8 @@ package web
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"muster/internal/access"
@@ -10,6 +12,7 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/person"
+	"muster/internal/kit/clock"
 	"muster/internal/spec"
 )
 
@@ -105,14 +108,7 @@ const watchEvery = time.Second
 
 // watch ends the visits of those who may no longer enter, until ctx ends.
 func (d *Door) watch(ctx context.Context) {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for clock.Sleep(ctx, watchEvery) == nil {
 		if err := d.look(ctx); err != nil && ctx.Err() == nil {
 			d.Log.ErrorContext(ctx, "cannot check who may still use web apps", "error", err)
 		}
@@ -123,10 +119,7 @@ func (d *Door) watch(ctx context.Context) {
 // anywhere who may do what.
 func (d *Door) look(ctx context.Context) error {
 	d.mu.Lock()
-	open := make([]*visit, 0, len(d.open))
-	for v := range d.open {
-		open = append(open, v)
-	}
+	open := slices.Collect(maps.Keys(d.open))
 	d.mu.Unlock()
 	if len(open) == 0 {
 		return nil
@@ -143,8 +136,7 @@ func (d *Door) look(ctx context.Context) error {
 				continue
 			}
 			_, err := d.enter(ctx, tx, v.cookie, v.asked)
-			var refused refusal
-			if errors.As(err, &refused) {
+			if refused, is := errors.AsType[refusal](err); is {
 				ended[v] = refused
 			} else if err != nil {
 				return err

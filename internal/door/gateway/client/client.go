@@ -78,11 +78,10 @@ func (c *Client) Connect(ctx context.Context, who Who, place string) (*ssh.Clien
 // gateway says, for the person to read.
 func Session(client *ssh.Client) (*ssh.Session, error) {
 	session, err := client.NewSession()
-	var refused *ssh.OpenChannelError
-	switch {
-	case errors.As(err, &refused):
+	if refused, is := errors.AsType[*ssh.OpenChannelError](err); is {
 		return nil, errors.New(refused.Message)
-	case err != nil:
+	}
+	if err != nil {
 		return nil, ErrCut
 	}
 	return session, nil
