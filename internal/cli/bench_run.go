@@ -195,15 +195,9 @@ func benchmarkNow(b apiv1.Benchmark) string {
 	case now.Phase == apiv1.Running:
 		text += " runs"
 	default:
-		text += " waits"
-		if now.Reason != "" {
-			text += ": " + now.Reason
-		}
+		text += " waits" + when(now.Reason != "", ": "+now.Reason)
 	}
-	if len(now.Nodes) > 0 {
-		text += " on " + words.Few(now.Nodes)
-	}
-	return text
+	return text + when(len(now.Nodes) > 0, " on "+words.Few(now.Nodes))
 }
 
 func (a *app) benchRuns() *cobra.Command {

@@ -142,10 +142,7 @@ func (a *app) printWaiting(cluster string, w apiv1.Waiting) {
 	t := newTable("JOB", "USER", "QUEUE", "NODES", "FOR", "WAITS FOR").whole()
 	shown := 0
 	for _, job := range w.Jobs[:min(len(w.Jobs), mostJobs)] {
-		id := strconv.Itoa(job.ID)
-		if job.Tasks > 1 {
-			id += fmt.Sprintf(" (%d tasks)", job.Tasks)
-		}
+		id := strconv.Itoa(job.ID) + when(job.Tasks > 1, fmt.Sprintf(" (%d tasks)", job.Tasks))
 		t.row(id, job.User, strings.Join(job.Queues, ","), strconv.Itoa(job.Nodes), age(job.Since), job.WaitsFor)
 		shown += job.Tasks
 	}
@@ -156,12 +153,7 @@ func (a *app) printWaiting(cluster string, w apiv1.Waiting) {
 }
 
 // seen is how long ago a node last reported.
-func seen(at time.Time) string {
-	if at.IsZero() {
-		return "never"
-	}
-	return age(at)
-}
+func seen(at time.Time) string { return cmp.Or(age(at), "never") }
 
 // nodeReason is why the node is in its phase, with the checks that it fails.
 func nodeReason(n apiv1.Node) string {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"muster/internal/kit/lists"
 	"muster/internal/kit/printable"
 )
 
@@ -54,14 +55,7 @@ func cell(value any) shown {
 
 // joined puts separators between texts.
 func joined(parts []shown, separator shown) shown {
-	var all shown
-	for i, p := range parts {
-		if i > 0 {
-			all += separator
-		}
-		all += p
-	}
-	return all
+	return shown(strings.Join(lists.Map(parts, func(p shown) string { return string(p) }), string(separator)))
 }
 
 // cut is a text at most so many columns wide, with … where something is left out.

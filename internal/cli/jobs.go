@@ -243,10 +243,7 @@ func ofWhole(what string, used *float64) string {
 }
 
 func percent(part *float64) string {
-	if part == nil {
-		return ""
-	}
-	return fmt.Sprintf("%.0f %%", 100**part)
+	return told(part, func(p float64) string { return fmt.Sprintf("%.0f %%", 100*p) })
 }
 
 // number is "" of 0.

@@ -59,10 +59,7 @@ func addTopology(t *table, f inventory.Facts) {
 
 // coresText is "64 on 2 sockets, 2 threads each".
 func coresText(f inventory.Facts) string {
-	text := strconv.Itoa(f.Cores)
-	if f.Sockets > 1 {
-		text += fmt.Sprintf(" on %d sockets", f.Sockets)
-	}
+	text := strconv.Itoa(f.Cores) + when(f.Sockets > 1, fmt.Sprintf(" on %d sockets", f.Sockets))
 	switch threads := f.Threads(); {
 	case threads == 1:
 	case threads*f.Cores == f.CPUs:

@@ -99,9 +99,5 @@ func parseMemory(text string) (int, error) {
 
 // requested says what was asked of a machine that goes its own way from here.
 func requested(m apiv1.Machine, what string) string {
-	text := fmt.Sprintf("machine %s: %s; it is %s", m.Name, what, m.Phase)
-	if m.Node != "" {
-		text += " by " + m.Node
-	}
-	return text
+	return fmt.Sprintf("machine %s: %s; it is %s", m.Name, what, m.Phase) + when(m.Node != "", " by "+m.Node)
 }

@@ -69,10 +69,7 @@ func column(quantity string) string {
 }
 
 func (a *app) verdict(p apiv1.TestResult) string {
-	if p.Number > 1 {
-		return fmt.Sprintf("%s (test %d)", p.Verdict, p.Number)
-	}
-	return string(p.Verdict)
+	return string(p.Verdict) + when(p.Number > 1, fmt.Sprintf(" (test %d)", p.Number))
 }
 
 // measured is a value with its share of the median: "11.2 (99%)".

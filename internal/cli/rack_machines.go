@@ -156,11 +156,7 @@ func (a *app) rackSwitch(what, short, long string, after *mebibytes) *cobra.Comm
 			if err != nil {
 				return err
 			}
-			text := fmt.Sprintf("%s is %s", m.Name, m.State)
-			if len(m.Faults) > 0 {
-				text += "; faults: " + strings.Join(m.Faults, ", ")
-			}
-			a.out.line("%s", text)
+			a.out.line("%s is %s%s", m.Name, m.State, when(len(m.Faults) > 0, "; faults: "+strings.Join(m.Faults, ", ")))
 		}
 		return nil
 	})
