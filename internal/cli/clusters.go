@@ -26,7 +26,7 @@ makes. Its queues then show in ` + "`muster list`" + `.`,
 	}, a.clustersCA(), a.clustersRegister(), a.clustersSet(), a.clustersList(), a.clustersShow(), a.clustersUnregister())
 }
 
-func (a *app) centreNames(ctx context.Context) ([]string, error) {
+func (a *app) externalNames(ctx context.Context) ([]string, error) {
 	return namesOf(ctx, a, apiv1.ListExternalClusters, func(c apiv1.ExternalCluster) string {
 		return c.Name + "\t" + string(c.State)
 	})
@@ -37,19 +37,19 @@ func (a *app) clustersList() *cobra.Command {
 		`List the registered clusters that your projects may use, with the queues open to them and how many nodes these have, free and with
 jobs. A cluster that does not answer is shown with the reason and its last known queues.`,
 		`  muster clusters list`)
-	return listing(a, c, apiv1.ListExternalClusters, &apiv1.Page{}, func(centres []apiv1.ExternalCluster) {
-		if len(centres) == 0 {
+	return listing(a, c, apiv1.ListExternalClusters, &apiv1.Page{}, func(externals []apiv1.ExternalCluster) {
+		if len(externals) == 0 {
 			a.say("no clusters are registered; an operator can register one with `muster clusters register`")
 			return
 		}
-		a.printCentres(centres)
+		a.printExternals(externals)
 	})
 }
 
-func (a *app) printCentres(centres []apiv1.ExternalCluster) {
+func (a *app) printExternals(externals []apiv1.ExternalCluster) {
 	t := newTable("CENTRE", "STATE", "FOR", "SYSTEM", "QUEUE", "OPEN", "NODES", "FREE", "USED", "RUNNING", "WAITING", "REASON")
-	for _, c := range centres {
-		row := []any{c.Name, a.paint(a.out, centreColour(c.State), string(c.State)), age(c.Since), c.System}
+	for _, c := range externals {
+		row := []any{c.Name, a.paint(a.out, externalColour(c.State), string(c.State)), age(c.Since), c.System}
 		if len(c.Queues) == 0 {
 			t.row(append(row, "", "", "", "", "", "", "", c.Reason)...)
 		}
@@ -65,7 +65,7 @@ func (a *app) printCentres(centres []apiv1.ExternalCluster) {
 	t.print(a.out)
 }
 
-func centreColour(s apiv1.ExternalClusterState) colour {
+func externalColour(s apiv1.ExternalClusterState) colour {
 	switch s {
 	case apiv1.ExternalClusterOpen:
 		return green
@@ -83,13 +83,13 @@ func (a *app) clustersShow() *cobra.Command {
 operators only.`,
 		Example:           `  muster clusters show arc`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeFirst(a.centreNames),
+		ValidArgsFunction: a.completeFirst(a.externalNames),
 	}
 	var ref apiv1.ExternalClusterRef
-	return showing(a, c, apiv1.GetExternalCluster, &ref, a.printCentre, &ref.ExternalCluster)
+	return showing(a, c, apiv1.GetExternalCluster, &ref, a.printExternal, &ref.ExternalCluster)
 }
 
-func (a *app) printCentre(c apiv1.ExternalCluster) {
+func (a *app) printExternal(c apiv1.ExternalCluster) {
 	facts := newTable()
 	facts.row("login", c.Login)
 	facts.fact("host authority", c.HostCA)
@@ -110,7 +110,7 @@ func (a *app) printCentre(c apiv1.ExternalCluster) {
 	}
 	accounts.printBelow(a.out)
 	a.out.gap()
-	a.printCentres([]apiv1.ExternalCluster{c})
+	a.printExternals([]apiv1.ExternalCluster{c})
 }
 
 func (a *app) clustersUnregister() *cobra.Command {
@@ -121,7 +121,7 @@ func (a *app) clustersUnregister() *cobra.Command {
 afterwards.`,
 		Example:           `  muster clusters unregister arc`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeFirst(a.centreNames),
+		ValidArgsFunction: a.completeFirst(a.externalNames),
 	}
 	var ref apiv1.ExternalClusterRef
 	return doing(a, c, apiv1.RemoveExternalCluster, &ref, "external cluster %s is forgotten", &ref.ExternalCluster)

@@ -16,14 +16,14 @@ import (
 	"muster/internal/kit/clock"
 )
 
-// centreFlags is what a command says of a centre. What is not said stays as it is.
-type centreFlags struct {
+// externalFlags is what a command says of an external cluster. What is not said stays as it is.
+type externalFlags struct {
 	login, hostCA, hostKey, as, probe string
 	projects, out                     []string
 	wait                              bool
 }
 
-func (f *centreFlags) add(c *cobra.Command) {
+func (f *externalFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.login, "login", "", "where its sshd is, `HOST[:PORT]`")
 	c.Flags().StringVar(&f.hostCA, "host-ca", "", "the public `KEY|FILE` of the CA that signs its host keys")
 	c.Flags().StringVar(&f.hostKey, "host-key", "",
@@ -54,7 +54,7 @@ Once a minute Muster logs in there with the account of --probe, which needs no p
   muster clusters register old --login 192.0.2.7:2222 --host-ca ca.pub --as hpc_aero --project aero`,
 		Args: cobra.ExactArgs(1),
 	}
-	var f centreFlags
+	var f externalFlags
 	f.add(c)
 	output := formatFlag(c)
 	return acting(a, c, func(ctx context.Context, args []string) error {
@@ -65,11 +65,11 @@ Once a minute Muster logs in there with the account of --probe, which needs no p
 		if err := f.change(&body.ExternalClusterSpec); err != nil {
 			return err
 		}
-		centre, raw, err := apiv1.AddExternalCluster.Call(ctx, a, apiv1.AddExternalClusterInput{Body: body})
+		cluster, raw, err := apiv1.AddExternalCluster.Call(ctx, a, apiv1.AddExternalClusterInput{Body: body})
 		if err != nil {
 			return err
 		}
-		return a.showCentre(ctx, centre, raw, f.wait, output)
+		return a.showExternal(ctx, cluster, raw, f.wait, output)
 	})
 }
 
@@ -86,52 +86,52 @@ no longer allowed end.
   muster clusters set arc --remove-project bio
   muster clusters set arc --wait`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeFirst(a.centreNames),
+		ValidArgsFunction: a.completeFirst(a.externalNames),
 	}
-	var f centreFlags
+	var f externalFlags
 	f.add(c)
 	c.Flags().StringArrayVar(&f.out, "remove-project", nil, "no longer admit `PROJECT`; may be repeated")
 	output := formatFlag(c)
 	return acting(a, c, func(ctx context.Context, args []string) error {
 		ref := apiv1.ExternalClusterRef{ExternalCluster: args[0]}
-		centre, _, err := apiv1.GetExternalCluster.Call(ctx, a, ref)
+		cluster, _, err := apiv1.GetExternalCluster.Call(ctx, a, ref)
 		if err != nil {
 			return err
 		}
-		if err := f.change(&centre.ExternalClusterSpec); err != nil {
+		if err := f.change(&cluster.ExternalClusterSpec); err != nil {
 			return err
 		}
-		centre, raw, err := apiv1.ChangeExternalCluster.Call(ctx, a,
-			apiv1.ChangeExternalClusterInput{ExternalClusterRef: ref, Body: centre.ExternalClusterSpec})
+		cluster, raw, err := apiv1.ChangeExternalCluster.Call(ctx, a,
+			apiv1.ChangeExternalClusterInput{ExternalClusterRef: ref, Body: cluster.ExternalClusterSpec})
 		if err != nil {
 			return err
 		}
-		return a.showCentre(ctx, centre, raw, f.wait, output)
+		return a.showExternal(ctx, cluster, raw, f.wait, output)
 	})
 }
 
-// showCentre waits until the centre has been looked at, if that is wanted, and prints it.
-func (a *app) showCentre(ctx context.Context, centre apiv1.ExternalCluster, raw []byte, wait bool, output *format) error {
-	for wait && centre.State == apiv1.ExternalClusterNew {
+// showExternal waits until the external cluster has been looked at, if that is wanted, and prints it.
+func (a *app) showExternal(ctx context.Context, cluster apiv1.ExternalCluster, raw []byte, wait bool, output *format) error {
+	for wait && cluster.State == apiv1.ExternalClusterNew {
 		err := clock.Sleep(ctx, a.timing.look/2)
 		if err == nil {
-			centre, raw, err = apiv1.GetExternalCluster.Call(ctx, a, apiv1.ExternalClusterRef{ExternalCluster: centre.Name})
+			cluster, raw, err = apiv1.GetExternalCluster.Call(ctx, a, apiv1.ExternalClusterRef{ExternalCluster: cluster.Name})
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if err := output.print(a.out, raw, func() { a.printCentre(centre) }); err != nil {
+	if err := output.print(a.out, raw, func() { a.printExternal(cluster) }); err != nil {
 		return err
 	}
-	if wait && centre.State == apiv1.ExternalClusterSilent {
-		return errors.New("external cluster " + centre.Name + " does not answer: " + centre.Reason)
+	if wait && cluster.State == apiv1.ExternalClusterSilent {
+		return errors.New("external cluster " + cluster.Name + " does not answer: " + cluster.Reason)
 	}
 	return nil
 }
 
-// change writes what the flags say into what is said of a centre.
-func (f *centreFlags) change(s *apiv1.ExternalClusterSpec) error {
+// change writes what the flags say into what is said of an external cluster.
+func (f *externalFlags) change(s *apiv1.ExternalClusterSpec) error {
 	s.Login, s.Probe = cmp.Or(f.login, s.Login), cmp.Or(f.probe, s.Probe)
 	if f.hostCA != "" {
 		keys, err := publicKeys(f.hostCA)
@@ -180,7 +180,7 @@ func (f *centreFlags) change(s *apiv1.ExternalClusterSpec) error {
 }
 
 // changeAccounts writes the rule of accounts of the projects named, or of all.
-func (f *centreFlags) changeAccounts(s *apiv1.ExternalClusterSpec, named map[string]bool) error {
+func (f *externalFlags) changeAccounts(s *apiv1.ExternalClusterSpec, named map[string]bool) error {
 	rule, account := apiv1.SharedAccount, ""
 	path, listed := strings.CutPrefix(f.as, "@")
 	switch {

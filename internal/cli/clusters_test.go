@@ -24,7 +24,7 @@ func written(t *testing.T, text string) string {
 	return path
 }
 
-func TestWhatIsSaidOfACentreIsKeptUnlessItIsSaidAnew(t *testing.T) {
+func TestWhatIsSaidOfAnExternalClusterIsKept(t *testing.T) {
 	s := newSite(t)
 	var sent apiv1.ExternalClusterSpec
 	was := apiv1.ExternalClusterSpec{Login: "arc.example.org:22", HostKeys: []string{"ssh-ed25519 AAAA"}, Probe: "muster",
@@ -87,7 +87,7 @@ func TestWhatIsSaidOfACentreIsKeptUnlessItIsSaidAnew(t *testing.T) {
 	}
 }
 
-func TestCentresStandBelowClusters(t *testing.T) {
+func TestExternalClustersStandBelowOthers(t *testing.T) {
 	s := newSite(t)
 	running, waiting := 9, 30
 	s.answers("GET /v1/clusters", 200, list(apiv1.Cluster{Name: "cfd", Project: "aero", Phase: "ready"}))

@@ -44,14 +44,14 @@ json or yaml of those, use ` + "`muster clusters list`" + `.`,
 		if err != nil {
 			return err
 		}
-		centres, err := apiv1.All(ctx, a, apiv1.ListExternalClusters, apiv1.Page{})
+		externals, err := apiv1.All(ctx, a, apiv1.ListExternalClusters, apiv1.Page{})
 		if err != nil {
 			return err
 		}
 		a.printClusters(clusters)
-		if len(centres) > 0 {
+		if len(externals) > 0 {
 			a.out.gap()
-			a.printCentres(centres)
+			a.printExternals(externals)
 		}
 		return nil
 	})

@@ -25,8 +25,8 @@ func TestAHypervisorsNICIsAPortOfABridge(t *testing.T) {
 		t.Errorf("the bridge:\n%s", bridge)
 	}
 	routes := inside(t, path, "ip route")
-	for _, want := range []string{"default via 10.78.0.1 dev " + protocol.HostBridge, "10.99.0.0/16 via 10.78.0.2 dev " + protocol.HostBridge,
-		"metric 7"} {
+	for _, want := range []string{"default via 10.78.0.1 dev " + protocol.HostBridge,
+		"10.99.0.0/16 via 10.78.0.2 dev " + protocol.HostBridge, "metric 7"} {
 		if !strings.Contains(routes, want) {
 			t.Errorf("no route %q in\n%s", want, routes)
 		}

@@ -86,8 +86,8 @@ func Trust(file string, again context.CancelFunc) (*Trusted, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Trusted{Boot: t.Boot.Boot, Roots: config.RootCAs, client: newClient(t.Boot.Endpoints, config), identity: i, file: file,
-		authority: t.Boot.Authority, again: again}, nil
+	return &Trusted{Boot: t.Boot.Boot, Roots: config.RootCAs, client: newClient(t.Boot.Endpoints, config), identity: i,
+		file: file, authority: t.Boot.Authority, again: again}, nil
 }
 
 // Certificate is the one to show now; nil: it has expired.

@@ -102,7 +102,8 @@ func guestsMain() int {
 	trusted, err := Trust(filepath.Join(h.Dir, trustFile), again)
 	if err == nil {
 		defer trusted.Close()
-		machine := hostd.Machine{Dir: filepath.Join(h.Dir, "host"), Server: h.Server, Binary: h.Agent, Accel: "tcg", Console: os.Stdout}
+		machine := hostd.Machine{Dir: filepath.Join(h.Dir, "host"), Server: h.Server, Binary: h.Agent, Accel: "tcg",
+			Console: os.Stdout}
 		o := machine.Options(ctx)
 		o.Controller, o.Refused, o.Boot = trusted, ErrRefused, trusted.Boot
 		o.Keys = hostd.Keys{Certificate: trusted.Certificate, Roots: trusted.Roots}
@@ -244,7 +245,8 @@ func TestAHypervisorsGuestsOutliveTheProcessThatHoldsThem(t *testing.T) {
 	namespace := filepath.Join(dir, "netns")
 	must(t, netns.New(namespace, func() error { return nil }))
 	t.Cleanup(func() { must(t, unix.Unmount(namespace, unix.MNT_DETACH)) })
-	inside(t, namespace, "ip link set lo up && ip link add "+protocol.HostBridge+" type bridge && ip link set "+protocol.HostBridge+" up")
+	inside(t, namespace, "ip link set lo up && ip link add "+protocol.HostBridge+" type bridge && ip link set "+
+		protocol.HostBridge+" up")
 	program, err := os.Executable()
 	must(t, err)
 	text, err := json.Marshal(h)
