@@ -1,11 +1,6 @@
 package core
 
-import "fmt"
+import "muster/internal/kit/wrap"
 
 // Wrapf adds to an error what was done when it came; nil stays nil.
-func Wrapf(err error, format string, args ...any) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
-}
+func Wrapf(err error, format string, args ...any) error { return wrap.Errorf(err, format, args...) }

@@ -17,6 +17,7 @@ import (
 	"muster/internal/kit/duration"
 	"muster/internal/kit/lists"
 	"muster/internal/kit/mail"
+	"muster/internal/kit/wrap"
 	"muster/internal/price"
 )
 
@@ -156,10 +157,7 @@ func ReadCatalogue(path string) (Catalogue, error) {
 		return Catalogue{}, fmt.Errorf("read the site file: %w", err)
 	}
 	c, err := parseCatalogue(text)
-	if err != nil {
-		return c, fmt.Errorf("site file %s: %w", path, err)
-	}
-	return c, nil
+	return c, wrap.Errorf(err, "site file %s", path)
 }
 
 func parseCatalogue(text []byte) (Catalogue, error) {
@@ -316,10 +314,7 @@ func limit(field, text string, least, most time.Duration, what string) (time.Dur
 		return 0, nil
 	}
 	d, err := duration.Within(text, least, most)
-	if err != nil {
-		return 0, fmt.Errorf("limits.%s, %s: %w", field, what, err)
-	}
-	return d, nil
+	return d, wrap.Errorf(err, "limits.%s, %s", field, what)
 }
 
 // size reads a size in bytes.

@@ -17,6 +17,7 @@ import (
 	"muster/internal/kit/clock"
 	"muster/internal/kit/limit"
 	"muster/internal/kit/netns"
+	"muster/internal/kit/wrap"
 	"muster/internal/netboot/onlink"
 	"muster/internal/protocol"
 )
@@ -174,10 +175,7 @@ func (s *server) listenDHCP(card *net.Interface, address netip.Addr, port uint16
 		return conn, nil, fmt.Errorf("set the filter of UDP port %d of %s: %w", port, card.Name, err)
 	}
 	in, err := listenFrames(card, port)
-	if err != nil {
-		return conn, nil, fmt.Errorf("open a packet socket on %s: %w", card.Name, err)
-	}
-	return conn, in, nil
+	return conn, in, wrap.Errorf(err, "open a packet socket on %s", card.Name)
 }
 
 // close closes every socket that is open.

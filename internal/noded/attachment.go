@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/kit/netns"
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -18,11 +19,7 @@ const clusterDevice = "cluster0"
 // attach lays the cluster's network over a NIC: an interface of its own MAC and address, which neither asks nor answers
 // by ARP. Frames go out as they are, at the NIC's full speed. What is there of an earlier try is made again.
 func attach(a protocol.Attachment) error {
-	err := lay(a)
-	if err != nil {
-		return fmt.Errorf("attach the cluster's network: %w", err)
-	}
-	return nil
+	return wrap.Errorf(lay(a), "attach the cluster's network")
 }
 
 func lay(a protocol.Attachment) error {
@@ -67,10 +64,7 @@ func quiet(link netlink.Link, address *netlink.Addr) error {
 	if err := netlink.LinkSetARPOff(link); err != nil {
 		return fmt.Errorf("switch ARP off: %w", err)
 	}
-	if err := netlink.AddrReplace(link, address); err != nil {
-		return fmt.Errorf("address %s: %w", address, err)
-	}
-	return nil
+	return wrap.Errorf(netlink.AddrReplace(link, address), "address %s", address)
 }
 
 // settle is lay for a guest, whose NIC is on the cluster's network already. It knows its gateway before it speaks, since ARP is

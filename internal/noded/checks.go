@@ -15,6 +15,7 @@ import (
 
 	"muster/internal/drivers/scheduler"
 	"muster/internal/kit/lists"
+	"muster/internal/kit/wrap"
 	"muster/internal/noded/accelerators"
 	"muster/internal/protocol"
 )
@@ -220,10 +221,7 @@ func homeCheck(write bool) error {
 		return nil
 	}
 	const probe = "/home/.muster/writable"
-	if err := os.WriteFile(probe, []byte("ok\n"), 0o600); err != nil {
-		return fmt.Errorf("/home is not writable: %w", err)
-	}
-	return nil
+	return wrap.Errorf(os.WriteFile(probe, []byte("ok\n"), 0o600), "/home is not writable")
 }
 
 // mountedAt looks for a mount point in proc_pid_mountinfo(5), whose fifth field it is.

@@ -3,9 +3,9 @@ package noded
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"muster/internal/inspection"
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -62,10 +62,7 @@ func (n *node) enrol(ctx context.Context) error {
 	if server == "" {
 		return errors.New("the kernel's command line names no boot services: muster.server=http://…")
 	}
-	if err := inspection.Enrol(ctx, server, n.console, n.inspector()); err != nil {
-		return fmt.Errorf("enrol: %w", err)
-	}
-	return nil
+	return wrap.Errorf(inspection.Enrol(ctx, server, n.console, n.inspector()), "enrol")
 }
 
 func (n *node) inspector() inspection.Options {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -25,10 +26,7 @@ type homes struct {
 
 // ensure makes the user's home at first sight and brings the keys up to date.
 func (h homes) ensure(u protocol.User) error {
-	if err := h.ensureInside(u); err != nil {
-		return fmt.Errorf("home and keys: %w", err)
-	}
-	return nil
+	return wrap.Errorf(h.ensureInside(u), "home and keys")
 }
 
 func (h homes) ensureInside(u protocol.User) error {

@@ -18,6 +18,7 @@ import (
 
 	"muster/internal/drivers/scheduler"
 	"muster/internal/kit/clock"
+	"muster/internal/kit/wrap"
 	"muster/internal/noded/accelerators"
 	"muster/internal/protocol"
 )
@@ -264,10 +265,7 @@ func bootNetwork(file string) (protocol.BootNetwork, error) {
 	if err == nil {
 		err = json.Unmarshal(text, &b)
 	}
-	if err != nil {
-		return b, fmt.Errorf("network of the first stage: %w", err)
-	}
-	return b, nil
+	return b, wrap.Errorf(err, "network of the first stage")
 }
 
 // mountHome of a head makes one in memory if the root is in memory itself; one on a disk stays.

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/kit/clock"
+	"muster/internal/kit/wrap"
 )
 
 // The head serves /home by NFSv4 from a user's process, nfs-ganesha: a head in a container has no kernel of its own to
@@ -242,10 +243,7 @@ func mountNFS(source, at string) error {
 		return fmt.Errorf("%q is no NFS source", source)
 	}
 	options := "vers=4.2,proto=tcp,hard,sec=sys,lookupcache=positive,addr=" + server
-	if err := unix.Mount(source, at, "nfs4", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
-		return fmt.Errorf("mount %s: %w", source, err)
-	}
-	return nil
+	return wrap.Errorf(unix.Mount(source, at, "nfs4", unix.MS_NOSUID|unix.MS_NODEV, options), "mount %s", source)
 }
 
 // inTime makes a probe of one that may hang in the kernel, as every look at a file server that is away. The call under

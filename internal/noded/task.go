@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"muster/internal/drivers/scheduler"
 	"muster/internal/kit/clock"
 	"muster/internal/kit/words"
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -504,10 +504,7 @@ func (r *taskRun) save() error {
 	if err == nil {
 		_, err = r.duty.disk.write(r.recordPath(), text, 0o600, nil)
 	}
-	if err != nil {
-		return fmt.Errorf("note how far it is: %w", err)
-	}
-	return nil
+	return wrap.Errorf(err, "note how far it is")
 }
 
 // recall reads the record that an earlier boot has left.

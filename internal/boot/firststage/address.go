@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/kit/clock"
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -117,8 +118,6 @@ func apply(n protocol.BootNetwork) error {
 	if n.Gateway == "" {
 		return nil
 	}
-	if err := netlink.RouteReplace(&netlink.Route{LinkIndex: link.Attrs().Index, Gw: net.ParseIP(n.Gateway)}); err != nil {
-		return fmt.Errorf("route by %s: %w", n.Gateway, err)
-	}
-	return nil
+	err = netlink.RouteReplace(&netlink.Route{LinkIndex: link.Attrs().Index, Gw: net.ParseIP(n.Gateway)})
+	return wrap.Errorf(err, "route by %s", n.Gateway)
 }

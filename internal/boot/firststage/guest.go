@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/kit/clock"
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -63,10 +64,7 @@ func rootOfGuest(ctx context.Context, h *hardware, plan protocol.Plan) (protocol
 	if err := mount("tmpfs", upperDir, "tmpfs", 0, "mode=0755"); err != nil {
 		return network, err
 	}
-	if err := copyAgent(agent, plan.Agent.Size); err != nil {
-		return network, fmt.Errorf("agent: %w", err)
-	}
-	return network, nil
+	return network, wrap.Errorf(copyAgent(agent, plan.Agent.Size), "agent")
 }
 
 // awaitSerial returns the device of the disk with this serial once it is there.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -50,10 +51,7 @@ func mount(source, at, kind string, flags uintptr, options string) error {
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		return err
 	}
-	if err := unix.Mount(source, at, kind, flags, options); err != nil {
-		return fmt.Errorf("mount %s on %s: %w", kind, at, err)
-	}
-	return nil
+	return wrap.Errorf(unix.Mount(source, at, kind, flags, options), "mount %s on %s", kind, at)
 }
 
 // spare is the memory, in bytes, that a node needs beside its root and its agent to come up at all.
@@ -90,10 +88,7 @@ func rootInMemory(ctx context.Context, s *server, plan protocol.Plan) error {
 	if err := both.Wait(); err != nil {
 		return err
 	}
-	if err := mountFile(path, lowerDir, "squashfs"); err != nil {
-		return fmt.Errorf("root image: %w", err)
-	}
-	return nil
+	return wrap.Errorf(mountFile(path, lowerDir, "squashfs"), "root image")
 }
 
 // availableMemory is MemAvailable of /proc/meminfo, in bytes.

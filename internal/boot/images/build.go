@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"muster/internal/kit/wrap"
 )
 
 // Builder makes images from recipes.
@@ -32,10 +34,7 @@ func (s Step) String() string { return fmt.Sprintf("%6.1fs  %s", s.At.Seconds(),
 // appears when it is complete; on an error or at the end of ctx nothing is left. Needs root and the suite's packages.
 func (b Builder) Build(ctx context.Context, r *Recipe, out string) (Manifest, error) {
 	m, err := b.build(ctx, r, out)
-	if err != nil {
-		return Manifest{}, fmt.Errorf("build image %s: %w", r.Name, err)
-	}
-	return m, nil
+	return m, wrap.Errorf(err, "build image %s", r.Name)
 }
 
 func (b Builder) build(ctx context.Context, r *Recipe, out string) (Manifest, error) {

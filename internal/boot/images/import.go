@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/kit/files"
+	"muster/internal/kit/wrap"
 )
 
 // Import copies an image into the store and makes it the latest of its name. The source is an image folder (its digest
@@ -23,10 +24,7 @@ import (
 // importing what is there already is fine: it renews the manifest, and mends damage.
 func (s *Store) Import(ctx context.Context, source, name string) (Image, error) {
 	i, err := s.doImport(ctx, source, name)
-	if err != nil {
-		return Image{}, fmt.Errorf("import image %s: %w", source, err)
-	}
-	return i, nil
+	return i, wrap.Errorf(err, "import image %s", source)
 }
 
 func (s *Store) doImport(ctx context.Context, source, name string) (Image, error) {

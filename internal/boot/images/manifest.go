@@ -11,6 +11,7 @@ import (
 
 	"muster/internal/kit/files"
 	"muster/internal/kit/pattern"
+	"muster/internal/kit/wrap"
 )
 
 // The files that every image's folder has.
@@ -59,10 +60,7 @@ func ReadManifest(dir string) (Manifest, error) {
 	if err := json.Unmarshal(text, &m); err != nil {
 		return m, fmt.Errorf("image manifest %s: %w: %w", filepath.Join(dir, ManifestFile), ErrCorrupt, err)
 	}
-	if err := m.validate(); err != nil {
-		return m, fmt.Errorf("image manifest %s: %w", filepath.Join(dir, ManifestFile), err)
-	}
-	return m, nil
+	return m, wrap.Errorf(m.validate(), "image manifest %s", filepath.Join(dir, ManifestFile))
 }
 
 func (m Manifest) validate() error {

@@ -16,6 +16,7 @@ import (
 
 	"muster/internal/kit/lists"
 	"muster/internal/kit/locks"
+	"muster/internal/kit/wrap"
 )
 
 // Store keeps images in a folder, by name and digest:
@@ -191,10 +192,7 @@ func (s *Store) Verify(ctx context.Context, ref string) error {
 	if err != nil {
 		return err
 	}
-	if err := verify(ctx, i.Dir, i.Manifest); err != nil {
-		return fmt.Errorf("verify image %s: %w", i.Ref(), err)
-	}
-	return nil
+	return wrap.Errorf(verify(ctx, i.Dir, i.Manifest), "verify image %s", i.Ref())
 }
 
 // verify hashes all files that the manifest names.
@@ -282,10 +280,7 @@ func (s *Store) Remove(ref string) error {
 	} else if err == nil {
 		err = os.RemoveAll(filepath.Join(s.dir, i.Name))
 	}
-	if err != nil {
-		return fmt.Errorf("remove image %s: %w", ref, err)
-	}
-	return nil
+	return wrap.Errorf(err, "remove image %s", ref)
 }
 
 // discard takes a folder out of sight in one step, then deletes it. The store is locked.

@@ -18,6 +18,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/u-root/u-root/pkg/cpio"
+
+	"muster/internal/kit/wrap"
 )
 
 // ErrNotBuilt says that there is no first stage in this program.
@@ -103,10 +105,7 @@ func Write(w io.Writer, files []File) error {
 			return fmt.Errorf("write archive: %w", err)
 		}
 	}
-	if err := cpio.WriteTrailer(records); err != nil {
-		return fmt.Errorf("write archive: %w", err)
-	}
-	return nil
+	return wrap.Errorf(cpio.WriteTrailer(records), "write archive")
 }
 
 // parents lists the folders above a path, the outermost first.

@@ -9,6 +9,7 @@ import (
 	"muster/internal/fabric"
 	"muster/internal/kit/lists"
 	"muster/internal/kit/private"
+	"muster/internal/kit/wrap"
 )
 
 // Directives is what a fabric's driver is told: by operators through the API, and by root in the site file, which goes first. The
@@ -107,10 +108,7 @@ func (t Directives) Certificates(name string) (func() (string, error), error) {
 	}
 	return func() (string, error) {
 		pem, err := file.dir.Text(file.name)
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", name, err)
-		}
-		return pem, nil
+		return pem, wrap.Errorf(err, "%s", name)
 	}, nil
 }
 

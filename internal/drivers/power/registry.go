@@ -8,6 +8,7 @@ import (
 
 	"muster/internal/inventory"
 	"muster/internal/kit/lists"
+	"muster/internal/kit/wrap"
 )
 
 // maxControl bounds what is taken from outside, in bytes.
@@ -24,10 +25,7 @@ func (r Registry) Parse(control string) (Control, error) {
 
 func (r Registry) parse(control string) (Factory, Control, error) {
 	f, c, err := r.read(control)
-	if err != nil {
-		return f, nil, fmt.Errorf("power control: %w", err)
-	}
-	return f, c, nil
+	return f, c, wrap.Errorf(err, "power control")
 }
 
 func (r Registry) read(control string) (Factory, Control, error) {
@@ -42,10 +40,7 @@ func (r Registry) read(control string) (Factory, Control, error) {
 		return f, nil, fmt.Errorf("unknown kind; use %s", r.usage())
 	}
 	c, err := f.Parse(control[len(f.Scheme):])
-	if err != nil {
-		return f, nil, fmt.Errorf("%s: %w", f.Scheme, err)
-	}
-	return f, c, nil
+	return f, c, wrap.Errorf(err, "%s", f.Scheme)
 }
 
 // find is the driver of a control's scheme.
@@ -118,10 +113,7 @@ func (r Registry) check(p inventory.Power) (Control, error) {
 // errors say what was tried. It is an Accountant, whatever its kind.
 func (r Registry) Open(s Site, t Target) (Driver, error) {
 	driver, err := r.open(s, t)
-	if err != nil {
-		return nil, fmt.Errorf("machine %s: %w", t.Machine, err)
-	}
-	return driver, nil
+	return driver, wrap.Errorf(err, "machine %s", t.Machine)
 }
 
 func (r Registry) open(s Site, t Target) (Driver, error) {

@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/kit/wrap"
 )
 
 // People's numbers are identical on /home as the server sees it, and so is root's, which no client gets. The others stand for no
@@ -52,10 +54,7 @@ func mapPeople(mount int) error {
 	}
 	defer numbers.Close()
 	attributes := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(numbers.Fd())}
-	if err := unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH, &attributes); err != nil {
-		return fmt.Errorf("map the numbers of its mount: %w", err)
-	}
-	return nil
+	return wrap.Errorf(unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH, &attributes), "map the numbers of its mount")
 }
 
 // numbersOfPeople is a user namespace that no process is in, for its numbers.

@@ -12,6 +12,7 @@ import (
 
 	"muster/internal/fabric"
 	"muster/internal/kit/pattern"
+	"muster/internal/kit/wrap"
 )
 
 // Programs are those of infiniband-diags, on a host with an adapter on the fabric. All methods may be called again, and at
@@ -28,10 +29,7 @@ func (p Programs) run(ctx context.Context, program string) ([]byte, error) {
 // Snapshot is the fabric as ibnetdiscover prints it.
 func (p Programs) Snapshot(ctx context.Context) ([]byte, error) {
 	text, err := p.run(ctx, "ibnetdiscover")
-	if err != nil {
-		return nil, fmt.Errorf("looking at the fabric: %w", err)
-	}
-	return text, nil
+	return text, wrap.Errorf(err, "looking at the fabric")
 }
 
 // Master is the port of the manager that is in charge, as sminfo says.

@@ -14,6 +14,7 @@ import (
 	"muster/internal/fabric"
 	"muster/internal/kit/pattern"
 	"muster/internal/kit/shell"
+	"muster/internal/kit/wrap"
 )
 
 // Manager is one subnet manager. All methods may be called again.
@@ -109,10 +110,7 @@ for to in "$f.muster" "$f"; do
 done
 sync "$(dirname "$f")"
 `, shell.Quoted(cmp.Or(h.File, DefaultFile)), hex.EncodeToString(sum[:]), file))
-	if err != nil {
-		return fmt.Errorf("writing the partitions of the manager at port %s: %w", h.GUID, err)
-	}
-	return nil
+	return wrap.Errorf(err, "writing the partitions of the manager at port %s", h.GUID)
 }
 
 // Reload signals the manager.

@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"muster/internal/fabric"
+	"muster/internal/kit/wrap"
 )
 
 // Kinds of failure, by what may be done after them.
@@ -203,10 +204,7 @@ func (c *client) partitions(ctx context.Context) (partitions, error) {
 		return partitions{}, err
 	}
 	p, err := parsePartitions(text)
-	if err != nil {
-		return p, fmt.Errorf("what it says of its partitions: %w", err)
-	}
-	return p, nil
+	return p, wrap.Errorf(err, "what it says of its partitions")
 }
 
 // ports asks for those that are up.
@@ -216,10 +214,7 @@ func (c *client) ports(ctx context.Context) ([]fabric.GUID, error) {
 		return nil, err
 	}
 	up, err := parsePorts(text)
-	if err != nil {
-		return nil, fmt.Errorf("what it says of its ports: %w", err)
-	}
-	return up, nil
+	return up, wrap.Errorf(err, "what it says of its ports")
 }
 
 // add makes ports members; a partition that is not there is made. It may be repeated.

@@ -18,6 +18,7 @@ import (
 
 	"muster/internal/fabric"
 	"muster/internal/kit/clock"
+	"muster/internal/kit/wrap"
 )
 
 // Config says how a UFM is reached.
@@ -116,10 +117,7 @@ func (d *Driver) tables(ctx context.Context) (fabric.Tables, error) {
 		return nil, nil
 	}
 	seen, err := d.config.Ports(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read the tables of ports: %w", err)
-	}
-	return seen, nil
+	return seen, wrap.Errorf(err, "read the tables of ports")
 }
 
 // Observe reads every port's table from the port itself, by the reader. Without one it says what UFM believes: of ports
@@ -129,10 +127,7 @@ func (d *Driver) Observe(ctx context.Context) (fabric.Tables, error) {
 	if err == nil && seen == nil {
 		seen, err = d.believed(ctx)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("UFM %s: %w", d.config.URL, err)
-	}
-	return seen, nil
+	return seen, wrap.Errorf(err, "UFM %s", d.config.URL)
 }
 
 // believed are the tables as they follow from UFM's partitions.

@@ -14,6 +14,7 @@ import (
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/onhost"
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -41,10 +42,7 @@ func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
 		return err
 	}
 	defer held.Release()
-	if err := d.ensure(ctx, held, h, c, n); err != nil {
-		return fmt.Errorf("boot %d of node %s: %w", n.Boot, n.Node, err)
-	}
-	return nil
+	return wrap.Errorf(d.ensure(ctx, held, h, c, n), "boot %d of node %s", n.Boot, n.Node)
 }
 
 func checkNode(n substrate.Node) error {

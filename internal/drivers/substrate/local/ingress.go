@@ -9,6 +9,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"muster/internal/kit/wrap"
 )
 
 // A cluster's bridge finds its nodes by their MACs, for any sender. So a frame that some other cluster's guest, on another host
@@ -66,10 +68,7 @@ func filter(links *netlink.Handle, at int, parent uint32, by *ebpf.ProgramSpec) 
 		Name:         filterName,
 		DirectAction: true,
 	})
-	if err != nil {
-		return fmt.Errorf("filter frames (kernel module cls_bpf): %w", err)
-	}
-	return nil
+	return wrap.Errorf(err, "filter frames (kernel module cls_bpf)")
 }
 
 // ofCluster is the program: the first four octets of the MAC at an offset of the frame have to be the cluster's (substrate.MAC).

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/substrate/onhost"
+	"muster/internal/kit/wrap"
 )
 
 // first finds the boot's first process in what runc wrote down just before starting it; ok is false if it never got
@@ -80,10 +81,7 @@ func endStarters(ctx context.Context, dir, container string) error {
 			!slices.Contains(arguments, filepath.Join(dir, "runc")) {
 			return nil
 		}
-		if err := onhost.KillPid(ctx, pid); err != nil {
-			return fmt.Errorf("end a start that nobody waits for: %w", err)
-		}
-		return nil
+		return wrap.Errorf(onhost.KillPid(ctx, pid), "end a start that nobody waits for")
 	})
 }
 

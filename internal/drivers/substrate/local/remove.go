@@ -13,6 +13,7 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/local/tree"
 	"muster/internal/kit/netns"
+	"muster/internal/kit/wrap"
 )
 
 // Remove ends the node and takes away all that it had. It is the hard end: whatever deserves care was drained before.
@@ -36,10 +37,7 @@ func (d *Driver) Remove(ctx context.Context, r substrate.Ref) error {
 			return fmt.Errorf("remove node %s: %w", r.Node, err)
 		}
 	}
-	if err := d.releaseImages(ctx); err != nil {
-		return fmt.Errorf("remove node %s: %w", r.Node, err)
-	}
-	return nil
+	return wrap.Errorf(d.releaseImages(ctx), "remove node %s", r.Node)
 }
 
 // removeBoots removes the boots up to the given one, all with 0. It runs under the node's lock.

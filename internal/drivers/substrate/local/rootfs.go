@@ -15,6 +15,7 @@ import (
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/onhost"
+	"muster/internal/kit/wrap"
 )
 
 // mountRoot mounts the node's root: the image below, a fresh upper layer of this boot above.
@@ -90,10 +91,7 @@ func mountOverlay(lower, layer, at string) error {
 	if errors.Is(err, unix.EINVAL) { // before Linux 5.10
 		err = unix.Mount("overlay", at, "overlay", unix.MS_NODEV, options)
 	}
-	if err != nil {
-		return fmt.Errorf("mount root: %w", err)
-	}
-	return nil
+	return wrap.Errorf(err, "mount root")
 }
 
 // mountImage mounts a squashfs read-only. The caller holds the image's lock.
@@ -103,10 +101,7 @@ func mountImage(squashfs, at string) error {
 		return fmt.Errorf("loop device: %w", err)
 	}
 	defer device.Close()
-	if err := unix.Mount(device.Name(), at, "squashfs", unix.MS_RDONLY|unix.MS_NODEV, ""); err != nil {
-		return fmt.Errorf("mount: %w", err)
-	}
-	return nil
+	return wrap.Errorf(unix.Mount(device.Name(), at, "squashfs", unix.MS_RDONLY|unix.MS_NODEV, ""), "mount")
 }
 
 // releaseImages unmounts the images that no node uses any more. It may be called at any time.

@@ -19,6 +19,7 @@ import (
 	"muster/internal/kit/files"
 	"muster/internal/kit/lists"
 	"muster/internal/kit/netns"
+	"muster/internal/kit/wrap"
 )
 
 // shared is a cluster's place on disk.
@@ -69,10 +70,7 @@ func (d *Driver) EnsureShared(ctx context.Context, cluster string, n substrate.N
 	if err := c.ensureNetwork(n); err != nil {
 		return fmt.Errorf("network of cluster %s: %w", cluster, err)
 	}
-	if err := c.ensureUplinks(n.Uplinks); err != nil {
-		return fmt.Errorf("network of cluster %s: %w", cluster, err)
-	}
-	return nil
+	return wrap.Errorf(c.ensureUplinks(n.Uplinks), "network of cluster %s", cluster)
 }
 
 // hasShared asks under the lock that starting nodes share, so that an idle EnsureShared does not wait for them.
@@ -168,10 +166,7 @@ func (d *Driver) RemoveShared(ctx context.Context, cluster string) error {
 	if err := unmountBelow(ctx, c.dir); err != nil {
 		return fmt.Errorf("remove network of cluster %s: %w", cluster, err)
 	}
-	if err := tree.Remove(ctx, c.dir); err != nil {
-		return fmt.Errorf("remove home of cluster %s: %w", cluster, err)
-	}
-	return nil
+	return wrap.Errorf(tree.Remove(ctx, c.dir), "remove home of cluster %s", cluster)
 }
 
 // forgetNodes removes the memory of boots that removed nodes left behind; a node that is present is an error.
@@ -216,10 +211,7 @@ func (d *Driver) Dial(ctx context.Context, cluster string, to netip.AddrPort) (n
 		return nil, err
 	}
 	connection, err := netns.Dial(ctx, c.netns(), "tcp", to.String())
-	if err != nil {
-		return nil, fmt.Errorf("dial in the network of cluster %s: %w", cluster, err)
-	}
-	return connection, nil
+	return connection, wrap.Errorf(err, "dial in the network of cluster %s", cluster)
 }
 
 // Introduce tells the gateway of a cluster where the node of an address is: without, it hears a node of another host and
@@ -229,10 +221,8 @@ func (d *Driver) Introduce(_ context.Context, cluster string, address netip.Addr
 	if err != nil {
 		return err
 	}
-	if err := netns.Links(c.netns(), func(links *netlink.Handle) error { return introduce(links, address) }); err != nil {
-		return fmt.Errorf("introduce %s in the network of cluster %s: %w", address, cluster, err)
-	}
-	return nil
+	err = netns.Links(c.netns(), func(links *netlink.Handle) error { return introduce(links, address) })
+	return wrap.Errorf(err, "introduce %s in the network of cluster %s", address, cluster)
 }
 
 // Listen listens for TCP connections inside the cluster's network, at the gateway's address. An error that is os.ErrNotExist
@@ -246,8 +236,5 @@ func (d *Driver) Listen(_ context.Context, cluster string, port int) (net.Listen
 		return nil, fmt.Errorf("listen in the network of cluster %s: %w", cluster, os.ErrNotExist)
 	}
 	listener, err := netns.Listen(c.netns(), "tcp", netip.AddrPortFrom(substrate.Gateway().Addr(), uint16(port)).String())
-	if err != nil {
-		return nil, fmt.Errorf("listen in the network of cluster %s: %w", cluster, err)
-	}
-	return listener, nil
+	return listener, wrap.Errorf(err, "listen in the network of cluster %s", cluster)
 }

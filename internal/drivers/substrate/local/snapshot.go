@@ -16,6 +16,7 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/local/tree"
 	"muster/internal/drivers/substrate/onhost"
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -151,10 +152,7 @@ func (d *Driver) Restore(ctx context.Context, id, cluster string, home int64, pr
 	if _, err := os.Stat(c.dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := d.restore(ctx, s, c, cmp.Or(home, d.homeSize()), progress); err != nil {
-		return fmt.Errorf("restore cluster %s: %w", cluster, err)
-	}
-	return nil
+	return wrap.Errorf(d.restore(ctx, s, c, cmp.Or(home, d.homeSize()), progress), "restore cluster %s", cluster)
 }
 
 func (d *Driver) restore(ctx context.Context, s snapshot, c shared, home int64, progress func(int64) error) error {

@@ -21,6 +21,7 @@ import (
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/kit/osthread"
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -105,10 +106,7 @@ func translate(users *os.File, from, at string) error {
 		return err
 	}
 	defer unix.Close(fd)
-	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
-		return fmt.Errorf("mount at %s: %w", at, err)
-	}
-	return nil
+	return wrap.Errorf(unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH), "mount at %s", at)
 }
 
 // numbered is a mount, not attached anywhere, of what lies at a path, with the numbers of a user namespace.
@@ -127,10 +125,7 @@ func numbered(users *os.File, path string) (int, error) {
 // number gives a mount that is not attached anywhere the numbers of a user namespace.
 func number(users *os.File, fd int) error {
 	attributes := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(users.Fd())}
-	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, attributes); err != nil {
-		return fmt.Errorf("translate users' numbers: %w", err)
-	}
-	return nil
+	return wrap.Errorf(unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, attributes), "translate users' numbers")
 }
 
 //go:embed empty.sqfs
@@ -168,10 +163,7 @@ func tryToMap(dir string) error {
 		return fmt.Errorf("image: %w", err)
 	}
 	defer unix.Close(fd)
-	if err := number(users, fd); err != nil {
-		return fmt.Errorf("image: %w", err)
-	}
-	return nil
+	return wrap.Errorf(number(users, fd), "image")
 }
 
 // squash mounts a squashfs that has no path until it is moved to one: it ends with its descriptor if it is not.

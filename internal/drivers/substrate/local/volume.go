@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/substrate/onhost"
+	"muster/internal/kit/wrap"
 )
 
 // volume is a file system of its own, in a file that takes only as much of the disk as is written: XFS, which grows while
@@ -76,10 +77,7 @@ func (v volume) mount(ctx context.Context, size int64) error {
 	if err := makeDir(v.at, v.mode); err != nil {
 		return err
 	}
-	if err := unix.Mount(device.Name(), v.at, "xfs", unix.MS_NOSUID|unix.MS_NODEV, volumeOptions); err != nil {
-		return fmt.Errorf("mount: %w", err)
-	}
-	return nil
+	return wrap.Errorf(unix.Mount(device.Name(), v.at, "xfs", unix.MS_NOSUID|unix.MS_NODEV, volumeOptions), "mount")
 }
 
 // released waits a little for the last holder of what has been unmounted, such as a controller that was killed.
@@ -214,10 +212,7 @@ func (v volume) grow(size int64) error {
 	if request.blocks <= now.Blocks {
 		return nil
 	}
-	if err := xfsRequest(root, xfsGrow, unsafe.Pointer(&request)); err != nil {
-		return fmt.Errorf("grow %s to %d bytes: %w", v.at, size, err)
-	}
-	return nil
+	return wrap.Errorf(xfsRequest(root, xfsGrow, unsafe.Pointer(&request)), "grow %s to %d bytes", v.at, size)
 }
 
 // holds says that it has been made of so many bytes, or grown to them. What is mounted there and not ours has the size it has.
@@ -242,10 +237,8 @@ type xfsGeometry struct {
 }
 
 func geometry(root *os.File) (g xfsGeometry, err error) {
-	if err := xfsRequest(root, xfsGeometryV1, unsafe.Pointer(&g)); err != nil {
-		return g, fmt.Errorf("size of the file system at %s: %w", root.Name(), err)
-	}
-	return g, nil
+	err = xfsRequest(root, xfsGeometryV1, unsafe.Pointer(&g))
+	return g, wrap.Errorf(err, "size of the file system at %s", root.Name())
 }
 
 func xfsRequest(root *os.File, request uintptr, argument unsafe.Pointer) error {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"muster/internal/drivers/substrate/onhost"
+	"muster/internal/kit/wrap"
 )
 
 // What a cluster keeps on this host lies on file systems of its own: /home, as every node and every client of the head's
@@ -75,10 +76,7 @@ func (d *Driver) ensureVolumes(ctx context.Context, c shared, home int64) error 
 		{"layers", c.layerVolume(), cmp.Or(d.config.Layers, layersSize)},
 	} {
 		group.Go(func() error {
-			if err := each.ensure(ctx, each.size); err != nil {
-				return fmt.Errorf("file system of %s of cluster %s: %w", each.name, c.cluster, err)
-			}
-			return nil
+			return wrap.Errorf(each.ensure(ctx, each.size), "file system of %s of cluster %s", each.name, c.cluster)
 		})
 	}
 	if err := group.Wait(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"muster/internal/drivers/substrate"
 	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -103,10 +104,7 @@ func (d *Driver) End(ctx context.Context, machine inventory.Machine) error {
 	if err == nil {
 		err = d.end(ctx, b, math.MaxInt64)
 	}
-	if err != nil {
-		return fmt.Errorf("switch off hypervisor %s: %w", machine.Name, err)
-	}
-	return nil
+	return wrap.Errorf(err, "switch off hypervisor %s", machine.Name)
 }
 
 // describe says what a boot is at, for a person, and why it cannot go on by itself.

@@ -16,6 +16,7 @@ import (
 	"muster/internal/drivers/power"
 	"muster/internal/drivers/substrate"
 	switches "muster/internal/drivers/switch"
+	"muster/internal/kit/wrap"
 )
 
 // Config is what the driver works with.
@@ -226,10 +227,7 @@ func (d *Driver) Remove(ctx context.Context, r substrate.Ref) error {
 	if err == nil {
 		err = d.end(ctx, b, upTo)
 	}
-	if err != nil {
-		return fmt.Errorf("end node %s: %w", r.Node, err)
-	}
-	return nil
+	return wrap.Errorf(err, "end node %s", r.Node)
 }
 
 // end switches a boot's machine off and forgets its subject's boots up to a number.
@@ -257,8 +255,5 @@ func (d *Driver) end(ctx context.Context, b substrate.Boot, upTo int64) error {
 // List names the nodes that machines boot.
 func (d *Driver) List(ctx context.Context) ([]substrate.Ref, error) {
 	refs, err := d.config.Ledger.Nodes(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list nodes on machines: %w", err)
-	}
-	return refs, nil
+	return refs, wrap.Errorf(err, "list nodes on machines")
 }

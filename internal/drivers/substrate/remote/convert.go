@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"muster/internal/drivers/substrate"
+	"muster/internal/kit/wrap"
 	"muster/internal/place"
 	"muster/internal/protocol"
 )
@@ -25,10 +26,7 @@ func Guest(n substrate.Node) (protocol.HostedGuest, error) {
 	if err == nil {
 		g.Asked, err = json.Marshal(n.Asked)
 	}
-	if err != nil {
-		return g, fmt.Errorf("describe node %s to its hypervisor: %w", n.Node, err)
-	}
-	return g, nil
+	return g, wrap.Errorf(err, "describe node %s to its hypervisor", n.Node)
 }
 
 // Node is the inverse: what a hypervisor's driver is to make.
@@ -51,10 +49,7 @@ func Node(g protocol.HostedGuest) (substrate.Node, error) {
 	if err == nil {
 		n.Keys, err = substrate.ReadPortKeys(g.Keys)
 	}
-	if err != nil {
-		return n, fmt.Errorf("guest of node %s: %w", g.Node, err)
-	}
-	return n, nil
+	return n, wrap.Errorf(err, "guest of node %s", g.Node)
 }
 
 // State is what a hypervisor's driver observes of a boot, in the words of the protocol.

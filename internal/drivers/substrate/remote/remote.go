@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"muster/internal/drivers/substrate"
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -98,10 +99,7 @@ func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
 	if err == nil {
 		err = d.await(ctx, n.Node, func(e Entry) (bool, error) { return e.made(n.Boot, try) })
 	}
-	if err != nil {
-		return fmt.Errorf("boot %d of node %s: %w", n.Boot, n.Node, err)
-	}
-	return nil
+	return wrap.Errorf(err, "boot %d of node %s", n.Boot, n.Node)
 }
 
 // runs says that the host has said that this boot runs.
@@ -197,10 +195,7 @@ func (d *Driver) Observe(ctx context.Context, r substrate.Ref) (substrate.Observ
 			e.Seen.Detail)
 	}
 	seen, err := Seen(e.Seen)
-	if err != nil {
-		return seen, fmt.Errorf("observe node %s: hypervisor %s: %w", r.Node, e.Host, err)
-	}
-	return seen, nil
+	return seen, wrap.Errorf(err, "observe node %s: hypervisor %s", r.Node, e.Host)
 }
 
 // Remove has the host end the guest, and returns when the host has said that nothing of it is there, or with ErrUnderway.
@@ -242,8 +237,5 @@ func (d *Driver) remove(ctx context.Context, r substrate.Ref) error {
 // List names what hosts have or are to have.
 func (d *Driver) List(ctx context.Context) ([]substrate.Ref, error) {
 	refs, err := d.config.Ledger.Guests(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list guests elsewhere: %w", err)
-	}
-	return refs, nil
+	return refs, wrap.Errorf(err, "list guests elsewhere")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"muster/internal/drivers/substrate"
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -36,10 +37,7 @@ func (d *Driver) Wake(ctx context.Context, n substrate.Node, _ string) error {
 	_, err := d.done(ctx, n.Ref, protocol.DoWake, func(keep func(Entry) (bool, error)) error {
 		return d.config.Ledger.Want(ctx, n, protocol.DoWake, keep)
 	})
-	if err != nil {
-		return fmt.Errorf("resume node %s: %w", n.Node, err)
-	}
-	return nil
+	return wrap.Errorf(err, "resume node %s", n.Node)
 }
 
 // done asks for something, unless it was, and returns when it has come to its end. What has failed is asked for again by the

@@ -12,6 +12,7 @@ import (
 
 	"muster/internal/kit/lists"
 	"muster/internal/kit/osthread"
+	"muster/internal/kit/wrap"
 )
 
 // Where libvirt and QEMU find what is theirs, in their mount namespace.
@@ -105,10 +106,7 @@ func mountAt(what, at, kind string, flags uintptr, options string) error {
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		return err
 	}
-	if err := unix.Mount(what, at, kind, flags, options); err != nil {
-		return fmt.Errorf("mount %s at %s: %w", what, at, err)
-	}
-	return nil
+	return wrap.Errorf(unix.Mount(what, at, kind, flags, options), "mount %s at %s", what, at)
 }
 
 // laySystem puts the system's programs, /proc and /sys below a root.
@@ -142,10 +140,7 @@ func laySystem(root string) error {
 // readOnly is for all that is mounted at a folder and below.
 func readOnly(at string) error {
 	attributes := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
-	if err := unix.MountSetattr(unix.AT_FDCWD, at, unix.AT_RECURSIVE, attributes); err != nil {
-		return fmt.Errorf("make %s read-only: %w", at, err)
-	}
-	return nil
+	return wrap.Errorf(unix.MountSetattr(unix.AT_FDCWD, at, unix.AT_RECURSIVE, attributes), "make %s read-only", at)
 }
 
 // layAccounts makes an /etc with root and QEMU's user, and where the linker finds libraries.

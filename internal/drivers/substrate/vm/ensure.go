@@ -12,6 +12,7 @@ import (
 	"muster/internal/drivers/substrate/vm/domain"
 	"muster/internal/inventory"
 	"muster/internal/kit/files"
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -31,10 +32,7 @@ func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
 		return err
 	}
 	defer release()
-	if err := d.ensure(ctx, held, home, n); err != nil {
-		return fmt.Errorf("boot %d of node %s: %w", n.Boot, n.Node, err)
-	}
-	return nil
+	return wrap.Errorf(d.ensure(ctx, held, home, n), "boot %d of node %s", n.Boot, n.Node)
 }
 
 // ensure runs under the guest's lock, and a shared one of libvirt.

@@ -10,6 +10,7 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/onhost"
 	"muster/internal/kit/netns"
+	"muster/internal/kit/wrap"
 )
 
 // Remove ends the guest and takes away all that it had; after the last one, libvirt too. It is the hard end: whatever
@@ -21,10 +22,7 @@ func (d *Driver) Remove(ctx context.Context, r substrate.Ref) error {
 	if err := d.remove(ctx, r); err != nil {
 		return fmt.Errorf("remove node %s: %w", r.Node, err)
 	}
-	if err := d.Close(ctx); err != nil {
-		return fmt.Errorf("remove node %s: %w", r.Node, err)
-	}
-	return nil
+	return wrap.Errorf(d.Close(ctx), "remove node %s", r.Node)
 }
 
 func (d *Driver) remove(ctx context.Context, r substrate.Ref) error {

@@ -12,6 +12,7 @@ import (
 	"muster/internal/drivers/switch/uplink"
 	"muster/internal/inventory"
 	"muster/internal/kit/netns"
+	"muster/internal/kit/wrap"
 )
 
 // Factory declares the driver.
@@ -56,10 +57,7 @@ func (b bridge) Put(_ context.Context, p switches.Port, s switches.Segment) erro
 		}
 		return uplink.Pin(links, b.Name(uplink.KindFar, s), p.MACs)
 	})
-	if err != nil {
-		return fmt.Errorf("put port %s into %s: %w", p.Name, s, err)
-	}
-	return nil
+	return wrap.Errorf(err, "put port %s into %s", p.Name, s)
 }
 
 // Ports reads the kernel's list of interfaces.
@@ -97,10 +95,7 @@ func (b bridge) Ports(context.Context) (map[string]switches.Segment, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read the ports of %s: %w", b.Common, err)
-	}
-	return all, nil
+	return all, wrap.Errorf(err, "read the ports of %s", b.Common)
 }
 
 // Isolate is the uplink's: whatever is a port of the common bridge is a port of the switch.
@@ -136,10 +131,7 @@ func (b bridge) Close(ctx context.Context, s switches.Segment) error {
 			return uplink.Remove(links, b.Name(uplink.KindNear, s), b.BridgeOf(s))
 		})
 	}
-	if err != nil {
-		return fmt.Errorf("close %s: %w", s, err)
-	}
-	return nil
+	return wrap.Errorf(err, "close %s", s)
 }
 
 // Opened reads the kernel's list of interfaces.

@@ -22,6 +22,7 @@ import (
 	"muster/internal/inventory"
 	"muster/internal/kit/netns"
 	"muster/internal/kit/pattern"
+	"muster/internal/kit/wrap"
 )
 
 // database is where Debian's Open vSwitch has its own.
@@ -377,10 +378,7 @@ func (o ovs) Close(ctx context.Context, s switches.Segment) error {
 			return uplink.Remove(links, o.Name(uplink.KindInner, s), o.Name(uplink.KindNear, s), o.BridgeOf(s))
 		})
 	}
-	if err != nil {
-		return fmt.Errorf("close %s: %w", s, err)
-	}
-	return nil
+	return wrap.Errorf(err, "close %s", s)
 }
 
 // Opened reads the kernel's list of interfaces.

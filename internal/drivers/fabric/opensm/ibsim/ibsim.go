@@ -21,6 +21,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"muster/internal/kit/wrap"
 )
 
 // TableSize is how many entries an adapter's port has for keys, whatever the real one has.
@@ -148,10 +150,7 @@ func (s *Simulator) Run(ctx context.Context, node, program string, arguments ...
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	if err != nil {
-		return out, fmt.Errorf("%s: %w", program, err)
-	}
-	return out, nil
+	return out, wrap.Errorf(err, "%s", program)
 }
 
 // Stop ends the simulator and waits until it is gone. It may be called again.

@@ -27,6 +27,7 @@ import (
 
 	"muster/internal/fabric"
 	"muster/internal/kit/locks"
+	"muster/internal/kit/wrap"
 )
 
 // State is where a device is on its way from the host to a guest and back.
@@ -112,10 +113,7 @@ func New(o Options) (*Driver, error) {
 // configured through it.
 func (d *Driver) family(ctx context.Context, physical string) (release func(), err error) {
 	release, err = locks.Wait(ctx, filepath.Join(d.Dir, physical+".lock"))
-	if err != nil {
-		return nil, fmt.Errorf("another change of %s or of its virtual functions: %w", physical, err)
-	}
-	return release, nil
+	return release, wrap.Errorf(err, "another change of %s or of its virtual functions", physical)
 }
 
 // List tells of every device that is not free: those with a record, and those that a process has open without one.
@@ -182,10 +180,7 @@ func (d *Driver) holders(address string) ([]int, error) {
 		return nil, fmt.Errorf("IOMMU group of %s: %w", address, err)
 	}
 	pids, err := d.Kernel.Holders(group)
-	if err != nil {
-		return nil, fmt.Errorf("who has %s open: %w", address, err)
-	}
-	return pids, nil
+	return pids, wrap.Errorf(err, "who has %s open", address)
 }
 
 // Mend tries once more to take back what is returned or lost, and tells what is still not free.

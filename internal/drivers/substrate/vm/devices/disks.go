@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+
+	"muster/internal/kit/wrap"
 )
 
 // eraseWhole erases all disks of an NVMe controller, which the host's driver has just taken.
@@ -18,10 +20,7 @@ func (d *Driver) eraseWhole(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	if err := d.Eraser.Erase(ctx, disks, false); err != nil {
-		return fmt.Errorf("erase %v: %w", disks, err)
-	}
-	return nil
+	return wrap.Errorf(d.Eraser.Erase(ctx, disks, false), "erase %v", disks)
 }
 
 // allDisks fails while a namespace has no disk: the kernel may still be looking, or the guest has detached it, and the
@@ -62,10 +61,7 @@ func (d *Driver) eraseOne(ctx context.Context, address string, namespace int) er
 	if err != nil {
 		return err
 	}
-	if err := d.Eraser.Erase(ctx, disks, true); err != nil {
-		return fmt.Errorf("erase %s: %w", disks[0], err)
-	}
-	return nil
+	return wrap.Errorf(d.Eraser.Erase(ctx, disks, true), "erase %s", disks[0])
 }
 
 // disks are the names of a controller's disks; of one namespace, unless it is 0. With the kernel's multipathing a disk

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/internal/kit/clock"
+	"muster/internal/kit/wrap"
 )
 
 // function is what sysfs says of one PCI function now.
@@ -111,10 +112,7 @@ func (d *Driver) physical(address string) (string, error) {
 func (d *Driver) write(ctx context.Context, path, text string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, d.Patience, fmt.Errorf("the kernel has not done it after %v", d.Patience))
 	defer cancel()
-	if err := d.Kernel.Write(ctx, path, text); err != nil {
-		return fmt.Errorf("write %q to %s: %w", text, path, err)
-	}
-	return nil
+	return wrap.Errorf(d.Kernel.Write(ctx, path, text), "write %q to %s", text, path)
 }
 
 // until tries for at most d.Patience.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"muster/internal/kit/wrap"
 )
 
 // Actions and resources of the Virtualization Management command (NVM Express 1.4, 5.22).
@@ -42,10 +44,7 @@ func (d *Driver) identify(ctx context.Context, path string, what, namespace int)
 	if err == nil && len(data) < size {
 		err = fmt.Errorf("%d bytes instead of %d", len(data), size)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("ask %s (identify 0x%02x): %w", path, what, err)
-	}
-	return data, nil
+	return data, wrap.Errorf(err, "ask %s (identify 0x%02x)", path, what)
 }
 
 // nvmePrimary has a primary controller give up what virtual functions need. It is reset for that, so nothing of it may be
@@ -117,10 +116,7 @@ func (t *tenancy) secondary(ctx context.Context) (secondary, error) {
 
 func (t *tenancy) manage(ctx context.Context, s secondary, action string, more ...string) error {
 	err := t.nvme(ctx, append([]string{"virt-mgmt", t.path, "--cntlid=" + strconv.Itoa(s.id), "--act=" + action}, more...)...)
-	if err != nil {
-		return fmt.Errorf("manage controller %d of %s (action %s): %w", s.id, t.path, action, err)
-	}
-	return nil
+	return wrap.Errorf(err, "manage controller %d of %s (action %s)", s.id, t.path, action)
 }
 
 // resources makes the controller have so many, and read back as wanted. Only one that is offline can be changed.

@@ -2,7 +2,8 @@ package devices
 
 import (
 	"context"
-	"fmt"
+
+	"muster/internal/kit/wrap"
 )
 
 // Prepare makes a device ready for a guest: configured, bound to vfio-pci, alone in its IOMMU group, and read back. It may
@@ -12,10 +13,7 @@ func (d *Driver) Prepare(ctx context.Context, w Want) error {
 	if err := w.check(); err != nil {
 		return err
 	}
-	if err := d.prepare(ctx, w); err != nil {
-		return fmt.Errorf("device %s for guest %s: %w", w.PCI, w.Guest, err)
-	}
-	return nil
+	return wrap.Errorf(d.prepare(ctx, w), "device %s for guest %s", w.PCI, w.Guest)
 }
 
 func (d *Driver) prepare(ctx context.Context, w Want) error {

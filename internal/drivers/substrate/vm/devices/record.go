@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"muster/internal/kit/files"
+	"muster/internal/kit/wrap"
 )
 
 // record is what sysfs cannot tell of a device that is not free.
@@ -107,10 +108,7 @@ func (d *Driver) save(r record) error {
 	if err != nil {
 		return fmt.Errorf("record of device %s: %w", r.PCI, err)
 	}
-	if err := files.Write(d.recordPath(r.PCI), text, 0o600); err != nil {
-		return fmt.Errorf("record of device %s: %w", r.PCI, err)
-	}
-	return nil
+	return wrap.Errorf(files.Write(d.recordPath(r.PCI), text, 0o600), "record of device %s", r.PCI)
 }
 
 // forget says that the device is free.
@@ -119,8 +117,5 @@ func (d *Driver) forget(address string) error {
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		err = files.Sync(d.Dir) // that it is gone
 	}
-	if err != nil {
-		return fmt.Errorf("record of device %s: %w", address, err)
-	}
-	return nil
+	return wrap.Errorf(err, "record of device %s", address)
 }

@@ -3,16 +3,15 @@ package devices
 import (
 	"context"
 	"fmt"
+
+	"muster/internal/kit/wrap"
 )
 
 // Release takes a device back from a guest whose process has ended: it is reset, its address is taken from it, what the
 // guest wrote on it is erased, and the host's own driver has it again, if it had one. A device that is not the guest's
 // any more is fine. After an error the device is lost until a later call works.
 func (d *Driver) Release(ctx context.Context, address, guest string) error {
-	if err := d.release(ctx, address, guest); err != nil {
-		return fmt.Errorf("take device %s back from guest %s: %w", address, guest, err)
-	}
-	return nil
+	return wrap.Errorf(d.release(ctx, address, guest), "take device %s back from guest %s", address, guest)
 }
 
 func (d *Driver) release(ctx context.Context, address, guest string) error {

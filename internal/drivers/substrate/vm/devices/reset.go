@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"muster/internal/kit/wrap"
 )
 
 // resettable refuses a device that could not be cleared of what its guest leaves in it.
@@ -53,10 +55,7 @@ func (d *Driver) reset(ctx context.Context, f function) error {
 	if err := d.write(ctx, device(f.address, "reset"), "1"); err != nil {
 		return err
 	}
-	if err := d.until(ctx, func() error { return d.awake(f.address) }); err != nil {
-		return fmt.Errorf("after its reset: %w", err)
-	}
-	return nil
+	return wrap.Errorf(d.until(ctx, func() error { return d.awake(f.address) }), "after its reset")
 }
 
 // awake reads the function's configuration space from the hardware: all ones is what a bus answers for one that is dead.

@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"muster/internal/kit/wrap"
 )
 
 // CreateVFs divides a physical function into so many virtual ones, which the host's drivers do not take; 0: into none. It may be
 // repeated. While one of those that are there is in use, their number does not change.
 func (d *Driver) CreateVFs(ctx context.Context, physical string, want int) error {
-	if err := d.createVFs(ctx, physical, want); err != nil {
-		return fmt.Errorf("divide device %s into %d virtual functions: %w", physical, want, err)
-	}
-	return nil
+	return wrap.Errorf(d.createVFs(ctx, physical, want), "divide device %s into %d virtual functions", physical, want)
 }
 
 func (d *Driver) createVFs(ctx context.Context, physical string, want int) error {
