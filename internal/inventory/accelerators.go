@@ -61,22 +61,16 @@ func Drivers() []string {
 
 // DriverModules are the kernel's modules that a driver is made of; nil if there is no driver of that name.
 func DriverModules(name string) []string {
-	for _, d := range drivers() {
-		if d.Name == name {
-			return d.Modules
-		}
-	}
-	return nil
+	driver, _ := lists.Find(drivers(), func(d Driver) bool { return d.Name == name })
+	return driver.Modules
 }
 
 // DriverOf is the name of the driver that a device needs; "" if its kind or make is unknown.
 func DriverOf(d Device) string {
-	for _, driver := range drivers() {
-		if driver.Kind == d.Kind && driver.Vendor == d.Vendor && (driver.IDs == nil || slices.Contains(driver.IDs, d.ID)) {
-			return driver.Name
-		}
-	}
-	return ""
+	driver, _ := lists.Find(drivers(), func(driver Driver) bool {
+		return driver.Kind == d.Kind && driver.Vendor == d.Vendor && (driver.IDs == nil || slices.Contains(driver.IDs, d.ID))
+	})
+	return driver.Name
 }
 
 // AsksFor says that only machines with devices of the kind, gpu or hca, are of the class.

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"muster/internal/kit/lists"
 	"slices"
 )
 
@@ -58,10 +59,8 @@ func (f Facts) iommu() bool {
 
 // compare names the parts that are gone and those that are new.
 func compare[T any](what string, old, now []T, name func(T) string) []string {
-	var changes, left []string
-	for _, part := range now {
-		left = append(left, name(part))
-	}
+	var changes []string
+	left := lists.Map(now, name)
 	for _, part := range old {
 		if i := slices.Index(left, name(part)); i >= 0 {
 			left = slices.Delete(left, i, i+1)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/internal/kit/lists"
 	"muster/internal/price"
 )
 
@@ -33,12 +34,7 @@ func (c Class) Has(m Machine) bool { return c.Selects(m, m.Facts.Summary()) }
 
 // Selects says that machines like m with such a summary belong to the class; m may be without facts.
 func (c Class) Selects(m Machine, s Summary) bool {
-	for _, condition := range c.Select {
-		if !condition.holds(m, s) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c.Select, func(condition Condition) bool { return !condition.holds(m, s) })
 }
 
 // wants says that the class asks for this very value of a fact.
@@ -48,12 +44,8 @@ func (c Class) wants(fact, value string) bool {
 
 // FirstOn is the first class that selects machines of this substrate by its name; "" if none does.
 func (c Catalogue) FirstOn(substrate string) string {
-	for _, class := range c.Classes {
-		if class.wants("substrate", substrate) {
-			return class.Name
-		}
-	}
-	return ""
+	class, _ := lists.Find(c.Classes, func(class Class) bool { return class.wants("substrate", substrate) })
+	return class.Name
 }
 
 // On is the class narrowed to machines of one substrate.

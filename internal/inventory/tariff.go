@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"muster/internal/kit/lists"
 	"muster/internal/kit/pattern"
 	"muster/internal/price"
 )
@@ -163,12 +164,8 @@ func (f siteFile) money(c *Catalogue) (err error) {
 
 // Currency is the one that the site counts in; "" if it has no prices.
 func (c Catalogue) Currency() string {
-	for _, p := range c.prices() {
-		if p.price.Currency != "" {
-			return p.price.Currency
-		}
-	}
-	return ""
+	first, _ := lists.Find(c.prices(), func(p pricedField) bool { return p.price.Currency != "" })
+	return first.price.Currency
 }
 
 type pricedField struct {

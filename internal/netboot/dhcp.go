@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/ipv4"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/lists"
 )
 
 const (
@@ -181,10 +182,9 @@ func (q *dhcpQueues) batch() []request {
 // sendDHCP sends all that can be sent. A packet that the kernel refuses is left out: its machine asks again.
 func (s *server) sendDHCP(conn *ipv4.PacketConn, replies []datagram) {
 	from := (&ipv4.ControlMessage{Src: s.address().AsSlice()}).Marshal() // also where the interface has more addresses
-	out := make([]ipv4.Message, len(replies))
-	for i, reply := range replies {
-		out[i] = ipv4.Message{Buffers: [][]byte{reply.data}, Addr: net.UDPAddrFromAddrPort(reply.peer), OOB: from}
-	}
+	out := lists.Map(replies, func(reply datagram) ipv4.Message {
+		return ipv4.Message{Buffers: [][]byte{reply.data}, Addr: net.UDPAddrFromAddrPort(reply.peer), OOB: from}
+	})
 	for len(out) > 0 {
 		n, err := conn.WriteBatch(out, 0)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"muster/internal/kit/lists"
 	"muster/internal/kit/pattern"
 	"muster/internal/protocol"
 )
@@ -37,13 +38,8 @@ func (f accountFiles) withUsers(users []protocol.User, others accountFiles) (res
 	elsewhere, _ := accounts(others.passwd)
 	maps.Copy(foreign, elsewhere)
 	groups := foreignGroups(f.group+others.group, ours, users)
-	numbers := map[int]bool{} // which a user would share with somebody, or something, of the image
-	for _, uid := range foreign {
-		numbers[uid] = true
-	}
-	for _, gid := range groups {
-		numbers[gid] = true
-	}
+	// which a user would share with somebody, or something, of the image
+	numbers := lists.Set(slices.AppendSeq(slices.Collect(maps.Values(foreign)), maps.Values(groups)))
 	var refused, renamed []string
 	for _, u := range users {
 		_, taken := foreign[u.Name]

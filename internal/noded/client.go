@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -117,10 +118,8 @@ func (c *client) Hosted(ctx context.Context, r protocol.HostReport) (protocol.Re
 // ask makes a call; what it is for stands before its error.
 func ask[T any](ctx context.Context, c *client, within time.Duration, method, path string, in any, what string) (T, error) {
 	var answer T
-	if _, err := c.call(ctx, within, method, path, in, &answer); err != nil {
-		return answer, fmt.Errorf("%s: %w", what, err)
-	}
-	return answer, nil
+	_, err := c.call(ctx, within, method, path, in, &answer)
+	return answer, wrap.Errorf(err, "%s", what)
 }
 
 // newer waits for an answer with a revision above after; nil if there was none for a while.
@@ -179,8 +178,7 @@ func (r *replica) do(ctx context.Context, timeout time.Duration, method, path st
 	request.Close = path == joinPath // the next call shows the certificate, which takes a new connection
 	response, err := r.http.Do(request)
 	if err != nil {
-		var detail *url.Error
-		if errors.As(err, &detail) {
+		if detail, is := errors.AsType[*url.Error](err); is {
 			err = detail.Err // the URL around it says nothing
 		}
 		return 0, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -54,10 +55,7 @@ func (h *homeServer) start(c Command) (Process, error) {
 func (h *homeServer) give(files jail.Files) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	same := len(files) == len(h.files)
-	for name, text := range files {
-		same = same && h.files[name] == text
-	}
+	same := maps.Equal(files, h.files)
 	h.files = files
 	if same || h.input == nil {
 		return nil

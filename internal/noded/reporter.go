@@ -205,10 +205,9 @@ func (r *reporter) whenComplete() urgency {
 	if r.asked > 0 && (r.report.Test == nil || r.report.Test.Number < r.asked) {
 		return canWait
 	}
-	for _, c := range r.report.Checks {
-		if !c.OK && !slices.Contains(r.late, c.Name) {
-			return canWait
-		}
+	failing := func(c protocol.Check) bool { return !c.OK && !slices.Contains(r.late, c.Name) }
+	if slices.ContainsFunc(r.report.Checks, failing) {
+		return canWait
 	}
 	return atOnce
 }

@@ -2,12 +2,14 @@ package noded
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"muster/internal/kit/clock"
+	"muster/internal/kit/lists"
 )
 
 const (
@@ -35,10 +37,8 @@ type service struct {
 
 // tidy takes a daemon's own name off its line, and says whether the line is worth the console.
 func (s service) tidy(line string) (string, bool) {
-	for _, part := range s.noise {
-		if strings.Contains(line, part) {
-			return "", false
-		}
+	if slices.ContainsFunc(s.noise, func(part string) bool { return strings.Contains(line, part) }) {
+		return "", false
 	}
 	who, text, found := strings.Cut(line, ": ")
 	if found && strings.HasPrefix(who, s.name) {
@@ -196,12 +196,8 @@ func (s *supervisor) find(name string) Process {
 func (s *supervisor) named(name string) *supervised {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, one := range s.services {
-		if one.name == name {
-			return one
-		}
-	}
-	return nil
+	one, _ := lists.Find(s.services, func(one *supervised) bool { return one.name == name })
+	return one
 }
 
 func (o *supervised) set(p Process) {

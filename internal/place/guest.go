@@ -2,8 +2,10 @@ package place
 
 import (
 	"fmt"
+	"slices"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/lists"
 )
 
 // Guest is what a virtual machine asks of its host.
@@ -68,11 +70,7 @@ func (m *Misfit) Error() string { return fmt.Sprintf("%s: %s", m.What, m.Text) }
 // node, core by core, thread by thread. The guest's first CPU is pinned to the first of them, and so on. Threads that have
 // gone offline since are missing.
 func (h Allocation) CPUs(f inventory.Facts) []int {
-	var cpus []int
-	for _, c := range h.Cells {
-		cpus = append(cpus, c.CPUs(f)...)
-	}
-	return cpus
+	return slices.Concat(lists.Map(h.Cells, func(c Cell) []int { return c.CPUs(f) })...)
 }
 
 // CPUs are the hardware threads of one cell, in the guest's order.

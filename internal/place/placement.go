@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/words"
 	"muster/internal/place/topology"
 )
@@ -109,10 +110,7 @@ type matching struct {
 // candidates finds the machines of every want's class, once for wants that select alike.
 func (m *matching) candidates() {
 	m.fits = make([][]int, len(m.wants))
-	summaries := make([]inventory.Summary, len(m.free))
-	for i, machine := range m.free {
-		summaries[i] = machine.Facts.Summary()
-	}
+	summaries := lists.Map(m.free, func(machine inventory.Machine) inventory.Summary { return machine.Facts.Summary() })
 	for w, want := range m.wants {
 		alike := slices.IndexFunc(m.wants[:w], func(other Want) bool {
 			return slices.Equal(other.Class.Select, want.Class.Select)

@@ -3,6 +3,7 @@ package place
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"muster/internal/place/topology"
@@ -303,11 +304,9 @@ func LayoutOf(m *topology.Map, machines []string) Layout {
 			l.Unknown++
 		}
 	}
-	var order []int
-	for p := range count {
-		order = append(order, p)
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) })
+	order := slices.SortedFunc(maps.Keys(count), func(a, b int) int {
+		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b))
+	})
 	sum, pairs, known := 0, 0, len(machines)-l.Unknown
 	for i, p := range order {
 		l.Places = append(l.Places, Part{m.Places[p].Name, count[p], m.Places[p].Up})

@@ -10,6 +10,7 @@ import (
 
 	apiv1 "muster/api/v1"
 	"muster/internal/bench/export"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/words"
 )
 
@@ -58,16 +59,9 @@ type Point struct{ X, Value, Low, High float64 }
 // BesideRuns finds what runs show of the paper's panels and claims. Runs of other suites are left out; the earliest comes first.
 func (p Paper) BesideRuns(all []export.Run, comparisons []apiv1.BenchmarkComparison) (Page, error) {
 	page := Page{Paper: p}
-	var runs []export.Run
-	for _, r := range all {
-		if r.Suite == p.Suite {
-			runs = append(runs, r)
-		}
-	}
+	runs := lists.Filter(all, func(r export.Run) bool { return r.Suite == p.Suite })
 	slices.SortFunc(runs, func(a, b export.Run) int { return a.CreatedAt.Compare(b.CreatedAt) })
-	for _, r := range runs {
-		page.Runs = append(page.Runs, fmt.Sprintf("%s on %s", r.ID, r.Cluster))
-	}
+	page.Runs = lists.Map(runs, func(r export.Run) string { return fmt.Sprintf("%s on %s", r.ID, r.Cluster) })
 	for _, panel := range p.Panels {
 		shown, err := panel.beside(runs)
 		if err != nil {

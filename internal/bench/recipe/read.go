@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"muster/internal/kit/lists"
 	"regexp"
 	"slices"
 	"strconv"
@@ -168,17 +169,10 @@ func clip(text string) string {
 
 // Series names what samples are values of: the quantity with its labels, the step's parameters among them.
 func (s Step) Series(sample Sample) string {
-	all := maps.Clone(s.Parameters)
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, sample.Labels)
-	parts := make([]string, 0, len(all))
-	for _, key := range slices.Sorted(maps.Keys(all)) {
-		parts = append(parts, key+"="+all[key])
-	}
-	if len(parts) == 0 {
+	all := replaced(s.Parameters, sample.Labels)
+	if len(all) == 0 {
 		return sample.Quantity
 	}
+	parts := lists.Map(slices.Sorted(maps.Keys(all)), func(key string) string { return key + "=" + all[key] })
 	return sample.Quantity + "{" + strings.Join(parts, ",") + "}"
 }

@@ -234,11 +234,9 @@ func (r *Recipe) tried() *fieldError {
 }
 
 // replaced are parameters with others' values in the place of theirs.
-func replaced(parameters, others map[string][]string) map[string][]string {
-	all := maps.Clone(parameters)
-	if all == nil {
-		all = map[string][]string{}
-	}
+func replaced[V any](parameters, others map[string]V) map[string]V {
+	all := map[string]V{}
+	maps.Copy(all, parameters)
 	maps.Copy(all, others)
 	return all
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	moremath "github.com/aclements/go-moremath/stats"
+	"muster/internal/kit/lists"
 )
 
 // Confidence is that of all intervals.
@@ -56,10 +57,7 @@ func Summarise(values []float64) Summary {
 	if finite(low) && finite(high) {
 		s.Interval = &Interval{low, high}
 	}
-	distances := make([]float64, len(sorted))
-	for i, v := range sorted {
-		distances[i] = math.Abs(v - s.Median)
-	}
+	distances := lists.Map(sorted, func(v float64) float64 { return math.Abs(v - s.Median) })
 	slices.Sort(distances)
 	s.MAD = median(distances)
 	return s

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,12 +89,9 @@ func (h *hardware) loadFor(folders ...string) {
 }
 
 func within(path string, folders []string) bool {
-	for _, f := range folders {
-		if strings.HasPrefix(path, "kernel/drivers/"+f+"/") {
-			return true
-		}
-	}
-	return len(folders) == 0
+	return len(folders) == 0 || slices.ContainsFunc(folders, func(f string) bool {
+		return strings.HasPrefix(path, "kernel/drivers/"+f+"/")
+	})
 }
 
 // devices lists the modaliases of all devices.

@@ -142,17 +142,12 @@ func shorten(s string) string {
 // bundle is the OCI configuration of a check's container: as a node has it, but with no network.
 func bundle(id, run string) any {
 	type object = map[string]any
-	capabilities := []string{}
-	for _, c := range strings.Fields("CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP NET_BIND_SERVICE SYS_CHROOT") {
-		capabilities = append(capabilities, "CAP_"+c)
-	}
+	capabilities := strings.Fields("CAP_CHOWN CAP_DAC_OVERRIDE CAP_FOWNER CAP_FSETID CAP_KILL CAP_SETGID CAP_SETUID " +
+		"CAP_SETPCAP CAP_NET_BIND_SERVICE CAP_SYS_CHROOT")
 	mount := func(destination, kind string, options ...string) object {
 		return object{"destination": destination, "type": kind, "source": kind, "options": options}
 	}
-	namespaces := []object{}
-	for _, n := range []string{"pid", "mount", "uts", "ipc", "network"} {
-		namespaces = append(namespaces, object{"type": n})
-	}
+	namespaces := []object{{"type": "pid"}, {"type": "mount"}, {"type": "uts"}, {"type": "ipc"}, {"type": "network"}}
 	return object{
 		"ociVersion": "1.0.2",
 		"hostname":   "accept",

@@ -144,10 +144,8 @@ func (s *Store) Get(ref string) (Image, error) {
 	case strings.ContainsAny(ref, "@:"):
 		return Image{}, fmt.Errorf("image %s: %w: %s", ref, ErrAmbiguous, refs(found))
 	}
-	for _, i := range found {
-		if i.Latest {
-			return i, nil
-		}
+	if latest, linked := lists.Find(found, func(i Image) bool { return i.Latest }); linked {
+		return latest, nil
 	}
 	return found[0], nil // the link was lost: the newest
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"muster/internal/kit/clock"
+	"muster/internal/kit/lists"
 	"muster/internal/protocol"
 )
 
@@ -246,12 +247,8 @@ type Launch interface {
 
 // Head is the cluster's head; by the protocol there is one, and it comes first.
 func Head(config *protocol.Config) protocol.Peer {
-	for _, p := range config.Peers {
-		if p.Role == protocol.Head {
-			return p
-		}
-	}
-	return protocol.Peer{}
+	head, _ := lists.Find(config.Peers, func(p protocol.Peer) bool { return p.Role == protocol.Head })
+	return head
 }
 
 // Until waits until a connection is accepted there. An error means that ctx has ended.

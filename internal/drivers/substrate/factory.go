@@ -3,6 +3,7 @@ package substrate
 import (
 	"cmp"
 	"context"
+	"muster/internal/kit/lists"
 	"path/filepath"
 	"time"
 )
@@ -73,12 +74,7 @@ type Registry []Factory
 
 // Find is the substrate of that name.
 func (r Registry) Find(name string) (Factory, bool) {
-	for _, f := range r {
-		if f.Name == name {
-			return f, true
-		}
-	}
-	return Factory{}, false
+	return lists.Find(r, func(f Factory) bool { return f.Name == name })
 }
 
 // Of is what the substrate of that name can; nothing, if there is none.
@@ -89,21 +85,12 @@ func (r Registry) Of(name string) Capabilities {
 
 // Enrolled names those whose machines come into the inventory that way.
 func (r Registry) Enrolled(by Enrolment) []string {
-	var names []string
-	for _, f := range r {
-		if f.Caps.Enrols == by {
-			names = append(names, f.Name)
-		}
-	}
-	return names
+	enrolled := lists.Filter(r, func(f Factory) bool { return f.Caps.Enrols == by })
+	return lists.Map(enrolled, func(f Factory) string { return f.Name })
 }
 
 // Guests is the name of the substrate that guests are of; "" if there is none.
 func (r Registry) Guests() string {
-	for _, f := range r {
-		if f.Caps.Guest {
-			return f.Name
-		}
-	}
-	return ""
+	f, _ := lists.Find(r, func(f Factory) bool { return f.Caps.Guest })
+	return f.Name
 }

@@ -1,6 +1,7 @@
 package hardware
 
 import (
+	"muster/internal/kit/lists"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,10 +49,7 @@ func (t Tree) Names(parts ...string) []string {
 	if err != nil {
 		return nil
 	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
-	}
+	names := lists.Map(entries, os.DirEntry.Name)
 	slices.SortFunc(names, ByNumber)
 	return names
 }

@@ -1,6 +1,8 @@
 // Package lists makes lists and maps of lists.
 package lists
 
+import "slices"
+
 // Map is what f makes of each element, in their order; nil of none.
 func Map[T, U any](list []T, f func(T) U) []U {
 	var all []U
@@ -8,6 +10,26 @@ func Map[T, U any](list []T, f func(T) U) []U {
 		all = append(all, f(one))
 	}
 	return all
+}
+
+// Filter is the elements that are so, in their order; nil of none.
+func Filter[T any](list []T, is func(T) bool) []T {
+	var some []T
+	for _, one := range list {
+		if is(one) {
+			some = append(some, one)
+		}
+	}
+	return some
+}
+
+// Find is the first element that is so; found is false if there is none.
+func Find[T any](list []T, is func(T) bool) (first T, found bool) {
+	i := slices.IndexFunc(list, is)
+	if i < 0 {
+		return first, false
+	}
+	return list[i], true
 }
 
 // By finds elements by a key of theirs. Of several with one key it is the last.

@@ -12,6 +12,7 @@ import (
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/network"
+	"muster/internal/kit/lists"
 	"muster/internal/netboot"
 	"muster/internal/netboot/onlink"
 	"muster/internal/protocol"
@@ -52,10 +53,7 @@ func (c *Controller) Known(ctx context.Context, networkName string, macs []net.H
 		if err != nil {
 			return err
 		}
-		words := make([]string, len(macs))
-		for i, mac := range macs {
-			words[i] = mac.String()
-		}
+		words := lists.Map(macs, net.HardwareAddr.String)
 		owners, err := network.Owners(ctx, tx, networkName, words)
 		for i, mac := range words {
 			known[i] = owners[mac] != "" || on.Unknown == inventory.UnknownEnrol

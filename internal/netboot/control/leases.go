@@ -13,6 +13,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/inventory"
 	"muster/internal/kinds/network"
+	"muster/internal/kit/lists"
 	"muster/internal/netboot"
 )
 
@@ -132,10 +133,7 @@ func (l *lessor) load(ctx context.Context, networkName string, asks []netboot.As
 	if l.now, err = l.tx.Now(ctx); err != nil {
 		return err
 	}
-	macs := make([]string, len(asks))
-	for i, ask := range asks {
-		macs[i] = ask.MAC.String()
-	}
+	macs := lists.Map(asks, func(ask netboot.Ask) string { return ask.MAC.String() })
 	if l.owners, err = network.Owners(ctx, l.tx, networkName, macs); err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"muster/internal/boot/kmod"
 	"muster/internal/inventory"
 	"muster/internal/inventory/hardware"
+	"muster/internal/kit/lists"
 	"muster/internal/protocol"
 )
 
@@ -61,22 +62,16 @@ func lacking(t hardware.Tree, d inventory.Device) string {
 	if err != nil {
 		return driver // there are no modules at all
 	}
-	for _, module := range inventory.DriverModules(driver) {
-		if !modules.Has(module) {
-			return driver
-		}
+	if slices.ContainsFunc(inventory.DriverModules(driver), func(module string) bool { return !modules.Has(module) }) {
+		return driver
 	}
 	return ""
 }
 
 // near are the CPUs of the device's NUMA node; "" where there is but one, or it is not known.
 func near(f inventory.Facts, d inventory.Device) string {
-	for _, n := range f.NUMA {
-		if n.ID == d.NUMA && len(f.NUMA) > 1 {
-			return n.CPUs
-		}
-	}
-	return ""
+	node, _ := lists.Find(f.NUMA, func(n inventory.NUMANode) bool { return n.ID == d.NUMA && len(f.NUMA) > 1 })
+	return node.CPUs
 }
 
 // nvidia reads what NVIDIA's driver tells of a GPU (README of the driver, "The /proc Interface").

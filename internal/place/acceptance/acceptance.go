@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/lists"
 	"muster/internal/protocol"
 )
 
@@ -69,13 +70,8 @@ func Judge(settings inventory.Acceptance, tests, passes []protocol.TestResult) [
 
 // Slow says in what a node is slow; "" if it is not.
 func Slow(standings []Standing) string {
-	var texts []string
-	for _, s := range standings {
-		if s.Slow {
-			texts = append(texts, s.String())
-		}
-	}
-	return strings.Join(texts, "; ")
+	slow := lists.Filter(standings, func(s Standing) bool { return s.Slow })
+	return strings.Join(lists.Map(slow, Standing.String), "; ")
 }
 
 // values are those that were measured of a kind.
@@ -130,11 +126,7 @@ func median(values []float64) float64 {
 func deviation(values []float64) float64 {
 	const normal = 1.4826
 	middle := median(values)
-	distances := make([]float64, len(values))
-	for i, v := range values {
-		distances[i] = math.Abs(v - middle)
-	}
-	return normal * median(distances)
+	return normal * median(lists.Map(values, func(v float64) float64 { return math.Abs(v - middle) }))
 }
 
 // Round writes a value with three digits that count: 11.3, 0.52, 941.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/lists"
 )
 
 const forever = int64(math.MaxInt64)
@@ -65,11 +66,7 @@ type want struct {
 
 // name tells classes apart: one that was narrowed has the name of the one that it was.
 func name(c inventory.Class) string {
-	conditions := make([]string, 0, len(c.Select))
-	for _, condition := range c.Select {
-		conditions = append(conditions, condition.String())
-	}
-	return strings.Join(conditions, ";")
+	return strings.Join(lists.Map(c.Select, inventory.Condition.String), ";")
 }
 
 // board groups the machines by the classes that the bookings want, and more.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/lists"
 )
 
 // Machine is one that is in service.
@@ -173,9 +174,5 @@ func (c Calendar) Extend(by string, until time.Time) (latest time.Time, conflict
 func (c Calendar) Lacking() []int { return c.board(nil).base.lacks }
 
 func (b Booking) classes() []inventory.Class {
-	var classes []inventory.Class
-	for _, want := range b.Wants {
-		classes = append(classes, want.Classes...)
-	}
-	return classes
+	return slices.Concat(lists.Map(b.Wants, func(w Want) []inventory.Class { return w.Classes })...)
 }

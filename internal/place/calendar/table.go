@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/lists"
 )
 
 // Slot is a time in which nothing changes for a class.
@@ -55,11 +56,7 @@ func (c Calendar) Table(classes []inventory.Class, from, until time.Time) [][]Sl
 	if cuts := cutsOf(parts, begin, end); len(cuts) > mostCuts {
 		end = cuts[mostCuts]
 	}
-	table := make([][]Slot, len(classes))
-	for i, class := range classes {
-		table[i] = b.slots(b.fits[name(class)], parts, begin, end)
-	}
-	return table
+	return lists.Map(classes, func(class inventory.Class) []Slot { return b.slots(b.fits[name(class)], parts, begin, end) })
 }
 
 // cutsOf is when anything changes between two times, and the first of them.
@@ -86,12 +83,7 @@ func (b *board) slots(groups []int, parts []part, from, until int64) []Slot {
 	for _, g := range groups {
 		size += b.groups[g].size
 	}
-	var own []part
-	for _, p := range parts {
-		if slices.Contains(groups, p.group) {
-			own = append(own, p)
-		}
-	}
+	own := lists.Filter(parts, func(p part) bool { return slices.Contains(groups, p.group) })
 	cuts := cutsOf(own, from, until)
 	var slots []Slot
 	for i, cut := range cuts {

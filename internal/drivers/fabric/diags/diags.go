@@ -7,6 +7,7 @@ package diags
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 
@@ -102,9 +103,7 @@ func (p Programs) query(ctx context.Context, places map[fabric.GUID]Place) (fabr
 		if a.err != nil {
 			return nil, a.err
 		}
-		for g, port := range a.tables {
-			all[g] = port
-		}
+		maps.Copy(all, a.tables)
 	}
 	return all, nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/internal/kit/lists"
 	"muster/internal/kit/pattern"
 	"muster/internal/kit/shell"
 )
@@ -51,11 +52,7 @@ func isProcess(word string) bool {
 }
 
 func quotedAll(words []string) string {
-	all := make([]string, len(words))
-	for i, w := range words {
-		all[i] = shell.Quoted(w)
-	}
-	return strings.Join(all, " ")
+	return strings.Join(lists.Map(words, shell.Quoted), " ")
 }
 
 // hostForm is what ssh takes for a host and no shell, and nothing that ssh passes the name to, takes for anything else.

@@ -10,6 +10,7 @@ package gpus
 
 import (
 	"fmt"
+	"muster/internal/kit/lists"
 	"strconv"
 	"strings"
 )
@@ -56,13 +57,7 @@ func Parse(text string) ([]GPU, error) {
 
 // Of are the GPUs of a node, in order.
 func Of(all []GPU, node string) []GPU {
-	var some []GPU
-	for _, g := range all {
-		if g.Node == node {
-			some = append(some, g)
-		}
-	}
-	return some
+	return lists.Filter(all, func(g GPU) bool { return g.Node == node })
 }
 
 // Share is the number, from 0, of the GPU that a node's rank gets, of so many ranks and GPUs on the node. There is a GPU.

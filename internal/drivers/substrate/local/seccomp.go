@@ -38,15 +38,14 @@ func seccomp(servesHome bool, o Opened) *specs.LinuxSeccomp {
 	filter := &specs.LinuxSeccomp{DefaultAction: fail, DefaultErrnoRet: new(uint(unix.EPERM)),
 		Architectures: architectures(runtime.GOARCH)}
 	open := map[string]bool{forHome: servesHome, forPerf: o.Perf, forUserNamespaces: o.UserNamespaces, forIOUring: o.IOUring}
-	groups := everyNodesCalls()
+	var names []string
+	for _, g := range everyNodesCalls() {
+		names = append(names, strings.Fields(g.calls)...)
+	}
 	for _, g := range someNodesCalls() {
 		if open[g.name] {
-			groups = append(groups, g)
+			names = append(names, strings.Fields(g.calls)...)
 		}
-	}
-	var names []string
-	for _, g := range groups {
-		names = append(names, strings.Fields(g.calls)...)
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)

@@ -198,7 +198,7 @@ func (d *Driver) ListShared(context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list clusters: %w", err)
 	}
-	return lists.Map(entries, func(entry os.DirEntry) string { return entry.Name() }), nil
+	return lists.Map(entries, os.DirEntry.Name), nil
 }
 
 // Dial opens a TCP connection inside the cluster's network; it outlives the cluster's removal only as a dead one.

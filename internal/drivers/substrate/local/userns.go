@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -294,11 +295,7 @@ func freeDir(needed ...string) (string, error) {
 		if resolved, err := filepath.EvalSymlinks(dir); err != nil || resolved != dir {
 			continue
 		}
-		free := true
-		for _, path := range needed {
-			free = free && !hides(path)
-		}
-		if free {
+		if !slices.ContainsFunc(needed, hides) {
 			return dir, nil
 		}
 	}

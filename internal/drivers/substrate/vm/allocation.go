@@ -12,6 +12,7 @@ import (
 	"muster/internal/drivers/substrate/onhost"
 	"muster/internal/drivers/substrate/vm/domain"
 	"muster/internal/inventory"
+	"muster/internal/kit/lists"
 	"muster/internal/place"
 )
 
@@ -140,11 +141,8 @@ const plain = 0
 // lastWord is what a guest gets of a host: what was wanted for it, if that can be had, in the largest pages that can be; else
 // what can be had of what was asked. f are the facts that left has made.
 func lastWord(f inventory.Facts, others []part, lost []string, wanted place.Allocation, asked place.Guest) (part, error) {
-	var rooms []place.Room
 	sizes := append(domain.PageSizes(), plain)
-	for _, size := range sizes {
-		rooms = append(rooms, roomIn(size, f, others, lost))
-	}
+	rooms := lists.Map(sizes, func(size int) place.Room { return roomIn(size, f, others, lost) })
 	var gone, misfit error // why not, with plain pages: there most fits
 	for i, r := range rooms {
 		if gone = r.Grants(wanted); gone == nil && whole(wanted, sizes[i]) {

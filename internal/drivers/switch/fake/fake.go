@@ -120,10 +120,7 @@ func (f *Switch) Close(_ context.Context, s switches.Segment) error {
 func (f *Switch) Opened(context.Context) ([]switches.Segment, error) {
 	var all []switches.Segment
 	err := f.change("opened", func() error {
-		for s := range f.opened {
-			all = append(all, s)
-		}
-		slices.Sort(all)
+		all = slices.Sorted(maps.Keys(f.opened))
 		return nil
 	})
 	return all, err

@@ -20,6 +20,7 @@ import (
 	switches "muster/internal/drivers/switch"
 	"muster/internal/drivers/switch/uplink"
 	"muster/internal/inventory"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/netns"
 	"muster/internal/kit/pattern"
 	"muster/internal/kit/wrap"
@@ -171,11 +172,7 @@ func (o ovs) ends(ctx context.Context, s switches.Segment) error {
 
 // Put takes the port out of its VLAN, has the switch forget how it forwarded for it, and then puts it into the other one.
 func (o ovs) Put(ctx context.Context, p switches.Port, s switches.Segment) error {
-	err := o.put(ctx, p, s)
-	if err != nil {
-		err = fmt.Errorf("put port %s into %s: %w", p.Name, s, err)
-	}
-	return err
+	return wrap.Errorf(o.put(ctx, p, s), "put port %s into %s", p.Name, s)
 }
 
 func (o ovs) put(ctx context.Context, p switches.Port, s switches.Segment) error {
@@ -338,17 +335,8 @@ func (o ovs) list(ctx context.Context) ([]ovsPort, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the ports of %s: %w", o.bridge, err)
 	}
-	here := map[string]bool{}
-	for name := range strings.FieldsSeq(string(names)) {
-		here[name] = true
-	}
-	var all []ovsPort
-	for _, p := range ports {
-		if here[p.name] && !o.Own(uplink.KindOuter).MatchString(p.name) {
-			all = append(all, p)
-		}
-	}
-	return all, nil
+	here := lists.Set(strings.Fields(string(names)))
+	return lists.Filter(ports, func(p ovsPort) bool { return here[p.name] && !o.Own(uplink.KindOuter).MatchString(p.name) }), nil
 }
 
 // Open makes the segment's bridge and its cables.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"muster/internal/kit/lists"
 	"muster/internal/kit/wrap"
 )
 
@@ -106,12 +107,11 @@ func (t *tenancy) secondary(ctx context.Context) (secondary, error) {
 	if err != nil {
 		return secondary{}, err
 	}
-	for _, s := range parseSecondaries(data) {
-		if s.function == t.number+1 {
-			return s, nil
-		}
+	s, found := lists.Find(parseSecondaries(data), func(s secondary) bool { return s.function == t.number+1 })
+	if !found {
+		return s, fmt.Errorf("%s has no controller for virtual function %d", t.path, t.number)
 	}
-	return secondary{}, fmt.Errorf("%s has no controller for virtual function %d", t.path, t.number)
+	return s, nil
 }
 
 func (t *tenancy) manage(ctx context.Context, s secondary, action string, more ...string) error {

@@ -1,6 +1,10 @@
 package devices
 
-import "strconv"
+import (
+	"strconv"
+
+	"muster/internal/kit/lists"
+)
 
 // quirk is how a device differs from what the kernel says of it.
 type quirk struct {
@@ -35,10 +39,7 @@ func quirks() []quirk {
 
 func quirkOf(f function) (quirk, bool) {
 	id, err := strconv.ParseUint(f.id, 16, 16)
-	for _, q := range quirks() {
-		if err == nil && q.vendor == f.vendor && q.first <= id && id <= q.last {
-			return q, true
-		}
-	}
-	return quirk{}, false
+	return lists.Find(quirks(), func(q quirk) bool {
+		return err == nil && q.vendor == f.vendor && q.first <= id && id <= q.last
+	})
 }

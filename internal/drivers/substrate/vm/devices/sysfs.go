@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+	"muster/internal/kit/lists"
 )
 
 // HostKernel is the kernel of this host. The process is root and sees all processes.
@@ -51,11 +52,7 @@ func (HostKernel) List(name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
-	}
-	return names, nil
+	return lists.Map(entries, os.DirEntry.Name), nil
 }
 
 // Write writes to a file of sysfs, in one call as the kernel wants it. A driver that hangs in it cannot be interrupted:
