@@ -5,10 +5,11 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"os"
 	"syscall"
 
+	"github.com/mdlayher/packet"
 	"golang.org/x/net/bpf"
+	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
 
 	"muster/internal/inventory"
@@ -19,7 +20,7 @@ import (
 
 // frames is a packet socket that hears UDP to one port of an interface.
 type frames struct {
-	file *os.File
+	conn *packet.Conn
 	raw  syscall.RawConn
 }
 
@@ -44,31 +45,22 @@ func listenFrames(card *net.Interface, port uint16) (*frames, error) {
 	if err != nil {
 		return nil, err
 	}
-	// hears nothing before it is bound
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	conn, err := packet.Listen(card, packet.Datagram, unix.ETH_P_IP, &packet.Config{Filter: filter})
 	if err != nil {
 		return nil, err
 	}
-	const ipv4 = unix.ETH_P_IP&0xff<<8 | unix.ETH_P_IP>>8 // in network order
-	err = errors.Join(attach(fd, filter), unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, dhcpBuffer),
-		unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: ipv4, Ifindex: card.Index}))
-	if err != nil {
-		return nil, errors.Join(err, unix.Close(fd))
+	f := &frames{conn: conn}
+	if f.raw, err = conn.SyscallConn(); err == nil {
+		var failed error
+		err = f.raw.Control(func(fd uintptr) {
+			failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, dhcpBuffer)
+		})
+		err = errors.Join(err, failed)
 	}
-	f := &frames{file: os.NewFile(uintptr(fd), "frames of "+card.Name)}
-	if f.raw, err = f.file.SyscallConn(); err != nil {
-		return nil, errors.Join(err, f.file.Close())
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
 	}
 	return f, nil
-}
-
-func attach(fd int, filter []bpf.RawInstruction) error {
-	program := make([]unix.SockFilter, len(filter))
-	for i, in := range filter {
-		program[i] = unix.SockFilter{Code: in.Op, Jt: in.Jt, Jf: in.Jf, K: in.K}
-	}
-	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
-		&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
 }
 
 // deaf makes a UDP socket hear nothing: it keeps the port, and answers are sent by it.
@@ -77,13 +69,7 @@ func deaf(conn *net.UDPConn) error {
 	if err != nil {
 		return err
 	}
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var inner error
-	outer := raw.Control(func(fd uintptr) { inner = attach(int(fd), filter) })
-	return errors.Join(outer, inner)
+	return ipv4.NewPacketConn(conn).SetBPF(filter)
 }
 
 // read passes on up to n packets that are there. If it is to wait, it waits for the first.
@@ -115,7 +101,7 @@ func (f *frames) read(n int, wait bool, take func(frame)) error {
 	return errors.Join(inner, outer)
 }
 
-func (f *frames) close() { _ = f.file.Close() }
+func (f *frames) close() { _ = f.conn.Close() }
 
 // frame is a UDP packet, with who sent the frame that it came in, and to whom.
 type frame struct {
