@@ -168,35 +168,24 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 	c := Catalogue{Site: file.Site, Project: file.Defaults.Project, Image: file.Defaults.Image, Class: file.Defaults.Class,
 		Head: file.Defaults.Head}
 	c.Nodes, c.Fabrics = file.Nodes, file.Fabrics
-	var err error
-	if c.BootWithin, err = limit("boot", file.Limits.Boot, 10*time.Second, 24*time.Hour,
-		"the time that a machine may be silent on its way up"); err != nil {
-		return c, err
-	}
-	if c.Silence, err = limit("silence", file.Limits.Silence, 15*time.Second, time.Hour,
-		"the time that the agent of a node may be silent"); err != nil {
-		return c, err
-	}
-	if c.HypervisorIdle, err = limit("hypervisor_idle", file.Limits.HypervisorIdle, 10*time.Second, 7*24*time.Hour,
-		"the time that a hypervisor may be without guests before it is a whole machine again"); err != nil {
-		return c, err
-	}
-	if c.MaxLostShare, err = share(file.Limits.MaxLostShare); err != nil {
-		return c, err
-	}
+	var limits limits
+	c.BootWithin = limits.span("boot", file.Limits.Boot, 10*time.Second, 24*time.Hour,
+		"the time that a machine may be silent on its way up")
+	c.Silence = limits.span("silence", file.Limits.Silence, 15*time.Second, time.Hour,
+		"the time that the agent of a node may be silent")
+	c.HypervisorIdle = limits.span("hypervisor_idle", file.Limits.HypervisorIdle, 10*time.Second, 7*24*time.Hour,
+		"the time that a hypervisor may be without guests before it is a whole machine again")
+	c.MaxLostShare = limits.share(file.Limits.MaxLostShare)
 	c.Home = cmp.Or(file.Limits.Home, "100GiB")
-	if c.HomeBytes, err = size("home", c.Home, "what a cluster's /home may hold that names no size"); err != nil {
-		return c, err
-	}
-	if c.Layers, err = size("layers", cmp.Or(file.Limits.Layers, "50GiB"),
-		"what all nodes of a cluster on this host may write outside of /home"); err != nil {
-		return c, err
-	}
+	c.HomeBytes = limits.size("home", c.Home, "what a cluster's /home may hold that names no size")
+	c.Layers = limits.size("layers", cmp.Or(file.Limits.Layers, "50GiB"),
+		"what all nodes of a cluster on this host may write outside of /home")
 	if file.Limits.Reserve != "" {
-		if c.Reserve, err = size("reserve", file.Limits.Reserve,
-			"what stays free on the data directory's file system"); err != nil {
-			return c, err
-		}
+		c.Reserve = limits.size("reserve", file.Limits.Reserve, "what stays free on the data directory's file system")
+	}
+	err := limits.wrong
+	if err != nil {
+		return c, err
 	}
 	if c.Acceptance, err = file.Acceptance.read(); err != nil {
 		return c, err
@@ -308,47 +297,55 @@ func (f siteFile) mail() (*mail.Relay, error) {
 	return r, nil
 }
 
-// limit reads a time of the site file; "" is 0.
-func limit(field, text string, least, most time.Duration, what string) (time.Duration, error) {
+// limits reads what the site file has below limits, field by field.
+type limits struct{ wrong error } // what is wrong with the first of them that is
+
+func (l *limits) refuse(err error) {
+	if l.wrong == nil {
+		l.wrong = err
+	}
+}
+
+// span reads a time; "" is 0.
+func (l *limits) span(field, text string, least, most time.Duration, what string) time.Duration {
 	if text == "" {
-		return 0, nil
+		return 0
 	}
 	d, err := duration.Within(text, least, most)
-	return d, wrap.Errorf(err, "limits.%s, %s", field, what)
+	l.refuse(wrap.Errorf(err, "limits.%s, %s", field, what))
+	return d
 }
 
 // size reads a size in bytes.
-func size(field, text, what string) (int64, error) {
+func (l *limits) size(field, text, what string) int64 {
 	const least, mib = 300, 1 << 20
 	for unit, factor := range map[string]int64{"MiB": mib, "GiB": mib << 10, "TiB": mib << 20} {
 		number, found := strings.CutSuffix(text, unit)
 		if n, err := strconv.ParseInt(number, 10, 32); found && err == nil && n > 0 && n*factor >= least*mib {
-			return n * factor, nil
+			return n * factor
 		}
 	}
-	return 0, fmt.Errorf("limits.%s: %q; write %s, at least %dMiB, for example 200GiB", field, text, what, least)
+	l.refuse(fmt.Errorf("limits.%s: %q; write %s, at least %dMiB, for example 200GiB", field, text, what, least))
+	return 0
 }
 
-// share reads limits.max_lost_share; "" is 0.
-func share(text string) (float64, error) {
+// share reads max_lost_share; "" is 0.
+func (l *limits) share(text string) float64 {
 	if text == "" {
-		return 0, nil
+		return 0
 	}
 	percent, err := strconv.Atoi(strings.TrimSuffix(text, "%"))
 	if err != nil || !strings.HasSuffix(text, "%") || percent < 1 || percent > 100 {
-		return 0, fmt.Errorf("limits.max_lost_share: %q; write the share of a network's nodes that may be lost at once before an "+
-			"alarm is raised instead, from 1%% to 100%%, for example 25%%", text)
+		l.refuse(fmt.Errorf("limits.max_lost_share: %q; write the share of a network's nodes that may be lost at once before an "+
+			"alarm is raised instead, from 1%% to 100%%, for example 25%%", text))
+		return 0
 	}
-	return float64(percent) / 100, nil
+	return float64(percent) / 100
 }
 
 // Find returns the class of that name.
 func (c Catalogue) Find(name string) (Class, bool) {
-	i := slices.IndexFunc(c.Classes, func(class Class) bool { return class.Name == name })
-	if i < 0 {
-		return Class{}, false
-	}
-	return c.Classes[i], true
+	return lists.Find(c.Classes, func(class Class) bool { return class.Name == name })
 }
 
 // Names lists the classes in the order of the site file.
