@@ -96,6 +96,14 @@ func (f frame) machine() *machine {
 	return m
 }
 
+// server makes a machine of the frame that boots from a disk and has its default route by a NIC, both on its first NUMA node.
+func (f frame) server() *machine {
+	m := f.machine()
+	m.port(0).plug(root(ssd()))
+	m.port(0).plug(uplink(i210()))
+	return m
+}
+
 // machine is a machine that is being put together.
 type machine struct {
 	inventory.Facts

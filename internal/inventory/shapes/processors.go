@@ -6,9 +6,7 @@ import "muster/internal/inventory"
 // the NIC are the host's own.
 func desktop() inventory.Facts {
 	m := frame{model: "Intel(R) Core(TM) i5-7500 CPU @ 3.40GHz", sockets: 1, nodes: 1, cores: 4, threads: 1, cache: 4,
-		memory: 16}.machine()
-	m.port(0).plug(root(ssd()))
-	m.port(0).plug(uplink(i210()))
+		memory: 16}.server()
 	return m.facts()
 }
 
@@ -30,9 +28,7 @@ func twoSocketsSMTOff() inventory.Facts {
 		model: "Intel(R) Xeon(R) Gold 6130 CPU @ 2.10GHz", sockets: 2, nodes: 1, cores: 16, threads: 1, cache: 16,
 		numbering: alternating,
 		memory:    96, far: 21,
-	}.machine()
-	m.port(0).plug(root(ssd()))
-	m.port(0).plug(uplink(i210()))
+	}.server()
 	m.port(1).plug(connectX6())
 	return m.facts()
 }
@@ -42,9 +38,7 @@ func twoSocketsSMTOff() inventory.Facts {
 func twoSocketsSMT() inventory.Facts {
 	m := frame{
 		model: "AMD EPYC 7543 32-Core Processor", sockets: 2, nodes: 1, cores: 32, threads: 2, cache: 8, memory: 256, far: 32,
-	}.machine()
-	m.port(0).plug(root(ssd()))
-	m.port(0).plug(uplink(i210()))
+	}.server()
 	for socket := range 2 {
 		m.port(socket).plug(connectX6())
 		m.port(socket).plug(ssd())
@@ -71,9 +65,7 @@ func epycNPS4() inventory.Facts {
 	m := frame{
 		model: "AMD EPYC 7763 64-Core Processor", sockets: 2, nodes: 4, cores: 16, threads: 2, cache: 8, memory: 64, near: 12,
 		far: 32,
-	}.machine()
-	m.port(0).plug(root(ssd()))
-	m.port(0).plug(uplink(i210()))
+	}.server()
 	m.port(3).plug(connectX6())
 	m.port(6).plug(connectX6())
 	m.port(6).plug(ssd())
@@ -87,9 +79,7 @@ func xeonSNC2() inventory.Facts {
 	m := frame{
 		model: "Intel(R) Xeon(R) Platinum 8360Y CPU @ 2.40GHz", sockets: 2, nodes: 2, cores: 18, threads: 2, cache: 36,
 		memory: 128, near: 11, far: 20,
-	}.machine()
-	m.port(0).plug(root(ssd()))
-	m.port(0).plug(uplink(i210()))
+	}.server()
 	m.port(1).plug(connectX6())
 	m.port(3).plug(connectX6())
 	return m.facts()
@@ -101,9 +91,7 @@ func offlineCores() inventory.Facts {
 	m := frame{
 		model: "Intel(R) Xeon(R) E-2288G CPU @ 3.70GHz", sockets: 1, nodes: 1, cores: 8, threads: 2, cache: 8, memory: 64,
 		offline: []int{2, 10, 3, 11, 13, 6},
-	}.machine()
-	m.port(0).plug(root(ssd()))
-	m.port(0).plug(uplink(i210()))
+	}.server()
 	return m.facts()
 }
 
@@ -113,10 +101,8 @@ func memorylessNode() inventory.Facts {
 	m := frame{
 		model: "Intel(R) Xeon(R) Silver 4110 CPU @ 2.10GHz", sockets: 2, nodes: 1, cores: 8, threads: 2, cache: 8, memory: 64,
 		far: 21,
-	}.machine()
+	}.server()
 	m.NUMA[1].MemoryMiB = 0
-	m.port(0).plug(root(ssd()))
-	m.port(0).plug(uplink(i210()))
 	m.port(1).plug(connectX6())
 	return m.facts()
 }
@@ -141,12 +127,10 @@ func cxlMemory() inventory.Facts {
 func hbmFlat() inventory.Facts {
 	m := frame{
 		model: "Intel(R) Xeon(R) CPU Max 9480", sockets: 2, nodes: 1, cores: 56, threads: 2, cache: 56, memory: 256, far: 21,
-	}.machine()
+	}.server()
 	m.memoryNode(2, 64, nil)
 	m.memoryNode(3, 64, nil)
 	m.distances([]int{10, 21, 13, 23}, []int{21, 10, 23, 13}, []int{13, 23, 10, 23}, []int{23, 13, 23, 10})
-	m.port(0).plug(root(ssd()))
-	m.port(0).plug(uplink(i210()))
 	m.port(1).plug(connectX7())
 	return m.facts()
 }
@@ -157,14 +141,12 @@ func sparseNodes() inventory.Facts {
 	m := frame{
 		model: "POWER9, altivec supported", sockets: 2, nodes: 1, cores: 16, threads: 4, cache: 2, numbering: adjacent,
 		memory: 256, far: 40,
-	}.machine()
+	}.server()
 	m.Arch = "ppc64le"
 	m.NUMA[1].ID = 8
 	for i := range m.Layout {
 		m.Layout[i].NUMA *= 8
 	}
-	m.port(0).plug(root(ssd()))
-	m.port(0).plug(uplink(i210()))
 	m.port(8).plug(connectX6())
 	return m.facts()
 }
@@ -174,13 +156,11 @@ func sparseNodes() inventory.Facts {
 func hugePages() inventory.Facts {
 	m := frame{
 		model: "AMD EPYC 7302P 16-Core Processor", sockets: 1, nodes: 4, cores: 4, threads: 2, cache: 2, memory: 32, near: 12,
-	}.machine()
+	}.server()
 	const small, large = 2 << 10, 1 << 20
 	m.NUMA[0].HugePages = []inventory.HugePages{{KiB: large, Total: 24, Free: 24}}
 	m.NUMA[1].HugePages = []inventory.HugePages{{KiB: small, Total: 12288, Free: 12288}}
 	m.NUMA[2].HugePages = []inventory.HugePages{{KiB: small, Total: 4096, Free: 1000}, {KiB: large, Total: 16, Free: 4}}
-	m.port(0).plug(root(ssd()))
-	m.port(0).plug(uplink(i210()))
 	m.port(2).plug(connectX6())
 	return m.facts()
 }
