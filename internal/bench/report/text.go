@@ -2,8 +2,10 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	apiv1 "muster/api/v1"
 	"muster/internal/kit/lists"
 	"muster/internal/kit/printable"
 )
@@ -30,18 +32,6 @@ func (r Report) Markdown() ([]byte, error) {
 		return nil, err
 	}
 	var b strings.Builder
-	safe := strings.NewReplacer("|", `\|`, "<", "&lt;", "[", `\[`)
-	cell := func(text string) string { return safe.Replace(printable.Line(text)) }
-	table := func(head string, rows [][]string) {
-		names := strings.Split(head, ",")
-		fmt.Fprintf(&b, "\n| %s |\n|%s\n", strings.Join(names, " | "), strings.Repeat(" --- |", len(names)))
-		for _, row := range rows {
-			for i := range row {
-				row[i] = cell(row[i])
-			}
-			fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
-		}
-	}
 	cautions := func(all []string) {
 		for _, caution := range all {
 			fmt.Fprintf(&b, "\n> %s.\n", cell(caution))
@@ -51,30 +41,24 @@ func (r Report) Markdown() ([]byte, error) {
 	for _, p := range v.Papers {
 		fmt.Fprintf(&b, "\n## %s\n\n%s. %s\n\n%s\n\nBeside it: %s.\n", cell(p.Title), cell(p.By), cell(p.About), p.Lead,
 			cell(strings.Join(p.Runs, ", ")))
-		var rows [][]string
-		for _, c := range p.Claims {
-			rows = append(rows, []string{c.Figure, c.Says, c.Wanted, c.Ratio, c.Interval, c.Verdict, c.Why})
-		}
-		table("Of,Claim,As a ratio,Here,95 % interval,Verdict,Why", rows)
+		table(&b, "Of,Claim,As a ratio,Here,95 % interval,Verdict,Why", p.Claims, func(c claim) []string {
+			return []string{c.Figure, c.Says, c.Wanted, c.Ratio, c.Interval, c.Verdict, c.Why}
+		})
 		for _, o := range p.Panels {
 			fmt.Fprintf(&b, "\n### %s: %s, %s\n\n%s %s\n", cell(o.Figure), cell(o.Shows), cell(o.Unit), cell(o.Says), cell(o.Why))
-			if rows = nil; len(o.Rows) > 0 {
-				for _, row := range o.Rows {
-					rows = append(rows, append([]string{row.Name()}, row.Cells...))
-				}
-				table("Of,"+strings.Join(o.Parts, ","), rows)
+			if len(o.Rows) > 0 {
+				table(&b, "Of,"+strings.Join(o.Parts, ","), o.Rows, func(row placed) []string {
+					return append([]string{row.Name()}, row.Cells...)
+				})
 			}
 		}
 	}
 	for _, c := range v.Comparisons {
 		fmt.Fprintf(&b, "\n## A: %s, B: %s\n\n%s %s\n", cell(c.A), cell(c.B), cell(c.Lead), cell(c.Note))
 		cautions(c.Cautions)
-		var rows [][]string
-		for _, q := range c.Rows {
-			rows = append(rows, []string{q.Recipe, q.Name, q.A, q.B, q.Unit, q.Ratio, q.Interval, q.N, q.Verdict, q.Better,
-				q.Why})
-		}
-		table("Recipe,Quantity,A,B,Unit,B/A,95 % interval,N,Verdict,Better,Why", rows)
+		table(&b, "Recipe,Quantity,A,B,Unit,B/A,95 % interval,N,Verdict,Better,Why", c.Rows, func(q compared) []string {
+			return []string{q.Recipe, q.Name, q.A, q.B, q.Unit, q.Ratio, q.Interval, q.N, q.Verdict, q.Better, q.Why}
+		})
 	}
 	for _, o := range v.Runs {
 		fmt.Fprintf(&b, "\n## Run %s\n\n%s\n", cell(o.ID), o.Lead)
@@ -83,22 +67,18 @@ func (r Report) Markdown() ([]byte, error) {
 		for _, f := range o.Facts {
 			fmt.Fprintf(&b, "- %s: %s\n", f[0], cell(f[1]))
 		}
-		var rows [][]string
-		for _, q := range o.Rows {
-			rows = append(rows, []string{q.Recipe, q.Name, q.Median, q.Interval, q.Min, q.Max, q.Unit, q.N, q.Slowest})
+		table(&b, "Recipe,Quantity,Median,95 % interval,Least,Most,Unit,Rounds,Slowest node", o.Rows, func(q measured) []string {
+			return []string{q.Recipe, q.Name, q.Median, q.Interval, q.Min, q.Max, q.Unit, q.N, q.Slowest}
+		})
+		if len(o.Problems) > 0 {
+			table(&b, "Round,Recipe,State,Why", o.Problems, func(s apiv1.BenchmarkStep) []string {
+				return []string{fmt.Sprint(s.Round), s.Recipe, s.State, s.Why}
+			})
 		}
-		table("Recipe,Quantity,Median,95 % interval,Least,Most,Unit,Rounds,Slowest node", rows)
-		if rows = nil; len(o.Problems) > 0 {
-			for _, s := range o.Problems {
-				rows = append(rows, []string{fmt.Sprint(s.Round), s.Recipe, s.State, s.Why})
-			}
-			table("Round,Recipe,State,Why", rows)
-		}
-		if rows = nil; len(o.Broken) > 0 {
-			for _, h := range o.Broken {
-				rows = append(rows, []string{fmt.Sprint(h.Round), string(h.State), strings.Trim(h.Why+"; "+h.Disturbed, "; ")})
-			}
-			table("Round that does not count,Job,Why", rows)
+		if len(o.Broken) > 0 {
+			table(&b, "Round that does not count,Job,Why", o.Broken, func(h apiv1.BenchmarkRound) []string {
+				return []string{fmt.Sprint(h.Round), string(h.State), strings.Trim(h.Why+"; "+h.Disturbed, "; ")}
+			})
 		}
 	}
 	if len(v.Facts) > 0 {
@@ -109,13 +89,26 @@ func (r Report) Markdown() ([]byte, error) {
 				rows = append(rows, []string{f.Key, said.Value, said.Whose(f)})
 			}
 		}
-		table("What,Value,Nodes", rows)
+		table(&b, "What,Value,Nodes", rows, slices.Clone)
 	}
 	b.WriteString("\n## Method\n")
 	for _, text := range v.Method {
 		fmt.Fprintf(&b, "\n%s\n", text)
 	}
-	rows := lists.Map(v.Rules, func(rule [2]string) []string { return []string{rule[0], rule[1]} })
-	table("Rule of Hoefler and Belli,Here", rows)
+	table(&b, "Rule of Hoefler and Belli,Here", v.Rules, func(rule [2]string) []string { return rule[:] })
 	return []byte(b.String()), nil
+}
+
+// table writes a table with a row for each of all.
+func table[T any](b *strings.Builder, head string, all []T, row func(T) []string) {
+	names := strings.Split(head, ",")
+	fmt.Fprintf(b, "\n| %s |\n|%s\n", strings.Join(names, " | "), strings.Repeat(" --- |", len(names)))
+	for _, one := range all {
+		fmt.Fprintf(b, "| %s |\n", strings.Join(lists.Map(row(one), cell), " | "))
+	}
+}
+
+// cell is a text that begins nothing of Markdown.
+func cell(text string) string {
+	return strings.NewReplacer("|", `\|`, "<", "&lt;", "[", `\[`).Replace(printable.Line(text))
 }
