@@ -153,7 +153,8 @@ type exchange struct {
 
 // openExchange asks the agent at an address; errBusy if it is at another exchange. Close ends it.
 func openExchange(ctx context.Context, address string) (*exchange, error) {
-	conn, err := dialAsRoot(ctx, net.JoinHostPort(address, strconv.Itoa(exchangePort)))
+	agent := net.JoinHostPort(address, strconv.Itoa(exchangePort))
+	conn, err := dialAsRoot(ctx, agent, exchangeLimit/10, rootsLowest, rootsPorts-1)
 	if err != nil {
 		return nil, err
 	}
@@ -169,23 +170,20 @@ func openExchange(ctx context.Context, address string) (*exchange, error) {
 	return &exchange{conn: conn, block: make([]byte, exchangeBlock)}, nil
 }
 
-// dialAsRoot calls from a port that only root can have.
-func dialAsRoot(ctx context.Context, address string) (net.Conn, error) {
-	const tries = 8 // other calls use such ports, too
-	var err error
-	for range tries {
-		dialer := net.Dialer{Timeout: exchangeLimit / 10,
-			LocalAddr: &net.TCPAddr{Port: rootsLowest + rand.IntN(rootsPorts-rootsLowest)}}
-		var conn net.Conn
-		if conn, err = dialer.DialContext(ctx, "tcp4", address); err == nil {
-			// Closed without the usual wait, which would keep the port for a minute.
+// dialAsRoot calls from a port of these, which only root can have. Others that call from there take some, too.
+func dialAsRoot(ctx context.Context, address string, within time.Duration, first, last int) (net.Conn, error) {
+	ports := last - first + 1
+	for n, start := 0, rand.IntN(ports); ; n++ {
+		dialer := net.Dialer{Timeout: within, LocalAddr: &net.TCPAddr{Port: first + (start+n)%ports}}
+		conn, err := dialer.DialContext(ctx, "tcp4", address)
+		switch taken := errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EADDRNOTAVAIL); {
+		case taken && n < ports-1:
+		case err != nil:
+			return nil, err
+		default: // closed without the usual wait, which would keep the port for a minute
 			return conn, conn.(*net.TCPConn).SetLinger(0)
 		}
-		if !errors.Is(err, syscall.EADDRINUSE) && !errors.Is(err, syscall.EADDRNOTAVAIL) {
-			break
-		}
 	}
-	return nil, err
 }
 
 func (x *exchange) close() { _ = x.conn.Close() }

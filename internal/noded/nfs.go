@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -93,29 +91,10 @@ const (
 	askLast  = 664
 )
 
-// dialPrivileged connects to the NFS server at the address from a port that only root may use.
-func dialPrivileged(ctx context.Context, address string) (net.Conn, error) {
-	server := net.JoinHostPort(address, strconv.Itoa(nfsPort))
-	for n, port := 0, askFirst+rand.N(askLast-askFirst+1); ; n++ {
-		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{Port: port}}).DialContext(ctx, "tcp", server)
-		taken := errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EADDRNOTAVAIL)
-		if taken && n < askLast-askFirst {
-			if port++; port > askLast {
-				port = askFirst
-			}
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		return conn, conn.(*net.TCPConn).SetLinger(0) // or the port would be taken for a minute after each question
-	}
-}
-
 // served says why the server at the address does not serve /home. That it listens would not be enough: without its
 // export it goes on listening.
 func served(ctx context.Context, address string) error {
-	conn, err := dialPrivileged(ctx, address)
+	conn, err := dialAsRoot(ctx, net.JoinHostPort(address, strconv.Itoa(nfsPort)), 0, askFirst, askLast)
 	if err != nil {
 		return err
 	}

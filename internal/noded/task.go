@@ -259,10 +259,20 @@ func (r *taskRun) begin(ctx context.Context, noted bool) bool {
 
 // find asks the scheduler for the task's job until it answers; false: ctx has ended.
 func (r *taskRun) find(ctx context.Context, work scheduler.Work) bool {
-	for {
+	return r.insist(ctx, func() error {
 		job, err := r.runner.Find(ctx, work)
 		if err == nil {
 			r.record.Job = job
+		}
+		return err
+	})
+}
+
+// insist tries until it works; false: ctx has ended.
+func (r *taskRun) insist(ctx context.Context, try func() error) bool {
+	for {
+		err := try()
+		if err == nil {
 			return ctx.Err() == nil
 		}
 		r.complain(err)
@@ -307,7 +317,7 @@ func (r *taskRun) follow(ctx context.Context) {
 				return
 			}
 		}
-		if _, err := r.send(ctx, false); err != nil {
+		if err := r.send(ctx, false); err != nil {
 			r.complain(err)
 		}
 		r.stop(ctx)
@@ -380,15 +390,8 @@ func (r *taskRun) halt(ctx context.Context, why protocol.TaskOutcome) {
 
 // conclude says how the task has ended, once its output was delivered.
 func (r *taskRun) conclude(ctx context.Context, job scheduler.JobState) {
-	for {
-		_, err := r.send(ctx, true)
-		if err == nil {
-			break
-		}
-		r.complain(err)
-		if clock.Sleep(ctx, taskSlow) != nil {
-			return
-		}
+	if !r.insist(ctx, func() error { return r.send(ctx, true) }) {
+		return
 	}
 	exit, left := r.files.exit()
 	if !job.Forgotten {
@@ -438,32 +441,28 @@ func (r *taskRun) end(ctx context.Context, outcome protocol.TaskOutcome, exit *i
 }
 
 // send delivers the output that there is more: one piece, or all.
-func (r *taskRun) send(ctx context.Context, all bool) (sent bool, err error) {
+func (r *taskRun) send(ctx context.Context, all bool) error {
 	for {
 		piece, size, err := r.files.output(r.sent)
 		if err != nil { // the user has put something else there
 			r.failed = err.Error()
-			return sent, nil
+			return nil
 		}
 		r.state.Bytes = max(r.state.Bytes, size)
 		room := protocol.MostTaskOutput - r.sent
 		if len(piece) == 0 || room <= 0 || r.sent == protocol.NoTask {
-			return sent, nil
+			return nil
 		}
 		kept, err := r.duty.deliver(ctx,
 			protocol.TaskOutput{ID: r.task.ID, Start: r.sent, Bytes: piece[:min(int64(len(piece)), room)]})
-		if err != nil {
-			return sent, err
-		}
-		if kept.Bytes == protocol.NoTask {
-			return sent, nil
+		if err != nil || kept.Bytes == protocol.NoTask {
+			return err
 		}
 		if kept.Bytes == r.sent { // it does not get further: the task has ended there
-			return sent, nil
+			return nil
 		}
-		r.sent, sent = kept.Bytes, true
-		if !all {
-			return sent, nil
+		if r.sent = kept.Bytes; !all {
+			return nil
 		}
 	}
 }
@@ -484,16 +483,7 @@ func (r *taskRun) complain(err error) {
 
 // note writes the record, and tries again until it is written: without it the task could begin twice.
 func (r *taskRun) note(ctx context.Context) bool {
-	for {
-		err := r.save()
-		if err == nil {
-			return ctx.Err() == nil
-		}
-		r.complain(err)
-		if clock.Sleep(ctx, taskSlow) != nil {
-			return false
-		}
-	}
+	return r.insist(ctx, r.save)
 }
 
 func (r *taskRun) save() error {
