@@ -270,7 +270,7 @@ func tidyEnrolment(e *protocol.Enrolment) error {
 // readJSON reads a body of at most limit bytes; false: the answer is given.
 func readJSON(w http.ResponseWriter, r *http.Request, limit int64, into any) bool {
 	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit)).Decode(into)
-	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
+	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
 		http.Error(w, fmt.Sprintf("the body is longer than %d bytes", limit), http.StatusRequestEntityTooLarge)
 	} else if err != nil {
 		http.Error(w, "the body is not what is expected: "+err.Error(), http.StatusBadRequest)

@@ -125,7 +125,7 @@ func (s *server) serveTFTP(ctx context.Context) error {
 			return err
 		}
 		r, err := parseReadRequest(buffer[:n], s.mtu)
-		if problem := (tftpProblem{}); errors.As(err, &problem) {
+		if problem, is := errors.AsType[tftpProblem](err); is {
 			_, _ = s.tftp.WriteToUDPAddrPort(errorPacket(problem), peer)
 		}
 		if err != nil {

@@ -28,8 +28,8 @@ func (d damaged) Error() string {
 func (s *server) fetch(ctx context.Context, what string, b protocol.Blob, w io.WriteSeeker) error {
 	for try := 1; ; try++ {
 		err := s.fetchOnce(ctx, what, b, w)
-		bad := damaged{}
-		if !errors.As(err, &bad) || try == 2 {
+		bad, is := errors.AsType[damaged](err)
+		if !is || try == 2 {
 			return err
 		}
 		s.console.say("%v; once more from the start", bad)
@@ -131,7 +131,7 @@ func (s *server) resume(ctx context.Context, b protocol.Blob, t *transfer) error
 type onlyWriter struct{ io.Writer }
 
 func broken(err error) error {
-	if f := (final{}); errors.As(err, &f) {
+	if _, is := errors.AsType[final](err); is {
 		return err
 	}
 	return fmt.Errorf("the transfer broke: %w", err)

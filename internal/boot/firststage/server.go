@@ -98,7 +98,7 @@ func (s *server) again(ctx context.Context, what string, try func() (further boo
 		if err == nil {
 			return nil
 		}
-		if f := (final{}); errors.As(err, &f) {
+		if f, is := errors.AsType[final](err); is {
 			return fmt.Errorf("%s: %w", what, f.error)
 		}
 		if further {

@@ -38,8 +38,7 @@ func ParseURL(scheme, rest string, port uint16) (Address, *url.URL, error) {
 	// A port, a path and options may follow the host; the library knows the brackets of IPv6.
 	u, err := url.Parse("bmc://" + authority)
 	if err != nil {
-		var inside *url.Error
-		if errors.As(err, &inside) {
+		if inside, is := errors.AsType[*url.Error](err); is {
 			err = inside.Err // without the whole text
 		}
 		return Address{}, nil, err

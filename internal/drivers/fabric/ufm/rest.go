@@ -144,8 +144,7 @@ func (c *client) call(ctx context.Context, method, path string, body any) ([]byt
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		var unknown *tls.CertificateVerificationError
-		if errors.As(err, &unknown) { // it will be the same one the next time
+		if _, unknown := errors.AsType[*tls.CertificateVerificationError](err); unknown { // it will be the same one the next time
 			return nil, err
 		}
 		return nil, fmt.Errorf("%w: %w", errTransient, err)

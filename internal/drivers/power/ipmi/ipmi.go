@@ -167,8 +167,7 @@ func (b bmc) session(ctx context.Context, do func(*rmcp) error) error {
 
 // explainIPMI tells errors of credentials from others.
 func explainIPMI(err error) error {
-	var status *types.RmcpStatusError
-	if errors.As(err, &status) {
+	if status, is := errors.AsType[*types.RmcpStatusError](err); is {
 		switch status.StatusCode() {
 		case types.RmcpStatusCodeInvalidIntegrityCheckValue:
 			return fmt.Errorf("%w: the BMC refuses the password", power.ErrCredentials)
@@ -191,8 +190,8 @@ func refused(err error) bool {
 }
 
 func completion(err error) (types.CompletionCode, bool) {
-	var response *types.ResponseError
-	if !errors.As(err, &response) {
+	response, answered := errors.AsType[*types.ResponseError](err)
+	if !answered {
 		return 0, false
 	}
 	return response.CompletionCode(), true

@@ -436,6 +436,6 @@ func (s *service) etag(path string) (string, error) {
 
 // status says that a service answered with one of these.
 func status(err error, codes ...int) bool {
-	var answer *schemas.Error
-	return errors.As(err, &answer) && slices.Contains(codes, answer.HTTPReturnedStatusCode)
+	answer, answered := errors.AsType[*schemas.Error](err)
+	return answered && slices.Contains(codes, answer.HTTPReturnedStatusCode)
 }
