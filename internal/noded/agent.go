@@ -75,7 +75,7 @@ func Run(ctx context.Context, o Options) error {
 	defer collector.Wait()
 	defer stop()
 
-	err := run(ctx, o, deps{
+	return run(ctx, o, deps{
 		processes:   reaper,
 		jails:       newJails(reaper),
 		machine:     kernelMachine{reaper},
@@ -95,7 +95,6 @@ func Run(ctx context.Context, o Options) error {
 		lean:        lean,
 		beside:      beside,
 	})
-	return err
 }
 
 // lean has this process cost little while its node starts, as many may start on the same CPUs: it works on one CPU, and the few

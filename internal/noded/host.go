@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -38,13 +39,10 @@ func (n *node) entrust(certificate string) error {
 	t := trust{n.boot, key, certificate}
 	t.Boot.Token, t.Boot.Authority = "", n.lives.Load().authority
 	text, err := json.Marshal(t)
-	if err != nil {
-		return fmt.Errorf("entrust the key: %w", err)
+	if err == nil {
+		_, err = n.system.disk.write(trustFile, text, 0o600, nil)
 	}
-	if _, err := n.system.disk.write(trustFile, text, 0o600, nil); err != nil {
-		return fmt.Errorf("entrust the key: %w", err)
-	}
-	return nil
+	return wrap.Errorf(err, "entrust the key")
 }
 
 // holdGuests keeps the process that holds guests running, until ctx ends.
@@ -52,7 +50,7 @@ func (n *node) holdGuests(ctx context.Context) error {
 	n.supervisor.start(context.WithoutCancel(ctx), service{
 		name: "guests", command: Command{Argv: []string{n.deps.program, "agent", "host"}},
 		ended: func(err error) {
-			if code := exited(0); errors.As(err, &code) && code == StatusRefused {
+			if code, is := errors.AsType[exited](err); is && code == StatusRefused {
 				n.refuse(ErrRefused)
 			}
 		},

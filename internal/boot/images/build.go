@@ -215,10 +215,11 @@ func scrub(root string, r *Recipe) error {
 	defer inside.Close()
 	for _, p := range r.Blank {
 		p = strings.TrimPrefix(p, "/")
-		if err := inside.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("blank /%s: %w", p, err)
+		err := inside.Remove(p)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			err = inside.WriteFile(p, nil, 0o644)
 		}
-		if err := inside.WriteFile(p, nil, 0o644); err != nil {
+		if err != nil {
 			return fmt.Errorf("blank /%s: %w", p, err)
 		}
 	}

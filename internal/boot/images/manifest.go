@@ -79,13 +79,8 @@ func (m Manifest) validate() error {
 				f.File, f.Digest, KernelFile, DriversFile)
 		}
 	}
-	if err := checkPrograms(m.Programs); err != nil {
+	if err := checkPromises(m.Programs, m.Checks); err != nil {
 		return err
-	}
-	for _, c := range m.Checks {
-		if err := c.validate(); err != nil {
-			return fmt.Errorf("checks: %w", err)
-		}
 	}
 	return checkName(m.Name)
 }
@@ -113,10 +108,16 @@ func checkName(name string) error {
 	return nil
 }
 
-func checkPrograms(programs []string) error {
+// checkPromises looks at the programs that an image is to have, and at what is tried of it.
+func checkPromises(programs []string, checks []Check) error {
 	for _, p := range programs {
 		if !programForm.MatchString(p) {
 			return fmt.Errorf("programs: %q is not the name of a program", p)
+		}
+	}
+	for _, c := range checks {
+		if err := c.validate(); err != nil {
+			return fmt.Errorf("checks: %w", err)
 		}
 	}
 	return nil

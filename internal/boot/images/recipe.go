@@ -192,15 +192,7 @@ func (r *Recipe) validate() error {
 	if err := r.checkDrivers(); err != nil {
 		return err
 	}
-	if err := checkPrograms(r.Programs); err != nil {
-		return err
-	}
-	for _, c := range r.Checks {
-		if err := c.validate(); err != nil {
-			return fmt.Errorf("checks: %w", err)
-		}
-	}
-	return nil
+	return checkPromises(r.Programs, r.Checks)
 }
 
 func (r *Recipe) kernelPackage() string { return strings.ReplaceAll(r.Kernel, "$arch", runtime.GOARCH) }

@@ -6,8 +6,8 @@
 package kmod
 
 import (
-	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -46,18 +46,13 @@ func Read(folder fs.FS) (*Tree, error) {
 		{"modules.dep", t.dep}, {"modules.alias", t.alias}, {"modules.softdep", t.softdep}, {"modules.builtin", t.built},
 	} {
 		text, err := fs.ReadFile(folder, list.name)
-		if err != nil && (list.name == "modules.dep" || !isNotExist(err)) {
+		if err != nil && (list.name == "modules.dep" || !errors.Is(err, fs.ErrNotExist)) {
 			return nil, fmt.Errorf("kernel modules: %w", err)
 		}
-		lines := bufio.NewScanner(bytes.NewReader(text))
-		lines.Buffer(nil, 1<<20)
-		for lines.Scan() {
-			if l := strings.TrimSpace(lines.Text()); l != "" && l[0] != '#' {
+		for line := range bytes.Lines(text) {
+			if l := string(bytes.TrimSpace(line)); l != "" && l[0] != '#' {
 				list.line(l)
 			}
-		}
-		if err := lines.Err(); err != nil {
-			return nil, fmt.Errorf("kernel modules: %s: %w", list.name, err)
 		}
 	}
 	return t, nil

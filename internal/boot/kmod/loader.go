@@ -3,7 +3,6 @@ package kmod
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,5 +62,3 @@ func insert(file string) error {
 	}
 	return err
 }
-
-func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -136,7 +136,7 @@ func (o *OpenSM) Apply(ctx context.Context, i fabric.Intent) error {
 			return err
 		}
 	}
-	if err := c.tell(ctx); err != nil {
+	if err := c.tell(ctx, c.file); err != nil {
 		return err
 	}
 	return c.verify(ctx)
@@ -237,11 +237,11 @@ func (c *change) room() error {
 	return nil
 }
 
-// tell gives every manager the file before any of them is signalled, and the one in charge its signal last: a manager that takes
+// tell gives every manager a file before any of them is signalled, and the one in charge its signal last: a manager that takes
 // over meanwhile has the file.
-func (c *change) tell(ctx context.Context) error {
+func (c *change) tell(ctx context.Context, file []byte) error {
 	for _, m := range c.Managers {
-		if err := m.Write(ctx, c.file); err != nil {
+		if err := m.Write(ctx, file); err != nil {
 			return err
 		}
 	}
@@ -377,10 +377,8 @@ func (c *change) rollBack(ctx context.Context, why string) error {
 }
 
 func (c *change) restore(ctx context.Context) error {
-	for _, m := range c.Managers {
-		if err := m.Write(ctx, c.last); err != nil {
-			return err
-		}
+	if err := c.tell(ctx, c.last); err != nil {
+		return err
 	}
 	offset, err := c.signal(ctx)
 	if err != nil {

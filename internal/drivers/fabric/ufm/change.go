@@ -151,10 +151,7 @@ func (c *change) round(ctx context.Context, steps []step) error {
 				c.left[s.key] = append(c.left[s.key], s.ports...)
 			}
 		case errors.Is(err, errTransient) && ctx.Err() == nil:
-			if err := clock.Sleep(ctx, c.config.Pause); err != nil {
-				return err
-			}
-			return nil
+			return clock.Sleep(ctx, c.config.Pause)
 		default:
 			return fmt.Errorf("%s: %w", s, err)
 		}

@@ -237,18 +237,23 @@ const mostSeats = 1024
 
 // ports are the nodes' on the cluster's bridge.
 func (c shared) ports() ([]string, error) {
-	var ports []string
-	err := netns.Links(c.netns(), func(links *netlink.Handle) error {
-		all, err := links.LinkList()
-		for _, link := range all {
-			if name := link.Attrs().Name; strings.HasPrefix(name, substrate.PortPrefix) {
-				ports = append(ports, name)
-			}
-		}
-		return err
-	})
+	ports, err := c.linksNamed(substrate.PortPrefix)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil // and so is no network
 	}
 	return ports, err
+}
+
+// linksNamed are the interfaces of the cluster's network whose names begin so.
+func (c shared) linksNamed(prefix string) (names []string, err error) {
+	err = netns.Links(c.netns(), func(links *netlink.Handle) error {
+		all, err := links.LinkList()
+		for _, link := range all {
+			if name := link.Attrs().Name; strings.HasPrefix(name, prefix) {
+				names = append(names, name)
+			}
+		}
+		return err
+	})
+	return names, err
 }

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -188,21 +187,16 @@ func mountsBelow(path string) ([]string, error) {
 // eachMount reads the kernel's table: where each mount is, and its file system's options. Characters that the table
 // escapes are refused in Dir, so paths below it compare as they are.
 func eachMount(do func(at, options string)) error {
-	file, err := os.Open("/proc/self/mountinfo")
+	table, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		if len(fields) < 7 {
-			continue
+	for line := range strings.Lines(string(table)) {
+		if fields := strings.Fields(line); len(fields) >= 7 {
+			do(fields[4], fields[len(fields)-1])
 		}
-		do(fields[4], fields[len(fields)-1])
 	}
-	return lines.Err()
+	return nil
 }
 
 // unmountBelow unmounts all that is at path or below it. It waits a little for mounts that are still busy with a process

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strings"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -58,15 +58,8 @@ func (c shared) ensureUplinks(uplinks []substrate.Uplink) error {
 // hasUplinks says whether the cluster's uplinks are exactly these.
 func (c shared) hasUplinks(uplinks []substrate.Uplink) bool {
 	extra, err := c.otherCables(uplinks)
-	if err != nil || len(extra) > 0 {
-		return false
-	}
-	for _, u := range uplinks {
-		if !c.hasUplink(u) {
-			return false
-		}
-	}
-	return true
+	lacks := func(u substrate.Uplink) bool { return !c.hasUplink(u) }
+	return err == nil && len(extra) == 0 && !slices.ContainsFunc(uplinks, lacks)
 }
 
 // hasUplink looks at both ends, since the bridge there may have been made again.
@@ -218,17 +211,8 @@ func setPort(link netlink.Link, flags map[int]bool) error {
 // otherCables are the cluster's ends of uplinks that are none of these.
 func (c shared) otherCables(keep []substrate.Uplink) ([]string, error) {
 	kept := lists.SetBy(keep, c.cable)
-	var others []string
-	err := netns.Links(c.netns(), func(links *netlink.Handle) error {
-		all, err := links.LinkList()
-		for _, link := range all {
-			if name := link.Attrs().Name; strings.HasPrefix(name, uplinkPrefix) && !kept[name] {
-				others = append(others, name)
-			}
-		}
-		return err
-	})
-	return others, err
+	cables, err := c.linksNamed(uplinkPrefix)
+	return slices.DeleteFunc(cables, func(name string) bool { return kept[name] }), err
 }
 
 // dropUplinks takes away all uplinks but these. With its end here, a cable's other end is gone too, at once.

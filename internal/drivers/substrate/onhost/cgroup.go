@@ -58,10 +58,9 @@ func (c *Cgroups) try(name string) {
 	for _, dir := range c.Dirs(name) {
 		if c.Version == 2 {
 			enable := filepath.Join(filepath.Dir(dir), "cgroup.subtree_control")
-			os.WriteFile(enable, []byte("+memory"), 0)
-			os.WriteFile(enable, []byte("+cpu"), 0)
-			os.WriteFile(enable, []byte("+pids"), 0)
-			os.WriteFile(enable, []byte("+cpuset"), 0)
+			for _, controller := range []string{"memory", "cpu", "pids", "cpuset"} {
+				os.WriteFile(enable, []byte("+"+controller), 0)
+			}
 		}
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			continue
