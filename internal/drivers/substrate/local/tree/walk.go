@@ -313,11 +313,7 @@ func (w *walk) nextEntry(l *level) (name string, kind uint8, err error) {
 			l.next = int64(binary.NativeEndian.Uint64(l.unread[8:]))
 			kind, raw := l.unread[18], l.unread[19:length]
 			l.unread = l.unread[length:]
-			end := 0
-			for end < len(raw) && raw[end] != 0 {
-				end++
-			}
-			if name := string(raw[:end]); name != "." && name != ".." {
+			if name := unix.ByteSliceToString(raw); name != "." && name != ".." {
 				return name, kind, nil
 			}
 		}
