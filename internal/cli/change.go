@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	apiv1 "muster/api/v1"
-	"muster/internal/core"
 	"muster/internal/kit/words"
+	"muster/internal/kit/wrap"
 )
 
 // changing is what all verbs that change a cluster share: how to ask, how to wait, how to print.
@@ -149,5 +149,5 @@ func crew(nodes []apiv1.Node) string {
 
 // decode reads an answer.
 func decode(raw []byte, into any) error {
-	return core.Wrapf(json.Unmarshal(raw, into), "the controller's answer cannot be read")
+	return wrap.Errorf(json.Unmarshal(raw, into), "the controller's answer cannot be read")
 }

@@ -31,7 +31,7 @@ func fill(text string, width int) string {
 	var paragraph []string
 	end := func() {
 		if len(paragraph) > 0 {
-			filled.WriteString(wrap("", 0, strings.Join(paragraph, " "), width))
+			filled.WriteString(folded("", 0, strings.Join(paragraph, " "), width))
 			paragraph = nil
 		}
 	}
@@ -45,14 +45,14 @@ func fill(text string, width int) string {
 		column := strings.LastIndex(line, "  ")
 		column = max(column+len("  "), len(line)-len(strings.TrimLeft(line, " ")))
 		column = min(column, len(line))
-		filled.WriteString(wrap(line[:column], utf8.RuneCountInString(line[:column]), line[column:], width))
+		filled.WriteString(folded(line[:column], utf8.RuneCountInString(line[:column]), line[column:], width))
 	}
 	end()
 	return strings.TrimRight(filled.String(), "\n")
 }
 
-// wrap sets the words of text behind a beginning of a line, in lines that are indented to where that ends.
-func wrap(begin string, indent int, text string, width int) string {
+// folded sets the words of text behind a beginning of a line, in lines that are indented to where that ends.
+func folded(begin string, indent int, text string, width int) string {
 	var wrapped strings.Builder
 	wrapped.WriteString(begin)
 	column := indent

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
-	"muster/internal/core"
 	"muster/internal/kit/publickey"
+	"muster/internal/kit/wrap"
 )
 
 // envAgent names the socket of the user's ssh-agent.
@@ -74,7 +74,7 @@ func (k loginKey) toFile(write writeFile, path, certificate, comment string) err
 	if err == nil {
 		err = write(certificatePath(path), []byte(certificate+"\n"), 0o600)
 	}
-	return core.Wrapf(err, "write the key")
+	return wrap.Errorf(err, "write the key")
 }
 
 // certificatePath is where ssh looks for the certificate of a key.

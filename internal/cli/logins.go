@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"muster/internal/core"
 	"muster/internal/kit/files"
+	"muster/internal/kit/wrap"
 )
 
 // savedLogin is what a login left on this host, for one controller.
@@ -63,7 +63,7 @@ func (l savedLogin) save(controller *url.URL) error {
 	if err != nil {
 		return err
 	}
-	return core.Wrapf(files.Write(path, append(text, '\n'), 0o600), "keep the login")
+	return wrap.Errorf(files.Write(path, append(text, '\n'), 0o600), "keep the login")
 }
 
 // forget removes what the login left on this host: its file, and its key from the ssh-agent or from where it was written.

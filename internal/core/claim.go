@@ -11,6 +11,7 @@ import (
 
 	"muster/internal/kit/lists"
 	"muster/internal/kit/printable"
+	"muster/internal/kit/wrap"
 )
 
 // Life is what every entity with a lifecycle has.
@@ -54,7 +55,7 @@ func (s *Store) Claim(ctx context.Context, kind Kind, owner string, ttl time.Dur
 			RETURNING id, fence, wakes`, owner, ttl.Milliseconds(), n)
 		return err
 	})
-	return claims, Wrapf(err, "claim %ss", kind)
+	return claims, wrap.Errorf(err, "claim %ss", kind)
 }
 
 // Due says which of these kinds have a row whose time has come and that no owner holds, and how long it is until the next one's
@@ -169,7 +170,7 @@ func (tx *Tx) Hold(ctx context.Context, c Claim) error {
 	if err == nil && n == 0 {
 		err = ErrFenced
 	}
-	return Wrapf(err, "hold %s %s", c.Kind, c.ID)
+	return wrap.Errorf(err, "hold %s %s", c.Kind, c.ID)
 }
 
 // Woken is written into an UPDATE that changes a row's intent: its handler runs soon, also when it is running now.

@@ -30,6 +30,7 @@ import (
 	"muster/internal/core/telemetry"
 	"muster/internal/kit/limit"
 	"muster/internal/kit/locks"
+	"muster/internal/kit/wrap"
 )
 
 // ErrNotFound is returned for a row that is not there.
@@ -450,7 +451,7 @@ func (tx *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error
 // LockSite makes everybody else who asks for it wait until the transaction ends: what only one may decide at a time.
 func (tx *Tx) LockSite(ctx context.Context) error {
 	_, err := tx.Exec(ctx, `UPDATE site_lock SET taken = taken + 1`)
-	return Wrapf(err, "lock the site")
+	return wrap.Errorf(err, "lock the site")
 }
 
 func (tx *Tx) Row(ctx context.Context, query string, args ...any) *sql.Row {

@@ -10,6 +10,7 @@ import (
 
 	"muster/internal/core/telemetry"
 	"muster/internal/kit/printable"
+	"muster/internal/kit/wrap"
 )
 
 // Event is one thing that happened, in words a user understands. The log is append-only; CLI, console and audit are
@@ -119,7 +120,7 @@ func (tx *Tx) Events(ctx context.Context, of EventsOf) ([]Event, error) {
 	events, err := List(ctx, tx, scan,
 		`SELECT seq, at, type, project, cluster_id, cluster, node, machine, phase, text, request FROM event`+which.Text,
 		which.Args...)
-	return events, Wrapf(err, "list events")
+	return events, wrap.Errorf(err, "list events")
 }
 
 // forgetAtOnce bounds how long a transaction that forgets events holds up others.
@@ -130,14 +131,14 @@ const forgetAtOnce = 20_000
 func (tx *Tx) ForgetEvents(ctx context.Context, age time.Duration) error {
 	_, err := tx.Exec(ctx, `DELETE FROM event WHERE at < now_ms() - $1 AND seq <= (SELECT MIN(seq) FROM event) + $2`,
 		age.Milliseconds(), forgetAtOnce)
-	return Wrapf(err, "forget events")
+	return wrap.Errorf(err, "forget events")
 }
 
 // LastEvent is the number of the newest event.
 func (tx *Tx) LastEvent(ctx context.Context) (int64, error) {
 	var seq int64
 	err := tx.Row(ctx, `SELECT seq FROM event_head`).Scan(&seq)
-	return seq, Wrapf(err, "read the event counter")
+	return seq, wrap.Errorf(err, "read the event counter")
 }
 
 // LastRequest is the last request that asked something of a cluster, and how long ago that was; "" if there was none.
@@ -148,5 +149,5 @@ func (tx *Tx) LastRequest(ctx context.Context, cluster string) (id string, ago t
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", 0, nil
 	}
-	return id, time.Duration(ms) * time.Millisecond, Wrapf(err, "find the last request for cluster %s", cluster)
+	return id, time.Duration(ms) * time.Millisecond, wrap.Errorf(err, "find the last request for cluster %s", cluster)
 }

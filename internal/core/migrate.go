@@ -12,6 +12,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+	"muster/internal/kit/wrap"
 )
 
 //go:embed migrations/*.sql
@@ -45,7 +46,7 @@ func migrate(ctx context.Context, db *sql.DB, d dialect) error {
 			"use that version; nothing was changed", at, newest)
 	}
 	_, err = provider.Up(ctx)
-	return Wrapf(err, "migrate the database")
+	return wrap.Errorf(err, "migrate the database")
 }
 
 // makeTables makes what kinds bring beside the migrations.

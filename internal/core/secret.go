@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"muster/internal/kit/wrap"
 )
 
 // Secret is a value that lies sealed in the database. It cannot be printed, logged, made JSON of or written as it is: the
@@ -78,7 +79,7 @@ func (tx *Tx) Reveal(ctx context.Context, s Secret) ([]byte, error) {
 // newestKey names the key to seal with. Its row is locked, so that it is not taken away before this transaction ends.
 func (tx *Tx) newestKey(ctx context.Context) (id string, err error) {
 	err = tx.Row(ctx, `SELECT id FROM site_key ORDER BY number DESC LIMIT 1 FOR UPDATE`).Scan(&id)
-	return id, Wrapf(err, "find the key to seal with")
+	return id, wrap.Errorf(err, "find the key to seal with")
 }
 
 func siteSecret() SealedColumn { return SealedColumn{"secret", "value", "name"} }

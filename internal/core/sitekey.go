@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/internal/core/sealing"
+	"muster/internal/kit/wrap"
 )
 
 // SiteKey is a key that secrets in the database are sealed with, as the database knows it: by its name.
@@ -100,7 +101,7 @@ func (tx *Tx) addSiteKey(ctx context.Context, id string) error {
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO site_key (id, number, proof, since) VALUES ($1, (SELECT COALESCE(MAX(number), 0) + 1
 		FROM site_key), $2, now_ms())`, id, proof)
-	return Wrapf(err, "add the site's key %s", id)
+	return wrap.Errorf(err, "add the site's key %s", id)
 }
 
 // ErrSameKey is returned by Rekey where the source has no new key.

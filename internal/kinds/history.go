@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 )
 
 // Moment is how many there were of everything at one time.
@@ -52,21 +53,21 @@ func Note(ctx context.Context, db *core.Store) error {
 	}
 	return db.Quietly(ctx, func(tx *core.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO census (at, counts) VALUES ($1, $2) ON CONFLICT (at) DO NOTHING`, minute, core.JSON(counts))
-		return core.Wrapf(err, "note how many there are")
+		return wrap.Errorf(err, "note how many there are")
 	})
 }
 
 // forgetMoments drops those that are older than a day.
 func forgetMoments(ctx context.Context, tx *core.Tx) error {
 	_, err := tx.Exec(ctx, `DELETE FROM census WHERE at < now_ms() - $1`, kept.Milliseconds())
-	return core.Wrapf(err, "forget how many there were")
+	return wrap.Errorf(err, "forget how many there were")
 }
 
 // Day lists the moments that are remembered, the oldest first: the last of each step of time, with the longest lag in it.
 func Day(ctx context.Context, tx *core.Tx, step time.Duration) ([]Moment, error) {
 	scan := func(r core.Scanner) (m Moment, err error) {
 		err = r.Scan(core.Time(&m.At), core.JSON(&m.Counts))
-		return m, core.Wrapf(err, "how many there were at %s", m.At)
+		return m, wrap.Errorf(err, "how many there were at %s", m.At)
 	}
 	all, err := core.List(ctx, tx, scan, `SELECT at, counts FROM census WHERE at >= now_ms() - $1 ORDER BY at`, kept.Milliseconds())
 	if err != nil {

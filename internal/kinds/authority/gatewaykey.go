@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 )
 
 // GatewayKey is a host key of the SSH gateways.
@@ -22,7 +23,7 @@ func AddGatewayKey(ctx context.Context, tx *core.Tx, k GatewayKey, after time.Du
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO gateway_key (line, private, from_at) VALUES ($1, $2, now_ms() + $3)`, k.Line, box,
 		after.Milliseconds())
-	return core.Wrapf(err, "add a gateway's key")
+	return wrap.Errorf(err, "add a gateway's key")
 }
 
 // GatewayKeys lists the key in use, first, and those that are to follow it.
@@ -35,12 +36,12 @@ func GatewayKeys(ctx context.Context, tx *core.Tx) ([]GatewayKey, error) {
 	}
 	keys, err := core.List(ctx, tx, scan, `SELECT line, private, from_at FROM gateway_key
 		WHERE from_at >= (SELECT COALESCE(MAX(from_at), 0) FROM gateway_key WHERE from_at <= now_ms()) ORDER BY from_at, line`)
-	return keys, core.Wrapf(err, "list the gateways' keys")
+	return keys, wrap.Errorf(err, "list the gateways' keys")
 }
 
 // ForgetGatewayKeys drops the keys that are no longer in use.
 func ForgetGatewayKeys(ctx context.Context, tx *core.Tx) error {
 	_, err := tx.Exec(ctx, `DELETE FROM gateway_key WHERE from_at < (SELECT COALESCE(MAX(from_at), 0) FROM gateway_key WHERE
 		from_at <= now_ms())`)
-	return core.Wrapf(err, "forget the gateways' old keys")
+	return wrap.Errorf(err, "forget the gateways' old keys")
 }

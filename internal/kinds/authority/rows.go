@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 )
 
 // Generation is one of the keys that the site signs with for a use.
@@ -44,7 +45,7 @@ func Generations(ctx context.Context, tx *core.Tx) (all []Generation, revision i
 	all, err = core.List(ctx, tx, scan,
 		`SELECT use, number, seed, made_at, made_by, announce, keep, deadline, signs_at, waits FROM authority ORDER BY
 			use, number`)
-	return all, revision, core.Wrapf(err, "list the site's keys")
+	return all, revision, wrap.Errorf(err, "list the site's keys")
 }
 
 // GenerationsRevision grows whenever Generations lists something else.
@@ -58,7 +59,7 @@ func GenerationsRevision(ctx context.Context, tx *core.Tx) (revision int64, err 
 // LockGenerations lets one transaction at a time change them, and tells everybody that they have changed.
 func LockGenerations(ctx context.Context, tx *core.Tx) error {
 	_, err := tx.Exec(ctx, `UPDATE authority_head SET revision = revision + 1`)
-	return core.Wrapf(err, "lock the site's keys")
+	return wrap.Errorf(err, "lock the site's keys")
 }
 
 // AddGeneration stores a new one; it signs at once, or when SignGeneration says so.
@@ -83,19 +84,19 @@ func AddGeneration(ctx context.Context, tx *core.Tx, g Generation, signs bool) e
 func SignGeneration(ctx context.Context, tx *core.Tx, g Generation) error {
 	_, err := tx.Exec(ctx, `UPDATE authority SET signs_at = now_ms(), waits = '' WHERE use = $1 AND number = $2 AND
 		signs_at IS NULL`, g.Use, g.Number)
-	return core.Wrapf(err, "sign with a new key for %s", g.Use)
+	return wrap.Errorf(err, "sign with a new key for %s", g.Use)
 }
 
 // ForgetGenerations drops those of a use that are older than number.
 func ForgetGenerations(ctx context.Context, tx *core.Tx, use string, number int64) error {
 	_, err := tx.Exec(ctx, `DELETE FROM authority WHERE use = $1 AND number < $2`, use, number)
-	return core.Wrapf(err, "forget old keys for %s", use)
+	return wrap.Errorf(err, "forget old keys for %s", use)
 }
 
 // SayWaits notes for whom a rotation waits.
 func SayWaits(ctx context.Context, tx *core.Tx, g Generation, why string) error {
 	_, err := tx.Exec(ctx, `UPDATE authority SET waits = $3 WHERE use = $1 AND number = $2`, g.Use, g.Number, why)
-	return core.Wrapf(err, "note for whom the keys for %s wait", g.Use)
+	return wrap.Errorf(err, "note for whom the keys for %s wait", g.Use)
 }
 
 // Trust is the generations that an agent lives by.
@@ -113,14 +114,14 @@ func SaveTrust(ctx context.Context, tx *core.Tx, t Trust) error {
 		ON CONFLICT (subject) DO UPDATE SET boot = excluded.boot, agents = excluded.agents, tokens = excluded.tokens,
 		hosts = excluded.hosts`,
 		t.Subject, t.Boot, t.Agents, t.Tokens, t.Hosts)
-	return core.Wrapf(err, "note what agent %s lives by", t.Subject)
+	return wrap.Errorf(err, "note what agent %s lives by", t.Subject)
 }
 
 // RaiseTrust notes by which authority an agent talks now.
 func RaiseTrust(ctx context.Context, tx *core.Tx, subject string, boot, agents int64) error {
 	_, err := tx.Exec(ctx, `UPDATE agent_trust SET agents = $3 WHERE subject = $1 AND boot = $2 AND agents < $3`, subject, boot,
 		agents)
-	return core.Wrapf(err, "note what agent %s lives by", subject)
+	return wrap.Errorf(err, "note what agent %s lives by", subject)
 }
 
 // Dependent is an agent, or one that sleeps or boots, with what it lives by: zeros where that is not known.
@@ -149,7 +150,7 @@ func Dependents(ctx context.Context, tx *core.Tx) ([]Dependent, error) {
 		SELECT m.id, b.number, 'machine ' || m.name, 0, 0, 0, COALESCE(t.agents, 0), COALESCE(t.tokens, 0), COALESCE(t.hosts, 0)
 		FROM boot b JOIN machine m ON m.id = b.machine_id LEFT JOIN agent_trust t ON t.subject = b.subject AND t.boot = b.number
 		WHERE b.subject = m.id ORDER BY 3`)
-	return all, core.Wrapf(err, "list who lives by the site's keys")
+	return all, wrap.Errorf(err, "list who lives by the site's keys")
 }
 
 // ForgetTrust drops what agents lived by whose boot is over.
@@ -157,5 +158,5 @@ func ForgetTrust(ctx context.Context, tx *core.Tx) error {
 	_, err := tx.Exec(ctx, `DELETE FROM agent_trust WHERE NOT EXISTS (SELECT 1 FROM node n WHERE n.id = agent_trust.subject
 		AND n.phase <> 'gone')
 		AND NOT EXISTS (SELECT 1 FROM boot b WHERE b.subject = agent_trust.subject)`)
-	return core.Wrapf(err, "forget what agents lived by")
+	return wrap.Errorf(err, "forget what agents lived by")
 }

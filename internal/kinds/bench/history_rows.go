@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 )
 
 // How much of the past is looked at: points of a trend, and what a controller shows of trends at once.
@@ -45,7 +46,7 @@ func SavePoints(ctx context.Context, tx *core.Tx, r Run, at time.Time, all []Mea
 	}
 	_, err := tx.Exec(ctx, `DELETE FROM benchmark_series WHERE NOT EXISTS
 		(SELECT 1 FROM benchmark_point p WHERE p.series = benchmark_series.id)`)
-	return core.Wrapf(err, "forget series without runs")
+	return wrap.Errorf(err, "forget series without runs")
 }
 
 // TrendsOf says which trends are meant: of a scope, or of a machine while it was of a cluster.
@@ -128,7 +129,7 @@ const changeColumns = `SELECT c.id, s.what, c.cluster_id, c.machine, c.benchmark
 func scanChange(r core.Scanner) (c Change, err error) {
 	err = r.Scan(&c.ID, core.JSON(&c.What), &c.Cluster, &c.Machine, &c.Run, &c.Project, &c.Name, core.Time(&c.At), &c.Was,
 		&c.Became, core.JSON(&c.Causes), core.Time(&c.ToldAt), &c.Accepted)
-	return c, core.Wrapf(err, "change %s", c.ID)
+	return c, wrap.Errorf(err, "change %s", c.ID)
 }
 
 // Changes lists those that were told, the newest first, at most so many: all of them, or those of some projects' clusters.
@@ -144,7 +145,7 @@ func Changes(ctx context.Context, tx *core.Tx, projects []string, most int) ([]C
 
 func changesOf(ctx context.Context, tx *core.Tx, which core.Where) ([]Change, error) {
 	changes, err := core.List(ctx, tx, scanChange, changeColumns+which.Text, which.Args...)
-	return changes, core.Wrapf(err, "list changes")
+	return changes, wrap.Errorf(err, "list changes")
 }
 
 // AddChange notes a change that is told now.
@@ -160,20 +161,20 @@ func AddChange(ctx context.Context, tx *core.Tx, c Change) error {
 	if err == nil {
 		_, err = tx.Exec(ctx, `UPDATE benchmark SET kept = kept + $2 WHERE id = $1`, c.Run, len(causes)+rowBytes)
 	}
-	return core.Wrapf(err, "note that %s", c)
+	return wrap.Errorf(err, "note that %s", c)
 }
 
 // GetChange reads a change. Its error is core.ErrNotFound if there is none.
 func GetChange(ctx context.Context, tx *core.Tx, id string) (Change, error) {
 	c, err := core.One(ctx, tx, scanChange, changeColumns+` WHERE c.id = $1`, id)
-	return c, core.Wrapf(err, "change %s", id)
+	return c, wrap.Errorf(err, "change %s", id)
 }
 
 // Accept notes that somebody has seen a change, and those of its scope that are older than it, and takes them as they are.
 func Accept(ctx context.Context, tx *core.Tx, c Change, who string) error {
 	_, err := tx.Exec(ctx, `UPDATE benchmark_change SET accepted = $4 WHERE cluster_id = $1 AND machine = $2 AND at <= $3
 		AND accepted = ''`, c.Cluster, c.Machine, c.At.UnixMilli(), who)
-	return core.Wrapf(err, "accept change %s", c.ID)
+	return wrap.Errorf(err, "accept change %s", c.ID)
 }
 
 // Standing lists changes for the worse that were not accepted and after which nothing else was told, of clusters and machines

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 )
 
 // allHosts are those of nodes, each with what it shares with others: its machine, if it is a whole one; the host of a guest; else
@@ -26,7 +27,7 @@ func Beside(ctx context.Context, tx *core.Tx, cluster string) (map[string]int, e
 		SELECT e.name, there.nodes - 1 FROM every e
 		JOIN (SELECT host, COUNT(*) AS nodes FROM every GROUP BY host) AS there ON there.host = e.host
 		WHERE e.cluster_id = $1`, cluster)
-	return count, core.Wrapf(err, "nodes beside those of cluster %s", cluster)
+	return count, wrap.Errorf(err, "nodes beside those of cluster %s", cluster)
 }
 
 // Crowded says that another run than the peer, which is between two rounds, has hosts in common with a run.
@@ -34,14 +35,14 @@ func Crowded(ctx context.Context, tx *core.Tx, r Run) (is bool, err error) {
 	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM benchmark b WHERE b.id NOT IN ($1, $3) AND b.phase = 'running' AND b.task = ''
 		AND EXISTS (SELECT 1 FROM (`+hosts+`b.cluster_id) AS theirs WHERE host IN (`+hosts+`$2)))`, r.ID, r.ClusterID, r.Peer).
 		Scan(&is)
-	return is, core.Wrapf(err, "runs that wait beside run %s", r.ID)
+	return is, wrap.Errorf(err, "runs that wait beside run %s", r.ID)
 }
 
 // Disturbs says that a round of another run is under way on a host of a run's nodes: they would measure each other.
 func Disturbs(ctx context.Context, tx *core.Tx, r Run) (is bool, err error) {
 	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM benchmark_host WHERE benchmark_id <> $1 AND host IN (`+hosts+`$2))`, r.ID,
 		r.ClusterID).Scan(&is)
-	return is, core.Wrapf(err, "runs beside run %s", r.ID)
+	return is, wrap.Errorf(err, "runs beside run %s", r.ID)
 }
 
 // Begin notes the task of the round that begins, and that it has its hosts for itself until it is saved. False: another run was
@@ -71,5 +72,5 @@ func Begin(ctx context.Context, tx *core.Tx, r Run, task string) (begun bool, er
 // Leave lets others measure on a run's hosts. A second call does nothing.
 func Leave(ctx context.Context, tx *core.Tx, r Run) error {
 	_, err := tx.Exec(ctx, `DELETE FROM benchmark_host WHERE benchmark_id = $1`, r.ID)
-	return core.Wrapf(err, "leave the hosts of run %s", r.ID)
+	return wrap.Errorf(err, "leave the hosts of run %s", r.ID)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 )
 
 // Of says which runs are meant. Empty fields mean any.
@@ -34,5 +35,5 @@ func List(ctx context.Context, tx *core.Tx, of Of) ([]Run, error) {
 	which.When(!of.Before.IsZero(), `(created_at, id) < ($?, $?)`, of.Before.UnixMilli(), of.BeforeID)
 	which.Rest(` ORDER BY created_at DESC, id DESC LIMIT $?`, of.Limit)
 	runs, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM benchmark`+which.Text, which.Args...)
-	return runs, core.Wrapf(err, "list runs")
+	return runs, wrap.Errorf(err, "list runs")
 }

@@ -19,6 +19,7 @@ import (
 	"muster/internal/bench/recipe"
 	"muster/internal/bench/round"
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -86,7 +87,7 @@ func scan(r core.Scanner) (run Run, err error) {
 		&run.Task, &run.Outcome, core.Time(&run.CreatedAt), &run.Kept, &run.Peer, core.Time(&run.Begin),
 		core.Span(&run.Every, time.Millisecond), &run.Round, &run.Broken}
 	err = r.Scan(append(fields, run.Fields()...)...)
-	return run, core.Wrapf(err, "run %s", run.ID)
+	return run, wrap.Errorf(err, "run %s", run.ID)
 }
 
 // Of one project's runs are kept: as many, and so many bytes of those that have ended. One run keeps no more than mostKept.
@@ -118,33 +119,33 @@ func Add(ctx context.Context, tx *core.Tx, r Run) error {
 		SELECT id FROM (SELECT id, row_number() OVER newest AS place, sum(kept) OVER newest AS bytes
 			FROM benchmark WHERE project = $1 AND phase = 'ended' WINDOW newest AS (ORDER BY created_at DESC, id DESC)) AS ended
 		WHERE place > $2 OR bytes > $3)`, r.Project, mostRuns, mostOfEnded)
-	return core.Wrapf(err, "forget old runs of project %s", r.Project)
+	return wrap.Errorf(err, "forget old runs of project %s", r.Project)
 }
 
 // Unfinished counts those of a project that have not ended: once, and repeated.
 func Unfinished(ctx context.Context, tx *core.Tx, project string) (once, repeated int, err error) {
 	err = tx.Row(ctx, `SELECT COALESCE(SUM(CASE every WHEN 0 THEN 1 ELSE 0 END), 0), COALESCE(SUM(CASE every WHEN 0 THEN 0 ELSE 1 END), 0)
 		FROM benchmark WHERE project = $1 AND phase <> 'ended'`, project).Scan(&once, &repeated)
-	return once, repeated, core.Wrapf(err, "count runs of project %s", project)
+	return once, repeated, wrap.Errorf(err, "count runs of project %s", project)
 }
 
 // EndWatch has the repeated run of a suite on a cluster end, if there is one, and no other follow it.
 func EndWatch(ctx context.Context, tx *core.Tx, cluster, suite string) error {
 	_, err := tx.Exec(ctx, `UPDATE benchmark SET cancel = 1, every = 0, `+core.Woken+` WHERE cluster_id = $1 AND suite = $2
 		AND every > 0 AND phase <> 'ended'`, cluster, suite)
-	return core.Wrapf(err, "end the watch of suite %s on cluster %s", suite, cluster)
+	return wrap.Errorf(err, "end the watch of suite %s on cluster %s", suite, cluster)
 }
 
 // Postpone has a run that has not begun begin later.
 func Postpone(ctx context.Context, tx *core.Tx, r Run, to time.Time) error {
 	_, err := tx.Exec(ctx, `UPDATE benchmark SET begin_at = $2 WHERE id = $1`, r.ID, to.UnixMilli())
-	return core.Wrapf(err, "postpone run %s", r.ID)
+	return wrap.Errorf(err, "postpone run %s", r.ID)
 }
 
 // Get finds a run by its ID.
 func Get(ctx context.Context, tx *core.Tx, id string) (Run, error) {
 	r, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM benchmark WHERE id = $1`, id)
-	return r, core.Wrapf(err, "run %s", id)
+	return r, wrap.Errorf(err, "run %s", id)
 }
 
 // Next is when a run that is repeated begins again: the first time after now.
@@ -155,7 +156,7 @@ func (r Run) Next(now time.Time) time.Time {
 // WantEnd asks that a run ends, and with it the one that is done in turns with it, and wakes them.
 func WantEnd(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE benchmark SET cancel = 1, `+core.Woken+` WHERE (id = $1 OR peer = $1) AND phase <> 'ended'`, id)
-	return core.Wrapf(err, "cancel run %s", id)
+	return wrap.Errorf(err, "cancel run %s", id)
 }
 
 // End notes how a run has ended, with the phase that the same transaction settles.
@@ -358,7 +359,7 @@ func unpack(text string, into any) error {
 func RoundsOf(ctx context.Context, tx *core.Tx, run string) ([]Round, error) {
 	rounds, err := core.List(ctx, tx, scanRound, `SELECT number, state, why, nodes, began, ended, disturbed FROM benchmark_round
 		WHERE benchmark_id = $1 ORDER BY number`, run)
-	return rounds, core.Wrapf(err, "rounds of run %s", run)
+	return rounds, wrap.Errorf(err, "rounds of run %s", run)
 }
 
 // Rounds are the rounds of a run that have ended, with their steps and samples, without outputs and looks.
@@ -483,20 +484,20 @@ func Problems(ctx context.Context, tx *core.Tx, run string, most int) ([]Round, 
 func Took(ctx context.Context, tx *core.Tx, run string) (all time.Duration, n int, err error) {
 	err = tx.Row(ctx, `SELECT CAST(SUM(ended - began) AS BIGINT), COUNT(*) FROM benchmark_round
 		WHERE benchmark_id = $1 AND state = 'ok'`, run).Scan(core.Span(&all, time.Millisecond), &n)
-	return all, n, core.Wrapf(err, "time of run %s", run)
+	return all, n, wrap.Errorf(err, "time of run %s", run)
 }
 
 // OutputOf is what a step has written; nil: nothing was kept.
 func OutputOf(ctx context.Context, tx *core.Tx, run string, round, step int) (o recipe.Output, err error) {
 	err = kept(ctx, tx, &o, `SELECT output FROM benchmark_step WHERE benchmark_id = $1 AND round = $2 AND number = $3`, run, round,
 		step)
-	return o, core.Wrapf(err, "output of step %d in round %d of run %s", step, round, run)
+	return o, wrap.Errorf(err, "output of step %d in round %d of run %s", step, round, run)
 }
 
 // LooksOf is what the nodes of a round said of themselves; the zero value: nothing was kept.
 func LooksOf(ctx context.Context, tx *core.Tx, run string, round int) (l Looks, err error) {
 	err = kept(ctx, tx, &l, `SELECT looks FROM benchmark_round WHERE benchmark_id = $1 AND number = $2`, run, round)
-	return l, core.Wrapf(err, "nodes in round %d of run %s", round, run)
+	return l, wrap.Errorf(err, "nodes in round %d of run %s", round, run)
 }
 
 // kept reads what pack made, where a query finds it.

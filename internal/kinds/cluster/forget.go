@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 )
 
 // Forget drops the rows of clusters that were deleted longer ago than age, the oldest first, so many at most; a cluster stays
@@ -18,5 +19,5 @@ func Forget(ctx context.Context, tx *core.Tx, age time.Duration) error {
 		AND NOT EXISTS (SELECT 1 FROM node n WHERE n.cluster_id = cluster.id)
 		AND NOT EXISTS (SELECT 1 FROM snapshot s WHERE s.cluster_id = cluster.id)
 		AND NOT EXISTS (SELECT 1 FROM partition p WHERE p.cluster_id = cluster.id) ORDER BY phase_at LIMIT 500`, age.Milliseconds())
-	return core.Wrapf(err, "forget deleted clusters")
+	return wrap.Errorf(err, "forget deleted clusters")
 }

@@ -6,6 +6,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kinds/node"
+	"muster/internal/kit/wrap"
 	"muster/internal/spec"
 )
 
@@ -45,13 +46,13 @@ func SetTerm(ctx context.Context, tx *core.Tx, id string, t Term) error {
 	_, err := tx.Exec(ctx, `UPDATE cluster SET starts_at = $1, ends_at = $2, lead = $3, warned = CASE WHEN ends_at = $2 THEN
 		warned ELSE 0 END, `+core.Woken+` WHERE id = $4`,
 		t.StartsAt.UnixMilli(), ends, t.Lead.Milliseconds(), id)
-	return core.Wrapf(err, "set the lease of cluster %s", id)
+	return wrap.Errorf(err, "set the lease of cluster %s", id)
 }
 
 // NoteWarning records how long before its end a cluster's users were last warned.
 func NoteWarning(ctx context.Context, tx *core.Tx, id string, before time.Duration) error {
 	_, err := tx.Exec(ctx, `UPDATE cluster SET warned = $1 WHERE id = $2`, before.Milliseconds(), id)
-	return core.Wrapf(err, "note a warning of cluster %s", id)
+	return wrap.Errorf(err, "note a warning of cluster %s", id)
 }
 
 // LockAdmission makes everybody else who decides about machines wait until the transaction ends. A View decides nothing.
@@ -84,7 +85,7 @@ func Tenures(ctx context.Context, tx *core.Tx) ([]NodeLease, error) {
 	tenures, err := core.List(ctx, tx, scan, `SELECT n.cluster_id, n.queue, s.slot, n.class, n.machine_id, n.desired
 		FROM node n JOIN node_slot s ON s.cluster_id = n.cluster_id AND s.name = n.name WHERE n.phase <> 'gone' ORDER BY n.cluster_id,
 		s.slot`)
-	return tenures, core.Wrapf(err, "list who holds machines")
+	return tenures, wrap.Errorf(err, "list who holds machines")
 }
 
 // OnEnd is what happens at the end of the cluster's lease.

@@ -7,6 +7,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kinds/node"
+	"muster/internal/kit/wrap"
 )
 
 // UntilJobsEnd is the PauseWait of a pause that ends no job.
@@ -39,7 +40,7 @@ const AtOnce = time.Millisecond
 // SetHeld records how much disk a paused cluster takes.
 func SetHeld(ctx context.Context, tx *core.Tx, id string, bytes int64) error {
 	_, err := tx.Exec(ctx, `UPDATE cluster SET held = $1 WHERE id = $2`, bytes, id)
-	return core.Wrapf(err, "record what cluster %s holds", id)
+	return wrap.Errorf(err, "record what cluster %s holds", id)
 }
 
 // PauseKeepingMemory is WantPaused for a cluster whose nodes are to sleep, with all that runs on them.
@@ -54,5 +55,5 @@ func PauseKeepingMemory(ctx context.Context, tx *core.Tx, id string) error {
 func KeepMemory(ctx context.Context, tx *core.Tx, id string, keep bool) error {
 	_, err := tx.Exec(ctx, `UPDATE cluster SET keeps_memory = $1, `+core.Woken+` WHERE id = $2 AND desired = $3`,
 		core.Flag(keep), id, string(ToPause))
-	return core.Wrapf(err, "say what cluster %s keeps", id)
+	return wrap.Errorf(err, "say what cluster %s keeps", id)
 }

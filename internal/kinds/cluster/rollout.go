@@ -5,6 +5,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kinds/node"
+	"muster/internal/kit/wrap"
 	"muster/internal/spec"
 )
 
@@ -45,13 +46,13 @@ func (c Cluster) Behind(n node.Node) bool {
 // stopped goes on with it.
 func SetRoot(ctx context.Context, tx *core.Tx, cluster, image string) error {
 	_, err := tx.Exec(ctx, `UPDATE cluster SET image = $1, aim = generation, `+core.Woken+` WHERE id = $2`, image, cluster)
-	return core.Wrapf(err, "roll out an image in cluster %s", cluster)
+	return wrap.Errorf(err, "roll out an image in cluster %s", cluster)
 }
 
 // SaveGood records that the whole cluster was ready with a root.
 func SaveGood(ctx context.Context, tx *core.Tx, cluster string, r node.Root) error {
 	_, err := tx.Exec(ctx, `UPDATE cluster SET good = $1 WHERE id = $2`, core.JSON(r), cluster)
-	return core.Wrapf(err, "record what cluster %s boots", cluster)
+	return wrap.Errorf(err, "record what cluster %s boots", cluster)
 }
 
 // StopRollout records that the rollout of an aim has failed, and wakes the cluster. It reports false where it was stopped
@@ -59,5 +60,5 @@ func SaveGood(ctx context.Context, tx *core.Tx, cluster string, r node.Root) err
 func StopRollout(ctx context.Context, tx *core.Tx, cluster string, aim int64, why string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE cluster SET stopped = $1, stopped_why = $2, `+core.Woken+`
 		WHERE id = $3 AND aim = $1 AND stopped <> $1 AND good <> ''`, aim, why, cluster)
-	return n == 1, core.Wrapf(err, "stop the rollout of cluster %s", cluster)
+	return n == 1, wrap.Errorf(err, "stop the rollout of cluster %s", cluster)
 }

@@ -13,6 +13,7 @@ import (
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/meter"
+	"muster/internal/kit/wrap"
 	"muster/internal/place/elastic"
 	"muster/internal/price"
 	"muster/internal/spec"
@@ -109,7 +110,7 @@ func scan(r core.Scanner) (c Cluster, err error) {
 		c.PauseWait = UntilJobsEnd
 	}
 	c.Credential = core.Sealed(credential(), c.ID, key)
-	return c, core.Wrapf(err, "row of cluster %s", c.ID)
+	return c, wrap.Errorf(err, "row of cluster %s", c.ID)
 }
 
 // maxSegment is the last segment number: it has two bytes in a MAC.
@@ -164,32 +165,32 @@ func Add(ctx context.Context, tx *core.Tx, c Cluster) error {
 func List(ctx context.Context, tx *core.Tx, project string) ([]Cluster, error) {
 	clusters, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM cluster
 		WHERE phase <> 'deleted' AND ($1 = '' OR project = $1) ORDER BY name, project`, project)
-	return clusters, core.Wrapf(err, "list clusters")
+	return clusters, wrap.Errorf(err, "list clusters")
 }
 
 // Count is how many clusters a project has that are not deleted.
 func Count(ctx context.Context, tx *core.Tx, project string) (n int, err error) {
 	err = tx.Row(ctx, `SELECT COUNT(*) FROM cluster WHERE project = $1 AND phase <> 'deleted'`, project).Scan(&n)
-	return n, core.Wrapf(err, "count clusters")
+	return n, wrap.Errorf(err, "count clusters")
 }
 
 // Get finds a cluster by ID, deleted or not.
 func Get(ctx context.Context, tx *core.Tx, id string) (Cluster, error) {
 	c, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM cluster WHERE id = $1`, id)
-	return c, core.Wrapf(err, "cluster %s", id)
+	return c, wrap.Errorf(err, "cluster %s", id)
 }
 
 // Named finds a living cluster by its name.
 func Named(ctx context.Context, tx *core.Tx, project, name string) (Cluster, error) {
 	c, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM cluster
 		WHERE project = $1 AND name = $2 AND phase <> 'deleted'`, project, name)
-	return c, core.Wrapf(err, "cluster %s", name)
+	return c, wrap.Errorf(err, "cluster %s", name)
 }
 
 // AllNamed lists the living clusters of this name, of all projects.
 func AllNamed(ctx context.Context, tx *core.Tx, name string) ([]Cluster, error) {
 	clusters, err := core.List(ctx, tx, scan, namedQuery, name)
-	return clusters, core.Wrapf(err, "clusters named %s", name)
+	return clusters, wrap.Errorf(err, "clusters named %s", name)
 }
 
 const namedQuery = `SELECT ` + columns + ` FROM cluster WHERE name = $1 AND phase <> 'deleted' ORDER BY project`
@@ -208,7 +209,7 @@ func Lock(ctx context.Context, tx *core.Tx, id string) error {
 		return nil
 	}
 	_, err := tx.Exec(ctx, `UPDATE cluster SET generation = generation WHERE id = $1`, id)
-	return core.Wrapf(err, "lock cluster %s", id)
+	return wrap.Errorf(err, "lock cluster %s", id)
 }
 
 // ChangeSpec writes a new intent as the next generation, which it returns, and wakes the cluster.
@@ -217,14 +218,14 @@ func ChangeSpec(ctx context.Context, tx *core.Tx, id string, s spec.Cluster, dra
 	err := tx.Row(ctx, `UPDATE cluster SET spec = $1, drain_for = $2, generation = generation + 1, revision = revision + 1,
 		`+core.Woken+`
 		WHERE id = $3 RETURNING generation`, core.JSON(s), drainFor.Milliseconds(), id).Scan(&generation)
-	return generation, core.Wrapf(err, "change cluster %s", id)
+	return generation, wrap.Errorf(err, "change cluster %s", id)
 }
 
 // SetTargets writes how many nodes each elastic queue is to have now, and what was learned of it, and wakes the cluster.
 func SetTargets(ctx context.Context, tx *core.Tx, id string, targets map[string]int, learned map[string]elastic.Learned) error {
 	_, err := tx.Exec(ctx, `UPDATE cluster SET targets = $1, learned = $2, `+core.Woken+` WHERE id = $3`, core.JSON(targets),
 		core.JSON(learned), id)
-	return core.Wrapf(err, "set targets of cluster %s", id)
+	return wrap.Errorf(err, "set targets of cluster %s", id)
 }
 
 // WantPaused asks that a cluster gives its machines back and keeps its state, and wakes it. Running jobs are queued
@@ -241,19 +242,19 @@ func WantPresent(ctx context.Context, tx *core.Tx, id string) error {
 func want(ctx context.Context, tx *core.Tx, id string, from, to core.Desired) error {
 	_, err := tx.Exec(ctx, `UPDATE cluster SET desired = $1, pause_wait = 0, keeps_memory = 0, `+core.Woken+
 		` WHERE id = $2 AND desired = $3`, string(to), id, string(from))
-	return core.Wrapf(err, "make cluster %s %s", id, to)
+	return wrap.Errorf(err, "make cluster %s %s", id, to)
 }
 
 // WantDeleted asks for a cluster's end and wakes it.
 func WantDeleted(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE cluster SET desired = $1, `+core.Woken+` WHERE id = $2`, string(core.ToDelete), id)
-	return core.Wrapf(err, "delete cluster %s", id)
+	return wrap.Errorf(err, "delete cluster %s", id)
 }
 
 // ReachGeneration records that a generation was wholly ready.
 func ReachGeneration(ctx context.Context, tx *core.Tx, id string, generation int64) error {
 	_, err := tx.Exec(ctx, `UPDATE cluster SET reached = $1 WHERE id = $2`, generation, id)
-	return core.Wrapf(err, "reach generation %d of cluster %s", generation, id)
+	return wrap.Errorf(err, "reach generation %d of cluster %s", generation, id)
 }
 
 // SetShortage records why missing nodes cannot come now ("" when they can), with an event when that is news.
@@ -273,31 +274,31 @@ func SetShortage(ctx context.Context, tx *core.Tx, c Cluster, why string) error 
 // Inform gives what the cluster's agents are told a new revision.
 func Inform(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE cluster SET revision = revision + 1 WHERE id = $1`, id)
-	return core.Wrapf(err, "inform cluster %s", id)
+	return wrap.Errorf(err, "inform cluster %s", id)
 }
 
 // TellHead is Inform for the head's agent alone.
 func TellHead(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE node SET news = news + 1 WHERE cluster_id = $1 AND role = 'head' AND phase <> 'gone'`, id)
-	return core.Wrapf(err, "tell the head of cluster %s", id)
+	return wrap.Errorf(err, "tell the head of cluster %s", id)
 }
 
 // InformProject is Inform for the living clusters of a project.
 func InformProject(ctx context.Context, tx *core.Tx, project string) error {
 	_, err := tx.Exec(ctx, `UPDATE cluster SET revision = revision + 1 WHERE phase <> 'deleted' AND project = $1`, project)
-	return core.Wrapf(err, "inform clusters of project %s", project)
+	return wrap.Errorf(err, "inform clusters of project %s", project)
 }
 
 // InformAll is Inform for every living cluster.
 func InformAll(ctx context.Context, tx *core.Tx) error {
 	_, err := tx.Exec(ctx, `UPDATE cluster SET revision = revision + 1 WHERE phase <> 'deleted'`)
-	return core.Wrapf(err, "inform clusters")
+	return wrap.Errorf(err, "inform clusters")
 }
 
 // SaveReceipt writes the proof of a cluster's end and drops its secret.
 func SaveReceipt(ctx context.Context, tx *core.Tx, id string, r Receipt) error {
 	_, err := tx.Exec(ctx, `UPDATE cluster SET receipt = $1, credential = '' WHERE id = $2`, core.JSON(r), id)
-	return core.Wrapf(err, "save receipt of cluster %s", id)
+	return wrap.Errorf(err, "save receipt of cluster %s", id)
 }
 
 // Seat is the fixed place of a node's name in its cluster.
@@ -310,19 +311,19 @@ type Seat struct {
 func Seats(ctx context.Context, tx *core.Tx, cluster string) ([]Seat, error) {
 	scan := func(r core.Scanner) (s Seat, err error) { return s, r.Scan(&s.Name, &s.Slot) }
 	seats, err := core.List(ctx, tx, scan, `SELECT name, slot FROM node_slot WHERE cluster_id = $1 ORDER BY slot`, cluster)
-	return seats, core.Wrapf(err, "list seats of cluster %s", cluster)
+	return seats, wrap.Errorf(err, "list seats of cluster %s", cluster)
 }
 
 // AddSeat gives a name its slot for the cluster's life.
 func AddSeat(ctx context.Context, tx *core.Tx, cluster string, s Seat) error {
 	_, err := tx.Exec(ctx, `INSERT INTO node_slot (cluster_id, name, slot) VALUES ($1, $2, $3)`, cluster, s.Name, s.Slot)
-	return core.Wrapf(err, "seat %s in cluster %s", s.Name, cluster)
+	return wrap.Errorf(err, "seat %s in cluster %s", s.Name, cluster)
 }
 
 // Revisions tells, for every living cluster, the revision of what its agents are told.
 func Revisions(ctx context.Context, tx *core.Tx) (map[string]int64, error) {
 	all, err := core.Pairs[string, int64](ctx, tx, `SELECT id, revision FROM cluster WHERE phase <> 'deleted'`)
-	return all, core.Wrapf(err, "list revisions")
+	return all, wrap.Errorf(err, "list revisions")
 }
 
 // ChangeCredential gives a cluster's daemons another key to know one another by, which its agents are told.
@@ -333,12 +334,12 @@ func ChangeCredential(ctx context.Context, tx *core.Tx, cluster string, key core
 	}
 	_, err = tx.Exec(ctx, `UPDATE cluster SET credential = $1, credential_at = now_ms(), revision = revision + 1 WHERE id = $2`,
 		box, cluster)
-	return core.Wrapf(err, "change the credential of cluster %s", cluster)
+	return wrap.Errorf(err, "change the credential of cluster %s", cluster)
 }
 
 // CredentialAt is when a cluster got its credential.
 func CredentialAt(ctx context.Context, tx *core.Tx, cluster string) (at time.Time, err error) {
 	err = tx.Row(ctx, `SELECT CASE WHEN credential_at = 0 THEN created_at ELSE credential_at END FROM cluster WHERE id = $1`, cluster).
 		Scan(core.Time(&at))
-	return at, core.Wrapf(err, "look at the credential of cluster %s", cluster)
+	return at, wrap.Errorf(err, "look at the credential of cluster %s", cluster)
 }

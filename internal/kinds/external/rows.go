@@ -13,6 +13,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kinds/person"
+	"muster/internal/kit/wrap"
 )
 
 // AccountRule says as whom a project's people go to an external cluster.
@@ -211,7 +212,7 @@ func list(ctx context.Context, tx *core.Tx, name string) ([]Cluster, error) {
 	}
 	_, err = core.List(ctx, tx, accounts, `SELECT external_cluster, person, account FROM external_cluster_account WHERE $1 = '' OR external_cluster = $1`,
 		name)
-	return all, core.Wrapf(err, "list the accounts of external clusters")
+	return all, wrap.Errorf(err, "list the accounts of external clusters")
 }
 
 func scan(r core.Scanner) (Cluster, error) {
@@ -222,18 +223,18 @@ func scan(r core.Scanner) (Cluster, error) {
 	if keys != "" {
 		c.HostKeys = strings.Split(keys, "\n")
 	}
-	return c, core.Wrapf(err, "row of external cluster %s", c.Name)
+	return c, wrap.Errorf(err, "row of external cluster %s", c.Name)
 }
 
 // SaveSeen writes what an external cluster answered when it was asked as c says.
 func SaveSeen(ctx context.Context, tx *core.Tx, c Cluster, system string, queues []Queue) error {
 	_, err := tx.Exec(ctx, `UPDATE external_cluster SET seen_at = now_ms(), system = $3, queues = $4
 		WHERE id = $1 AND generation = $2`, c.Name, c.Generation, system, core.JSON(append([]Queue{}, queues...)))
-	return core.Wrapf(err, "write what external cluster %s answered", c.Name)
+	return wrap.Errorf(err, "write what external cluster %s answered", c.Name)
 }
 
 // SaveReached writes that an external cluster was asked as c says, whether or not it answered.
 func SaveReached(ctx context.Context, tx *core.Tx, c Cluster) error {
 	_, err := tx.Exec(ctx, `UPDATE external_cluster SET reached = $2 WHERE id = $1`, c.Name, c.Generation)
-	return core.Wrapf(err, "write that external cluster %s was asked", c.Name)
+	return wrap.Errorf(err, "write that external cluster %s was asked", c.Name)
 }

@@ -11,6 +11,7 @@ import (
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
 	"muster/internal/kit/lists"
+	"muster/internal/kit/wrap"
 )
 
 // Keys of clusters are below FirstSiteKey, those of the site's own partitions from there on.
@@ -313,7 +314,7 @@ func tables(ctx context.Context, tx *core.Tx) (tables map[fabric.GUID]table, hel
 			CASE WHEN EXISTS (SELECT 1 FROM partition_member m WHERE m.guid = f.guid AND m.kind IN ('port', 'shared')) THEN 1
 			ELSE 0 END
 		FROM fabric_port f LEFT JOIN port_seen s ON s.guid = f.guid`)
-	return tables, held, core.Wrapf(err, "count the keys of all ports")
+	return tables, held, wrap.Errorf(err, "count the keys of all ports")
 }
 
 // Unfit says of machines why no node can come to them for their ports' sake, by ID: a table is full, or a port was not yet seen
@@ -366,7 +367,7 @@ func Leave(ctx context.Context, tx *core.Tx, node string) error {
 				AND wanted = 1`, node, id, revision)
 		}
 	}
-	return core.Wrapf(err, "take node %s off its fabrics", node)
+	return wrap.Errorf(err, "take node %s off its fabrics", node)
 }
 
 const nodePortColumns = `m.partition_id, m.guid, m.kind, COALESCE(m.node_id, ''), m.full_member, m.wanted, m.since, f.id, f.name,
@@ -400,7 +401,7 @@ func membership(full bool) fabric.Membership {
 // NodePorts lists the ports by which a node is on fabrics, and those that were not yet seen without its keys.
 func NodePorts(ctx context.Context, tx *core.Tx, node string) ([]NodePort, error) {
 	all, err := core.List(ctx, tx, scanNodePort, `SELECT `+nodePortColumns+`WHERE m.node_id = $1 ORDER BY f.name, m.guid`, node)
-	return all, core.Wrapf(err, "list ports of node %s", node)
+	return all, wrap.Errorf(err, "list ports of node %s", node)
 }
 
 // GuestKeys are the keys that a cluster's guests on a host may speak by, by the host's ports; nil where there are none.
@@ -421,14 +422,14 @@ func GuestKeys(ctx context.Context, tx *core.Tx, cluster, host string) (map[fabr
 	_, err := core.List(ctx, tx, scan,
 		`SELECT p.guid, q.pkey FROM fabric_port p JOIN partition q ON q.fabric_id = p.fabric_id WHERE q.cluster_id = $1 AND
 			p.machine_id = $2`, cluster, host)
-	return keys, core.Wrapf(err, "list keys of guests on host %s", host)
+	return keys, wrap.Errorf(err, "list keys of guests on host %s", host)
 }
 
 // Unclean lists the ports of a machine that were not yet seen without the keys of nodes that have gone.
 func Unclean(ctx context.Context, tx *core.Tx, machine string) ([]NodePort, error) {
 	all, err := core.List(ctx, tx, scanNodePort, `SELECT `+nodePortColumns+`WHERE m.wanted = 0 AND m.kind <> 'site'
 		AND m.guid IN (SELECT guid FROM fabric_port WHERE machine_id = $1) ORDER BY f.name, m.guid`, machine)
-	return all, core.Wrapf(err, "list ports of machine %s that hold keys", machine)
+	return all, wrap.Errorf(err, "list ports of machine %s that hold keys", machine)
 }
 
 // Waiting lists the nodes on a fabric that wait for what is seen of their ports, and the machines of ports that are to be seen
@@ -441,7 +442,7 @@ func Waiting(ctx context.Context, tx *core.Tx, fabricID string) (nodes, machines
 			JOIN fabric_port p ON p.guid = m.guid
 			JOIN machine h ON h.id = p.machine_id WHERE m.fabric_id = $1 AND m.wanted = 0 AND h.phase = 'inspecting'`, fabricID)
 	}
-	return nodes, machines, core.Wrapf(err, "list who waits for fabric %s", fabricID)
+	return nodes, machines, wrap.Errorf(err, "list who waits for fabric %s", fabricID)
 }
 
 // Partitions lists a fabric's partitions by key, with their members; those of all fabrics with "".
@@ -505,5 +506,5 @@ func FreeKeys(ctx context.Context, tx *core.Tx, fabricID string, held map[fabric
 			_, err = tx.Exec(ctx, `DELETE FROM partition WHERE id = $1`, id)
 		}
 	}
-	return core.Wrapf(err, "free keys of fabric %s", fabricID)
+	return wrap.Errorf(err, "free keys of fabric %s", fabricID)
 }

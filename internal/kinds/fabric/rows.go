@@ -12,6 +12,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/fabric"
 	"muster/internal/kit/lists"
+	"muster/internal/kit/wrap"
 )
 
 // Fabric is an InfiniBand fabric whose partitions Muster keeps. Revision is intent, Applied and Seen are observation.
@@ -93,7 +94,7 @@ func scan(r core.Scanner) (f Fabric, err error) {
 	fields := []any{&f.ID, &f.Name, &f.Driver, core.JSON(&f.Config), core.JSON(&f.Managers), &f.Desired, &f.Revision, &f.Applied,
 		core.Time(&f.AppliedAt), &f.Seen, core.Time(&f.SeenAt), core.Time(&f.CreatedAt), &f.CreatedBy}
 	err = r.Scan(append(fields, f.Fields()...)...)
-	return f, core.Wrapf(err, "row of fabric %s", f.Name)
+	return f, wrap.Errorf(err, "row of fabric %s", f.Name)
 }
 
 // Add stores a fabric to be kept. core.ErrExists if the name is taken.
@@ -106,25 +107,25 @@ func Add(ctx context.Context, tx *core.Tx, f Fabric) error {
 	if core.Taken(err) {
 		err = core.ErrExists
 	}
-	return core.Wrapf(err, "add fabric %s", f.Name)
+	return wrap.Errorf(err, "add fabric %s", f.Name)
 }
 
 // List lists those that are not deleted, by name.
 func List(ctx context.Context, tx *core.Tx) ([]Fabric, error) {
 	all, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM fabric WHERE phase <> 'deleted' ORDER BY name`)
-	return all, core.Wrapf(err, "list fabrics")
+	return all, wrap.Errorf(err, "list fabrics")
 }
 
 // Get finds one that is not deleted by name or ID.
 func Get(ctx context.Context, tx *core.Tx, ref string) (Fabric, error) {
 	f, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM fabric WHERE (name = $1 OR id = $1) AND phase <> 'deleted'`, ref)
-	return f, core.Wrapf(err, "fabric %s", ref)
+	return f, wrap.Errorf(err, "fabric %s", ref)
 }
 
 // Any says whether there is any; most sites have none, and pay no more than this question.
 func Any(ctx context.Context, tx *core.Tx) (has bool, err error) {
 	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM fabric WHERE phase <> 'deleted')`).Scan(&has)
-	return has, core.Wrapf(err, "look for fabrics")
+	return has, wrap.Errorf(err, "look for fabrics")
 }
 
 // WantDeleted asks for the end of a fabric that no cluster is on; what is the site's own goes with it. ErrInUse says who is on
@@ -160,13 +161,13 @@ func WantDeleted(ctx context.Context, tx *core.Tx, f Fabric) error {
 func change(ctx context.Context, tx *core.Tx, id string) (revision int64, err error) {
 	err = tx.Row(ctx, `UPDATE fabric SET revision = revision + 1, `+core.Woken+` WHERE id = $1 RETURNING revision`, id).
 		Scan(&revision)
-	return revision, core.Wrapf(err, "change what fabric %s is to be", id)
+	return revision, wrap.Errorf(err, "change what fabric %s is to be", id)
 }
 
 // SaveApplied notes that a fabric's manager has taken a revision.
 func SaveApplied(ctx context.Context, tx *core.Tx, id string, revision int64) error {
 	_, err := tx.Exec(ctx, `UPDATE fabric SET applied = $2, applied_at = now_ms() WHERE id = $1`, id, revision)
-	return core.Wrapf(err, "note what the manager of fabric %s has taken", id)
+	return wrap.Errorf(err, "note what the manager of fabric %s has taken", id)
 }
 
 // SaveSeen writes what was read from the ports of a fabric whose manager had a revision: those whose rows differ from before.
@@ -186,7 +187,7 @@ func SaveSeen(ctx context.Context, tx *core.Tx, id string, revision int64, chang
 			p.GUID.String(), id, core.JSON(p.Entries), p.Capacity, core.Flag(p.Answered), core.JSON(p.Surplus),
 			core.JSON(p.Missing), core.Flag(len(p.Surplus) > 0))
 	}
-	return core.Wrapf(err, "write what was read from the ports of fabric %s", id)
+	return wrap.Errorf(err, "write what was read from the ports of fabric %s", id)
 }
 
 func scanSeen(r core.Scanner) (PortSeen, error) {
@@ -204,7 +205,7 @@ func readSeen(r core.Scanner, p *PortSeen, before ...any) error {
 	if err == nil && guid != "" { // "": of a port that was never read
 		err = p.GUID.UnmarshalText([]byte(guid))
 	}
-	return core.Wrapf(err, "row of port %s", guid)
+	return wrap.Errorf(err, "row of port %s", guid)
 }
 
 // PortsSeen are the ports of a fabric that were ever read, by GUID.
@@ -271,7 +272,7 @@ func Homes(ctx context.Context, tx *core.Tx, id string) ([]Home, error) {
 		return h, h.Port.UnmarshalText([]byte(guid))
 	}
 	homes, err := core.List(ctx, tx, scan, homesQuery, id)
-	return homes, core.Wrapf(err, "find the machines at the ports of fabric %s", id)
+	return homes, wrap.Errorf(err, "find the machines at the ports of fabric %s", id)
 }
 
 // MachinePorts lists the ports of a machine by GUID, whichever fabric they are on.
@@ -286,7 +287,7 @@ func FabricOf(ctx context.Context, tx *core.Tx, port fabric.GUID) (string, error
 
 func portsWhere(ctx context.Context, tx *core.Tx, condition, value string) ([]Port, error) {
 	all, err := core.List(ctx, tx, scanPort, `SELECT `+portColumns+`WHERE `+condition+` ORDER BY p.guid`, value)
-	return all, core.Wrapf(err, "list ports of fabrics")
+	return all, wrap.Errorf(err, "list ports of fabrics")
 }
 
 // PutPorts adds ports to a fabric, or changes what is said of them, and keeps the snapshot that they were read from. Ports that
@@ -309,7 +310,7 @@ func PutPorts(ctx context.Context, tx *core.Tx, id string, ports []Port, snapsho
 	if err == nil {
 		_, err = tx.Exec(ctx, `UPDATE fabric SET `+core.Woken+` WHERE id = $1`, id)
 	}
-	return core.Wrapf(err, "keep the snapshot of fabric %s", id)
+	return wrap.Errorf(err, "keep the snapshot of fabric %s", id)
 }
 
 // Snapshot is the fabric as ibnetdiscover printed it last; core.ErrNotFound before the first.
@@ -319,7 +320,7 @@ func Snapshot(ctx context.Context, tx *core.Tx, id string) (text string, at time
 		return text, err
 	}
 	text, err = core.One(ctx, tx, scan, `SELECT text, taken_at FROM fabric_snapshot WHERE fabric_id = $1`, id)
-	return text, at, core.Wrapf(err, "snapshot of fabric %s", id)
+	return text, at, wrap.Errorf(err, "snapshot of fabric %s", id)
 }
 
 // GivePort says which machine a port belongs to, "" for none; assigned, that an operator says so. ErrInUse while a cluster has
@@ -331,7 +332,7 @@ func GivePort(ctx context.Context, tx *core.Tx, guid fabric.GUID, machine string
 	if err == nil && n == 0 {
 		return usedPort(ctx, tx, guid)
 	}
-	return core.Wrapf(err, "say whose port %s is", guid)
+	return wrap.Errorf(err, "say whose port %s is", guid)
 }
 
 // usedPort is an ErrInUse that says in which partition a port is, or may still be.
@@ -371,7 +372,7 @@ func ForgetPort(ctx context.Context, tx *core.Tx, guid fabric.GUID) error {
 	if err == nil {
 		_, err = tx.Exec(ctx, `DELETE FROM port_seen WHERE guid = $1`, guid.String())
 	}
-	return core.Wrapf(err, "forget port %s", guid)
+	return wrap.Errorf(err, "forget port %s", guid)
 }
 
 // ClusterKey is a cluster's partition on a fabric.
@@ -387,5 +388,5 @@ func KeysOf(ctx context.Context, tx *core.Tx, cluster string) ([]ClusterKey, err
 	keys, err := core.List(ctx, tx, scan, `SELECT f.name, p.pkey, (SELECT COUNT(DISTINCT m.guid) FROM partition_member m
 		WHERE m.partition_id = p.id AND m.wanted = 1)
 		FROM partition p JOIN fabric f ON f.id = p.fabric_id WHERE p.cluster_id = $1 ORDER BY f.name`, cluster)
-	return keys, core.Wrapf(err, "list keys of cluster %s", cluster)
+	return keys, wrap.Errorf(err, "list keys of cluster %s", cluster)
 }

@@ -8,6 +8,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/fabric"
+	"muster/internal/kit/wrap"
 )
 
 // PutSitePartition makes a partition of the site's own, or changes who is in it. A *TableFull says whose port has no room for it.
@@ -95,5 +96,5 @@ func RemoveSitePartition(ctx context.Context, tx *core.Tx, f Fabric, name string
 		_, err = tx.Exec(ctx, `UPDATE partition_member SET wanted = 0, since = $3 WHERE wanted = 1
 			AND partition_id IN (SELECT id FROM partition WHERE fabric_id = $1 AND name = $2)`, f.ID, name, revision)
 	}
-	return core.Wrapf(err, "partition %s of fabric %s", name, f.Name)
+	return wrap.Errorf(err, "partition %s of fabric %s", name, f.Name)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 	"muster/internal/place/topology"
 )
 
@@ -19,13 +20,13 @@ type Cabling struct {
 func SetTopology(ctx context.Context, tx *core.Tx, fabric string, g *topology.Graph) error {
 	_, err := tx.Exec(ctx, `INSERT INTO topology (fabric, graph, taken_at) VALUES ($1, $2, now_ms())
 		ON CONFLICT (fabric) DO UPDATE SET graph = excluded.graph, taken_at = excluded.taken_at`, fabric, core.JSON(g))
-	return core.Wrapf(err, "keep the topology of fabric %s", fabric)
+	return wrap.Errorf(err, "keep the topology of fabric %s", fabric)
 }
 
 // DropTopology forgets how a fabric is cabled. It may be called again.
 func DropTopology(ctx context.Context, tx *core.Tx, fabric string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM topology WHERE fabric = $1`, fabric)
-	return core.Wrapf(err, "forget the topology of fabric %s", fabric)
+	return wrap.Errorf(err, "forget the topology of fabric %s", fabric)
 }
 
 // Topology lists the cabling of all fabrics whose cabling is known, by name.
@@ -36,8 +37,8 @@ func Topology(ctx context.Context, tx *core.Tx) ([]Cabling, error) {
 		if err == nil {
 			err = c.Graph.Check()
 		}
-		return c, core.Wrapf(err, "fabric %s", c.Fabric)
+		return c, wrap.Errorf(err, "fabric %s", c.Fabric)
 	}
 	all, err := core.List(ctx, tx, scan, `SELECT fabric, graph, taken_at FROM topology ORDER BY fabric`)
-	return all, core.Wrapf(err, "list topologies")
+	return all, wrap.Errorf(err, "list topologies")
 }

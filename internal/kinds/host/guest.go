@@ -17,6 +17,7 @@ import (
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
 	"muster/internal/kit/lists"
+	"muster/internal/kit/wrap"
 	"muster/internal/place"
 )
 
@@ -56,7 +57,7 @@ func SetAllocation(ctx context.Context, tx *core.Tx, g Guest) error {
 	}
 	_, err := tx.Exec(ctx, `UPDATE machine SET allocation = $1, facts = $2, summary = $3 WHERE id = $4 AND host_id = $5`,
 		core.JSON(g.Allocation), core.JSON(g.Facts), core.JSON(g.Facts.Summary()), g.ID, g.Machine.Host)
-	return core.Wrapf(err, "note what guest %s holds", g.Name)
+	return wrap.Errorf(err, "note what guest %s holds", g.Name)
 }
 
 // takeRows writes what a guest holds of its host.
@@ -155,7 +156,7 @@ func ReleaseAllocation(ctx context.Context, tx *core.Tx, guest string) error {
 		_, err = tx.Exec(ctx, `UPDATE machine SET allocation = '', to_host_id = NULL, to_allocation = '' WHERE id = $1 AND host_id
 			IS NOT NULL`, guest)
 	}
-	return core.Wrapf(err, "give back what guest %s holds", guest)
+	return wrap.Errorf(err, "give back what guest %s holds", guest)
 }
 
 // AvoidedHosts are the hosts on which a guest of a cluster has failed within the time given, by ID.
@@ -191,7 +192,7 @@ func GuestsOf(ctx context.Context, tx *core.Tx, cluster string) ([]GuestEnd, err
 	guests, err := core.List(ctx, tx, scan,
 		`SELECT DISTINCT n.machine, h.name FROM node n JOIN machine h ON h.id = n.host_id WHERE n.cluster_id = $1 ORDER BY
 			n.machine`, cluster)
-	return guests, core.Wrapf(err, "list guests of cluster %s", cluster)
+	return guests, wrap.Errorf(err, "list guests of cluster %s", cluster)
 }
 
 // WithGuests lists the clusters that have guests now: their agents call from inside their clusters' networks.
@@ -199,7 +200,7 @@ func WithGuests(ctx context.Context, tx *core.Tx) ([]string, error) {
 	clusters, err := core.List(ctx, tx, core.Value[string],
 		`SELECT DISTINCT n.cluster_id FROM node n JOIN machine m ON m.id = n.machine_id WHERE m.host_id IS NOT NULL ORDER BY
 			n.cluster_id`)
-	return clusters, core.Wrapf(err, "list clusters with guests")
+	return clusters, wrap.Errorf(err, "list clusters with guests")
 }
 
 // Beyond says whether nodes of clusters may be elsewhere than among the namespaces of a controller's host: the site has
@@ -207,5 +208,5 @@ func WithGuests(ctx context.Context, tx *core.Tx) ([]string, error) {
 func Beyond(ctx context.Context, tx *core.Tx) (beyond bool, err error) {
 	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM network) OR EXISTS (SELECT 1 FROM machine WHERE hosts = 1 AND phase <>
 		'removed')`).Scan(&beyond)
-	return beyond, core.Wrapf(err, "look for networks and hypervisors")
+	return beyond, wrap.Errorf(err, "look for networks and hypervisors")
 }

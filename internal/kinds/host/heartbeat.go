@@ -7,6 +7,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kinds/machine"
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -26,7 +27,7 @@ func Listen(ctx context.Context, tx *core.Tx, place, controller string) error {
 	if err == nil {
 		_, err = tx.Exec(ctx, `DELETE FROM listener WHERE heard_at < now_ms() - $1`, listenersKept.Milliseconds())
 	}
-	return core.Wrapf(err, "listen at %q", place)
+	return wrap.Errorf(err, "listen at %q", place)
 }
 
 // ListenedSince is the time since which some controller has heard the agents of a place without a gap: now, if none does.
@@ -34,7 +35,7 @@ func Listen(ctx context.Context, tx *core.Tx, place, controller string) error {
 func ListenedSince(ctx context.Context, tx *core.Tx, place string) (since time.Time, err error) {
 	err = tx.Row(ctx, `SELECT COALESCE(MIN(since), now_ms()) FROM listener WHERE place = $1 AND heard_at >= now_ms() - $2`, place,
 		Deaf.Milliseconds()).Scan(core.Time(&since))
-	return since, core.Wrapf(err, "who listens at %q", place)
+	return since, wrap.Errorf(err, "who listens at %q", place)
 }
 
 // Heartbeat is a node as those see it who ask whether many are lost at once.
@@ -71,20 +72,20 @@ func Heartbeats(ctx context.Context, tx *core.Tx, place string, within time.Dura
 			OR n.failed_at > now_ms() - $2 AND NOT EXISTS (
 				SELECT 1 FROM node r WHERE r.cluster_id = n.cluster_id AND r.name = n.name AND r.phase = 'ready'))`,
 		place, within.Milliseconds())
-	return heartbeats, core.Wrapf(err, "look at the nodes of %q", place)
+	return heartbeats, wrap.Errorf(err, "look at the nodes of %q", place)
 }
 
 // PlacesOfFailures lists the places where nodes of a cluster have ever failed.
 func PlacesOfFailures(ctx context.Context, tx *core.Tx, cluster string) ([]string, error) {
 	places, err := core.List(ctx, tx, core.Value[string], `SELECT DISTINCT m.network FROM node n JOIN machine m ON m.name = n.machine
 		WHERE n.cluster_id = $1 AND n.failed_at > 0 ORDER BY m.network`, cluster)
-	return places, core.Wrapf(err, "list the places where nodes of cluster %s failed", cluster)
+	return places, wrap.Errorf(err, "list the places where nodes of cluster %s failed", cluster)
 }
 
 // NoteFailure writes when a node failed.
 func NoteFailure(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE node SET failed_at = now_ms() WHERE id = $1`, id)
-	return core.Wrapf(err, "note the failure of node %s", id)
+	return wrap.Errorf(err, "note the failure of node %s", id)
 }
 
 // Alarm says that so many nodes of a place are lost at once that the cause is probably not in each of them.
@@ -101,7 +102,7 @@ func Alarms(ctx context.Context, tx *core.Tx) ([]Alarm, error) {
 		return a, err
 	}
 	alarms, err := core.List(ctx, tx, scan, `SELECT place, raised_at, text FROM alarm ORDER BY place`)
-	return alarms, core.Wrapf(err, "list alarms")
+	return alarms, wrap.Errorf(err, "list alarms")
 }
 
 // IllAt says whether a node of a cluster at a place has not been well for so long.
@@ -110,14 +111,14 @@ func IllAt(ctx context.Context, tx *core.Tx, cluster, place string, quiet time.D
 		LEFT JOIN observed o ON o.node_id = n.id AND o.boot = n.boot
 		WHERE n.cluster_id = $1 AND m.network = $2 AND n.phase IN ('joining', 'testing', 'ready', 'draining')
 			AND COALESCE(o.well_at, 0) < now_ms() - $3)`, cluster, place, quiet.Milliseconds()).Scan(&ill)
-	return ill, core.Wrapf(err, "look for nodes of cluster %s that are not well", cluster)
+	return ill, wrap.Errorf(err, "look for nodes of cluster %s that are not well", cluster)
 }
 
 // Alarmed is true while the alarm of a place stands.
 func Alarmed(ctx context.Context, tx *core.Tx, place string) (bool, error) {
 	var stands bool
 	err := tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM alarm WHERE place = $1)`, place).Scan(&stands)
-	return stands, core.Wrapf(err, "look for the alarm at %q", place)
+	return stands, wrap.Errorf(err, "look for the alarm at %q", place)
 }
 
 // RaiseAlarm raises the alarm of a place, with an event; nothing changes while it stands.
@@ -139,7 +140,7 @@ func RaiseAlarmAnew(ctx context.Context, tx *core.Tx, place, text string) error 
 		return err
 	}
 	_, err := tx.Exec(ctx, `UPDATE alarm SET text = $2, raised_at = now_ms() WHERE place = $1 AND text <> $2`, place, text)
-	return core.Wrapf(err, "change the alarm at %q", place)
+	return wrap.Errorf(err, "change the alarm at %q", place)
 }
 
 // ClearAlarm ends the alarm of a place, with an event that says why. The place counts as listened to only from then on: what

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -49,14 +50,14 @@ func scanMigration(r core.Scanner) (a Migration, err error) {
 // MigrationOfNode finds the move of a node's guest; core.ErrNotFound if it is on none.
 func MigrationOfNode(ctx context.Context, tx *core.Tx, node string) (Migration, error) {
 	a, err := core.One(ctx, tx, scanMigration, `SELECT `+migrationColumns+`WHERE a.node_id = $1`, node)
-	return a, core.Wrapf(err, "the move of node %s", node)
+	return a, wrap.Errorf(err, "the move of node %s", node)
 }
 
 // MigrationsAt lists the moves from and to a hypervisor, by node.
 func MigrationsAt(ctx context.Context, tx *core.Tx, host string) ([]Migration, error) {
 	all, err := core.List(ctx, tx, scanMigration, `SELECT `+migrationColumns+
 		`WHERE a.source_id = $1 OR a.target_id = $1 ORDER BY a.node_id`, host)
-	return all, core.Wrapf(err, "list moves from and to hypervisor %s", host)
+	return all, wrap.Errorf(err, "list moves from and to hypervisor %s", host)
 }
 
 // StartMigration writes the first step of a move: node, both hosts and what they do, the stage and the guest. It keeps a row that
@@ -71,7 +72,7 @@ func StartMigration(ctx context.Context, tx *core.Tx, a Migration) error {
 		VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9, $4, now_ms(), $10) ON CONFLICT (node_id) DO NOTHING`,
 		a.Node, a.Source.Host, a.Target.Host, a.Target.Since, a.Stage, string(a.Source.Does), string(a.Target.Does),
 		core.Flag(a.Kept), a.Source.Since, core.JSON(a.Guest))
-	return core.Wrapf(err, "begin the move of node %s", a.Node)
+	return wrap.Errorf(err, "begin the move of node %s", a.Node)
 }
 
 // StepMigration writes the next step of a move, unless somebody has gone on from a.Step before.
@@ -84,7 +85,7 @@ func StepMigration(ctx context.Context, tx *core.Tx, a Migration) error {
 		description = $7, address = $8, why = $9 WHERE node_id = $10 AND number = $11 AND step = $12`,
 		a.Stage, string(a.Source.Does), string(a.Target.Does), core.Flag(a.Kept), a.Source.Since, a.Target.Since, a.Description,
 		a.Address, a.Why, a.Node, a.Number, a.Step)
-	return core.Wrapf(err, "go on with the move of node %s", a.Node)
+	return wrap.Errorf(err, "go on with the move of node %s", a.Node)
 }
 
 // tellBoth numbers a change of what both hosts are told. They are taken in one order, so that two moves do not wait for each

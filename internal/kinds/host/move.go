@@ -6,6 +6,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kinds/machine"
+	"muster/internal/kit/wrap"
 )
 
 // StartMove takes a part of another host for a guest, beside the one that it has: g is the guest as it is to be there.
@@ -15,7 +16,7 @@ func StartMove(ctx context.Context, tx *core.Tx, g Guest) error {
 	}
 	_, err := tx.Exec(ctx, `UPDATE machine SET to_host_id = $1, to_allocation = $2, moves_at = now_ms() WHERE id = $3`,
 		g.Machine.Host, core.JSON(g.Allocation), g.ID)
-	return core.Wrapf(err, "note where guest %s moves", g.Name)
+	return wrap.Errorf(err, "note where guest %s moves", g.Name)
 }
 
 // EndMove makes a guest one of the host that it has moved to: all that it held of its old one is free.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -22,7 +23,7 @@ const toldFrom = `SELECT c.id, c.name, c.project, t.current
 
 func scanTold(r core.Scanner) (t Told, err error) {
 	err = r.Scan(&t.ClusterID, &t.Cluster, &t.Project, core.JSON(&t.CurrentJobs))
-	return t, core.Wrapf(err, "jobs of cluster %s", t.ClusterID)
+	return t, wrap.Errorf(err, "jobs of cluster %s", t.ClusterID)
 }
 
 // Current lists the jobs that have not ended, by cluster. Of its argument, Projects and Cluster count.
@@ -31,7 +32,7 @@ func Current(ctx context.Context, tx *core.Tx, of Of) ([]Told, error) {
 	which.Among("c.project", of.Projects)
 	which.When(of.Cluster != "", `(c.id = $? OR c.name = $?)`, of.Cluster, of.Cluster)
 	all, err := core.List(ctx, tx, scanTold, toldFrom+which.Text+` ORDER BY c.project, c.name, c.id`, which.Args...)
-	return all, core.Wrapf(err, "list current jobs")
+	return all, wrap.Errorf(err, "list current jobs")
 }
 
 // toldOf is what the head of a cluster told last; nothing, if it told nothing.
@@ -40,7 +41,7 @@ func toldOf(ctx context.Context, tx *core.Tx, cluster string) (Told, error) {
 	if errors.Is(err, core.ErrNotFound) {
 		return t, nil
 	}
-	return t, core.Wrapf(err, "current jobs of cluster %s", cluster)
+	return t, wrap.Errorf(err, "current jobs of cluster %s", cluster)
 }
 
 // Pause notes that the jobs of a cluster wait for it: those that ran are queued again, unless their nodes only sleep.
@@ -57,7 +58,7 @@ func Pause(ctx context.Context, tx *core.Tx, cluster string, asleep bool) error 
 	}
 	_, err = tx.Exec(ctx, `UPDATE cluster_jobs SET current = $2, running = 0, pending = running + pending WHERE cluster_id = $1`,
 		cluster, core.JSON(t.CurrentJobs))
-	return core.Wrapf(err, "pause the jobs of cluster %s", cluster)
+	return wrap.Errorf(err, "pause the jobs of cluster %s", cluster)
 }
 
 // End has the jobs of a cluster that has gone end with it.
@@ -88,5 +89,5 @@ func End(ctx context.Context, tx *core.Tx, cluster string) error {
 		}
 	}
 	_, err = tx.Exec(ctx, `DELETE FROM cluster_jobs WHERE cluster_id = $1`, cluster)
-	return core.Wrapf(err, "end the jobs of cluster %s", cluster)
+	return wrap.Errorf(err, "end the jobs of cluster %s", cluster)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 	"muster/internal/price"
 	"muster/internal/protocol"
 )
@@ -61,7 +62,7 @@ func List(ctx context.Context, tx *core.Tx, of Of) ([]Job, error) {
 	which := of.where()
 	which.Rest(` ORDER BY ended DESC, cluster_id DESC, number DESC LIMIT $?`, of.Limit)
 	jobs, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM job`+which.Text, which.Args...)
-	return jobs, core.Wrapf(err, "list jobs")
+	return jobs, wrap.Errorf(err, "list jobs")
 }
 
 // Sum is what jobs of one user in one project, or of a project, had and what they used of it. Jobs that never ran only count.
@@ -112,7 +113,7 @@ func Sums(ctx context.Context, tx *core.Tx, of Of, byUser bool) ([]Sum, error) {
 	if err == nil && len(sums) > MostSums {
 		err = ErrManySums
 	}
-	return merged(sums), core.Wrapf(err, "add up jobs")
+	return merged(sums), wrap.Errorf(err, "add up jobs")
 }
 
 // merged puts those together that differ in their currency only: jobs that cost nothing have none.
@@ -156,5 +157,5 @@ func Forget(ctx context.Context, tx *core.Tx, age time.Duration, most int) error
 func Trim(ctx context.Context, tx *core.Tx, project string, most int) error {
 	_, err := tx.Exec(ctx, `DELETE FROM job WHERE project = $1 AND ended <= (SELECT ended FROM job WHERE project = $1
 		ORDER BY ended DESC LIMIT 1 OFFSET $2)`, project, most)
-	return core.Wrapf(err, "forget old jobs of project %s", project)
+	return wrap.Errorf(err, "forget old jobs of project %s", project)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 	"muster/internal/price"
 	"muster/internal/protocol"
 )
@@ -118,7 +119,7 @@ func saveTold(ctx context.Context, tx *core.Tx, cluster string, until time.Time,
 			running = CASE WHEN excluded.current = '' THEN cluster_jobs.running ELSE excluded.running END,
 			pending = CASE WHEN excluded.current = '' THEN cluster_jobs.pending ELSE excluded.pending END`,
 		cluster, until.UnixMilli(), current, believed(of.Running), believed(of.Waiting))
-	return core.Wrapf(err, "jobs of cluster %s", cluster)
+	return wrap.Errorf(err, "jobs of cluster %s", cluster)
 }
 
 // believed is a number of jobs that there can be.
@@ -173,5 +174,5 @@ func (j Job) add(ctx context.Context, tx *core.Tx) (fresh bool, err error) {
 		j.Number, j.ID, j.User, j.Queue, j.QOS, j.Name, j.Nodes, j.NodeCount, j.CPUs, j.GPUs, j.MemoryMiB,
 		j.Submitted.UnixMilli(), began, j.Ended.UnixMilli(), string(j.Outcome), j.Exit, j.Signal, cpu, peak,
 		j.Cost.Micros, j.Cost.Currency, j.Cluster, j.ClusterID, j.Project)
-	return n == 1, core.Wrapf(err, "job %s of cluster %s", j.ID, j.ClusterID)
+	return n == 1, wrap.Errorf(err, "job %s of cluster %s", j.ID, j.ClusterID)
 }

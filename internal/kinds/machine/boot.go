@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -41,7 +42,7 @@ func scanBoot(r core.Scanner) (b Boot, err error) {
 	err = r.Scan(&b.MachineID, &b.Subject, &b.Number, &b.Image, core.JSON(&b.File), &b.Disk, &b.Erase, core.Time(&b.PoweredAt),
 		&b.Scripts, &b.JoinedKey, &b.Ending, &b.Step, &b.Detail, core.Time(&b.HeardAt), core.Time(&b.StepAt),
 		core.JSON(&b.Findings))
-	return b, core.Wrapf(err, "boot of machine %s", b.MachineID)
+	return b, wrap.Errorf(err, "boot of machine %s", b.MachineID)
 }
 
 // BootOn finds what a machine boots; core.ErrNotFound if nothing.
@@ -57,7 +58,7 @@ func BootOf(ctx context.Context, tx *core.Tx, subject string) (Boot, error) {
 // Boots lists all.
 func Boots(ctx context.Context, tx *core.Tx) ([]Boot, error) {
 	boots, err := core.List(ctx, tx, scanBoot, `SELECT `+bootColumns+` FROM boot ORDER BY machine_id`)
-	return boots, core.Wrapf(err, "list boots")
+	return boots, wrap.Errorf(err, "list boots")
 }
 
 // BeginBoot makes this what the machine boots, in place of whatever it booted before. It reports false, and changes
@@ -91,13 +92,13 @@ func WaitForOff(ctx context.Context, tx *core.Tx, machine string, waits bool) er
 	_, err := tx.Exec(ctx, `UPDATE machine SET off_since = CASE WHEN $2 = 0 THEN 0 WHEN off_since = 0 THEN now_ms() ELSE
 		off_since END WHERE id = $1`,
 		machine, core.Flag(waits))
-	return core.Wrapf(err, "note that machine %s is to be off", machine)
+	return wrap.Errorf(err, "note that machine %s is to be off", machine)
 }
 
 // OffSince is since when a machine is told to be off and was not yet seen so; zero if that is not waited for.
 func OffSince(ctx context.Context, tx *core.Tx, machine string) (since time.Time, err error) {
 	err = tx.Row(ctx, `SELECT off_since FROM machine WHERE id = $1`, machine).Scan(core.Time(&since))
-	return since, core.Wrapf(err, "since when machine %s is to be off", machine)
+	return since, wrap.Errorf(err, "since when machine %s is to be off", machine)
 }
 
 // MarkBoot notes that the boot has reached a step: a sign of life, unless it is there already. It reports false if the
@@ -108,7 +109,7 @@ func MarkBoot(ctx context.Context, tx *core.Tx, subject string, number int64, st
 		heard_at = CASE WHEN step = $3 AND detail = $4 THEN heard_at ELSE now_ms() END,
 			scripts = scripts + CASE WHEN $3 = 'script' THEN 1 ELSE 0 END
 		WHERE subject = $1 AND number = $2`, subject, number, string(step), detail)
-	return n == 1, core.Wrapf(err, "note how far %s is", subject)
+	return n == 1, wrap.Errorf(err, "note how far %s is", subject)
 }
 
 // PowerBoot notes that the boot's machine was switched on; the machine itself may have been faster to say more.
@@ -116,7 +117,7 @@ func PowerBoot(ctx context.Context, tx *core.Tx, subject string, number int64) e
 	_, err := tx.Exec(ctx, `UPDATE boot SET powered_at = now_ms(), step_at = CASE WHEN step = '' THEN now_ms() ELSE step_at END,
 		step = CASE WHEN step = '' THEN 'power' ELSE step END,
 		detail = CASE WHEN step = '' THEN 'is switched on' ELSE detail END WHERE subject = $1 AND number = $2`, subject, number)
-	return core.Wrapf(err, "note that the machine of %s is on", subject)
+	return wrap.Errorf(err, "note that the machine of %s is on", subject)
 }
 
 // UseInspectionToken is node.UseToken for the boot of an inspection.
@@ -124,7 +125,7 @@ func UseInspectionToken(ctx context.Context, tx *core.Tx, machine string, number
 	n, err := tx.Exec(ctx, `UPDATE boot SET joined_key = $3, heard_at = now_ms(), step_at = CASE WHEN step = 'agent' THEN step_at
 		ELSE now_ms() END, step = 'agent', detail = ''
 		WHERE machine_id = $1 AND subject = $1 AND number = $2 AND ending = 0 AND joined_key IN ('', $3)`, machine, number, key)
-	return n == 1, core.Wrapf(err, "join the inspection of %s", machine)
+	return n == 1, wrap.Errorf(err, "join the inspection of %s", machine)
 }
 
 // SaveFindings notes what an inspection says, and that it lives. It reports false if the machine is at another boot, or if
@@ -133,17 +134,17 @@ func SaveFindings(ctx context.Context, tx *core.Tx, machine string, number int64
 	n, err := tx.Exec(ctx, `UPDATE boot SET findings = $3, heard_at = now_ms() WHERE subject = $1 AND number = $2 AND ending
 		= 0 AND joined_key = $4 AND joined_key <> ''`,
 		machine, number, core.JSON(f), key)
-	return n == 1, core.Wrapf(err, "save the findings of %s", machine)
+	return n == 1, wrap.Errorf(err, "save the findings of %s", machine)
 }
 
 // EndBoot tells the agent of a boot, or of any older one, to end.
 func EndBoot(ctx context.Context, tx *core.Tx, subject string, number int64) error {
 	_, err := tx.Exec(ctx, `UPDATE boot SET ending = 1 WHERE subject = $1 AND number <= $2`, subject, number)
-	return core.Wrapf(err, "end the boot of %s", subject)
+	return wrap.Errorf(err, "end the boot of %s", subject)
 }
 
 // DropBoot forgets a boot, or any older one, of a machine that was seen to be off.
 func DropBoot(ctx context.Context, tx *core.Tx, subject string, number int64) error {
 	_, err := tx.Exec(ctx, `DELETE FROM boot WHERE subject = $1 AND number <= $2`, subject, number)
-	return core.Wrapf(err, "drop the boot of %s", subject)
+	return wrap.Errorf(err, "drop the boot of %s", subject)
 }

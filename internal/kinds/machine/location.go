@@ -6,6 +6,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/inventory"
+	"muster/internal/kit/wrap"
 )
 
 // taken says which machine stands where another one was to. It is a core.ErrExists.
@@ -39,5 +40,5 @@ func Place(ctx context.Context, tx *core.Tx, id string, at inventory.Location) e
 	}
 	_, err = tx.Exec(ctx, `UPDATE machine SET rack = $1, unit = $2, height = $3, slot = $4 WHERE id = $5`, at.Rack, at.Unit,
 		at.Height, at.Slot, id)
-	return core.Wrapf(err, "place machine %s", id)
+	return wrap.Errorf(err, "place machine %s", id)
 }

@@ -13,6 +13,7 @@ import (
 	"muster/internal/inventory"
 	"muster/internal/kit/lists"
 	"muster/internal/kit/printable"
+	"muster/internal/kit/wrap"
 	"muster/internal/place"
 	"muster/internal/protocol"
 )
@@ -106,7 +107,7 @@ func scan(r core.Scanner, after ...any) (m Machine, err error) {
 	if moves.Host != "" {
 		m.Moves = &moves
 	}
-	return m, core.Wrapf(err, "row of machine %s", m.Name)
+	return m, wrap.Errorf(err, "row of machine %s", m.Name)
 }
 
 // Listed is a machine as lists show it: without its last receipt and, unless it is a hypervisor, with a summary in the place of
@@ -144,7 +145,7 @@ func Add(ctx context.Context, tx *core.Tx, m inventory.Machine) error {
 	if err == nil {
 		err = saveAdapters(ctx, tx, m.ID, m.Facts)
 	}
-	return core.Wrapf(err, "add machine %s", m.Name)
+	return wrap.Errorf(err, "add machine %s", m.Name)
 }
 
 // saveAdapters notes by which adapters a machine is on fabrics. One that was another machine's has been moved: what was found
@@ -177,19 +178,19 @@ func OwnerOf(ctx context.Context, tx *core.Tx, network, mac string) (string, err
 func StartInspection(ctx context.Context, tx *core.Tx, id string, again bool) error {
 	_, err := tx.Exec(ctx, `UPDATE machine SET boot = boot + 1, boot_at = now_ms(), tries = CASE WHEN $2 = 1 THEN tries + 1
 		ELSE 1 END WHERE id = $1`, id, core.Flag(again))
-	return core.Wrapf(err, "start an inspection of machine %s", id)
+	return wrap.Errorf(err, "start an inspection of machine %s", id)
 }
 
 // FailInspection counts an inspection that failed. To fail is an answer, too, to every inspection asked for up to number.
 func FailInspection(ctx context.Context, tx *core.Tx, id string, number int64) error {
 	_, err := tx.Exec(ctx, `UPDATE machine SET failures = failures + 1, inspections_answered = $2 WHERE id = $1`, id, number)
-	return core.Wrapf(err, "count a failure of machine %s", id)
+	return wrap.Errorf(err, "count a failure of machine %s", id)
 }
 
 // MarkDirty notes, before a tenant's node boots on a machine, that its disks may hold the tenant's data from now on.
 func MarkDirty(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE machine SET dirty = 1 WHERE id = $1 AND network <> ''`, id)
-	return core.Wrapf(err, "note that machine %s is in use", id)
+	return wrap.Errorf(err, "note that machine %s is in use", id)
 }
 
 // LastHolder is the node that had a machine last: "cluster/node", "" if none had.
@@ -201,13 +202,13 @@ func LastHolder(ctx context.Context, tx *core.Tx, machine string) (string, error
 // SaveRelease keeps the receipt of a machine that was given back; it is clean only if the receipt says so.
 func SaveRelease(ctx context.Context, tx *core.Tx, id string, r Release) error {
 	_, err := tx.Exec(ctx, `UPDATE machine SET release = $1, dirty = $2 WHERE id = $3`, core.JSON(r), core.Flag(!r.Clean), id)
-	return core.Wrapf(err, "save the release of machine %s", id)
+	return wrap.Errorf(err, "save the release of machine %s", id)
 }
 
 // List lists all that are not removed, by name.
 func List(ctx context.Context, tx *core.Tx) ([]Machine, error) {
 	machines, err := core.List(ctx, tx, Scan, `SELECT `+Columns+Tables+`WHERE m.phase <> 'removed' ORDER BY m.name`)
-	return machines, core.Wrapf(err, "list machines")
+	return machines, wrap.Errorf(err, "list machines")
 }
 
 // Filter says which machines are asked for; an empty field selects all. A guest stands in its host's rack.
@@ -229,20 +230,20 @@ func Page(ctx context.Context, tx *core.Tx, of Filter, after string, limit int) 
 	}
 	which.Rest(` ORDER BY m.name LIMIT $?`, limit)
 	machines, err := core.List(ctx, tx, scanListed, `SELECT `+listed+Tables+which.Text, which.Args...)
-	return machines, core.Wrapf(err, "list machines")
+	return machines, wrap.Errorf(err, "list machines")
 }
 
 // GuestsBetween lists the guests of hosts whose names lie between two, those included that are on their way there.
 func GuestsBetween(ctx context.Context, tx *core.Tx, first, last string) ([]Listed, error) {
 	guests, err := core.List(ctx, tx, scanListed, `SELECT `+listed+Tables+`WHERE m.phase <> 'removed' AND m.host_id IS NOT NULL
 		AND (h.name BETWEEN $1 AND $2 OR t.name BETWEEN $1 AND $2) ORDER BY m.name`, first, last)
-	return guests, core.Wrapf(err, "list guests")
+	return guests, wrap.Errorf(err, "list guests")
 }
 
 // Get finds a machine by name or ID.
 func Get(ctx context.Context, tx *core.Tx, ref string) (Machine, error) {
 	m, err := core.One(ctx, tx, Scan, `SELECT `+Columns+Tables+`WHERE (m.name = $1 OR m.id = $1) AND m.phase <> 'removed'`, ref)
-	return m, core.Wrapf(err, "machine %s", ref)
+	return m, wrap.Errorf(err, "machine %s", ref)
 }
 
 // Under lists the machines that a cluster's nodes have now, and the hosts of those that are guests, by ID.
@@ -261,20 +262,20 @@ const underQuery = `SELECT ` + Columns + Tables + `WHERE m.id IN (
 // Want changes what is wanted of a machine and wakes it. Guests that it has may stay.
 func Want(ctx context.Context, tx *core.Tx, id string, d core.Desired) error {
 	_, err := tx.Exec(ctx, `UPDATE machine SET desired = $1, drains = 0, `+core.Woken+` WHERE id = $2`, string(d), id)
-	return core.Wrapf(err, "want machine %s %s", id, d)
+	return wrap.Errorf(err, "want machine %s %s", id, d)
 }
 
 // AskInspection asks for a new inspection of a machine and wakes it.
 func AskInspection(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE machine SET inspections_asked = inspections_asked + 1, `+core.Woken+` WHERE id = $1`, id)
-	return core.Wrapf(err, "ask for an inspection of machine %s", id)
+	return wrap.Errorf(err, "ask for an inspection of machine %s", id)
 }
 
 // WantQuarantine notes why a machine is to be set apart as soon as no node has it, and wakes it.
 func WantQuarantine(ctx context.Context, tx *core.Tx, id, reason string) error {
 	_, err := tx.Exec(ctx, `UPDATE machine SET quarantine_reason = $1, `+core.Woken+` WHERE id = $2`,
 		printable.Cut(reason, core.MostText), id)
-	return core.Wrapf(err, "suspect machine %s", id)
+	return wrap.Errorf(err, "suspect machine %s", id)
 }
 
 // Quarantine asks that a machine is set apart now: a node that has it, or has a guest on it, is failed for that.
@@ -299,7 +300,7 @@ func SaveFacts(ctx context.Context, tx *core.Tx, id string, number int64, f inve
 	if err == nil {
 		err = saveAdapters(ctx, tx, id, f)
 	}
-	return core.Wrapf(err, "save facts of machine %s", id)
+	return wrap.Errorf(err, "save facts of machine %s", id)
 }
 
 // Forget frees the name, the MACs, the addresses and the place of a machine that has left the inventory; its events keep the
@@ -326,7 +327,7 @@ func Forget(ctx context.Context, tx *core.Tx, id string) error {
 func GuestsOn(ctx context.Context, tx *core.Tx, host string) ([]Machine, error) {
 	guests, err := core.List(ctx, tx, Scan, `SELECT `+Columns+Tables+
 		`WHERE (m.host_id = $1 OR m.to_host_id = $1) AND m.phase <> 'removed' ORDER BY m.name`, host)
-	return guests, core.Wrapf(err, "list guests")
+	return guests, wrap.Errorf(err, "list guests")
 }
 
 // Move is where a guest is on its way to.
@@ -341,5 +342,5 @@ type Move struct {
 // a machine ever locks a node.
 func Wake(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE machine SET `+core.Woken+` WHERE id = $1`, id)
-	return core.Wrapf(err, "wake machine %s", id)
+	return wrap.Errorf(err, "wake machine %s", id)
 }

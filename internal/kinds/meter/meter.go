@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 	"muster/internal/price"
 )
 
@@ -21,7 +22,7 @@ func scan(r core.Scanner) (u price.Usage, err error) {
 	err = r.Scan(&u.Subject, &u.Kind, &u.Project, &u.ClusterID, &u.Cluster, &u.Node, &u.Queue, &u.Class, &u.Machine, &u.State,
 		&u.Quantity, &u.Rate.Micros, &u.Rate.Currency, core.JSON(&u.Charged), &u.Cores, &u.CPUs, &u.GPUs,
 		core.Time(&u.From), core.Time(&u.To))
-	return u, core.Wrapf(err, "usage of %s", u.Subject)
+	return u, wrap.Errorf(err, "usage of %s", u.Subject)
 }
 
 // insert adds an open row; follows says that it begins where another ends.
@@ -63,7 +64,7 @@ func cut(ctx context.Context, tx *core.Tx, open, next price.Usage, at time.Time)
 			err = insert(ctx, tx, next, true)
 		}
 	}
-	return core.Wrapf(err, "meter %s", open.Subject)
+	return wrap.Errorf(err, "meter %s", open.Subject)
 }
 
 // Begin opens the first row of a node that was just added, or of a new cluster's /home.
@@ -75,7 +76,7 @@ func Begin(ctx context.Context, tx *core.Tx, u price.Usage, table string) error 
 	if err == nil {
 		err = insert(ctx, tx, u, false)
 	}
-	return core.Wrapf(err, "meter %s", u.Subject)
+	return wrap.Errorf(err, "meter %s", u.Subject)
 }
 
 // Follow brings the rows of a node, or of a cluster's /home, in line with its phase: kind is its table e, phase the expression of
@@ -177,7 +178,7 @@ func Each(ctx context.Context, tx *core.Tx, of Of, take func(price.Usage) error)
 		which.Rest(` LIMIT $?`, of.Limit)
 	}
 	err := core.Each(ctx, tx, scan, take, `SELECT `+columns+` FROM usage u`+which.Text, which.Args...)
-	return core.Wrapf(err, "list usage")
+	return wrap.Errorf(err, "list usage")
 }
 
 // Spending adds up what was charged from of.From until now.
@@ -202,7 +203,7 @@ func Spending(ctx context.Context, tx *core.Tx, of Of) (price.Spending, error) {
 			CAST(SUM(CASE WHEN u.ended IS NULL THEN u.quantity ELSE 0 END) AS BIGINT)
 		FROM usage u%[3]s AND u.began <= $%[1]d GROUP BY u.kind, u.rate, u.currency`, n+1, n+2, which.Text)
 	groups, err := core.List(ctx, tx, scan, query, append(which.Args, now.UnixMilli(), from)...)
-	return groups, core.Wrapf(err, "add up usage")
+	return groups, wrap.Errorf(err, "add up usage")
 }
 
 // Held is what a queue of a cluster holds of a project's quota, on its way in or out included.
@@ -225,7 +226,7 @@ func HeldBy(ctx context.Context, tx *core.Tx, project string) ([]Held, error) {
 			CAST(SUM(u.cores) AS BIGINT), CAST(SUM(u.gpus) AS BIGINT)
 		FROM usage u JOIN node n ON n.id = u.subject WHERE u.project = $1 AND u.ended IS NULL AND u.state <> 'stored'
 		GROUP BY u.cluster_id, u.queue ORDER BY u.cluster_id, u.queue`, project)
-	return held, core.Wrapf(err, "list what project %s holds", project)
+	return held, wrap.Errorf(err, "list what project %s holds", project)
 }
 
 // LockProject makes other requests of the project wait until the transaction ends, so that two cannot both take what one
@@ -235,7 +236,7 @@ func LockProject(ctx context.Context, tx *core.Tx, project string) error {
 		return nil
 	}
 	_, err := tx.Exec(ctx, `UPDATE project SET name = name WHERE name = $1`, project)
-	return core.Wrapf(err, "lock project %s", project)
+	return wrap.Errorf(err, "lock project %s", project)
 }
 
 // Tell notes that so many percent of a limit were told to users. It reports whether that is news: a raise is, once, and a
@@ -258,5 +259,5 @@ func Tell(ctx context.Context, tx *core.Tx, subject, what string, percent int) (
 	n, err := tx.Exec(ctx, `INSERT INTO limit_notice (subject, what, percent) VALUES ($1, $2, $3)
 		ON CONFLICT (subject, what) DO UPDATE SET percent = excluded.percent
 		WHERE limit_notice.percent <> excluded.percent`, subject, what, percent)
-	return n == 1 && percent > before, core.Wrapf(err, "note what was told of %s", subject)
+	return n == 1 && percent > before, wrap.Errorf(err, "note what was told of %s", subject)
 }

@@ -13,6 +13,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/inventory"
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -20,7 +21,7 @@ import (
 func Put(ctx context.Context, tx *core.Tx, n inventory.Network) error {
 	_, err := tx.Exec(ctx, `INSERT INTO network (name, description) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET
 		description = excluded.description`, n.Name, core.JSON(n))
-	return core.Wrapf(err, "put network %s", n.Name)
+	return wrap.Errorf(err, "put network %s", n.Name)
 }
 
 func scan(r core.Scanner) (n inventory.Network, err error) {
@@ -31,13 +32,13 @@ func scan(r core.Scanner) (n inventory.Network, err error) {
 // List lists all networks by name.
 func List(ctx context.Context, tx *core.Tx) ([]inventory.Network, error) {
 	networks, err := core.List(ctx, tx, scan, `SELECT description FROM network ORDER BY name`)
-	return networks, core.Wrapf(err, "list networks")
+	return networks, wrap.Errorf(err, "list networks")
 }
 
 // Get finds a network.
 func Get(ctx context.Context, tx *core.Tx, name string) (inventory.Network, error) {
 	n, err := core.One(ctx, tx, scan, `SELECT description FROM network WHERE name = $1`, name)
-	return n, core.Wrapf(err, "network %s", name)
+	return n, wrap.Errorf(err, "network %s", name)
 }
 
 // Of lists the networks of the machines that a cluster's nodes are on, as whole ones or as guests.
@@ -46,7 +47,7 @@ func Of(ctx context.Context, tx *core.Tx, cluster string) ([]inventory.Network, 
 			SELECT m.network FROM node n JOIN machine m ON m.id = COALESCE(n.host_id, n.machine_id) WHERE n.cluster_id = $1
 			AND n.machine_id IS NOT NULL)
 		ORDER BY name`, cluster)
-	return networks, core.Wrapf(err, "list networks of cluster %s", cluster)
+	return networks, wrap.Errorf(err, "list networks of cluster %s", cluster)
 }
 
 // Presence is how a cluster is on a network of machines.
@@ -63,7 +64,7 @@ func PresencesOf(ctx context.Context, tx *core.Tx, cluster string) ([]Presence, 
 		WHEN n.host_id IS NULL THEN 0 ELSE 1 END) = 1
 		FROM node n JOIN machine m ON m.id = COALESCE(n.host_id, n.machine_id)
 		WHERE n.cluster_id = $1 AND n.machine_id IS NOT NULL AND m.network <> '' GROUP BY m.network ORDER BY m.network`, cluster)
-	return all, core.Wrapf(err, "find where cluster %s is", cluster)
+	return all, wrap.Errorf(err, "find where cluster %s is", cluster)
 }
 
 // Remove deletes a network, its leases, and the unknown machines seen on it. It must have no machines. core.ErrNotFound if
@@ -79,7 +80,7 @@ func Remove(ctx context.Context, tx *core.Tx, name string) error {
 	if err == nil {
 		_, err = tx.Exec(ctx, `DELETE FROM unknown_machine WHERE network = $1`, name)
 	}
-	return core.Wrapf(err, "remove network %s", name)
+	return wrap.Errorf(err, "remove network %s", name)
 }
 
 // Lease is an address that a MAC has on a network.
@@ -122,7 +123,7 @@ func LeaseAt(ctx context.Context, tx *core.Tx, network string, address netip.Add
 // Leases lists those of a network, over or not.
 func Leases(ctx context.Context, tx *core.Tx, network string) ([]Lease, error) {
 	leases, err := core.List(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE network = $1`, network)
-	return leases, core.Wrapf(err, "list the leases of network %s", network)
+	return leases, wrap.Errorf(err, "list the leases of network %s", network)
 }
 
 // HighestLease is the highest address ever given on a network; the zero Addr if none was.
@@ -165,7 +166,7 @@ func HeldLeases(ctx context.Context, tx *core.Tx, network string) ([]HeldLease, 
 	held, err := core.List(ctx, tx, scan, `SELECT l.address, l.mac, COALESCE(b.step, '') FROM lease l JOIN nic ON nic.mac = l.mac
 		JOIN machine m ON m.id = nic.machine_id AND m.network = l.network LEFT JOIN boot b ON b.machine_id = m.id
 		WHERE l.network = $1 AND (l.expires = 0 OR l.expires > now_ms()) ORDER BY l.address`, network)
-	return held, core.Wrapf(err, "list the leases of machines on network %s", network)
+	return held, wrap.Errorf(err, "list the leases of machines on network %s", network)
 }
 
 // Owners are the machines that have MACs on a network: IDs by MAC. MACs of no machine are left out.
@@ -173,7 +174,7 @@ func Owners(ctx context.Context, tx *core.Tx, network string, macs []string) (ma
 	args := []any{network}
 	owners, err := core.Pairs[string, string](ctx, tx, `SELECT nic.mac, m.id FROM nic JOIN machine m ON m.id = nic.machine_id
 		WHERE m.network = $1 AND nic.mac IN (`+places(&args, macs)+`)`, args...)
-	return owners, core.Wrapf(err, "find the owners of MACs")
+	return owners, wrap.Errorf(err, "find the owners of MACs")
 }
 
 // LeasesOf lists the leases of MACs, and those of addresses, over or not. One may be listed twice.
@@ -197,7 +198,7 @@ func leasesWith[T any](ctx context.Context, tx *core.Tx, network, column string,
 	args := []any{network}
 	all, err := core.List(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE network = $1 AND `+column+` IN (`+
 		places(&args, values)+`)`, args...)
-	return all, core.Wrapf(err, "find leases")
+	return all, wrap.Errorf(err, "find leases")
 }
 
 // places adds values to a statement's arguments, and names their places: "$2, $3".
@@ -237,7 +238,7 @@ func PutLeases(ctx context.Context, tx *core.Tx, network string, leases []Lease,
 	if core.Taken(err) || err == nil && int(n) < len(leases) {
 		return fmt.Errorf("an address on network %s: %w", network, core.ErrExists)
 	}
-	return core.Wrapf(err, "lease addresses on network %s", network)
+	return wrap.Errorf(err, "lease addresses on network %s", network)
 }
 
 // LearnLease notes the address that another DHCP server gave to a MAC; that server knows best whose it is now.
@@ -247,7 +248,7 @@ func LearnLease(ctx context.Context, tx *core.Tx, network, mac string, address n
 		_, err = tx.Exec(ctx, `INSERT INTO lease (network, address, mac, expires) VALUES ($1, $2, $3, 0)`, network,
 			number(address), mac)
 	}
-	return core.Wrapf(err, "note that %s has %s", mac, address)
+	return wrap.Errorf(err, "note that %s has %s", mac, address)
 }
 
 // ProveLease lets a lease that was given for a time last that long from now, if that is longer.
@@ -255,28 +256,28 @@ func ProveLease(ctx context.Context, tx *core.Tx, network, mac string, length ti
 	_, err := tx.Exec(ctx, `UPDATE lease SET expires = now_ms() + $3 WHERE network = $1 AND mac = $2 AND expires > 0 AND
 		expires < now_ms() + $3`,
 		network, mac, length.Milliseconds())
-	return core.Wrapf(err, "prolong the lease of %s", mac)
+	return wrap.Errorf(err, "prolong the lease of %s", mac)
 }
 
 // Passing lists the leases that were given for a time and are not over, those that end first.
 func Passing(ctx context.Context, tx *core.Tx, network string) ([]Lease, error) {
 	leases, err := core.List(ctx, tx, scanLease,
 		`SELECT `+leaseColumns+` FROM lease WHERE network = $1 AND expires > now_ms() ORDER BY expires`, network)
-	return leases, core.Wrapf(err, "list the leases of unknown machines on network %s", network)
+	return leases, wrap.Errorf(err, "list the leases of unknown machines on network %s", network)
 }
 
 // SetLeaseAside takes an address from a MAC and gives it to no other for a time. It does nothing if the MAC has it not.
 func SetLeaseAside(ctx context.Context, tx *core.Tx, network, mac string, address netip.Addr, length time.Duration) error {
 	_, err := tx.Exec(ctx, `UPDATE lease SET mac = $4, expires = now_ms() + $5 WHERE network = $1 AND mac = $2 AND address = $3`,
 		network, mac, number(address), "declined "+address.String(), length.Milliseconds())
-	return core.Wrapf(err, "set %s aside", address)
+	return wrap.Errorf(err, "set %s aside", address)
 }
 
 // DropLease ends a lease that was given for a time; an enrolled machine's stays.
 func DropLease(ctx context.Context, tx *core.Tx, network, mac string, address netip.Addr) error {
 	_, err := tx.Exec(ctx, `DELETE FROM lease WHERE network = $1 AND mac = $2 AND address = $3 AND expires > 0`, network, mac,
 		number(address))
-	return core.Wrapf(err, "drop the lease of %s", mac)
+	return wrap.Errorf(err, "drop the lease of %s", mac)
 }
 
 // DiscoveredMachine is a machine that asked to boot and is not enrolled.
@@ -308,14 +309,14 @@ func SeeDiscovered(ctx context.Context, tx *core.Tx, network, mac string) (fresh
 		err = tx.Row(ctx, `SELECT COUNT(*) FROM unknown_machine WHERE network = $1 AND first_seen > now_ms() - 3600000`,
 			network).Scan(&fresh)
 	}
-	return fresh, core.Wrapf(err, "note unknown machine %s", mac)
+	return fresh, wrap.Errorf(err, "note unknown machine %s", mac)
 }
 
 // DescribeDiscovered notes what an unknown machine says of itself.
 func DescribeDiscovered(ctx context.Context, tx *core.Tx, mac string, macs []string, facts inventory.Facts) error {
 	_, err := tx.Exec(ctx, `UPDATE unknown_machine SET macs = $1, facts = $2, last_seen = now_ms() WHERE mac = $3`,
 		core.JSON(macs), core.JSON(facts), mac)
-	return core.Wrapf(err, "note unknown machine %s", mac)
+	return wrap.Errorf(err, "note unknown machine %s", mac)
 }
 
 // DiscoveredMachines lists the unknown machines by MAC.
@@ -325,11 +326,11 @@ func DiscoveredMachines(ctx context.Context, tx *core.Tx) ([]DiscoveredMachine, 
 		return s, err
 	}
 	all, err := core.List(ctx, tx, scan, `SELECT mac, network, macs, facts, first_seen, last_seen FROM unknown_machine ORDER BY mac`)
-	return all, core.Wrapf(err, "list unknown machines")
+	return all, wrap.Errorf(err, "list unknown machines")
 }
 
 // ForgetDiscovered is for one that was enrolled.
 func ForgetDiscovered(ctx context.Context, tx *core.Tx, mac string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM unknown_machine WHERE mac = $1`, mac)
-	return core.Wrapf(err, "forget unknown machine %s", mac)
+	return wrap.Errorf(err, "forget unknown machine %s", mac)
 }

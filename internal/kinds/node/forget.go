@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 )
 
 // Forget drops the rows of nodes that have been gone for longer than age, the oldest first, so many at most. What they used stays
@@ -15,5 +16,5 @@ func Forget(ctx context.Context, tx *core.Tx, age time.Duration) error {
 		AND NOT EXISTS (SELECT 1 FROM partition_member m WHERE m.node_id = node.id)
 		AND NOT EXISTS (SELECT 1 FROM hosted h WHERE h.node_id = node.id)
 		AND NOT EXISTS (SELECT 1 FROM guest_migration a WHERE a.node_id = node.id) ORDER BY phase_at LIMIT 2000`, age.Milliseconds())
-	return core.Wrapf(err, "forget nodes that are gone")
+	return wrap.Errorf(err, "forget nodes that are gone")
 }

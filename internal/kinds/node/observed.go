@@ -11,6 +11,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kinds/host"
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -31,7 +32,7 @@ func SaveReport(ctx context.Context, tx *core.Tx, node string, r protocol.Report
 		WHERE observed.boot <= excluded.boot`, node, r.Boot, r.Revision, core.JSON(r.Checks), core.JSON(r.Facts),
 		core.JSON(r.Test), core.Flag(well), (2 * host.Deaf).Milliseconds(),
 		core.JSON(append([]protocol.Undone{}, r.Undone...))) // a list, even of none
-	return core.Wrapf(err, "save report of node %s", node)
+	return wrap.Errorf(err, "save report of node %s", node)
 }
 
 // Heard is when a boot of a node was heard last, and when it was last well; zero: it was not.
@@ -41,7 +42,7 @@ func Heard(ctx context.Context, tx *core.Tx, node string, boot int64) (seen, wel
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
-	return seen, well, core.Wrapf(err, "look when node %s was heard", node)
+	return seen, well, wrap.Errorf(err, "look when node %s was heard", node)
 }
 
 // SaveScheduler writes what the head's scheduler says of a node; nil when it does not know it. The node is idle from now on,
@@ -56,13 +57,13 @@ func SaveScheduler(ctx context.Context, tx *core.Tx, node string, s *protocol.No
 		ON CONFLICT (node_id) DO UPDATE SET scheduler = excluded.scheduler, last_busy = excluded.last_busy,
 			idle_at = CASE WHEN excluded.idle_at > 0 AND observed.idle_at > 0 AND observed.last_busy = excluded.last_busy
 				THEN observed.idle_at ELSE excluded.idle_at END`, node, core.JSON(s), lastBusy, core.Flag(s.Idle()))
-	return core.Wrapf(err, "save what the scheduler says of node %s", node)
+	return wrap.Errorf(err, "save what the scheduler says of node %s", node)
 }
 
 // SaveWaiting writes which jobs a head sees waiting.
 func SaveWaiting(ctx context.Context, tx *core.Tx, head string, w protocol.Waiting) error {
 	_, err := tx.Exec(ctx, `UPDATE observed SET waiting = $1 WHERE node_id = $2`, core.JSON(w), head)
-	return core.Wrapf(err, "save the jobs that node %s sees waiting", head)
+	return wrap.Errorf(err, "save the jobs that node %s sees waiting", head)
 }
 
 // Behind is a head that has not yet done all that it was told, or could not do it.

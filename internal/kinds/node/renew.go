@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 	"muster/internal/spec"
 )
 
@@ -44,13 +45,13 @@ func Renew(ctx context.Context, tx *core.Tx, id string, drainFor time.Duration) 
 	_, err := tx.Exec(ctx, `UPDATE node SET renew = 1, `+core.Woken+`,
 			drain_until = CASE WHEN CAST($1 AS BIGINT) > 0 THEN now_ms() + CAST($1 AS BIGINT) ELSE 0 END
 		WHERE id = $2 AND desired = 'present' AND renew = 0`, drainFor.Milliseconds(), id)
-	return core.Wrapf(err, "renew node %s", id)
+	return wrap.Errorf(err, "renew node %s", id)
 }
 
 // Reboot has a node that leaves the ready phase in this transaction reboot on its own machine.
 func Reboot(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE node SET renew = 1 WHERE id = $1`, id)
-	return core.Wrapf(err, "reboot node %s", id)
+	return wrap.Errorf(err, "reboot node %s", id)
 }
 
 // Spare takes Renew back while the node's old boot still runs, and wakes it. A head that has begun to stop its
@@ -58,7 +59,7 @@ func Reboot(ctx context.Context, tx *core.Tx, id string) error {
 func Spare(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE node SET renew = 0, drain_until = 0, `+core.Woken+`
 		WHERE id = $1 AND desired = 'present' AND renew = 1 AND (phase = 'ready' OR phase = 'draining' AND role = 'compute')`, id)
-	return core.Wrapf(err, "spare node %s", id)
+	return wrap.Errorf(err, "spare node %s", id)
 }
 
 // Worth is how much would be lost with the node: 0, 1 or 2.

@@ -14,6 +14,7 @@ import (
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/meter"
+	"muster/internal/kit/wrap"
 	"muster/internal/price"
 	"muster/internal/protocol"
 	"muster/internal/spec"
@@ -127,7 +128,7 @@ func scan(r core.Scanner) (n Node, err error) {
 	err = r.Scan(append(fields, &n.Seen.Boot, core.Time(&n.Seen.At), core.Time(&n.Seen.WellAt), core.Time(&n.Seen.WellSince),
 		&n.Seen.Revision, core.JSON(&n.Seen.Checks), core.JSON(&n.Seen.Facts), core.JSON(&n.Seen.Test),
 		core.JSON(&n.Seen.Scheduler), core.Time(&n.Seen.IdleAt), core.JSON(&n.Seen.Waiting), core.JSON(&n.Seen.Undone))...)
-	return n, core.Wrapf(err, "row of node %s", n.ID)
+	return n, wrap.Errorf(err, "row of node %s", n.ID)
 }
 
 // Add stores a new node on its machine, in phase pending. If the machine is held by another node the transaction
@@ -160,13 +161,13 @@ func Add(ctx context.Context, tx *core.Tx, n Node) error {
 func Of(ctx context.Context, tx *core.Tx, cluster string) ([]Node, error) {
 	nodes, err := core.List(ctx, tx, scan, `SELECT `+columns+tables+
 		`WHERE n.cluster_id = $1 AND n.phase <> 'gone' ORDER BY s.slot`, cluster)
-	return nodes, core.Wrapf(err, "list nodes of cluster %s", cluster)
+	return nodes, wrap.Errorf(err, "list nodes of cluster %s", cluster)
 }
 
 // List lists the nodes of all clusters that are not gone.
 func List(ctx context.Context, tx *core.Tx) ([]Node, error) {
 	nodes, err := core.List(ctx, tx, scan, `SELECT `+columns+tables+`WHERE n.phase <> 'gone' ORDER BY n.cluster_id, s.slot`)
-	return nodes, core.Wrapf(err, "list nodes")
+	return nodes, wrap.Errorf(err, "list nodes")
 }
 
 // Failures are those of the nodes of one name.
@@ -186,7 +187,7 @@ func FailuresOf(ctx context.Context, tx *core.Tx, cluster string, since time.Tim
 	failures, err := core.List(ctx, tx, scan, `SELECT n.name, MIN(m.network), COUNT(*), MAX(n.failed_at)
 		FROM node n JOIN machine m ON m.name = n.machine
 		WHERE n.cluster_id = $1 AND n.failed_at >= $2 GROUP BY n.name ORDER BY n.name`, cluster, since.UnixMilli())
-	return failures, core.Wrapf(err, "count the failures of cluster %s's nodes", cluster)
+	return failures, wrap.Errorf(err, "count the failures of cluster %s's nodes", cluster)
 }
 
 // Waits are how long the nodes of these classes that are ready now, and are in their first boot, took from when they were asked
@@ -202,26 +203,26 @@ func Waits(ctx context.Context, tx *core.Tx, classes []string, most int) ([]time
 	which.Rest(` ORDER BY phase_at DESC LIMIT $?`, most)
 	waits, err := core.List(ctx, tx, scan, `SELECT phase_at - created_at FROM node`+which.Text, which.Args...)
 	slices.Sort(waits)
-	return waits, core.Wrapf(err, "look how long nodes of %v took", classes)
+	return waits, wrap.Errorf(err, "look how long nodes of %v took", classes)
 }
 
 // Get finds a node by ID, gone or not.
 func Get(ctx context.Context, tx *core.Tx, id string) (Node, error) {
 	n, err := core.One(ctx, tx, scan, `SELECT `+columns+tables+`WHERE n.id = $1`, id)
-	return n, core.Wrapf(err, "node %s", id)
+	return n, wrap.Errorf(err, "node %s", id)
 }
 
 // HadNode says whether the cluster of a node ever had another one of its name.
 func HadNode(ctx context.Context, tx *core.Tx, n Node) (bool, error) {
 	others, err := core.One(ctx, tx, core.Value[int], `SELECT count(*) FROM node WHERE cluster_id = $1 AND name = $2 AND id <> $3`,
 		n.Cluster, n.Name, n.ID)
-	return others > 0, core.Wrapf(err, "earlier nodes called %s", n.Name)
+	return others > 0, wrap.Errorf(err, "earlier nodes called %s", n.Name)
 }
 
 // MachinesOf names every machine that a cluster ever had.
 func MachinesOf(ctx context.Context, tx *core.Tx, cluster string) ([]string, error) {
 	names, err := core.List(ctx, tx, core.Value[string], `SELECT DISTINCT machine FROM node WHERE cluster_id = $1 ORDER BY machine`, cluster)
-	return names, core.Wrapf(err, "list machines of cluster %s", cluster)
+	return names, wrap.Errorf(err, "list machines of cluster %s", cluster)
 }
 
 // Returning names the machines that a cluster has given up and that are not yet proved fit for the next tenant.
@@ -230,7 +231,7 @@ func Returning(ctx context.Context, tx *core.Tx, cluster string) ([]string, erro
 		AND old.phase = 'gone'
 		WHERE old.cluster_id = $1 AND m.phase IN ('in-use', 'releasing', 'inspecting')
 		  AND NOT EXISTS (SELECT 1 FROM node n WHERE n.machine_id = m.id) ORDER BY m.name`, cluster)
-	return names, core.Wrapf(err, "list machines that cluster %s returns", cluster)
+	return names, wrap.Errorf(err, "list machines that cluster %s returns", cluster)
 }
 
 // WantAbsent asks for a node's end, draining it for at most drainFor (0: without limit), and wakes it.
@@ -238,7 +239,7 @@ func WantAbsent(ctx context.Context, tx *core.Tx, id string, drainFor time.Durat
 	_, err := tx.Exec(ctx, `UPDATE node SET desired = $1, `+core.Woken+`,
 			drain_until = CASE WHEN CAST($2 AS BIGINT) > 0 THEN now_ms() + CAST($2 AS BIGINT) ELSE 0 END
 		WHERE id = $3 AND desired = 'present'`, string(Absent), drainFor.Milliseconds(), id)
-	return core.Wrapf(err, "release node %s", id)
+	return wrap.Errorf(err, "release node %s", id)
 }
 
 // Stays says that a compute node that is to go can stay: it has not begun to end.
@@ -250,7 +251,7 @@ func (n Node) Stays() bool {
 func WantStay(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE node SET desired = $1, drain_until = 0, `+core.Woken+`
 		WHERE id = $2 AND desired = $3 AND phase IN ('ready', 'draining')`, string(core.Present), id, string(Absent))
-	return core.Wrapf(err, "keep node %s", id)
+	return wrap.Errorf(err, "keep node %s", id)
 }
 
 // LimitDrains gives a cluster's nodes that drain, and their jobs, at most drainFor from now, and those that will drain as
@@ -262,14 +263,14 @@ func LimitDrains(ctx context.Context, tx *core.Tx, cluster string, drainFor time
 	n, err := tx.Exec(ctx, `UPDATE node SET drain_until = now_ms() + $1, `+core.Woken+`
 		WHERE cluster_id = $2 AND (desired = 'absent' OR renew = 1) AND phase IN ('ready',
 		'draining')`, drainFor.Milliseconds(), cluster)
-	return n, core.Wrapf(err, "limit drains of cluster %s", cluster)
+	return n, wrap.Errorf(err, "limit drains of cluster %s", cluster)
 }
 
 // StartBoot gives a node the number of its next boot and says what that is of, before anything of it exists.
 func StartBoot(ctx context.Context, tx *core.Tx, id, image string, disk bool) error {
 	_, err := tx.Exec(ctx, `UPDATE node SET boot = boot + 1, image = $2, disk = $3, sleeps = 0, renew = 0, test = 0, held
 		= 0 WHERE id = $1`, id, image, core.Flag(disk))
-	return core.Wrapf(err, "start a boot of node %s", id)
+	return wrap.Errorf(err, "start a boot of node %s", id)
 }
 
 // UseToken records that a boot's one-time token was used by the holder of a key. It reports false when the node no
@@ -278,7 +279,7 @@ func UseToken(ctx context.Context, tx *core.Tx, id string, boot int64, key strin
 	n, err := tx.Exec(ctx, `UPDATE node SET joined_boot = $2, joined_key = $3
 		WHERE id = $1 AND boot = $2 AND phase IN ('booting', 'joining', 'testing', 'ready', 'draining')
 		  AND (joined_boot < $2 AND phase = 'booting' OR joined_boot = $2 AND joined_key = $3)`, id, boot, key)
-	return n == 1, core.Wrapf(err, "join node %s", id)
+	return n == 1, wrap.Errorf(err, "join node %s", id)
 }
 
 // LeaveMachine takes a node off its machine at its end, as part of the transaction that holds its row, and wakes the

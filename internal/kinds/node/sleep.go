@@ -7,6 +7,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
+	"muster/internal/kit/wrap"
 )
 
 // Asleep says that the node sleeps: nothing of it runs, and its memory is on its host's disk.
@@ -15,7 +16,7 @@ func (n Node) Asleep() bool { return n.Sleeps && n.Phase == core.Pending }
 // PutToSleep asks that a node sleeps, and wakes its row.
 func PutToSleep(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE node SET sleeps = 1, `+core.Woken+` WHERE id = $1 AND desired = 'present'`, id)
-	return core.Wrapf(err, "suspend node %s", id)
+	return wrap.Errorf(err, "suspend node %s", id)
 }
 
 // FellAsleep gives back what a node's guest had of its host, and forgets what its agent said: when it says something again, it
@@ -31,18 +32,18 @@ func FellAsleep(ctx context.Context, tx *core.Tx, n Node) error {
 // WakeSleeper has a node that sleeps look again, which it does not by itself: its guest has a part of its host again.
 func WakeSleeper(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE node SET `+core.Woken+` WHERE id = $1`, id)
-	return core.Wrapf(err, "resume node %s", id)
+	return wrap.Errorf(err, "resume node %s", id)
 }
 
 // SleepsOn says whether a node is suspended on a hypervisor, or is being suspended or resumed there: none of these reports.
 func SleepsOn(ctx context.Context, tx *core.Tx, host string) (sleeps bool, err error) {
 	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM node WHERE host_id = $1 AND sleeps = 1 AND phase IN ('pending',
 		'booting', 'ready'))`, host).Scan(&sleeps)
-	return sleeps, core.Wrapf(err, "look whether nodes are suspended on hypervisor %s", host)
+	return sleeps, wrap.Errorf(err, "look whether nodes are suspended on hypervisor %s", host)
 }
 
 // WokeUp notes that a node that slept runs on.
 func WokeUp(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE node SET sleeps = 0 WHERE id = $1`, id)
-	return core.Wrapf(err, "note that node %s is awake", id)
+	return wrap.Errorf(err, "note that node %s is awake", id)
 }

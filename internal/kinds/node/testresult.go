@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -43,13 +44,13 @@ const testResultsKept = 100
 // has passed. Its agent hears of it at once.
 func AskTest(ctx context.Context, tx *core.Tx, node string, number int64, held bool) error {
 	_, err := tx.Exec(ctx, `UPDATE node SET test = $2, held = $3, news = news + 1 WHERE id = $1`, node, number, core.Flag(held))
-	return core.Wrapf(err, "ask node %s for a test", node)
+	return wrap.Errorf(err, "ask node %s for a test", node)
 }
 
 // EndTest notes that no test is asked of a node any more. Only an agent that waits for this hears of it at once.
 func EndTest(ctx context.Context, tx *core.Tx, node string) error {
 	_, err := tx.Exec(ctx, `UPDATE node SET test = 0, news = news + held, held = 0 WHERE id = $1`, node)
-	return core.Wrapf(err, "end the test of node %s", node)
+	return wrap.Errorf(err, "end the test of node %s", node)
 }
 
 // SaveTestResult remembers a test, now, and forgets the machine's oldest.
@@ -63,7 +64,7 @@ func SaveTestResult(ctx context.Context, tx *core.Tx, p TestResult) error {
 		_, err = tx.Exec(ctx, `DELETE FROM test_result WHERE machine_id = $1 AND at < COALESCE(
 			(SELECT at FROM test_result WHERE machine_id = $1 ORDER BY at DESC LIMIT 1 OFFSET $2), 0)`, p.MachineID, testResultsKept-1)
 	}
-	return core.Wrapf(err, "save a test of machine %s", p.Machine)
+	return wrap.Errorf(err, "save a test of machine %s", p.Machine)
 }
 
 const testResultColumns = `SELECT at, machine_id, machine, class, comparison_group, cluster_id, cluster, node_id, node, boot, number, image,
@@ -73,7 +74,7 @@ func scanTestResult(r core.Scanner) (p TestResult, err error) {
 	err = r.Scan(core.Time(&p.At), &p.MachineID, &p.Machine, &p.Class, &p.ComparisonGroup, &p.ClusterID, &p.Cluster, &p.NodeID,
 		&p.Node, &p.Boot, &p.Result.Number, &p.Image,
 		core.Span(&p.Result.Took, time.Microsecond), core.JSON(&p.Result.Measures), &p.Verdict, &p.Text)
-	return p, core.Wrapf(err, "test %d of node %s", p.Result.Number, p.NodeID)
+	return p, wrap.Errorf(err, "test %d of node %s", p.Result.Number, p.NodeID)
 }
 
 // History lists the newest tests that passed on machines of a class that are alike, at most so many.
@@ -81,27 +82,27 @@ func History(ctx context.Context, tx *core.Tx, class, alike string, most int) ([
 	results, err := core.List(ctx, tx, scanTestResult,
 		testResultColumns+`WHERE class = $1 AND comparison_group = $2 AND verdict = 'passed' ORDER BY at DESC, node_id LIMIT $3`, class, alike,
 		most)
-	return results, core.Wrapf(err, "list tests of class %s", class)
+	return results, wrap.Errorf(err, "list tests of class %s", class)
 }
 
 // TestResultsOfBoot lists the tests that a boot of a node has made, the first one first.
 func TestResultsOfBoot(ctx context.Context, tx *core.Tx, node string, boot int64) ([]TestResult, error) {
 	results, err := core.List(ctx, tx, scanTestResult, testResultColumns+`WHERE node_id = $1 AND boot = $2 ORDER BY number`, node, boot)
-	return results, core.Wrapf(err, "list tests of node %s", node)
+	return results, wrap.Errorf(err, "list tests of node %s", node)
 }
 
 // SlowInARow counts how often nodes on a machine were slow since one on it passed.
 func SlowInARow(ctx context.Context, tx *core.Tx, machine string) (count int, err error) {
 	err = tx.Row(ctx, `SELECT COUNT(*) FROM test_result WHERE machine_id = $1 AND verdict = 'slow'
 		AND at > (SELECT COALESCE(MAX(at), 0) FROM test_result WHERE machine_id = $1 AND verdict = 'passed')`, machine).Scan(&count)
-	return count, core.Wrapf(err, "count slow tests on machine %s", machine)
+	return count, wrap.Errorf(err, "count slow tests on machine %s", machine)
 }
 
 // TestResultsOf lists the tests on a machine, the newest first.
 func TestResultsOf(ctx context.Context, tx *core.Tx, machine string) ([]TestResult, error) {
 	results, err := core.List(ctx, tx, scanTestResult, testResultColumns+`WHERE machine_id = $1 ORDER BY at DESC, node_id, number DESC`,
 		machine)
-	return results, core.Wrapf(err, "list tests on machine %s", machine)
+	return results, wrap.Errorf(err, "list tests on machine %s", machine)
 }
 
 // LastTestResults lists, for every machine that was ever tested, its newest test, by the machine's name.
@@ -110,12 +111,12 @@ func LastTestResults(ctx context.Context, tx *core.Tx) ([]TestResult, error) {
 		WHERE later.machine_id = test_result.machine_id
 		AND (later.at, later.node_id, later.number) > (test_result.at, test_result.node_id, test_result.number))
 		ORDER BY machine`)
-	return results, core.Wrapf(err, "list the last tests")
+	return results, wrap.Errorf(err, "list the last tests")
 }
 
 // OwnNews tells, for heads and for nodes that are tested, how often their agents alone were told something.
 func OwnNews(ctx context.Context, tx *core.Tx) (map[string]int64, error) {
 	all, err := core.Pairs[string, int64](ctx, tx,
 		`SELECT id, news FROM node WHERE phase = 'testing' OR role = 'head' AND phase <> 'gone'`)
-	return all, core.Wrapf(err, "list news of nodes")
+	return all, wrap.Errorf(err, "list news of nodes")
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 )
 
 // Answer is the recorded answer to a request that carried an idempotency key.
@@ -37,7 +38,7 @@ func SaveAnswer(ctx context.Context, tx *core.Tx, identity, key string, a Answer
 			SELECT key, row_number() OVER newest AS place, sum(octet_length(answer)) OVER newest AS bytes
 			FROM idempotency WHERE identity = $1 WINDOW newest AS (ORDER BY created_at DESC, key <> $4, key)) AS answers
 		WHERE place > $2 OR place > 1 AND bytes > $3)`, identity, MostAnswers, mostAnswered, key)
-	return core.Wrapf(err, "forget the oldest answers")
+	return wrap.Errorf(err, "forget the oldest answers")
 }
 
 // FindAnswer returns the recorded answer, or core.ErrNotFound.
@@ -52,5 +53,5 @@ func FindAnswer(ctx context.Context, tx *core.Tx, identity, key string) (Answer,
 // ForgetAnswers drops the answers older than age.
 func ForgetAnswers(ctx context.Context, tx *core.Tx, age time.Duration) error {
 	_, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE created_at < now_ms() - $1`, age.Milliseconds())
-	return core.Wrapf(err, "forget answers")
+	return wrap.Errorf(err, "forget answers")
 }

@@ -8,6 +8,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kit/pattern"
+	"muster/internal/kit/wrap"
 )
 
 // Door is where somebody came in.
@@ -58,7 +59,7 @@ func Audit(ctx context.Context, tx *core.Tx, e Entry) error {
 	_, err := tx.Exec(ctx, `INSERT INTO audit (id, at, person, token, door, action, project, object, outcome, remote, request)
 		VALUES ($1, now_ms(), $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		e.ID, e.Person, e.Token, string(e.Door), e.Action, e.Project, e.Object, e.Outcome, e.Remote, e.Request)
-	return core.Wrapf(err, "write to the audit log")
+	return wrap.Errorf(err, "write to the audit log")
 }
 
 // EntriesOf says which entries are meant. Empty fields mean any.
@@ -124,11 +125,11 @@ func entries(ctx context.Context, tx *core.Tx, of EntriesOf, only scope) ([]Entr
 	all, err := core.List(ctx, tx, scan,
 		`SELECT id, at, person, token, door, action, project, object, outcome, remote, request FROM audit`+which.Text,
 		which.Args...)
-	return all, core.Wrapf(err, "list the audit log")
+	return all, wrap.Errorf(err, "list the audit log")
 }
 
 // ForgetEntries drops the entries older than age.
 func ForgetEntries(ctx context.Context, tx *core.Tx, age time.Duration) error {
 	_, err := tx.Exec(ctx, `DELETE FROM audit WHERE at < now_ms() - $1`, age.Milliseconds())
-	return core.Wrapf(err, "forget the audit log")
+	return wrap.Errorf(err, "forget the audit log")
 }

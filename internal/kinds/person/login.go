@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 )
 
 // SpendProof notes that the proof with this hash, good until then, was used; core.ErrExists if it was before.
@@ -19,5 +20,5 @@ func SpendProof(ctx context.Context, tx *core.Tx, hash string, until time.Time) 
 	if err == nil && spent == 0 {
 		err = core.ErrExists
 	}
-	return core.Wrapf(err, "spend a proof")
+	return wrap.Errorf(err, "spend a proof")
 }

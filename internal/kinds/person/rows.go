@@ -13,6 +13,7 @@ import (
 	"muster/internal/access"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
+	"muster/internal/kit/wrap"
 )
 
 // FirstUID is the number of the first person's account; what is lower belongs to images.
@@ -46,7 +47,7 @@ func Add(ctx context.Context, tx *core.Tx, p Person) error {
 	if core.Taken(err) {
 		return fmt.Errorf("person %s: %w", p.Name, core.ErrExists)
 	}
-	return core.Wrapf(err, "add person")
+	return wrap.Errorf(err, "add person")
 }
 
 // Change writes what can change of a person: full name, operator, disabled, subject.
@@ -68,7 +69,7 @@ func Change(ctx context.Context, tx *core.Tx, p Person) error {
 // Get finds a person by name, disabled or not.
 func Get(ctx context.Context, tx *core.Tx, name string) (Person, error) {
 	p, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM person WHERE name = $1`, name)
-	return p, core.Wrapf(err, "person %s", name)
+	return p, wrap.Errorf(err, "person %s", name)
 }
 
 // OfSubject finds who an OIDC identity belongs to.
@@ -79,7 +80,7 @@ func OfSubject(ctx context.Context, tx *core.Tx, subject string) (Person, error)
 // List lists everybody by name.
 func List(ctx context.Context, tx *core.Tx) ([]Person, error) {
 	people, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM person ORDER BY name`)
-	return people, core.Wrapf(err, "list people")
+	return people, wrap.Errorf(err, "list people")
 }
 
 // Project is a tenant.
@@ -100,7 +101,7 @@ func AddProject(ctx context.Context, tx *core.Tx, p Project) error {
 	if core.Taken(err) {
 		return fmt.Errorf("project %s: %w", p.Name, core.ErrExists)
 	}
-	return core.Wrapf(err, "add project")
+	return wrap.Errorf(err, "add project")
 }
 
 // ChangeProject writes what can change of a project.
@@ -109,7 +110,7 @@ func ChangeProject(ctx context.Context, tx *core.Tx, p Project) error {
 	if err == nil && n == 0 {
 		err = core.ErrNotFound
 	}
-	return core.Wrapf(err, "change project %s", p.Name)
+	return wrap.Errorf(err, "change project %s", p.Name)
 }
 
 // Hooks are scripts that run around each job of a project's clusters, as the job's user; "": none.
@@ -119,7 +120,7 @@ type Hooks struct{ Prolog, Epilog string }
 func HooksOf(ctx context.Context, tx *core.Tx, project string) (Hooks, error) {
 	scan := func(r core.Scanner) (h Hooks, err error) { return h, r.Scan(&h.Prolog, &h.Epilog) }
 	h, err := core.One(ctx, tx, scan, `SELECT prolog, epilog FROM project WHERE name = $1`, project)
-	return h, core.Wrapf(err, "hooks of project %s", project)
+	return h, wrap.Errorf(err, "hooks of project %s", project)
 }
 
 // SetHooks writes them, and tells the project's clusters.
@@ -134,13 +135,13 @@ func SetHooks(ctx context.Context, tx *core.Tx, project string, h Hooks) error {
 // GetProject finds a project.
 func GetProject(ctx context.Context, tx *core.Tx, name string) (Project, error) {
 	p, err := core.One(ctx, tx, scanProject, `SELECT name, recorded, created_at FROM project WHERE name = $1`, name)
-	return p, core.Wrapf(err, "project %s", name)
+	return p, wrap.Errorf(err, "project %s", name)
 }
 
 // Projects lists all by name.
 func Projects(ctx context.Context, tx *core.Tx) ([]Project, error) {
 	projects, err := core.List(ctx, tx, scanProject, `SELECT name, recorded, created_at FROM project ORDER BY name`)
-	return projects, core.Wrapf(err, "list projects")
+	return projects, wrap.Errorf(err, "list projects")
 }
 
 // Membership is one person in one project.
@@ -213,7 +214,7 @@ func memberships(ctx context.Context, tx *core.Tx, project, person, which string
 		FROM member m JOIN person p ON p.name = m.person
 		WHERE ($1 = '' OR m.project = $1) AND ($2 = '' OR m.person = $2) AND `+which+` ORDER BY m.project, m.person`,
 		project, person)
-	return members, core.Wrapf(err, "list members")
+	return members, wrap.Errorf(err, "list members")
 }
 
 // AccessChanged tells every door, and every node, that somebody may do more or less than before.
@@ -240,14 +241,14 @@ func personChanged(ctx context.Context, tx *core.Tx, person string) error {
 // doorsChanged tells the doors alone. The web door looks at clusters too: whatever takes rights away tells those.
 func doorsChanged(ctx context.Context, tx *core.Tx) error {
 	_, err := tx.Exec(ctx, `UPDATE access_head SET revision = revision + 1 WHERE one = 1`)
-	return core.Wrapf(err, "tell that access has changed")
+	return wrap.Errorf(err, "tell that access has changed")
 }
 
 // AccessRevision grows whenever it changes who may do what.
 func AccessRevision(ctx context.Context, tx *core.Tx) (int64, error) {
 	var revision int64
 	err := tx.Row(ctx, `SELECT revision FROM access_head`).Scan(&revision)
-	return revision, core.Wrapf(err, "read the access revision")
+	return revision, wrap.Errorf(err, "read the access revision")
 }
 
 // EntryRevision is AccessRevision for what lasts in one cluster: it grows also whenever the cluster's file changes, which
@@ -256,7 +257,7 @@ func EntryRevision(ctx context.Context, tx *core.Tx, cluster string) (int64, err
 	var revision int64
 	err := tx.Row(ctx, `SELECT a.revision + COALESCE((SELECT generation FROM cluster WHERE id = $1), 0) FROM access_head a`,
 		cluster).Scan(&revision)
-	return revision, core.Wrapf(err, "read the access revision of cluster %s", cluster)
+	return revision, wrap.Errorf(err, "read the access revision of cluster %s", cluster)
 }
 
 // optional is NULL for the empty text.

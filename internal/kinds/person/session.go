@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 )
 
 // Session is one connection through an SSH gateway to one place.
@@ -34,7 +35,7 @@ func BeginSession(ctx context.Context, tx *core.Tx, s Session) error {
 		recorded, began_at, seen_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now_ms(), now_ms())`,
 		s.ID, s.Person, s.Credential, s.Gateway, s.Kind, s.PlaceID, s.Place, s.Project, s.What, s.Remote, core.Flag(s.Recorded))
-	return core.Wrapf(err, "begin session %s", s.ID)
+	return wrap.Errorf(err, "begin session %s", s.ID)
 }
 
 // EndSession writes what it was and how it ended. One that has ended stays as it is.
@@ -42,7 +43,7 @@ func EndSession(ctx context.Context, tx *core.Tx, s Session) error {
 	_, err := tx.Exec(ctx, `UPDATE session SET what = $2, received = $3, sent = $4, outcome = $5, seen_at = now_ms(),
 		ended_at = now_ms()
 		WHERE id = $1 AND ended_at IS NULL`, s.ID, s.What, s.Received, s.Sent, s.Outcome)
-	return core.Wrapf(err, "end session %s", s.ID)
+	return wrap.Errorf(err, "end session %s", s.ID)
 }
 
 // SaySession writes how far an open session has come.
@@ -50,33 +51,33 @@ func SaySession(ctx context.Context, tx *core.Tx, s Session) error {
 	_, err := tx.Exec(ctx, `UPDATE session SET what = $2, received = $3, sent = $4, seen_at = now_ms() WHERE id = $1 AND
 		ended_at IS NULL`,
 		s.ID, s.What, s.Received, s.Sent)
-	return core.Wrapf(err, "write session %s", s.ID)
+	return wrap.Errorf(err, "write session %s", s.ID)
 }
 
 // WantSessionEnded asks its gateway to end a session; by is for the words that the person is told.
 func WantSessionEnded(ctx context.Context, tx *core.Tx, id, by string) error {
 	_, err := tx.Exec(ctx, `UPDATE session SET end_by = $2 WHERE id = $1 AND ended_at IS NULL`, id, by)
-	return core.Wrapf(err, "ask for the end of session %s", id)
+	return wrap.Errorf(err, "ask for the end of session %s", id)
 }
 
 // SessionsToEnd lists the open sessions of a gateway that somebody wants ended, and who.
 func SessionsToEnd(ctx context.Context, tx *core.Tx, gateway string) (map[string]string, error) {
 	all, err := core.Pairs[string, string](ctx, tx,
 		`SELECT id, end_by FROM session WHERE gateway = $1 AND ended_at IS NULL AND end_by <> ''`, gateway)
-	return all, core.Wrapf(err, "list sessions to end")
+	return all, wrap.Errorf(err, "list sessions to end")
 }
 
 // LoseSessions ends the sessions that no gateway has reported for that long: theirs has ended.
 func LoseSessions(ctx context.Context, tx *core.Tx, silence time.Duration) error {
 	_, err := tx.Exec(ctx, `UPDATE session SET ended_at = seen_at, outcome = 'its gateway was lost' WHERE ended_at IS NULL
 		AND seen_at < now_ms() - $1`, silence.Milliseconds())
-	return core.Wrapf(err, "end the sessions of lost gateways")
+	return wrap.Errorf(err, "end the sessions of lost gateways")
 }
 
 // ForgetSessions drops those that ended longer ago than age.
 func ForgetSessions(ctx context.Context, tx *core.Tx, age time.Duration) error {
 	_, err := tx.Exec(ctx, `DELETE FROM session WHERE ended_at < now_ms() - $1`, age.Milliseconds())
-	return core.Wrapf(err, "forget sessions")
+	return wrap.Errorf(err, "forget sessions")
 }
 
 const sessionColumns = `id, person, credential, gateway, kind, place_id, place, project, what, remote, began_at, ended_at, received, sent, outcome, recorded`
@@ -90,7 +91,7 @@ func scanSession(r core.Scanner) (s Session, err error) {
 // GetSession finds a session.
 func GetSession(ctx context.Context, tx *core.Tx, id string) (Session, error) {
 	s, err := core.One(ctx, tx, scanSession, `SELECT `+sessionColumns+` FROM session WHERE id = $1`, id)
-	return s, core.Wrapf(err, "session %s", id)
+	return s, wrap.Errorf(err, "session %s", id)
 }
 
 // SessionsOf says which sessions are meant. Empty fields mean any.
@@ -119,5 +120,5 @@ func sessions(ctx context.Context, tx *core.Tx, of SessionsOf, only scope) ([]Se
 		of.Before.UnixMilli(), of.BeforeID)
 	which.Rest(` ORDER BY began_at DESC, id DESC LIMIT $?`, of.Limit)
 	all, err := core.List(ctx, tx, scanSession, `SELECT `+sessionColumns+` FROM session`+which.Text, which.Args...)
-	return all, core.Wrapf(err, "list sessions")
+	return all, wrap.Errorf(err, "list sessions")
 }

@@ -11,6 +11,7 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 )
 
 // HashToken is how a token is stored: its SHA-256, hex. Tokens are random and long, so no salt is needed.
@@ -63,7 +64,7 @@ func AddToken(ctx context.Context, tx *core.Tx, hash string, t Token, life time.
 			ELSE now_ms() + CAST($8 AS BIGINT) END)
 		ON CONFLICT (hash) DO NOTHING`,
 		t.ID, hash, t.Person, t.Name, string(t.Kind), string(t.Scope), optional(t.Project), ms, limit)
-	return core.Wrapf(err, "add token")
+	return wrap.Errorf(err, "add token")
 }
 
 const tokenColumns = `t.id, t.person, t.name, t.kind, t.scope, t.project, t.created_at, t.expires_at, t.used_at`
@@ -80,7 +81,7 @@ func scanToken(r core.Scanner) (t Token, err error) {
 func Tokens(ctx context.Context, tx *core.Tx, person string) ([]Token, error) {
 	tokens, err := core.List(ctx, tx, scanToken, `SELECT `+tokenColumns+` FROM token t
 		WHERE t.person = $1 AND (t.expires_at IS NULL OR t.expires_at > now_ms()) ORDER BY t.created_at, t.id`, person)
-	return tokens, core.Wrapf(err, "list tokens")
+	return tokens, wrap.Errorf(err, "list tokens")
 }
 
 // RemoveToken revokes a person's token; core.ErrNotFound if they have none of that ID. The local one is not revoked by name.
@@ -113,13 +114,13 @@ func EndLogins(ctx context.Context, tx *core.Tx, person string, most int) error 
 // TouchToken notes that a token was used, once a minute at most.
 func TouchToken(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE token SET used_at = now_ms() WHERE id = $1 AND used_at < now_ms() - 60000`, id)
-	return core.Wrapf(err, "note the use of token %s", id)
+	return wrap.Errorf(err, "note the use of token %s", id)
 }
 
 // ForgetTokens drops the tokens that ended longer ago than age.
 func ForgetTokens(ctx context.Context, tx *core.Tx, age time.Duration) error {
 	_, err := tx.Exec(ctx, `DELETE FROM token WHERE expires_at < now_ms() - $1`, age.Milliseconds())
-	return core.Wrapf(err, "forget tokens")
+	return wrap.Errorf(err, "forget tokens")
 }
 
 // Bearer is who the bearer of a token is, and what they may; core.ErrNotFound if the token is unknown, has ended, or its
@@ -204,12 +205,12 @@ func scanKey(r core.Scanner) (k Key, err error) {
 func Keys(ctx context.Context, tx *core.Tx, person string) ([]Key, error) {
 	keys, err := core.List(ctx, tx, scanKey,
 		`SELECT person, fingerprint, line, created_at FROM user_key WHERE person = $1 ORDER BY created_at, fingerprint`, person)
-	return keys, core.Wrapf(err, "list keys")
+	return keys, wrap.Errorf(err, "list keys")
 }
 
 // KeyOf finds the key with a fingerprint, and so whose it is.
 func KeyOf(ctx context.Context, tx *core.Tx, fingerprint string) (Key, error) {
 	k, err := core.One(ctx, tx, scanKey, `SELECT person, fingerprint, line, created_at FROM user_key WHERE fingerprint = $1`,
 		fingerprint)
-	return k, core.Wrapf(err, "key %s", fingerprint)
+	return k, wrap.Errorf(err, "key %s", fingerprint)
 }

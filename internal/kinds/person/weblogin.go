@@ -8,6 +8,7 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 )
 
 // WebLogin lets a browser in to one app of one cluster, or to the console. It ends with the token that asked for it.
@@ -63,7 +64,7 @@ func EndWebLogin(ctx context.Context, tx *core.Tx, cookie string) error {
 func IsWebCode(ctx context.Context, tx *core.Tx, code string) (is bool, err error) {
 	err = tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM web_login WHERE hash = $1 AND cookie = 0 AND expires_at > now_ms())`,
 		code).Scan(&is)
-	return is, core.Wrapf(err, "look for a code")
+	return is, wrap.Errorf(err, "look for a code")
 }
 
 // EndBrowsers ends the logins of all browsers in which somebody is signed in to the console.
@@ -90,7 +91,7 @@ func UseWebCode(ctx context.Context, tx *core.Tx, code, cookie string, life time
 	if err == nil && n == 0 {
 		err = core.ErrNotFound
 	}
-	return core.Wrapf(err, "use a code")
+	return wrap.Errorf(err, "use a code")
 }
 
 // FindWebLogin is who a cookie belongs to, with what they may do, what it opens, and how long from now it is good;

@@ -10,6 +10,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kit/printable"
+	"muster/internal/kit/wrap"
 	"muster/internal/spec"
 )
 
@@ -36,7 +37,7 @@ func scan(r core.Scanner) (s Snapshot, err error) {
 	fields := []any{&s.ID, &s.Project, &s.Name, &s.ClusterID, &s.Cluster, core.JSON(&s.Spec), &s.Desired, &s.Bytes, &s.Copied,
 		core.Time(&s.CreatedAt), &s.CreatedBy}
 	err = r.Scan(append(fields, s.Fields()...)...)
-	return s, core.Wrapf(err, "row of snapshot %s", s.ID)
+	return s, wrap.Errorf(err, "row of snapshot %s", s.ID)
 }
 
 // Add stores a snapshot to be made. core.ErrExists if the project has one of that name.
@@ -48,20 +49,20 @@ func Add(ctx context.Context, tx *core.Tx, s Snapshot) error {
 	if core.Taken(err) {
 		return fmt.Errorf("snapshot %s in project %s: %w", s.Name, s.Project, core.ErrExists)
 	}
-	return core.Wrapf(err, "add snapshot %s", s.Name)
+	return wrap.Errorf(err, "add snapshot %s", s.Name)
 }
 
 // List lists those of a project ("" for all) that are not deleted, by name.
 func List(ctx context.Context, tx *core.Tx, project string) ([]Snapshot, error) {
 	all, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM snapshot
 		WHERE phase <> 'deleted' AND ($1 = '' OR project = $1) ORDER BY name, project`, project)
-	return all, core.Wrapf(err, "list snapshots")
+	return all, wrap.Errorf(err, "list snapshots")
 }
 
 // AllNamed lists those of this name that are not deleted, of all projects.
 func AllNamed(ctx context.Context, tx *core.Tx, name string) ([]Snapshot, error) {
 	all, err := core.List(ctx, tx, scan, namedQuery, name)
-	return all, core.Wrapf(err, "snapshots named %s", name)
+	return all, wrap.Errorf(err, "snapshots named %s", name)
 }
 
 const namedQuery = `SELECT ` + columns + ` FROM snapshot WHERE name = $1 AND phase <> 'deleted' ORDER BY project`
@@ -69,25 +70,25 @@ const namedQuery = `SELECT ` + columns + ` FROM snapshot WHERE name = $1 AND pha
 // Get finds a snapshot by ID, deleted or not.
 func Get(ctx context.Context, tx *core.Tx, id string) (Snapshot, error) {
 	s, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM snapshot WHERE id = $1`, id)
-	return s, core.Wrapf(err, "snapshot %s", id)
+	return s, wrap.Errorf(err, "snapshot %s", id)
 }
 
 // WantDeleted asks for a snapshot's end and wakes it.
 func WantDeleted(ctx context.Context, tx *core.Tx, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE snapshot SET desired = $1, `+core.Woken+` WHERE id = $2`, string(core.ToDelete), id)
-	return core.Wrapf(err, "delete snapshot %s", id)
+	return wrap.Errorf(err, "delete snapshot %s", id)
 }
 
 // SetSize records how large a snapshot has become.
 func SetSize(ctx context.Context, tx *core.Tx, id string, bytes int64) error {
 	_, err := tx.Exec(ctx, `UPDATE snapshot SET bytes = $1, copied = $1 WHERE id = $2`, bytes, id)
-	return core.Wrapf(err, "size of snapshot %s", id)
+	return wrap.Errorf(err, "size of snapshot %s", id)
 }
 
 // SetProgress records how far its copy is.
 func SetProgress(ctx context.Context, tx *core.Tx, id string, copied int64) error {
 	_, err := tx.Exec(ctx, `UPDATE snapshot SET copied = $1 WHERE id = $2`, copied, id)
-	return core.Wrapf(err, "progress of snapshot %s", id)
+	return wrap.Errorf(err, "progress of snapshot %s", id)
 }
 
 // BornFrom says which snapshot a new cluster gets its /home from. It holds the snapshot's row until the transaction ends,
@@ -105,25 +106,25 @@ func Lock(ctx context.Context, tx *core.Tx, id string) error {
 		return nil
 	}
 	_, err := tx.Exec(ctx, `UPDATE snapshot SET desired = desired WHERE id = $1`, id)
-	return core.Wrapf(err, "lock snapshot %s", id)
+	return wrap.Errorf(err, "lock snapshot %s", id)
 }
 
 // Restoring names the clusters that wait for a snapshot's content.
 func Restoring(ctx context.Context, tx *core.Tx, snapshot string) ([]string, error) {
 	names, err := core.List(ctx, tx, core.Value[string], `SELECT name FROM cluster WHERE snapshot = $1 AND phase = 'pending' ORDER BY name`,
 		snapshot)
-	return names, core.Wrapf(err, "list clusters made from snapshot %s", snapshot)
+	return names, wrap.Errorf(err, "list clusters made from snapshot %s", snapshot)
 }
 
 // SayRestoring records how far a new cluster's files are.
 func SayRestoring(ctx context.Context, tx *core.Tx, cluster, text string) error {
 	_, err := tx.Exec(ctx, `UPDATE cluster SET reason = $1 WHERE id = $2 AND phase = 'pending'`,
 		printable.Cut(text, core.MostText), cluster)
-	return core.Wrapf(err, "progress of cluster %s", cluster)
+	return wrap.Errorf(err, "progress of cluster %s", cluster)
 }
 
 // Forget drops the rows of snapshots that were deleted longer ago than age.
 func Forget(ctx context.Context, tx *core.Tx, age time.Duration) error {
 	_, err := tx.Exec(ctx, `DELETE FROM snapshot WHERE phase = 'deleted' AND phase_at < now_ms() - $1`, age.Milliseconds())
-	return core.Wrapf(err, "forget deleted snapshots")
+	return wrap.Errorf(err, "forget deleted snapshots")
 }

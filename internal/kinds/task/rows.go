@@ -14,6 +14,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
+	"muster/internal/kit/wrap"
 	"muster/internal/protocol"
 )
 
@@ -88,7 +89,7 @@ func scan(r core.Scanner) (t Task, err error) {
 	fields := []any{&t.ID, &t.Cluster, &t.Origin, &t.Account, core.JSON(&t.Work), &t.Cancel, &t.Boot, core.JSON(&t.Said),
 		&t.Outcome, &t.Kept, core.Time(&t.CreatedAt)}
 	err = r.Scan(append(fields, t.Fields()...)...)
-	return t, core.Wrapf(err, "task %s", t.ID)
+	return t, wrap.Errorf(err, "task %s", t.ID)
 }
 
 // System says that it is not a user's.
@@ -99,7 +100,7 @@ func Add(ctx context.Context, tx *core.Tx, t Task) error {
 	_, err := tx.Exec(ctx, `INSERT INTO task (id, cluster_id, origin, account, work, created_at, phase, phase_at, wake_at)
 		VALUES ($1, $2, $3, $4, $5, now_ms(), $6, now_ms(), now_ms())`,
 		t.ID, t.Cluster, string(t.Origin), t.Account, core.JSON(t.Work), string(core.Pending))
-	return core.Wrapf(err, "add task")
+	return wrap.Errorf(err, "add task")
 }
 
 // trim forgets the oldest that have ended: first their output, at last all of them.
@@ -138,21 +139,21 @@ func Remove(ctx context.Context, tx *core.Tx, cluster string) error {
 // Get finds a task by its ID.
 func Get(ctx context.Context, tx *core.Tx, id string) (Task, error) {
 	t, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM task WHERE id = $1`, id)
-	return t, core.Wrapf(err, "task %s", id)
+	return t, wrap.Errorf(err, "task %s", id)
 }
 
 // List lists those of a cluster, the newest first.
 func List(ctx context.Context, tx *core.Tx, cluster string) ([]Task, error) {
 	tasks, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM task
 		WHERE cluster_id = $1 ORDER BY created_at DESC, id DESC`, cluster)
-	return tasks, core.Wrapf(err, "list tasks of cluster %s", cluster)
+	return tasks, wrap.Errorf(err, "list tasks of cluster %s", cluster)
 }
 
 // OnHead lists those of a cluster that its head was told of and whose end is not known, the oldest first.
 func OnHead(ctx context.Context, tx *core.Tx, cluster string) ([]Task, error) {
 	tasks, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM task
 		WHERE cluster_id = $1 AND phase IN ('queued', 'running') ORDER BY created_at, id`, cluster)
-	return tasks, core.Wrapf(err, "list tasks of cluster %s", cluster)
+	return tasks, wrap.Errorf(err, "list tasks of cluster %s", cluster)
 }
 
 // Hook is the task of a cluster's pause that has begun then, or later; the zero value: there is none yet.
@@ -163,13 +164,13 @@ func Hook(ctx context.Context, tx *core.Tx, cluster string, then time.Time) (Tas
 	if errors.Is(err, core.ErrNotFound) {
 		return Task{}, nil
 	}
-	return t, core.Wrapf(err, "hook of cluster %s", cluster)
+	return t, wrap.Errorf(err, "hook of cluster %s", cluster)
 }
 
 // Unfinished counts those of a cluster's users that have not ended.
 func Unfinished(ctx context.Context, tx *core.Tx, cluster string) (n int, err error) {
 	err = tx.Row(ctx, `SELECT COUNT(*) FROM task WHERE cluster_id = $1 AND origin = '' AND phase <> 'ended'`, cluster).Scan(&n)
-	return n, core.Wrapf(err, "count tasks of cluster %s", cluster)
+	return n, wrap.Errorf(err, "count tasks of cluster %s", cluster)
 }
 
 // Before counts those of users of the task's cluster that were asked for earlier and have not ended.
@@ -177,7 +178,7 @@ func Before(ctx context.Context, tx *core.Tx, t Task) (n int, err error) {
 	err = tx.Row(ctx, `SELECT COUNT(*) FROM task WHERE cluster_id = $1 AND origin = '' AND phase <> 'ended'
 		AND (created_at, id) < ($2, $3)`,
 		t.Cluster, t.CreatedAt.UnixMilli(), t.ID).Scan(&n)
-	return n, core.Wrapf(err, "count tasks before %s", t.ID)
+	return n, wrap.Errorf(err, "count tasks before %s", t.ID)
 }
 
 // Tell notes that a head of this boot is told of the task.
@@ -213,7 +214,7 @@ func Cancel(ctx context.Context, tx *core.Tx, t Task) error {
 func Save(ctx context.Context, tx *core.Tx, cluster, id string, said Said) error {
 	_, err := tx.Exec(ctx, `UPDATE task SET said = $3, `+core.Woken+`
 		WHERE id = $2 AND cluster_id = $1 AND phase IN ('queued', 'running') AND said <> $3`, cluster, id, core.JSON(said))
-	return core.Wrapf(err, "save task %s", id)
+	return wrap.Errorf(err, "save task %s", id)
 }
 
 // smallPiece is how many bytes two pieces may have together that share a row.
@@ -251,7 +252,7 @@ func KeepOutput(ctx context.Context, tx *core.Tx, cluster, id string, start int6
 	if err == nil {
 		_, err = tx.Exec(ctx, `UPDATE task SET kept = kept + $2 WHERE id = $1`, id, int64(len(piece)))
 	}
-	return t.Kept + int64(len(piece)), core.Wrapf(err, "output of task %s", id)
+	return t.Kept + int64(len(piece)), wrap.Errorf(err, "output of task %s", id)
 }
 
 // AllOutput is all that is kept of a task's output from a byte on.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/kit/wrap"
 )
 
 // Kind is also the table.
@@ -39,7 +40,7 @@ type Ticket struct {
 func Add(ctx context.Context, tx *core.Tx, id, text string) error {
 	_, err := tx.Exec(ctx, `INSERT INTO ticket (id, text, phase, phase_at, wake_at) VALUES ($1, $2, $3, now_ms(), now_ms())`, id,
 		text, string(core.Pending))
-	return core.Wrapf(err, "add ticket %s", id)
+	return wrap.Errorf(err, "add ticket %s", id)
 }
 
 // Get finds a ticket.
@@ -49,7 +50,7 @@ func Get(ctx context.Context, tx *core.Tx, id string) (Ticket, error) {
 		return t, err
 	}
 	t, err := core.One(ctx, tx, scan, `SELECT id, text, `+core.LifeColumns+` FROM ticket WHERE id = $1`, id)
-	return t, core.Wrapf(err, "ticket %s", id)
+	return t, wrap.Errorf(err, "ticket %s", id)
 }
 
 // Life is the kind's table of phase → handler. A ticket without a text fails.
