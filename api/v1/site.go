@@ -242,7 +242,7 @@ type Status struct {
 	Nodes      map[string]int `json:"nodes" doc:"how many, by phase"`
 	Machines   map[string]int `json:"machines" doc:"how many, by phase"`
 	LocalRoot  string         `json:"local_root" doc:"which user of the controller's host root of a node there is"`
-	Due        int            `json:"due" doc:"number of clusters, nodes and machines that wait for a controller to take their next step"`
+	Due        int            `json:"due" doc:"number of clusters, nodes, machines and the like that wait for a controller to take their next step"`
 	Lag        float64        `json:"lag" doc:"seconds that the oldest of them has waited"`
 	Alarms     []Alarm        `json:"alarms"`
 }

@@ -26,7 +26,6 @@ func TestARunOnAnExternalCluster(t *testing.T) {
 			if system == "" {
 				return nil
 			}
-			c.Generation = 1
 			return external.SaveSeen(ctx, tx, c, system, queues)
 		})
 	}

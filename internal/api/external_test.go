@@ -44,7 +44,7 @@ func TestAnExternalClusterShowsEachProjectItsOwn(t *testing.T) {
 		t.Errorf("a cluster of the same name: %d %s", got.status, got.text)
 	}
 	if err := db.Update(t.Context(), func(tx *core.Tx) error {
-		return externals.SaveSeen(t.Context(), tx, externals.Cluster{Name: "arc", Generation: 1}, "Slurm 22.05.8",
+		return externals.SaveSeen(t.Context(), tx, externals.Cluster{Name: "arc"}, "Slurm 22.05.8",
 			[]externals.Queue{{Name: "cpu", Up: true, State: "up"}, {Name: "gpu", Up: true, State: "up"}})
 	}); err != nil {
 		t.Fatal(err)

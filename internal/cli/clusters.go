@@ -47,7 +47,7 @@ jobs. A cluster that does not answer is shown with the reason and its last known
 }
 
 func (a *app) printExternals(externals []apiv1.ExternalCluster) {
-	t := newTable("CENTRE", "STATE", "FOR", "SYSTEM", "QUEUE", "OPEN", "NODES", "FREE", "USED", "RUNNING", "WAITING", "REASON")
+	t := newTable("EXTERNAL", "STATE", "FOR", "SYSTEM", "QUEUE", "OPEN", "NODES", "FREE", "USED", "RUNNING", "WAITING", "REASON")
 	for _, c := range externals {
 		row := []any{c.Name, a.paint(a.out, externalColour(c.State), string(c.State)), age(c.Since), c.System}
 		if len(c.Queues) == 0 {

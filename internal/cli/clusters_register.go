@@ -125,7 +125,7 @@ func (a *app) showExternal(ctx context.Context, cluster apiv1.ExternalCluster, r
 		return err
 	}
 	if wait && cluster.State == apiv1.ExternalClusterSilent {
-		return errors.New("external cluster " + cluster.Name + " does not answer: " + cluster.Reason)
+		return errors.New(cluster.Reason)
 	}
 	return nil
 }

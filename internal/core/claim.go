@@ -128,6 +128,16 @@ func (s *Store) ReleaseLeases(ctx context.Context, owner string) error {
 	})
 }
 
+// letGo has a claim prolonged no more whose step was lost: its lease ends, and the step is done again. Where the database does
+// not take that either, the lease goes on for as long as the owner renews.
+func (s *Store) letGo(ctx context.Context, c Claim) {
+	_ = s.Quietly(ctx, func(tx *Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE `+string(c.Kind)+` SET owner = '' WHERE id = $1 AND owner = $2 AND fence = $3`, c.ID, c.Owner,
+			c.Fence)
+		return err
+	})
+}
+
 // Settlement is what a handler's outcome changes in the row it holds.
 type Settlement struct {
 	Phase    Phase

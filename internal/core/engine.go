@@ -218,6 +218,9 @@ func (e *Engine) work(ctx context.Context, t Table, claim Claim) {
 	if err == nil {
 		err = e.commit(ctx, claim, s, outcome, settlement)
 	}
+	if err != nil && ctx.Err() == nil {
+		e.db.letGo(ctx, claim)
+	}
 	if ctx.Err() == nil || err == nil {
 		e.report(trail, claim, s, outcome, settlement, began, err)
 	}

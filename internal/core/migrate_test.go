@@ -16,6 +16,7 @@ import (
 	"muster/internal/core"
 	"muster/internal/kinds"
 	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/external"
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/kindstest"
@@ -96,7 +97,8 @@ func goesOn(t *testing.T, url string, names []string) {
 			t.Errorf("%s: %v, %v; it was written as %v", w.what, got, err, w.want)
 		}
 	}
-	for _, kind := range []core.Kind{cluster.Kind, node.Kind, machine.Kind, snapshot.Kind, fabrics.Kind, task.Kind} {
+	for _, kind := range []core.Kind{cluster.Kind, node.Kind, machine.Kind, snapshot.Kind, fabrics.Kind, task.Kind,
+		external.Kind} {
 		claims, err := s.Claim(ctx, kind, "test", time.Minute, 100)
 		if err != nil {
 			t.Fatal(err)
@@ -194,6 +196,14 @@ var writtenThen = []struct {
 		t, err := task.Get(ctx, tx, "t1")
 		return fmt.Sprint(t.Work.Command, t.Work.Ranks, t.Work.Limit, " ", *t.Said.Exit, t.Said.Nodes, t.Said.Samples), err
 	}, "[hostname] 2 10m0s 0 [n2] [{rate 2.5 GB/s}]"},
+	{"00005", "which external clusters answered", func(ctx context.Context, tx *core.Tx) (any, error) {
+		all, err := external.List(ctx, tx)
+		said := ""
+		for _, c := range all {
+			said += fmt.Sprint(c.Name, " ", c.Phase, " ", c.Asked(), " ", c.PhaseAt.UnixMilli(), "; ")
+		}
+		return said, err
+	}, "changed ready false 3000; lost degraded true 2000; new pending false 1000; tier0 ready true 1760000001000; "},
 }
 
 func settleAsItIs(ctx context.Context, s *core.Store, c core.Claim) error {
@@ -225,6 +235,9 @@ func lifeOf(ctx context.Context, tx *core.Tx, c core.Claim) (life core.Life, err
 		return row.Life, err
 	case task.Kind:
 		row, err := task.Get(ctx, tx, c.ID)
+		return row.Life, err
+	case external.Kind:
+		row, err := external.Get(ctx, tx, c.ID)
 		return row.Life, err
 	}
 	row, err := fabrics.Get(ctx, tx, c.ID)

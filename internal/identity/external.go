@@ -9,7 +9,7 @@ import (
 // External clusters trust an authority of their own. What the others sign must open none: users hold certificates of the user CA
 // themselves, for their own names, and an external cluster cannot ask who may come.
 
-// ExternalCA is the public key that the sshd of a external cluster trusts to sign users, authorized_keys format without a
+// ExternalCA is the public key that the sshd of an external cluster trusts to sign users, authorized_keys format without a
 // newline.
 func (a *Authority) ExternalCA() string { return a.now().lines(SSHExternal) }
 

@@ -35,7 +35,7 @@ const (
 	SSHHosts    Use = "ssh hosts"
 	SSHLogins   Use = "ssh logins"
 	SSHGateways Use = "ssh gateways"
-	SSHExternal Use = "ssh centres"
+	SSHExternal Use = "ssh centres" // is stored
 	WebApps     Use = "web apps"
 )
 

@@ -88,11 +88,39 @@ func TestAnExternalClusterIsAskedAgainOnceItIsChanged(t *testing.T) {
 		}
 		change(c, "locked")
 		c = await("arc", "it does not answer", func(c external.Cluster) bool { return c.Asked() && c.Silent() })
-		if c.Reason != "arc:22 does not let account locked in" || len(c.Queues) != 1 {
+		if c.Reason != "external cluster arc does not answer: arc:22 does not let account locked in" || len(c.Queues) != 1 {
 			t.Errorf("it is silent, and is %+v", c)
 		}
 		change(c, "muster")
 		await("arc", "it answers again", func(c external.Cluster) bool { return c.Asked() && c.Phase == core.Ready })
+	})
+}
+
+// TestAnAnswerThatAChangeHasOvertakenIsNotTaken: what was asked was not what is registered now.
+func TestAnAnswerThatAChangeHasOvertakenIsNotTaken(t *testing.T) {
+	s := kindstest.Open(t, t.TempDir()+"/db")
+	asking, changed := make(chan external.Cluster, 1), make(chan struct{})
+	await := askAll(t, s, []string{"arc"}, func(_ context.Context, c external.Cluster) error {
+		if c.Login == "arc:23" {
+			return nil
+		}
+		asking <- c
+		<-changed
+		return errors.New("arc:22 does not answer")
+	})
+	c := <-asking
+	c.Login = "arc:23"
+	kindstest.Update(t, s, func(ctx context.Context, tx *core.Tx) error { return external.Change(ctx, tx, c) })
+	close(changed)
+	await("arc", "it answers", func(c external.Cluster) bool { return c.Asked() && c.Phase == core.Ready })
+	kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
+		events, err := tx.Events(ctx, core.EventsOf{Limit: 100})
+		for _, e := range events {
+			if e.Phase == core.Degraded {
+				t.Errorf("it was silent: %+v", e)
+			}
+		}
+		return err
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 	"muster/test/rig"
 )
 
-// TestAUsersDay has an ordinary user do what users of other HPC external clusters do all day. Each line prints what it would
+// TestAUsersDay has an ordinary user do what users of other HPC centres do all day. Each line prints what it would
 // print there.
 func TestAUsersDay(t *testing.T) {
 	testall.Only(t)

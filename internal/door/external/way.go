@@ -1,8 +1,8 @@
-// Package external cluster handles clusters that Muster did not build: who may go there and as whom, how one gets there, and what
+// Package external handles clusters that Muster did not build: who may go there and as whom, how one gets there, and what
 // their batch systems show.
 //
 // What enters: rows that operators wrote, jobs that their people want to run there, and the output of the external clusters'
-// batch systems, which is not trusted. What leaves: targets for the gateway, jobs, and observations in the database.
+// batch systems, which is not trusted. What leaves: targets for the gateway, jobs, and what was seen of queues.
 package external
 
 import (

@@ -56,15 +56,16 @@ type Run struct {
 	Begin time.Time     // not before
 }
 
-const externalIDs = "centre:"
+// ExternalClass is the class of nodes that a registered cluster's are, and begins its ClusterIDs. It is stored.
+func ExternalClass(name string) string { return "centre:" + name }
 
 // AtExternal is the ClusterID of a registered cluster for a project: what one measures there, repeats there and accepts is not
 // another's.
-func AtExternal(name, project string) string { return externalIDs + name + ":" + project }
+func AtExternal(name, project string) string { return ExternalClass(name) + ":" + project }
 
 // External is the name of the registered cluster that it runs on; false: it runs on one of Muster's own.
 func (r Run) External() (name string, is bool) {
-	return strings.CutPrefix(strings.TrimSuffix(r.ClusterID, ":"+r.Project), externalIDs)
+	return strings.CutPrefix(strings.TrimSuffix(r.ClusterID, ":"+r.Project), ExternalClass(""))
 }
 
 // mostRepeated is how many rounds of a run are done again.

@@ -1,4 +1,4 @@
-// Package external cluster keeps clusters that Muster did not build: who may go there, and what was seen of their batch systems.
+// Package external keeps clusters that Muster did not build: who may go there, and what was seen of their batch systems.
 //
 // What enters: registrations from operators, and what was seen there, from their life. What leaves: rows.
 package external
@@ -6,6 +6,7 @@ package external
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,7 +51,7 @@ type Queue struct {
 	MemoryMiB int `json:"memory_mib,omitempty"`
 }
 
-// Centre is a cluster that Muster did not build.
+// Cluster is one that Muster did not build.
 type Cluster struct {
 	Name      string
 	Login     string   // HOST:PORT of its sshd
@@ -95,10 +96,11 @@ func (c Cluster) Account(p Project, person string) string {
 	return c.Accounts[person]
 }
 
-// Add registers an external cluster; core.ErrExists if there is one of that name, or if two projects would share an account.
+// Add registers an external cluster; core.ErrExists if there is one of that name, or if two projects would share an account. Its
+// numbers begin with the time: no claim, and no question, of one that had its name before is taken for its own.
 func Add(ctx context.Context, tx *core.Tx, c Cluster) error {
-	_, err := tx.Exec(ctx, `INSERT INTO external_cluster (id, login, host_ca, host_keys, probe, created_at, phase_at, wake_at)
-		VALUES ($1, $2, $3, $4, $5, now_ms(), now_ms(), now_ms())`,
+	_, err := tx.Exec(ctx, `INSERT INTO external_cluster (id, login, host_ca, host_keys, probe, created_at, phase_at, wake_at,
+		generation, fence) VALUES ($1, $2, $3, $4, $5, now_ms(), now_ms(), now_ms(), now_ms(), now_ms())`,
 		c.Name, c.Login, c.HostCA, strings.Join(c.HostKeys, "\n"), c.Probe)
 	if core.Taken(err) {
 		return fmt.Errorf("external cluster %s: %w", c.Name, core.ErrExists)
@@ -228,9 +230,9 @@ func scan(r core.Scanner) (Cluster, error) {
 
 // SaveSeen writes what an external cluster answered when it was asked as c says.
 func SaveSeen(ctx context.Context, tx *core.Tx, c Cluster, system string, queues []Queue) error {
-	_, err := tx.Exec(ctx, `UPDATE external_cluster SET seen_at = now_ms(), system = $3, queues = $4
-		WHERE id = $1 AND generation = $2`, c.Name, c.Generation, system, core.JSON(append([]Queue{}, queues...)))
-	return wrap.Errorf(err, "write what external cluster %s answered", c.Name)
+	_, err := tx.Exec(ctx, `UPDATE external_cluster SET seen_at = now_ms(), system = $2, queues = $3 WHERE id = $1`, c.Name, system,
+		core.JSON(append([]Queue{}, queues...)))
+	return errors.Join(wrap.Errorf(err, "write what external cluster %s answered", c.Name), SaveReached(ctx, tx, c))
 }
 
 // SaveReached writes that an external cluster was asked as c says, whether or not it answered.

@@ -132,7 +132,8 @@ const TurnAgain = time.Second
 // in.
 type Admission interface {
 	// Refill reserves machines for the members of a cluster that have no node, but for those whose names rest. It returns the
-	// nodes that come, and in refused why the others do not. A second call finds those that came, and reserves none again.
+	// names and machines of the nodes that come, and in refused why the others do not. A second call finds those that came, and
+	// reserves none again.
 	Refill(ctx context.Context, tx *core.Tx, c cluster.Cluster, rest ...string) (placed []node.Node, refused, err error)
 	// Elsewhere finds another host for a guest whose host it must leave, and reserves nothing; why says that there is none. If it
 	// is to go there while it runs, reaches says to which hosts it can.

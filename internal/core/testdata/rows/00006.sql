@@ -1,2 +1,1 @@
-INSERT INTO external_cluster (id, login, host_keys, probe, created_at, phase, phase_at, reason, reached) VALUES
-  ('tier1', 'tier1.example.org:22', 'ssh-ed25519 AAAA', 'muster', 1000, 'degraded', 2000, 'connection refused', 1);
+UPDATE external_cluster SET reason = 'external cluster lost does not answer: connection refused', generation = 2, reached = 2 WHERE id = 'lost';

@@ -139,7 +139,7 @@ func machinesIn(measured []bench.Measured) []string {
 // nodesOf is on what nodes rounds were done.
 func nodesOf(ctx context.Context, tx *core.Tx, r bench.Run, rounds []bench.Round) (on bench.On, err error) {
 	if name, at := r.External(); at { // its nodes are a class of their own
-		return bench.On{Class: "centre:" + name}, nil
+		return bench.On{Class: bench.ExternalClass(name)}, nil
 	}
 	nodes, err := node.Of(ctx, tx, r.ClusterID)
 	classes := map[string]bool{}

@@ -5,6 +5,7 @@ package externallife
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 const (
 	every   = time.Minute      // how often an external cluster is asked
 	patient = 30 * time.Second // how long it may take to answer; less than every
+
+	turnAgain = 5 * time.Second // how long one that has no turn waits
 )
 
 // Handlers are those of external clusters, with what they act on.
@@ -36,29 +39,36 @@ func Table(d life.Deps) core.Table {
 	}
 }
 
+// load finds an external cluster. One that was removed meanwhile has no phase, and nothing is done for it.
 func load(ctx context.Context, tx *core.Tx, id string) (external.Cluster, core.Subject, error) {
 	c, err := external.Get(ctx, tx, id)
-	return c, core.Subject{Life: c.Life, Event: core.Event{Cluster: c.Name}}, err
+	if errors.Is(err, core.ErrNotFound) {
+		err = nil
+	}
+	return c, core.Subject{Life: c.Life}, err
 }
 
 func (w Handlers) ask(ctx context.Context, c external.Cluster) core.Outcome {
 	leave, over := w.Asking.Enter("", false)
 	if over != nil {
-		return core.WaitFor(life.TurnAgain, "%s", c.Reason)
+		return core.WaitFor(turnAgain, "%s", c.Reason)
 	}
 	defer leave()
 	limited, cancel := context.WithTimeoutCause(ctx, patient, fmt.Errorf("no answer within %s", patient))
 	defer cancel()
-	reached := func(ctx context.Context, tx *core.Tx) error { return external.SaveReached(ctx, tx, c) }
-	system, queues, err := w.External.Ask(limited, c)
-	var o core.Outcome
-	if err != nil {
-		o = core.Advance(core.Degraded, "%v", err)
-	} else {
-		o = core.Advance(core.Ready, "%s, queues: %d", system, len(queues)).With(func(ctx context.Context, tx *core.Tx) error {
-			return external.SaveSeen(ctx, tx, c, system, queues)
-		})
+	system, queues, unknown := w.External.Ask(limited, c)
+	now, err := core.Look(ctx, w.DB, func(tx *core.Tx) (external.Cluster, error) { return external.Get(ctx, tx, c.Name) })
+	switch {
+	case err != nil:
+		return core.Retry(err)
+	case now.Generation != c.Generation: // it was changed meanwhile
+		return core.WaitFor(0, "%s", c.Reason)
+	case unknown != nil:
+		o := core.Advance(core.Degraded, "external cluster %s does not answer: %v", c.Name, unknown)
+		o.After = every
+		return o.With(func(ctx context.Context, tx *core.Tx) error { return external.SaveReached(ctx, tx, c) })
 	}
+	o := core.Advance(core.Ready, "external cluster %s answers: %s, queues: %d", c.Name, system, len(queues))
 	o.After = every
-	return o.With(reached)
+	return o.With(func(ctx context.Context, tx *core.Tx) error { return external.SaveSeen(ctx, tx, c, system, queues) })
 }
