@@ -28,7 +28,7 @@ func (a *app) alarmsList() *cobra.Command {
 		`  muster alarms list
   muster alarms list -o json`)
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, _ []string) error {
+	return a.verb(c, func(ctx context.Context, _ []string) error {
 		s, _, err := apiv1.GetStatus.Call(ctx, a, apiv1.Nothing{})
 		if err != nil {
 			return err
@@ -45,7 +45,7 @@ func (a *app) alarmsList() *cobra.Command {
 				if k := alarm.Acknowledged; k != nil {
 					by, until, note = k.By, spec.When(k.Until), k.Note
 				}
-				t.row(alarm.ID, told(alarm.Since, age), alarm.Text, by, until, note)
+				t.row(alarm.ID, textOf(alarm.Since, age), alarm.Text, by, until, note)
 			}
 			t.print(a.out)
 		})
@@ -83,5 +83,5 @@ func known(alarm apiv1.Alarm) string {
 	if k == nil {
 		return ""
 	}
-	return fmt.Sprintf(" (known to %s until %s%s)", k.By, spec.When(k.Until), when(k.Note != "", ": "+k.Note))
+	return fmt.Sprintf(" (known to %s until %s%s)", k.By, spec.When(k.Until), textIf(k.Note != "", ": "+k.Note))
 }

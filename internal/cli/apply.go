@@ -27,7 +27,7 @@ of the same name.`,
 	drain := drainFlag(c)
 	refresh := refreshFlag(c)
 	flags := changeFlags(c)
-	return acting(a, c, func(ctx context.Context, _ []string) error {
+	return a.verb(c, func(ctx context.Context, _ []string) error {
 		file, err := a.readFile(*path)
 		if err != nil {
 			return err

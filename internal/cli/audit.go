@@ -37,7 +37,7 @@ them. You see what you did yourself; owners also see what was done in their proj
 	refused := c.Flags().Bool("refused", false, "show only what was refused, or failed")
 	c.MarkFlagsMutuallyExclusive("all", "refused")
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, _ []string) error {
+	return a.verb(c, func(ctx context.Context, _ []string) error {
 		from, err := past("--since", *since, time.Now())
 		if err != nil {
 			return err

@@ -38,7 +38,7 @@ is read as a run's output would be, and what was read is shown. The recipes of a
   muster bench validate *.yaml`,
 		Args: cobra.MinimumNArgs(1),
 	}
-	return acting(a, c, func(_ context.Context, args []string) error {
+	return a.verb(c, func(_ context.Context, args []string) error {
 		for _, file := range args {
 			if err := a.validateBench(file); err != nil {
 				return err
@@ -59,7 +59,7 @@ schema cannot say, such as whether an expression can be used, ` + "`muster bench
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{"recipe", "suite"},
 	}
-	return acting(a, c, func(_ context.Context, args []string) error {
+	return a.verb(c, func(_ context.Context, args []string) error {
 		form := recipe.Form()
 		if args[0] == "suite" {
 			form = recipe.SuiteForm()

@@ -38,7 +38,7 @@ With --runs, A and B are runs: those of a comparison, or any others, whose value
 	runs := c.Flags().Bool("runs", false, "A and B are runs that there are")
 	margin := c.Flags().Float64("margin", 2, "by how many `PERCENT` B may be off and still be equal")
 	wait, output := waitFlags(c, "both have ended"), formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		if *margin < 0 || *margin > 100 {
 			return usage("--margin is from 0 to 100")
 		}
@@ -101,7 +101,7 @@ func (a *app) printComparison(c apiv1.BenchmarkComparison) {
 	t := newTable("RECIPE", "QUANTITY", "A", "B", "UNIT", "B/A", "95 % INTERVAL", "N", "VERDICT", "BETTER", "WHY")
 	for _, q := range c.Quantities {
 		t.row(q.Recipe, names.Of(q.Recipe, q.Quantity, q.Parameters, q.Labels), words.Figure(q.A), words.Figure(q.B), q.Unit,
-			when(q.N > 0, words.Figure(q.Ratio)), told(q.Interval, intervalText), q.N, q.Verdict, strings.ToUpper(q.Better),
+			textIf(q.N > 0, words.Figure(q.Ratio)), textOf(q.Interval, intervalText), q.N, q.Verdict, strings.ToUpper(q.Better),
 			q.Why)
 	}
 	t.print(a.out)

@@ -27,7 +27,7 @@ benchmarks do; reframe is a report of a session, with a test case for each step 
 	}
 	format := c.Flags().StringP("format", "o", "csv", "the `FORMAT`: "+strings.Join(formats, ", "))
 	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		write := export.Formats()[*format]
 		if write == nil && *format != string(asJSON) {
 			return usage("-o: %q is none; there are %s", *format, strings.Join(formats, ", "))

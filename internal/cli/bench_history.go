@@ -42,7 +42,7 @@ A change is told once the last four runs show it: values are on another level, b
 	_ = c.RegisterFlagCompletionFunc("suite", a.completeAll(a.suiteNames))
 	after := c.Flags().String("after", "", "the first run, and those that ended so long (`TIMES`) after the one before, as 2d,2h,7d")
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		name := strings.Join(args, "")
 		if *suite != "" || *after != "" {
 			if name == "" || *suite == "" || *after == "" || of.Class != "" {
@@ -93,7 +93,7 @@ func (a *app) printTrends(all []apiv1.BenchmarkTrend) {
 // changeText is when a change was, and what it was.
 func changeText(c apiv1.BenchmarkChange) string {
 	return c.At.Local().Format(time.DateTime) + ": " + words.Figure(c.Was) + " → " + words.Figure(c.Became) +
-		when(c.Worse, ", worse")
+		textIf(c.Worse, ", worse")
 }
 
 func (a *app) benchChanges() *cobra.Command {

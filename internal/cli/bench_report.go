@@ -36,7 +36,7 @@ and which of their claims are seen here, too.`,
 	file := c.Flags().StringP("file", "f", "", "the `FILE` to write, or - for standard output")
 	beside := c.Flags().Bool("papers", false, "show what papers have published beside runs of their suites")
 	margin := c.Flags().Float64("margin", 2, "by how many `PERCENT` sides may be off and still be equal")
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		switch {
 		case *file == "":
 			return usage("say where to write it: -f report.html")

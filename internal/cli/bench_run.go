@@ -32,7 +32,7 @@ about. With the name of a cluster, that is for the cluster's nodes, and what can
 	var in apiv1.ListSuitesInput
 	onNodes(c, &in.Queue, &in.Nodes)
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		in.Cluster = strings.Join(args, "")
 		if in.Cluster == "" && (in.Queue != "" || in.Nodes > 0) {
 			return usage("--queue and --nodes are of a cluster: `muster bench list NAME`")
@@ -110,7 +110,7 @@ cluster is deleted. With --wait, the exit status is 1 unless all is ok that can 
 	onNodes(c, &in.Body.Queue, &in.Body.Nodes)
 	asked(c, &in.Body)
 	wait, output := waitFlags(c, "it has ended"), formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		in.Cluster = args[0]
 		b, raw, err := apiv1.RunBenchmark.Call(ctx, a, in)
 		if err != nil {
@@ -195,9 +195,9 @@ func benchmarkNow(b apiv1.Benchmark) string {
 	case now.Phase == apiv1.Running:
 		text += " runs"
 	default:
-		text += " waits" + when(now.Reason != "", ": "+now.Reason)
+		text += " waits" + textIf(now.Reason != "", ": "+now.Reason)
 	}
-	return text + when(len(now.Nodes) > 0, " on "+words.Few(now.Nodes))
+	return text + textIf(len(now.Nodes) > 0, " on "+words.Few(now.Nodes))
 }
 
 func (a *app) benchRuns() *cobra.Command {
@@ -235,7 +235,7 @@ func benchmarkState(b apiv1.Benchmark) string {
 
 // benchmarkWhy is the reason of a run's state, if that is not plain.
 func benchmarkWhy(b apiv1.Benchmark) string {
-	return when(b.Outcome != apiv1.BenchmarkOK, b.Reason)
+	return textIf(b.Outcome != apiv1.BenchmarkOK, b.Reason)
 }
 
 func (a *app) benchCancel() *cobra.Command {

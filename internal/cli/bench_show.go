@@ -32,7 +32,7 @@ With --samples, every value is shown, each round, and what its nodes said of the
 	}
 	samples := c.Flags().Bool("samples", false, "show every value")
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		b, _, err := apiv1.GetBenchmark.Call(ctx, a, apiv1.BenchmarkRef{Benchmark: args[0]})
 		if err != nil {
 			return err
@@ -138,7 +138,7 @@ func (a *app) printSeries(series []apiv1.BenchmarkSeries) {
 			slowest = s.Nodes[0].Node + " " + words.Figure(s.Nodes[0].Value)
 		}
 		t.row(s.Recipe, names.Of(s.Recipe, s.Quantity, s.Parameters, s.Labels), words.Figure(s.Median),
-			told(s.Interval, intervalText), words.Figure(s.Min), words.Figure(s.Max), s.Unit, s.N, slowest)
+			textOf(s.Interval, intervalText), words.Figure(s.Min), words.Figure(s.Max), s.Unit, s.N, slowest)
 	}
 	t.print(a.out)
 	if slices.ContainsFunc(series, func(s apiv1.BenchmarkSeries) bool { return s.Interval == nil }) {
@@ -161,7 +161,7 @@ round and step are those of ` + "`muster bench show --samples`" + `. Of a run wi
 		Args:    cobra.ExactArgs(3),
 	}
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		in := apiv1.GetBenchmarkOutputInput{BenchmarkRef: apiv1.BenchmarkRef{Benchmark: args[0]}}
 		for i, into := range []*int{&in.Round, &in.Step} {
 			n, err := strconv.Atoi(args[i+1])

@@ -38,7 +38,7 @@ It ends with --off, with ` + "`muster bench cancel`" + ` of its run, and with it
 	off := c.Flags().Bool("off", false, "do not repeat this suite any more")
 	c.MarkFlagsMutuallyExclusive("off", "every")
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		if *off {
 			return a.endWatch(ctx, args[0], in.Body.Suite)
 		}

@@ -64,7 +64,7 @@ func bar(s apiv1.Slot, machines int) string {
 func shares(by []apiv1.CalendarShare) string {
 	var words []string
 	for _, share := range by {
-		words = append(words, fmt.Sprintf("%s %d%s", share.Cluster, share.Machines, when(share.Reserved, " reserved")))
+		words = append(words, fmt.Sprintf("%s %d%s", share.Cluster, share.Machines, textIf(share.Reserved, " reserved")))
 	}
 	return strings.Join(words, ", ")
 }

@@ -189,8 +189,8 @@ func (a *app) do(act action) func(*cobra.Command, []string) error {
 	}
 }
 
-// acting makes a command carry out an action.
-func acting(a *app, c *cobra.Command, act action) *cobra.Command {
+// verb makes a command carry out an action.
+func (a *app) verb(c *cobra.Command, act action) *cobra.Command {
 	c.RunE = a.do(act)
 	return c
 }

@@ -59,7 +59,7 @@ func (a *app) printExternals(externals []apiv1.ExternalCluster) {
 				row, reason = []any{"", "", "", ""}, ""
 			}
 			t.row(append(row, q.Name, q.State, fmt.Sprint(q.Nodes), fmt.Sprint(q.Free), fmt.Sprint(q.Used),
-				told(q.Running, strconv.Itoa), told(q.Waiting, strconv.Itoa), reason)...)
+				textOf(q.Running, strconv.Itoa), textOf(q.Waiting, strconv.Itoa), reason)...)
 		}
 	}
 	t.print(a.out)

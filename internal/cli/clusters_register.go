@@ -57,7 +57,7 @@ Once a minute Muster logs in there with the account of --probe, which needs no p
 	var f externalFlags
 	f.add(c)
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		if f.login == "" || f.hostCA == "" && f.hostKey == "" || f.as == "" || len(f.projects) == 0 {
 			return usage("--login, --host-ca or --host-key, --as and --project are needed")
 		}
@@ -92,7 +92,7 @@ no longer allowed end.
 	f.add(c)
 	c.Flags().StringArrayVar(&f.out, "remove-project", nil, "no longer admit `PROJECT`; may be repeated")
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		ref := apiv1.ExternalClusterRef{ExternalCluster: args[0]}
 		cluster, _, err := apiv1.GetExternalCluster.Call(ctx, a, ref)
 		if err != nil {

@@ -29,7 +29,7 @@ Browsers stay signed in over HTTPS, and without it at localhost only.`,
 	silent := c.Flags().Bool("no-browser", false, "only print the address")
 	ends := c.Flags().Bool("sign-out", false, "sign out all browsers in which you are signed in")
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, _ []string) error {
+	return a.verb(c, func(ctx context.Context, _ []string) error {
 		controller, err := a.connect()
 		if err != nil {
 			return err

@@ -47,7 +47,7 @@ for a spreadsheet, with times in seconds and unrounded amounts. Times are in UTC
 	_ = c.RegisterFlagCompletionFunc("by",
 		cobra.FixedCompletions([]string{"queue", "node", "row"}, cobra.ShellCompDirectiveNoFileComp))
 	output := csvFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		span, err := w.span(len(args) > 0)
 		if err != nil {
 			return err
@@ -151,23 +151,23 @@ func (a *app) printLines(lines []apiv1.UsageLine, several bool) {
 		} else if l.Queue == "" {
 			queue = "(head)"
 		}
-		t.row(when(several, l.Cluster), node, queue, l.Class, l.Machine,
-			when(l.Node == "" && l.Kind == "node", strconv.Itoa(l.Nodes)), stamp(l.From), span(l.Seconds["preparing"]),
+		t.row(textIf(several, l.Cluster), node, queue, l.Class, l.Machine,
+			textIf(l.Node == "" && l.Kind == "node", strconv.Itoa(l.Nodes)), stamp(l.From), span(l.Seconds["preparing"]),
 			span(l.Seconds["ready"]), span(l.Seconds["draining"]), span(l.Seconds["failed"]), span(l.Seconds["releasing"]),
-			charged, when(l.Rate != "", rate), coins(l.Cost))
+			charged, textIf(l.Rate != "", rate), coins(l.Cost))
 	}
 	t.print(a.out)
 }
 
 // costWords is "12.5 EUR so far, 3.2 EUR per hour now".
 func costWords(c apiv1.Cluster) string {
-	return coins(c.Cost) + " so far" + when(c.PerHour != "", ", "+coins(c.PerHour)+" per hour now")
+	return coins(c.Cost) + " so far" + textIf(c.PerHour != "", ", "+coins(c.PerHour)+" per hour now")
 }
 
 // limitWords is "412.50 EUR of 500.00 EUR (82 %), then pauses; lasts for 2h5m".
 func limitWords(l apiv1.Limit) string {
-	return fmt.Sprintf("%s of %s (%d %%)", coins(l.Used), l.Limit, l.Percent) + when(l.Pauses, ", then pauses") +
-		when(l.LeftSeconds > 0, "; lasts for "+short(time.Duration(l.LeftSeconds)*time.Second))
+	return fmt.Sprintf("%s of %s (%d %%)", coins(l.Used), l.Limit, l.Percent) + textIf(l.Pauses, ", then pauses") +
+		textIf(l.LeftSeconds > 0, "; lasts for "+short(time.Duration(l.LeftSeconds)*time.Second))
 }
 
 // stamp is a time to the second, in UTC.

@@ -36,7 +36,7 @@ A cluster created with --from-snapshot starts with the saved /home and job queue
 		"start from this `SNAPSHOT`; with NAME alone, use the saved cluster's file too")
 	flags := changeFlags(c)
 	c.ValidArgsFunction = cobra.NoFileCompletions
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		copied := *snapshot != "" && *path == "" && *nodes == 0 && len(args) == 1
 		var file clusterFile
 		var err error

@@ -22,7 +22,7 @@ nothing of the cluster is left on them; --wait waits for that and prints the rec
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	flags := &changing{waiting: waitFlags(c, "nothing of it is left"), output: formatFlag(c)}
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		in := apiv1.DeleteClusterInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}}
 		return carryOut(ctx, a, flags, apiv1.DeleteCluster, in)
 	})

@@ -29,7 +29,7 @@ Slurm's state, and what it waits for or which limits it has, the waiting jobs wi
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		cluster, _, err := apiv1.GetCluster.Call(ctx, a, apiv1.ClusterRef{Cluster: args[0]})
 		if err != nil {
 			return err
@@ -66,8 +66,8 @@ func (a *app) printCluster(c apiv1.Cluster) {
 	if c.Spec.Software != nil {
 		t.fact("scheduler", c.Spec.Software.Scheduler)
 	}
-	t.fact("price", when(c.Price != "", c.Price+" per hour"))
-	t.fact("cost", when(c.Cost != "", costWords(c)))
+	t.fact("price", textIf(c.Price != "", c.Price+" per hour"))
+	t.fact("cost", textIf(c.Cost != "", costWords(c)))
 	for _, l := range c.Limits {
 		t.fact(l.What, limitWords(l))
 	}
@@ -142,7 +142,7 @@ func (a *app) printWaiting(cluster string, w apiv1.Waiting) {
 	t := newTable("JOB", "USER", "QUEUE", "NODES", "FOR", "WAITS FOR").whole()
 	shown := 0
 	for _, job := range w.Jobs[:min(len(w.Jobs), mostJobs)] {
-		id := strconv.Itoa(job.ID) + when(job.Tasks > 1, fmt.Sprintf(" (%d tasks)", job.Tasks))
+		id := strconv.Itoa(job.ID) + textIf(job.Tasks > 1, fmt.Sprintf(" (%d tasks)", job.Tasks))
 		t.row(id, job.User, strings.Join(job.Queues, ","), strconv.Itoa(job.Nodes), age(job.Since), job.WaitsFor)
 		shown += job.Tasks
 	}
@@ -178,5 +178,5 @@ func schedulerWords(s *apiv1.NodeState) (state, jobs string) {
 		return "", ""
 	}
 	drains := s.State == apiv1.NodeDraining || s.State == apiv1.NodeDrained
-	return s.Raw + when(drains, "+drain") + when(s.Reboots, "+reboot") + when(!s.Responding, "*"), strconv.Itoa(s.Jobs)
+	return s.Raw + textIf(drains, "+drain") + textIf(s.Reboots, "+reboot") + textIf(!s.Responding, "*"), strconv.Itoa(s.Jobs)
 }

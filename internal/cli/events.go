@@ -32,7 +32,7 @@ up to it. -o json prints one object per line with --watch, and one list without.
 	c.Flags().StringVar(&of.machine, "machine", "", "only events of this `MACHINE`")
 	_ = c.RegisterFlagCompletionFunc("machine", a.completeAll(a.machineNames))
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		if of.machine != "" && len(args) > 0 {
 			return usage("give either a cluster's name or --machine")
 		}

@@ -25,7 +25,7 @@ always gives the same result: the site's defaults are those of a site without a 
 	path := fileFlag(c)
 	site := c.Flags().String("config", "", "the site `FILE` whose defaults to use")
 	_ = c.MarkFlagFilename("config", "yaml", "yml")
-	return acting(a, c, func(context.Context, []string) error {
+	return a.verb(c, func(context.Context, []string) error {
 		file, err := a.readFile(*path)
 		if err != nil {
 			return err

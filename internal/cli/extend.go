@@ -30,7 +30,7 @@ To continue a cluster that was paused at the end of its lease, extend it, then r
 	until := c.Flags().String("until", "", "the new end: a `TIME` in RFC 3339, or +2d from now")
 	dryRun := c.Flags().Bool("dry-run", false, "check whether it fits, and change nothing")
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		if (*longer == "") == (*until == "") {
 			return usage("say how much longer with --for, or the new end with --until")
 		}

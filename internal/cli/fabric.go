@@ -55,7 +55,7 @@ The --config settings depend on the driver; docs/fabrics.md lists them.`,
 	managers := c.Flags().StringArray("manager", nil, "the `GUID` of a subnet manager's port; may be repeated")
 	settings := c.Flags().StringArray("config", nil, "a setting of the driver, `NAME=VALUE`; may be repeated")
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		body := apiv1.FabricSpec{Name: args[0], Driver: *driver, Config: map[string]string{}}
 		if len(*managers) == 0 {
 			return usage("--manager is missing: name the port of each subnet manager, which must stay in the default " +
@@ -138,16 +138,16 @@ func (a *app) printFabric(f apiv1.Fabric) {
 		if p.Name != "" {
 			of = "site: " + p.Name
 		}
-		of += when(p.Ending, ", ending") + when(p.Open, ", open to clusters")
+		of += textIf(p.Ending, ", ending") + textIf(p.Open, ", open to clusters")
 		leaving := len(slices.DeleteFunc(slices.Clone(p.Members), func(m apiv1.FabricMember) bool { return !m.Leaving }))
 		partitions.row(p.Key, of, fmt.Sprint(len(p.Members)-leaving), fmt.Sprint(leaving))
 	}
 	partitions.printBelow(a.out)
 	ports := newTable("PORT", "MACHINE", "NAME", "ANSWERS", "ENTRIES", "ROOM").whole()
 	for _, p := range f.Ports {
-		answers := when(!f.SeenAt.IsZero(), yes(p.Answers)) // those that have been asked
+		answers := textIf(!f.SeenAt.IsZero(), yes(p.Answers))
 		ports.row(p.Port, p.Machine, p.Name, answers, strings.Join(p.Entries, " "),
-			when(p.Capacity > 0, fmt.Sprintf("%d of %d", len(p.Entries), p.Capacity)))
+			textIf(p.Capacity > 0, fmt.Sprintf("%d of %d", len(p.Entries), p.Capacity)))
 	}
 	ports.printBelow(a.out)
 }
@@ -219,7 +219,7 @@ adapter, by GUID. Ports that are not in the file are kept, since ibnetdiscover d
 		Args:    cobra.ExactArgs(2),
 	}
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		text, err := os.ReadFile(args[1])
 		if err != nil {
 			return fmt.Errorf("read the snapshot: %w", err)
@@ -302,7 +302,7 @@ decide again. The machine must be free.`,
 		Args:    cobra.RangeArgs(2, 3),
 	}
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		machine := strings.Join(args[2:], "")
 		port, err := portOf(args)
 		if err != nil {
@@ -328,7 +328,7 @@ only when the adapter is gone: the port is no longer checked before its machine 
 		Example: `  muster fabric forget ib0 0x0002c903000a0b0d`,
 		Args:    cobra.ExactArgs(2),
 	}
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		port, err := portOf(args)
 		if err != nil {
 			return err

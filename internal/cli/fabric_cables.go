@@ -36,7 +36,7 @@ import".`,
 		Args: cobra.ExactArgs(2),
 	}
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		text, err := os.ReadFile(args[1])
 		if err != nil {
 			return fmt.Errorf("read the snapshot: %w", err)

@@ -61,7 +61,7 @@ job of Slurm's these are the job's ranks, if the job has all GPUs of its nodes; 
 		Args: cobra.NoArgs,
 	}
 	file := gpusFileFlag(c)
-	return acting(a, c, func(context.Context, []string) error {
+	return a.verb(c, func(context.Context, []string) error {
 		all, err := readGPUs(*file)
 		if err != nil {
 			return err
@@ -107,7 +107,7 @@ CPU binding runs on the CPUs nearest to its GPU; one that is bound stays where i
 	}
 	file := gpusFileFlag(c)
 	c.Flags().SetInterspersed(false) // what follows the program's name is the program's
-	return acting(a, c, func(_ context.Context, args []string) error {
+	return a.verb(c, func(_ context.Context, args []string) error {
 		all, err := readGPUs(*file)
 		if err != nil {
 			return err

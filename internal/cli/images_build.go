@@ -35,7 +35,7 @@ mmdebstrap and squashfs-tools, and reads Debian's packages from --mirror.`,
 	output := c.Flags().StringP("output", "o", "", "write the image to the new folder `DIR` instead of the store")
 	_ = c.MarkFlagDirname("output")
 	mirror := c.Flags().String("mirror", "", "the `URL` of a Debian mirror (default: mmdebstrap's choice)")
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		recipe, err := loadRecipe(args[0])
 		if err != nil {
 			return err

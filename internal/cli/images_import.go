@@ -18,7 +18,7 @@ tarball of a root filesystem, plain or compressed by gzip, zstd or xz. The last 
 	}
 	data := dataFlag(c)
 	name := c.Flags().String("name", "", "the image's `NAME` (default: what its manifest says)")
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		store, err := openImages(*data)
 		if err != nil {
 			return err

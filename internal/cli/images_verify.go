@@ -19,7 +19,7 @@ digest or the start of one, as in debian13-hpc@sha256:1f0c.`,
 		Args:    cobra.ExactArgs(1),
 	}
 	data := dataFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		store, err := openImages(*data)
 		if err != nil {
 			return err

@@ -151,7 +151,7 @@ func (a *app) onJob(verb string, ask jobAsk, short, long string) *cobra.Command 
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		task, err := ask(ctx, a, apiv1.JobRef{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Job: args[1]})
 		if err != nil {
 			return err
@@ -197,7 +197,7 @@ func (a *app) printJobs(jobs []apiv1.Job, one bool) {
 			state = a.paint(a.out, red, string(j.State))
 		}
 		t.row(j.ID, j.Cluster, j.User, j.Name, j.Queue, j.Nodes, number(j.CPUs), number(j.GPUs), state, endText(j),
-			told(j.Ended, stamp), ranText(j), percent(j.CPUEfficiency), percent(j.MemoryEfficiency), coins(j.Cost), j.Reason)
+			textOf(j.Ended, stamp), ranText(j), percent(j.CPUEfficiency), percent(j.MemoryEfficiency), coins(j.Cost), j.Reason)
 	}
 	t.print(a.out)
 }
@@ -207,8 +207,8 @@ func (a *app) printJob(j apiv1.Job) {
 	t := newTable()
 	for _, fact := range [][2]string{
 		{"name", j.Name}, {"project", j.Project}, {"cluster ID", j.ClusterID}, {"queue", j.Queue}, {"QOS", j.QOS},
-		{"waits for", j.Reason}, {"exit status", endText(j)}, {"submitted", stamp(j.Submitted)}, {"began", told(j.Began, stamp)},
-		{"ended", told(j.Ended, stamp)}, {"took", ranText(j)}, {"nodes", j.Nodes},
+		{"waits for", j.Reason}, {"exit status", endText(j)}, {"submitted", stamp(j.Submitted)}, {"began", textOf(j.Began, stamp)},
+		{"ended", textOf(j.Ended, stamp)}, {"took", ranText(j)}, {"nodes", j.Nodes},
 		{"CPUs", ofWhole(number(j.CPUs), j.CPUEfficiency)}, {"GPUs", number(j.GPUs)},
 		{"memory", ofWhole(memoryText(j.MemoryMiB), j.MemoryEfficiency)}, {"most memory used", memoryText(j.PeakMiB)},
 		{"cost", coins(j.Cost)},
@@ -223,13 +223,13 @@ func endText(j apiv1.Job) string {
 	if j.Signal > 0 {
 		return fmt.Sprintf("signal %d", j.Signal)
 	}
-	return told(j.Exit, strconv.Itoa)
+	return textOf(j.Exit, strconv.Itoa)
 }
 
 // ranText is how long it ran, or has run until now.
 func ranText(j apiv1.Job) string {
 	if j.Began == nil || j.Ended == nil {
-		return told(j.Began, age)
+		return textOf(j.Began, age)
 	}
 	return short(j.Ended.Sub(*j.Began))
 }
@@ -243,13 +243,13 @@ func ofWhole(what string, used *float64) string {
 }
 
 func percent(part *float64) string {
-	return told(part, func(p float64) string { return fmt.Sprintf("%.0f %%", 100*p) })
+	return textOf(part, func(p float64) string { return fmt.Sprintf("%.0f %%", 100*p) })
 }
 
 // number is "" of 0.
-func number(n int) string { return when(n != 0, strconv.Itoa(n)) }
+func number(n int) string { return textIf(n != 0, strconv.Itoa(n)) }
 
-func memoryText(mib int64) string { return when(mib != 0, words.Size(mib<<20)) }
+func memoryText(mib int64) string { return textIf(mib != 0, words.Size(mib<<20)) }
 
 func (a *app) efficiency() *cobra.Command {
 	c := &cobra.Command{
@@ -269,7 +269,7 @@ the last 30 days count, also those of deleted clusters; FAILED are those that fa
 	_ = c.RegisterFlagCompletionFunc("by",
 		cobra.FixedCompletions([]string{"user", "project"}, cobra.ShellCompDirectiveNoFileComp))
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, _ []string) error {
+	return a.verb(c, func(ctx context.Context, _ []string) error {
 		since, until, err := which.ended(time.Now())
 		if err != nil {
 			return err
@@ -285,7 +285,7 @@ func (a *app) printEfficiency(e apiv1.Efficiencies) {
 		return
 	}
 	t := newTable("PROJECT", "USER", "JOBS", "FAILED", "CPU-HOURS", "USED", "CPU", "MEMORY", "GPU-HOURS", "COST")
-	hours := func(h float64) string { return when(h != 0, fmt.Sprintf("%.2f", h)) }
+	hours := func(h float64) string { return textIf(h != 0, fmt.Sprintf("%.2f", h)) }
 	for _, i := range e.Items {
 		t.row(i.Project, i.User, strconv.FormatInt(i.Jobs, 10), number(int(i.Failed)), hours(i.CPUHours), hours(i.CPUHoursUsed),
 			percent(&i.CPUEfficiency), percent(&i.MemoryEfficiency), hours(i.GPUHours), coins(i.Cost))

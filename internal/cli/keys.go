@@ -62,7 +62,7 @@ ecdsa, both also on security keys (sk-…), and RSA of 3072 bits and more.`,
 	}
 	output := formatFlag(c)
 	proof := c.Flags().String("proof", "", "`file` with the signature of your name by the key")
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		path, line, err := publicKey(args)
 		if err != nil {
 			return err

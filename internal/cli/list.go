@@ -30,7 +30,7 @@ json or yaml of those, use ` + "`muster clusters list`" + `.`,
 	_ = c.RegisterFlagCompletionFunc("project", a.completeAll(a.projectNames))
 	phaseFlag(c, &in.Phase, cluster.Kind)
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, _ []string) error {
+	return a.verb(c, func(ctx context.Context, _ []string) error {
 		if *output != asTable || in != (apiv1.ListClustersInput{}) {
 			return showAll(ctx, a, apiv1.ListClusters, in, *output, func(clusters []apiv1.Cluster) {
 				if len(clusters) == 0 {
@@ -75,7 +75,7 @@ func (a *app) printClusters(clusters []apiv1.Cluster) {
 				ready++
 			}
 		}
-		t.row(c.Name, when(len(projects) > 1, c.Project), a.phase(c.Phase), age(c.Since), fmt.Sprintf("%d/%d", ready, of),
+		t.row(c.Name, textIf(len(projects) > 1, c.Project), a.phase(c.Phase), age(c.Since), fmt.Sprintf("%d/%d", ready, of),
 			age(c.CreatedAt), leaseBrief(c.Lease), c.Price, c.Reason)
 	}
 	t.print(a.out)

@@ -36,7 +36,7 @@ into a file. MUSTER_URL says where the controller is.`,
 		"write the key to this `FILE` and the certificate beside it, instead of giving them to the ssh-agent")
 	_ = c.MarkFlagFilename("key-file")
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, _ []string) error {
+	return a.verb(c, func(ctx context.Context, _ []string) error {
 		controller, _, err := a.find()
 		if err != nil {
 			return err

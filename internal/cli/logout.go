@@ -22,7 +22,7 @@ Sessions that the key opened end within seconds.`,
 		Example: `  muster logout`,
 		Args:    cobra.NoArgs,
 	}
-	return acting(a, c, func(ctx context.Context, _ []string) error {
+	return a.verb(c, func(ctx context.Context, _ []string) error {
 		controller, _, err := a.find()
 		if err != nil {
 			return err

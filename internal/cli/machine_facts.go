@@ -46,7 +46,7 @@ func addTopology(t *table, f inventory.Facts) {
 	}
 	if len(f.NUMA) > 1 {
 		for i, n := range f.NUMA {
-			t.fact(when(i == 0, "distances"),
+			t.fact(textIf(i == 0, "distances"),
 				fmt.Sprintf("%d: %s", n.ID, strings.Trim(fmt.Sprint(n.Distances), "[]")))
 		}
 	}
@@ -59,7 +59,7 @@ func addTopology(t *table, f inventory.Facts) {
 
 // coresText is "64 on 2 sockets, 2 threads each".
 func coresText(f inventory.Facts) string {
-	text := strconv.Itoa(f.Cores) + when(f.Sockets > 1, fmt.Sprintf(" on %d sockets", f.Sockets))
+	text := strconv.Itoa(f.Cores) + textIf(f.Sockets > 1, fmt.Sprintf(" on %d sockets", f.Sockets))
 	switch threads := f.Threads(); {
 	case threads == 1:
 	case threads*f.Cores == f.CPUs:
@@ -70,7 +70,7 @@ func coresText(f inventory.Facts) string {
 	return text
 }
 
-// sharedText is how many cores share each of some caches.
+// sharedText is how many cores share each of some caches, one at least.
 func sharedText(caches map[int]int) string {
 	cores := slices.Collect(maps.Values(caches))
 	least, most := slices.Min(cores), slices.Max(cores)
@@ -120,9 +120,9 @@ func (a *app) printDevices(f inventory.Facts) {
 		if len(d.Path) > 0 {
 			below = d.Path[0]
 		}
-		numa, functions := when(d.NUMA >= 0, strconv.Itoa(d.NUMA)), fmt.Sprintf("%d of %d", virtual[d.PCI], d.VFs)
+		numa, functions := textIf(d.NUMA >= 0, strconv.Itoa(d.NUMA)), fmt.Sprintf("%d of %d", virtual[d.PCI], d.VFs)
 		name := cmp.Or(strings.TrimSpace(d.Name), d.Vendor+":"+d.ID)
-		t.row(cmp.Or(numbered[d.PCI], d.Kind), d.PCI, numa, d.Group, below, d.Driver, when(d.VFs > 0, functions), name, d.Host)
+		t.row(cmp.Or(numbered[d.PCI], d.Kind), d.PCI, numa, d.Group, below, d.Driver, textIf(d.VFs > 0, functions), name, d.Host)
 	}
 	t.printBelow(a.out)
 }

@@ -47,7 +47,7 @@ there. ` + "`muster machines import`" + ` enrols many at once.`,
 		"memory `SIZE` that a node may use, such as 4GiB (default: 4GiB, or the host's if that is less)")
 	waits := waitFlags(c, "they are available")
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		switch {
 		case len(args) == 1 && *count == 0 && len(whole.MACs) > 0 && whole.Power != "":
 			whole.Name = args[0]
@@ -99,5 +99,5 @@ func parseMemory(text string) (int, error) {
 
 // requested says what was asked of a machine that goes its own way from here.
 func requested(m apiv1.Machine, what string) string {
-	return fmt.Sprintf("machine %s: %s; it is %s", m.Name, what, m.Phase) + when(m.Node != "", " by "+m.Node)
+	return fmt.Sprintf("machine %s: %s; it is %s", m.Name, what, m.Phase) + textIf(m.Node != "", " by "+m.Node)
 }

@@ -84,8 +84,7 @@ func askedByName(op apiv1.Op[apiv1.MachineRef, apiv1.Machine]) askMachine {
 }
 
 // forMachines makes a verb that asks the same of each machine named; every, where there is one, stands for all of them.
-func (a *app) forMachines(c *cobra.Command, every *bool, waits *waiting, what string,
-	ask askMachine) *cobra.Command {
+func (a *app) forMachines(c *cobra.Command, every *bool, waits *waiting, what string, ask askMachine) *cobra.Command {
 	c.ValidArgsFunction = a.completeAll(a.machineNames)
 	c.Args = func(_ *cobra.Command, names []string) error {
 		all := every != nil && *every
@@ -99,7 +98,7 @@ func (a *app) forMachines(c *cobra.Command, every *bool, waits *waiting, what st
 		}
 		return nil
 	}
-	return acting(a, c, func(ctx context.Context, names []string) error {
+	return a.verb(c, func(ctx context.Context, names []string) error {
 		if _, err := a.connect(); err != nil { // said once, not of each machine
 			return err
 		}

@@ -28,7 +28,7 @@ A whole machine that is far below similar ones is measured twice more, and then 
 		ValidArgsFunction: a.completeFirst(a.machineNames),
 	}
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		table := func(passes []apiv1.TestResult) { a.printTestResults(passes, len(args) == 1) }
 		if len(args) == 1 {
 			return showAll(ctx, a, apiv1.ListMachineTestResults, apiv1.MachineRef{Machine: args[0]}, *output, table)
@@ -69,7 +69,7 @@ func column(quantity string) string {
 }
 
 func (a *app) verdict(p apiv1.TestResult) string {
-	return string(p.Verdict) + when(p.Number > 1, fmt.Sprintf(" (test %d)", p.Number))
+	return string(p.Verdict) + textIf(p.Number > 1, fmt.Sprintf(" (test %d)", p.Number))
 }
 
 // measured is a value with its share of the median: "11.2 (99%)".

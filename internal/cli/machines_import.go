@@ -34,7 +34,7 @@ Semicolons or tabs may separate the columns, as some spreadsheets have it. A FIL
 	}
 	waits := waitFlags(c, "they are available")
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		name, text, err := a.readText("the list of machines", args[0])
 		if err != nil {
 			return err

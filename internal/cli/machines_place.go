@@ -33,7 +33,7 @@ machines. Two machines cannot stand at one place. Several machines in one chassi
 		c.MarkFlagsMutuallyExclusive("nowhere", of)
 	}
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		if !*nowhere && (at.Rack == "" || at.Unit < 1) {
 			return usage("--rack names a rack, and --unit counts from 1")
 		}

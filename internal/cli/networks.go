@@ -85,7 +85,7 @@ segment in which no machine reaches another. With --switch bridge, the ports are
 		"the `SOCKET` of Open vSwitch's database (default: unix:/run/openvswitch/db.sock)")
 	c.Flags().StringVar(&n.Namespace, "namespace", "", "the `PATH` of the network namespace that the interface is in")
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		if n.Interface == "" || n.Address == "" {
 			return usage("--interface and --address are needed")
 		}

@@ -37,7 +37,7 @@ certificate. It is valid for the site's apps only.`,
 	silent := c.Flags().Bool("no-browser", false, "only print the address")
 	ca := c.Flags().Bool("ca", false, "print the CA certificate that browsers must trust")
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		if *ca != (len(args) == 0) {
 			return usage("give either the name of a cluster, or --ca")
 		}

@@ -117,7 +117,7 @@ func (f format) print(s *screen, raw []byte, rows func()) error {
 	return nil
 }
 
-// listVerb is the verb "list" of a group of commands. It takes no arguments.
+// listVerb is the verb "list" of a group of commands, or "ls". It takes no arguments.
 func listVerb(short, long, example string) *cobra.Command {
 	return &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: short, Long: long, Example: example, Args: cobra.NoArgs}
 }
@@ -126,7 +126,7 @@ func listVerb(short, long, example string) *cobra.Command {
 func listing[In, T any](a *app, c *cobra.Command, op apiv1.Op[In, apiv1.List[T]], in *In, rows func([]T),
 	places ...*string) *cobra.Command {
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		into(places, args)
 		return showAll(ctx, a, op, *in, *output, rows)
 	})
@@ -135,7 +135,7 @@ func listing[In, T any](a *app, c *cobra.Command, op apiv1.Op[In, apiv1.List[T]]
 // showing makes a command show the object of the API that an operation answers; its arguments go into places of in.
 func showing[In, T any](a *app, c *cobra.Command, op apiv1.Op[In, T], in *In, table func(T), places ...*string) *cobra.Command {
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		into(places, args)
 		return show(ctx, a, op, *in, *output, table)
 	})
@@ -144,7 +144,7 @@ func showing[In, T any](a *app, c *cobra.Command, op apiv1.Op[In, T], in *In, ta
 // doing makes a command have an operation carried out whose answer tells nothing, and say that it is done. Its arguments go into
 // places of in, and are the format's values.
 func doing[In, T any](a *app, c *cobra.Command, op apiv1.Op[In, T], in *In, format string, places ...*string) *cobra.Command {
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		into(places, args)
 		return done(ctx, a, op, *in, format, lists.Map(args, func(arg string) any { return arg })...)
 	})

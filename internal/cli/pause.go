@@ -36,7 +36,7 @@ cluster can be resumed on the same hosts only; --on-jobs requeue discards its me
 	drain.flag(c, "the `TIME` that running jobs may take to end, such as 30m; then they are requeued (default: no limit with "+
 		"--on-jobs wait)")
 	flags := &changing{waiting: waitFlags(c, "its machines are back in the pool"), output: formatFlag(c)}
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		switch *onJobs {
 		case "", "requeue", "wait", "keep":
 		default:
@@ -61,7 +61,7 @@ missing (exit code 3), and the cluster stays paused. For a cluster that is still
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	flags := changeFlags(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		in := apiv1.ResumeClusterInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, DryRun: flags.dryRun}
 		return carryOut(ctx, a, flags, apiv1.ResumeCluster, in)
 	})

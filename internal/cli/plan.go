@@ -27,7 +27,7 @@ would be removed or rebooted with time and reason, and the price. Nothing is cha
 	path := fileFlag(c)
 	refresh := refreshFlag(c)
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, _ []string) error {
+	return a.verb(c, func(ctx context.Context, _ []string) error {
 		file, err := a.readFile(*path)
 		if err != nil {
 			return err
@@ -53,8 +53,8 @@ func (a *app) printPlan(p apiv1.Plan) {
 	nodes.printBelow(a.out)
 	a.printSteps(p.Steps)
 	facts := newTable()
-	facts.fact("price", when(p.Price != "", p.Price+" per hour"))
-	facts.fact("starts at", told(p.FitsAt, spec.When))
+	facts.fact("price", textIf(p.Price != "", p.Price+" per hour"))
+	facts.fact("starts at", textOf(p.FitsAt, spec.When))
 	if r := p.ReadyIn; r != nil {
 		facts.row("ready", fmt.Sprintf("in %.1f to %.1f s, as %s of its classes were", r.Low, r.High,
 			words.Count(r.Nodes, "node")))

@@ -26,7 +26,7 @@ also manages the members. Without a verb, list your projects and your role in ea
   muster projects revoke aero bob`,
 	}, a.projectsList(), a.projectsAdd(), a.projectsSet(), a.projectsHooks(), a.projectsMembers(), a.projectsGrant(),
 		a.projectsRevoke(), a.projectsJoin(), a.projectsLeave())
-	return acting(a, c, func(ctx context.Context, _ []string) error {
+	return a.verb(c, func(ctx context.Context, _ []string) error {
 		return showAll(ctx, a, apiv1.ListProjects, apiv1.Page{}, asTable, a.printProjects)
 	})
 }
@@ -48,7 +48,7 @@ func (a *app) printProjects(projects []apiv1.Project) {
 			t.row(p.Name, fmt.Sprintf("invited as %s, by %s", p.Invited, p.InvitedBy), "", "", "", age(p.CreatedAt))
 			continue
 		}
-		t.row(p.Name, string(p.Role), strconv.Itoa(p.Members), strconv.Itoa(p.Clusters), when(p.Recorded, "yes"),
+		t.row(p.Name, string(p.Role), strconv.Itoa(p.Members), strconv.Itoa(p.Clusters), textIf(p.Recorded, "yes"),
 			age(p.CreatedAt))
 	}
 	t.print(a.out)
@@ -68,7 +68,7 @@ never deleted, as bills name them.`,
 	recorded := c.Flags().Bool("recorded", false, "record terminal sessions on its clusters; people are told when they log in")
 	_ = c.RegisterFlagCompletionFunc("owner", a.completeAll(a.personNames))
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		if *owner == "" {
 			return usage("a project needs an owner: `muster projects add %s --owner PERSON`", args[0])
 		}
@@ -92,7 +92,7 @@ log in.`,
 	}
 	recorded := c.Flags().Bool("recorded", false, "record terminal sessions on its clusters")
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		if !c.Flags().Changed("recorded") {
 			return usage("say what to change: --recorded or --recorded=false")
 		}
@@ -124,7 +124,7 @@ job is cancelled. The epilog runs after them. Each has a minute.`,
 	prolog := c.Flags().String("prolog", "", "the `FILE` with the prolog; empty: none from now on")
 	epilog := c.Flags().String("epilog", "", "the `FILE` with the epilog; empty: none from now on")
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		ref := apiv1.ProjectRef{Project: args[0]}
 		hooks, raw, err := apiv1.GetHooks.Call(ctx, a, ref)
 		if err != nil {
@@ -215,7 +215,7 @@ project's clusters within seconds, except on those whose file names others under
 		}),
 	}
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		if roles := roleNames(); !slices.Contains(roles, args[2]) {
 			return usage("%q is not a role: use one of %s", args[2], strings.Join(roles, ", "))
 		}
@@ -275,7 +275,7 @@ project's. Its only owner cannot leave: make somebody else an owner first.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.projectNames),
 	}
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		site, _, err := apiv1.GetSite.Call(ctx, a, apiv1.Nothing{})
 		if err != nil {
 			return err

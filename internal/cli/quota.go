@@ -23,7 +23,7 @@ do nodes that a queue must always have, even while they are missing.`,
 		ValidArgsFunction: a.completeFirst(a.projectNames),
 	}
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
 			return show(ctx, a, apiv1.GetQuota, apiv1.GetQuotaInput{Project: args[0]}, *output, a.printQuota)
 		}
@@ -70,7 +70,7 @@ func (a *app) printQuota(q apiv1.Quota) {
 	share("GPUs", q.GPUs)
 	for _, l := range q.Limits {
 		t.row(l.What, coins(l.Used)+" ("+strconv.Itoa(l.Percent)+" %)", l.Limit,
-			when(l.LeftSeconds > 0, span(l.LeftSeconds)+" at this rate"))
+			textIf(l.LeftSeconds > 0, span(l.LeftSeconds)+" at this rate"))
 	}
 	t.print(a.out)
 }

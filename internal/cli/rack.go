@@ -134,7 +134,7 @@ restarted, comes back with its machines off and their disks unchanged.`,
 	}
 	dir, shape := rackFlag(c), shapeFlags(c)
 	csv := c.Flags().String("csv", "rack.csv", "the `FILE` to write the list of machines to; rack down removes it")
-	return acting(a, c, func(ctx context.Context, _ []string) error {
+	return a.verb(c, func(ctx context.Context, _ []string) error {
 		s, err := shape(*dir)
 		if err != nil {
 			return err
@@ -194,7 +194,7 @@ nothing.`,
 	}
 	dir := rackFlag(c)
 	force := c.Flags().Bool("force", false, "even while clusters use its machines")
-	return acting(a, c, func(ctx context.Context, _ []string) error {
+	return a.verb(c, func(ctx context.Context, _ []string) error {
 		shape, err := dir.Shape()
 		if errors.Is(err, os.ErrNotExist) {
 			return nil

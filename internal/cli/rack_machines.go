@@ -19,7 +19,7 @@ func (a *app) rackList() *cobra.Command {
 		`  muster rack list
   muster rack list -o json`)
 	dir, output := rackFlag(c), formatFlag(c)
-	return acting(a, c, func(ctx context.Context, _ []string) error {
+	return a.verb(c, func(ctx context.Context, _ []string) error {
 		state, err := dir.Look(ctx)
 		if err != nil {
 			return err
@@ -31,7 +31,7 @@ func (a *app) rackList() *cobra.Command {
 func (a *app) printRack(state rack.State) {
 	t := newTable("NAME", "STATE", "FOR", "FIRMWARE", "POWER", "BMC", "MAC", "FAULTS")
 	for _, m := range state.Machines {
-		t.row(m.Name, m.State, told(m.Since, age), m.Firmware, m.Power, when(m.BMC.IsValid(), m.BMC.String()),
+		t.row(m.Name, m.State, textOf(m.Since, age), m.Firmware, m.Power, textIf(m.BMC.IsValid(), m.BMC.String()),
 			strings.Join(m.MACs, " "), strings.Join(m.Faults, " "))
 	}
 	t.print(a.out)
@@ -50,7 +50,7 @@ while the machine is switched off and on again.`,
 	dir := rackFlag(c)
 	c.ValidArgsFunction = completeRack(dir, 1)
 	follow := c.Flags().BoolP("follow", "f", false, "follow the console until interrupted")
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		return dir.Console(ctx, args[0], *follow, &plainText{to: a.out.prose()})
 	})
 }
@@ -146,7 +146,7 @@ func (a *app) rackSwitch(what, short, long string, after *mebibytes) *cobra.Comm
 	}
 	dir := rackFlag(c)
 	c.ValidArgsFunction = completeRack(dir, 1<<10)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		offset := int64(0)
 		if after != nil {
 			offset = int64(*after) << 20
@@ -156,7 +156,7 @@ func (a *app) rackSwitch(what, short, long string, after *mebibytes) *cobra.Comm
 			if err != nil {
 				return err
 			}
-			a.out.line("%s is %s%s", m.Name, m.State, when(len(m.Faults) > 0, "; faults: "+strings.Join(m.Faults, ", ")))
+			a.out.line("%s is %s%s", m.Name, m.State, textIf(len(m.Faults) > 0, "; faults: "+strings.Join(m.Faults, ", ")))
 		}
 		return nil
 	})

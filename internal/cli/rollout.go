@@ -37,7 +37,7 @@ func (a *app) rolloutVerb(action, short, long string) *cobra.Command {
 	}
 	drain := drainFlag(c)
 	flags := changeFlags(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		in := apiv1.ChangeRolloutInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Request: flags.request(*drain),
 			Body: apiv1.ChangeRolloutBody{Action: action}}
 		return carryOut(ctx, a, flags, apiv1.ChangeRollout, in)

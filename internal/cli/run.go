@@ -55,7 +55,7 @@ A program reports samples as lines NAME VALUE [UNIT] in the file that MUSTER_SAM
 	script := flags.String("script", "", "run this `FILE`, or - for standard input, instead of a command")
 	detach := flags.BoolP("detach", "d", false, "print its ID and don't wait for its end")
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		in.Cluster, in.Body.Command = args[0], args[1:]
 		if (len(in.Body.Command) > 0) == (*script != "") {
 			return usage("say what to run: `muster run %s -- COMMAND`, or --script FILE", args[0])
@@ -185,5 +185,5 @@ func standingTask(t apiv1.Task) string {
 			apiv1.TaskTimedOut: "was ended at its time limit", apiv1.TaskCancelled: "was cancelled",
 			apiv1.TaskLost: "is lost: nobody knows whether it ran"}[t.Outcome]
 	}
-	return text + when(len(t.Nodes) > 0, " on "+strings.Join(t.Nodes, ", ")) + when(t.Reason != "", ": "+t.Reason)
+	return text + textIf(len(t.Nodes) > 0, " on "+strings.Join(t.Nodes, ", ")) + textIf(t.Reason != "", ": "+t.Reason)
 }

@@ -29,7 +29,7 @@ MIN-MAX makes the queue grow and shrink with its jobs between the two. A single 
 	}
 	drain := drainFlag(c)
 	flags := changeFlags(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		queue, number, named := strings.Cut(args[1], "=")
 		if !named {
 			queue, number = "", args[1]

@@ -38,7 +38,7 @@ func (a *app) secretsList() *cobra.Command {
 func (a *app) printSecrets(l apiv1.Secrets) {
 	t := newTable("NAME", "GENERATION", "STATE", "ID", "SINCE", "WAITS FOR")
 	for _, s := range l.Items {
-		generation := when(s.Generation > 0, strconv.FormatInt(s.Generation, 10))
+		generation := textIf(s.Generation > 0, strconv.FormatInt(s.Generation, 10))
 		t.row(s.Name, generation, s.State, s.ID, spec.When(s.Since), s.Waits)
 	}
 	t.print(a.out)
@@ -70,7 +70,7 @@ lost with their jobs and replaced; people get new certificates and may have to r
 	deadline := c.Flags().String("deadline", "30d", "the `TIME` after which waiting ends")
 	now := c.Flags().Bool("now", false, "refuse the old ones at once, whatever depends on them")
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, names []string) error {
+	return a.verb(c, func(ctx context.Context, names []string) error {
 		order := apiv1.SecretRotation{Names: names, Announce: *announce, Keep: *keep, Deadline: *deadline, Now: *now}
 		return show(ctx, a, apiv1.RotateSecrets, apiv1.RotateSecretsInput{Body: order}, *output, a.printSecrets)
 	})

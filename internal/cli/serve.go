@@ -58,7 +58,7 @@ arguments.`,
 	keyCommand := c.Flags().String("key-command", "", "a `PROGRAM` that prints that key; only root may be able to change it")
 	c.MarkFlagsMutuallyExclusive("key-file", "key-command")
 	web := webFlags(c)
-	return acting(a, c, func(ctx context.Context, _ []string) error {
+	return a.verb(c, func(ctx context.Context, _ []string) error {
 		log, err := newLogger(a.err.raw(), *logFormat, level)
 		if err != nil {
 			return err

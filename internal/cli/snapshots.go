@@ -28,7 +28,7 @@ copied. For a consistent state, pause the cluster first. ` + "`muster create NEW
 	}
 	name := c.Flags().String("name", "", "`NAME` of the snapshot (default: the cluster's, with the time)")
 	wait, output := waitFlags(c, "it is saved"), formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		in := apiv1.CreateSnapshotInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]},
 			Body: apiv1.CreateSnapshotBody{Name: *name}}
 		s, raw, err := apiv1.CreateSnapshot.Call(ctx, a, in)
@@ -103,7 +103,7 @@ func (a *app) snapshotsList() *cobra.Command {
 			if s.Phase == apiv1.Saving {
 				size = words.Size(s.Copied) + " so far"
 			}
-			t.row(s.Name, when(len(projects) > 1, s.Project), s.Cluster, a.phase(s.Phase), size, age(s.CreatedAt), s.Reason)
+			t.row(s.Name, textIf(len(projects) > 1, s.Project), s.Cluster, a.phase(s.Phase), size, age(s.CreatedAt), s.Reason)
 		}
 		t.print(a.out)
 	})

@@ -70,5 +70,5 @@ func fieldEffect(f spec.Field) string {
 }
 
 func fieldMeaning(f spec.Field) string {
-	return f.Doc + when(f.NotYet != "", " Later: "+f.NotYet+".")
+	return f.Doc + textIf(f.NotYet != "", " Later: "+f.NotYet+".")
 }

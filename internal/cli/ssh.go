@@ -34,7 +34,7 @@ are used. As with ssh, the words of a command are joined and run by the remote s
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	c.Flags().SetInterspersed(false) // what follows NAME belongs to the remote command
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		ref, node, _ := strings.Cut(args[0], ":")
 		command := args[1:]
 		if len(command) > 0 && command[0] == "--" {

@@ -30,7 +30,7 @@ Then ` + "`ssh CLUSTER@muster`" + ` is a cluster's head, and ` + "`ssh NODE.CLUS
 		Args: cobra.NoArgs,
 	}
 	write := c.Flags().Bool("write", false, "write them into ~/.ssh rather than printing them")
-	return acting(a, c, func(ctx context.Context, _ []string) error {
+	return a.verb(c, func(ctx context.Context, _ []string) error {
 		gateway, _, err := apiv1.GetGateway.Call(ctx, a, apiv1.Nothing{})
 		if err != nil {
 			return err

@@ -31,7 +31,7 @@ With --day, show how many there were of everything at the end of each hour of th
 	}
 	day := c.Flags().Bool("day", false, "show how many there were of everything in the last day instead")
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, _ []string) error {
+	return a.verb(c, func(ctx context.Context, _ []string) error {
 		if *day {
 			in := apiv1.ListMomentsInput{Step: 5}
 			if *output == asTable {
@@ -88,7 +88,7 @@ func (a *app) printStatus(s apiv1.Status) {
 		t.row("alarms", "none")
 	}
 	for i, alarm := range s.Alarms {
-		t.row(when(i == 0, "alarms"), alarm.Text+known(alarm))
+		t.row(textIf(i == 0, "alarms"), alarm.Text+known(alarm))
 	}
 	t.print(a.out)
 }

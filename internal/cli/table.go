@@ -46,7 +46,7 @@ func (t *table) row(cells ...any) {
 	t.rows = append(t.rows, row)
 }
 
-// fact adds one about a thing, unless there is nothing to say.
+// fact adds a row about one thing, unless its value says nothing.
 func (t *table) fact(name string, value any) {
 	if text := cell(value); text != "" {
 		t.row(name, text)
@@ -94,15 +94,15 @@ func (t *table) print(s *screen) {
 }
 
 // when is a text where something is so, and "" elsewhere.
-func when(is bool, text string) string {
+func textIf(is bool, text string) string {
 	if is {
 		return text
 	}
 	return ""
 }
 
-// told is what say makes of a value; "" where that is not known.
-func told[T any](value *T, say func(T) string) string {
+// textOf is what say makes of a value; "" where that is not known.
+func textOf[T any](value *T, say func(T) string) string {
 	if value == nil {
 		return ""
 	}

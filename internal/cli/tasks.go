@@ -48,7 +48,7 @@ func (a *app) printTasks(cluster string, tasks []apiv1.Task) {
 	t := newTable("ID", "USER", "PHASE", "EXIT", "NODES", "TOOK", "AGE", "COMMAND")
 	for _, task := range tasks {
 		phase := cmp.Or(string(task.Outcome), string(task.Phase))
-		t.row(task.ID, task.Account, phase, told(task.Exit, strconv.Itoa), strings.Join(task.Nodes, ","), tookText(task),
+		t.row(task.ID, task.Account, phase, textOf(task.Exit, strconv.Itoa), strings.Join(task.Nodes, ","), tookText(task),
 			age(task.CreatedAt), workText(task.Work))
 	}
 	t.print(a.out)
@@ -87,7 +87,7 @@ func (a *app) tasksGet() *cobra.Command {
 func (a *app) printTask(t apiv1.Task) {
 	a.out.line("task %s of %s on cluster %s %s", t.ID, t.Account, t.Cluster, standingTask(t))
 	for _, fact := range [][2]string{
-		{"runs", workText(t.Work)}, {"exit status", told(t.Exit, strconv.Itoa)}, {"job", t.Job},
+		{"runs", workText(t.Work)}, {"exit status", textOf(t.Exit, strconv.Itoa)}, {"job", t.Job},
 		{"asked for", t.CreatedAt.Local().Format(time.DateTime)},
 		{"took", tookText(t)}, {"wrote", fmt.Sprintf("%s, kept %s", words.Size(t.Bytes), words.Size(t.Kept))},
 	} {
@@ -113,7 +113,7 @@ With -f, follow it until the task has ended, and exit with its exit status.`,
 		Args: cobra.ExactArgs(1),
 	}
 	follow := c.Flags().BoolP("follow", "f", false, "follow the output until the task has ended")
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		if *follow {
 			return a.follow(ctx, args[0], asTable)
 		}

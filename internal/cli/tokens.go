@@ -65,7 +65,7 @@ somebody who cannot log in; that person's list shows who made it.`,
 	_ = c.RegisterFlagCompletionFunc("project", a.completeAll(a.projectNames))
 	_ = c.RegisterFlagCompletionFunc("person", a.completeAll(a.personNames))
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		body := apiv1.NewToken{Name: args[0], Scope: apiv1.ScopeAll, Project: *project, For: *life}
 		if *read {
 			body.Scope = apiv1.ScopeRead
@@ -97,7 +97,7 @@ func (a *app) tokensRevoke() *cobra.Command {
 			})
 		}),
 	}
-	return acting(a, c, func(ctx context.Context, ids []string) error {
+	return a.verb(c, func(ctx context.Context, ids []string) error {
 		for _, id := range ids {
 			if err := done(ctx, a, apiv1.DeleteToken, apiv1.DeleteTokenInput{Token: id}, "token %s is revoked", id); err != nil {
 				return err

@@ -28,7 +28,7 @@ func (a *app) tunnel() *cobra.Command {
 		Example: `  ssh -o ProxyCommand='muster tunnel hello' alice@head`,
 		Args:    cobra.RangeArgs(1, 2),
 	}
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		controller, err := a.connect()
 		if err != nil {
 			return err

@@ -84,7 +84,7 @@ name itself never changes.`,
 		` of the identity that logs in as this person; "" for none`)
 	operator := c.Flags().Bool("operator", false, "make the person an operator of the site")
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, args []string) error {
+	return a.verb(c, func(ctx context.Context, args []string) error {
 		body := apiv1.ChangePersonBody{FullName: ifGiven(c, "name", full), Subject: ifGiven(c, "subject", subject),
 			Operator: ifGiven(c, "operator", operator)}
 		if body == (apiv1.ChangePersonBody{}) {

@@ -17,7 +17,7 @@ code is then 2. ` + "`muster plan`" + ` checks whether the site has the classes,
 		Args: cobra.NoArgs,
 	}
 	path := fileFlag(c)
-	return acting(a, c, func(context.Context, []string) error {
+	return a.verb(c, func(context.Context, []string) error {
 		if _, err := a.readFile(*path); err != nil {
 			return err
 		}

@@ -259,5 +259,5 @@ func (t *tracking) done() (bool, error) {
 
 // standing is a cluster's phase with all that is known of why.
 func standing(c apiv1.Cluster) string {
-	return string(c.Phase) + when(c.Reason != "", ": "+c.Reason) + when(c.Lacks != "", "; lacks: "+c.Lacks)
+	return string(c.Phase) + textIf(c.Reason != "", ": "+c.Reason) + textIf(c.Lacks != "", "; lacks: "+c.Lacks)
 }

@@ -24,7 +24,7 @@ to check that the controller is found and accepts you.`,
 		Args:    cobra.NoArgs,
 	}
 	output := formatFlag(c)
-	return acting(a, c, func(ctx context.Context, _ []string) error {
+	return a.verb(c, func(ctx context.Context, _ []string) error {
 		controller, err := a.connect()
 		if err != nil {
 			return err
@@ -35,7 +35,7 @@ to check that the controller is found and accepts you.`,
 
 func (a *app) printIdentity(site apiv1.Site, c *client) {
 	t := newTable()
-	t.row("identity", site.Identity+when(site.Operator, ", an operator of the site"))
+	t.row("identity", site.Identity+textIf(site.Operator, ", an operator of the site"))
 	var roles []string
 	for _, project := range slices.Sorted(maps.Keys(site.Roles)) {
 		roles = append(roles, fmt.Sprintf("%s of %s", site.Roles[project], project))

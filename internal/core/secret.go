@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+
 	"muster/internal/kit/wrap"
 )
 

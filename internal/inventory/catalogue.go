@@ -168,22 +168,22 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 	c := Catalogue{Site: file.Site, Project: file.Defaults.Project, Image: file.Defaults.Image, Class: file.Defaults.Class,
 		Head: file.Defaults.Head}
 	c.Nodes, c.Fabrics = file.Nodes, file.Fabrics
-	var limits limits
-	c.BootWithin = limits.span("boot", file.Limits.Boot, 10*time.Second, 24*time.Hour,
+	var read limits
+	c.BootWithin = read.span("boot", file.Limits.Boot, 10*time.Second, 24*time.Hour,
 		"the time that a machine may be silent on its way up")
-	c.Silence = limits.span("silence", file.Limits.Silence, 15*time.Second, time.Hour,
+	c.Silence = read.span("silence", file.Limits.Silence, 15*time.Second, time.Hour,
 		"the time that the agent of a node may be silent")
-	c.HypervisorIdle = limits.span("hypervisor_idle", file.Limits.HypervisorIdle, 10*time.Second, 7*24*time.Hour,
+	c.HypervisorIdle = read.span("hypervisor_idle", file.Limits.HypervisorIdle, 10*time.Second, 7*24*time.Hour,
 		"the time that a hypervisor may be without guests before it is a whole machine again")
-	c.MaxLostShare = limits.share(file.Limits.MaxLostShare)
+	c.MaxLostShare = read.share(file.Limits.MaxLostShare)
 	c.Home = cmp.Or(file.Limits.Home, "100GiB")
-	c.HomeBytes = limits.size("home", c.Home, "what a cluster's /home may hold that names no size")
-	c.Layers = limits.size("layers", cmp.Or(file.Limits.Layers, "50GiB"),
+	c.HomeBytes = read.size("home", c.Home, "what a cluster's /home may hold that names no size")
+	c.Layers = read.size("layers", cmp.Or(file.Limits.Layers, "50GiB"),
 		"what all nodes of a cluster on this host may write outside of /home")
 	if file.Limits.Reserve != "" {
-		c.Reserve = limits.size("reserve", file.Limits.Reserve, "what stays free on the data directory's file system")
+		c.Reserve = read.size("reserve", file.Limits.Reserve, "what stays free on the data directory's file system")
 	}
-	err := limits.wrong
+	err := read.wrong
 	if err != nil {
 		return c, err
 	}

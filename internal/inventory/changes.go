@@ -2,8 +2,9 @@ package inventory
 
 import (
 	"fmt"
-	"muster/internal/kit/lists"
 	"slices"
+
+	"muster/internal/kit/lists"
 )
 
 // Since says in words what differs from an earlier inspection; nothing if there was none. What was measured, and the

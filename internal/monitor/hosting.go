@@ -226,8 +226,8 @@ func strange(before host.Seen, now protocol.HostReport) (words []string) {
 // changed says whether a hypervisor says something else of a node than before.
 func changed(before host.Seen, now protocol.HostReport, node string) bool {
 	of := func(r protocol.HostReport) (found []string) {
-		add := func(of string, said any) {
-			if of == node {
+		add := func(about string, said any) {
+			if about == node {
 				text, _ := json.Marshal(said)
 				found = append(found, string(text))
 			}

@@ -139,7 +139,7 @@ func (m *Monitor) HandlerOn(network string) http.Handler {
 	return m.handlerAt(onKey{}, network)
 }
 
-// handlerAt answers agents, and knows by a key of their calls' context where those came in.
+// handlerAt answers agents whose calls came in at one place, which is noted in their context under key.
 func (m *Monitor) handlerAt(key any, place string) http.Handler {
 	all := m.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -49,7 +49,7 @@ func listenFrames(card *net.Interface, port uint16) (*frames, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &frames{conn: conn}
+	f := &frames{conn: conn} // it hears that port alone already, and gets its larger buffer now
 	if f.raw, err = conn.SyscallConn(); err == nil {
 		var failed error
 		err = f.raw.Control(func(fd uintptr) {
@@ -110,24 +110,24 @@ type frame struct {
 }
 
 // parseUDP reads an IPv4 packet with a whole UDP packet in it. What it returns is a copy.
-func parseUDP(packet []byte) (d datagram, sound bool) {
+func parseUDP(text []byte) (d datagram, sound bool) {
 	const least, udpHeader = 20, 8
-	if len(packet) < least+udpHeader || packet[0]>>4 != 4 || packet[9] != unix.IPPROTO_UDP ||
-		binary.BigEndian.Uint16(packet[6:])&0x3fff != 0 {
+	if len(text) < least+udpHeader || text[0]>>4 != 4 || text[9] != unix.IPPROTO_UDP ||
+		binary.BigEndian.Uint16(text[6:])&0x3fff != 0 {
 		return d, false
 	}
-	header, total := int(packet[0]&15)*4, int(binary.BigEndian.Uint16(packet[2:]))
-	if header < least || total > len(packet) || total < header+udpHeader {
+	header, total := int(text[0]&15)*4, int(binary.BigEndian.Uint16(text[2:]))
+	if header < least || total > len(text) || total < header+udpHeader {
 		return d, false
 	}
-	udp := packet[header:total]
+	udp := text[header:total]
 	length := int(binary.BigEndian.Uint16(udp[4:]))
 	if length < udpHeader || length > len(udp) {
 		return d, false
 	}
-	from := netip.AddrFrom4([4]byte(packet[12:]))
+	from := netip.AddrFrom4([4]byte(text[12:]))
 	d.peer = netip.AddrPortFrom(from, binary.BigEndian.Uint16(udp))
-	d.to = netip.AddrFrom4([4]byte(packet[16:]))
+	d.to = netip.AddrFrom4([4]byte(text[16:]))
 	d.data = append([]byte{}, udp[udpHeader:length]...)
 	return d, true
 }

@@ -38,7 +38,7 @@ func (f accountFiles) withUsers(users []protocol.User, others accountFiles) (res
 	elsewhere, _ := accounts(others.passwd)
 	maps.Copy(foreign, elsewhere)
 	groups := foreignGroups(f.group+others.group, ours, users)
-	// which a user would share with somebody, or something, of the image
+	// numbers that a user would share with somebody, or something, of the image
 	numbers := lists.Set(slices.AppendSeq(slices.Collect(maps.Values(foreign)), maps.Values(groups)))
 	var refused, renamed []string
 	for _, u := range users {

@@ -170,7 +170,8 @@ func openExchange(ctx context.Context, address string) (*exchange, error) {
 	return &exchange{conn: conn, block: make([]byte, exchangeBlock)}, nil
 }
 
-// dialAsRoot calls from a port of these, which only root can have. Others that call from there take some, too.
+// dialAsRoot calls from a free port of first to last, which only root can have. Each try takes at most within; 0: as long as ctx
+// lets.
 func dialAsRoot(ctx context.Context, address string, within time.Duration, first, last int) (net.Conn, error) {
 	ports := last - first + 1
 	for n, start := 0, rand.IntN(ports); ; n++ {
@@ -181,7 +182,10 @@ func dialAsRoot(ctx context.Context, address string, within time.Duration, first
 		case err != nil:
 			return nil, err
 		default: // closed without the usual wait, which would keep the port for a minute
-			return conn, conn.(*net.TCPConn).SetLinger(0)
+			if err := conn.(*net.TCPConn).SetLinger(0); err != nil {
+				return nil, errors.Join(err, conn.Close())
+			}
+			return conn, nil
 		}
 	}
 }

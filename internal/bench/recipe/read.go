@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"muster/internal/kit/lists"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"muster/internal/kit/lists"
 )
 
 // Sample is one value that a step has measured.

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	apiv1 "muster/api/v1"
@@ -89,7 +88,7 @@ func (r Report) Markdown() ([]byte, error) {
 				rows = append(rows, []string{f.Key, said.Value, said.Whose(f)})
 			}
 		}
-		table(&b, "What,Value,Nodes", rows, slices.Clone)
+		table(&b, "What,Value,Nodes", rows, func(row []string) []string { return row })
 	}
 	b.WriteString("\n## Method\n")
 	for _, text := range v.Method {
@@ -99,7 +98,7 @@ func (r Report) Markdown() ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// table writes a table with a row for each of all.
+// table writes a table with a row for each of all; head is the names of its columns, with commas between.
 func table[T any](b *strings.Builder, head string, all []T, row func(T) []string) {
 	names := strings.Split(head, ",")
 	fmt.Fprintf(b, "\n| %s |\n|%s\n", strings.Join(names, " | "), strings.Repeat(" --- |", len(names)))
@@ -108,7 +107,7 @@ func table[T any](b *strings.Builder, head string, all []T, row func(T) []string
 	}
 }
 
+var markdown = strings.NewReplacer("|", `\|`, "<", "&lt;", "[", `\[`)
+
 // cell is a text that begins nothing of Markdown.
-func cell(text string) string {
-	return strings.NewReplacer("|", `\|`, "<", "&lt;", "[", `\[`).Replace(printable.Line(text))
-}
+func cell(text string) string { return markdown.Replace(printable.Line(text)) }

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	moremath "github.com/aclements/go-moremath/stats"
+
 	"muster/internal/kit/lists"
 )
 

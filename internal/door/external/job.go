@@ -17,6 +17,7 @@ import (
 	"muster/internal/kinds/task"
 	"muster/internal/kit/printable"
 	"muster/internal/kit/shell"
+	"muster/internal/kit/words"
 	"muster/internal/protocol"
 )
 
@@ -104,6 +105,10 @@ func readJob(mark, text string) (said task.Said, output []byte, err error) {
 			said.Stage, said.Text = protocol.TaskWaits, clean(more, 200)
 		case "told":
 			said.Text = clean(more, 40)
+		case "down":
+			if lost := strings.Fields(clean(more, 2000)); len(lost) > 0 {
+				said.Text = words.Were(lost, "lost: ") + said.Text
+			}
 		case "runs":
 			said.Stage = protocol.TaskRuns
 		case "ended":

@@ -63,7 +63,11 @@ main() {
 		case ${state%% *}/$cancel in
 		CANCELLED/* | */1) outcome=cancelled ;;
 		TIMEOUT/* | DEADLINE/*) outcome=timed-out ;;
-		*) outcome=lost ;;
+		*)
+			outcome=lost
+			[[ ! -e $dir/nodes ]] ||
+				say down $(sinfo -h -N -n "$(tr ' ' , <"$dir/nodes")" -t down,fail -o %N 2>/dev/null | sort -u)
+			;;
 		esac
 	fi
 	say ended "$outcome"

@@ -3,9 +3,10 @@ package substrate
 import (
 	"cmp"
 	"context"
-	"muster/internal/kit/lists"
 	"path/filepath"
 	"time"
+
+	"muster/internal/kit/lists"
 )
 
 // Factory is one kind of substrate as a site registers it. The drivers' list, package drivers, is the only place that knows

@@ -71,8 +71,8 @@ func (name call[In, Out]) of(ctx context.Context, c nodes, in In) (out Out, err 
 	return name.result(c, response)
 }
 
-// done makes a call whose answer tells nothing.
-func (name call[In, Out]) done(ctx context.Context, c nodes, in In) error {
+// tell makes a call whose answer tells nothing.
+func tell[In any](ctx context.Context, name call[In, none], c nodes, in In) error {
 	_, err := name.of(ctx, c, in)
 	return err
 }
@@ -145,7 +145,7 @@ func (name call[In, Out]) takeOver(ctx context.Context, c nodes, in In) (*stream
 
 // Ensure is substrate.Substrate's; so are Observe, Remove and List.
 func (c nodes) Ensure(ctx context.Context, n substrate.Node) error {
-	return ensure.done(ctx, c, n)
+	return tell(ctx, ensure, c, n)
 }
 
 func (c nodes) Observe(ctx context.Context, r substrate.Ref) (substrate.Observation, error) {
@@ -153,7 +153,7 @@ func (c nodes) Observe(ctx context.Context, r substrate.Ref) (substrate.Observat
 }
 
 func (c nodes) Remove(ctx context.Context, r substrate.Ref) error {
-	return remove.done(ctx, c, r)
+	return tell(ctx, remove, c, r)
 }
 
 func (c nodes) List(ctx context.Context) ([]substrate.Ref, error) { return list.of(ctx, c, none{}) }
@@ -169,15 +169,15 @@ func (c nodes) EnsureOff(ctx context.Context, m inventory.Machine) (string, erro
 
 // EnsureShared is substrate.Shared's; so are GrowHome, RemoveShared, ListShared and Dial.
 func (c *Client) EnsureShared(ctx context.Context, cluster string, n substrate.Network) error {
-	return ensureShared.done(ctx, c.nodes, sharedIn{cluster, n})
+	return tell(ctx, ensureShared, c.nodes, sharedIn{cluster, n})
 }
 
 func (c *Client) GrowHome(ctx context.Context, cluster string, bytes int64) error {
-	return growHome.done(ctx, c.nodes, bytesIn{cluster, bytes})
+	return tell(ctx, growHome, c.nodes, bytesIn{cluster, bytes})
 }
 
 func (c *Client) RemoveShared(ctx context.Context, cluster string) error {
-	return removeShared.done(ctx, c.nodes, cluster)
+	return tell(ctx, removeShared, c.nodes, cluster)
 }
 
 func (c *Client) ListShared(ctx context.Context) ([]string, error) {
@@ -207,7 +207,7 @@ func (c *Client) Restore(ctx context.Context, snapshot, cluster string, home int
 }
 
 func (c *Client) Drop(ctx context.Context, snapshot string) error {
-	return drop.done(ctx, c.nodes, snapshot)
+	return tell(ctx, drop, c.nodes, snapshot)
 }
 
 func (c *Client) Snapshots(ctx context.Context) ([]string, error) {
@@ -251,7 +251,7 @@ const lookWithin = time.Second
 
 // Introduce is Host's; so are HomeUsage, Room, OwnUsers and Listen.
 func (c *Client) Introduce(ctx context.Context, cluster string, address netip.Addr) error {
-	return introduce.done(ctx, c.nodes, addrIn{cluster, address})
+	return tell(ctx, introduce, c.nodes, addrIn{cluster, address})
 }
 
 // Endpoints is substrate.Caller's.

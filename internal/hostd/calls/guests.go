@@ -29,7 +29,7 @@ func (c *GuestsClient) Sleep(ctx context.Context, r substrate.Ref, host string) 
 }
 
 func (c *GuestsClient) Wake(ctx context.Context, n substrate.Node, host string) error {
-	return wake.done(ctx, c.nodes, wakeIn{n, host})
+	return tell(ctx, wake, c.nodes, wakeIn{n, host})
 }
 
 // Emulates is substrate.Emulator's.

@@ -1,12 +1,13 @@
 package hardware
 
 import (
-	"muster/internal/kit/lists"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"muster/internal/kit/lists"
 )
 
 // Tree is the directory that has a machine's sys, proc and dev: "/".

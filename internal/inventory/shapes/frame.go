@@ -97,6 +97,7 @@ func (f frame) machine() *machine {
 }
 
 // server makes a machine of the frame that boots from a disk and has its default route by a NIC, both on its first NUMA node.
+// Where it has no IOMMU, that has to be said before them.
 func (f frame) server() *machine {
 	m := f.machine()
 	m.port(0).plug(root(ssd()))

@@ -5,9 +5,12 @@ import "slices"
 
 // Map is what f makes of each element, in their order; nil of none.
 func Map[T, U any](list []T, f func(T) U) []U {
-	var all []U
-	for _, one := range list {
-		all = append(all, f(one))
+	if len(list) == 0 {
+		return nil
+	}
+	all := make([]U, len(list))
+	for i, one := range list {
+		all[i] = f(one)
 	}
 	return all
 }

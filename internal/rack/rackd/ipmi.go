@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 
 	"github.com/bougou/go-ipmi/pkg/bmc"
 	"github.com/bougou/go-ipmi/pkg/hal"
@@ -49,16 +48,6 @@ func serveIPMI(ctx context.Context, m *machine, c credentials) (stop func(), err
 	}
 	s := server.NewServer(b, conn)
 	return inBackground(func() { _ = s.Serve(ctx) }, s.Close), nil
-}
-
-// inBackground does work that returns when what it works on is closed. To stop is to close that and wait for the work's end.
-func inBackground(work func(), shut func() error) (stop func()) {
-	var all sync.WaitGroup
-	all.Go(work)
-	return func() {
-		_ = shut()
-		all.Wait()
-	}
 }
 
 // board is the machine as its BMC knows it: power and what to boot from.

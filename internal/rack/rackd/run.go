@@ -218,3 +218,13 @@ func (r *running) state() rack.State {
 	}
 	return s
 }
+
+// inBackground does work that returns when what it works on is closed. To stop is to close that and wait for the work's end.
+func inBackground(work func(), shut func() error) (stop func()) {
+	var working sync.WaitGroup
+	working.Go(work)
+	return func() {
+		_ = shut()
+		working.Wait()
+	}
+}

@@ -10,9 +10,10 @@ package gpus
 
 import (
 	"fmt"
-	"muster/internal/kit/lists"
 	"strconv"
 	"strings"
+
+	"muster/internal/kit/lists"
 )
 
 // File is where every node has the list.

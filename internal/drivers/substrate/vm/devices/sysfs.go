@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
 	"muster/internal/kit/lists"
 )
 
