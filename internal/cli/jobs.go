@@ -207,8 +207,8 @@ func (a *app) printJob(j apiv1.Job) {
 	t := newTable()
 	for _, fact := range [][2]string{
 		{"name", j.Name}, {"project", j.Project}, {"cluster ID", j.ClusterID}, {"queue", j.Queue}, {"QOS", j.QOS},
-		{"waits for", j.Reason}, {"exit status", endText(j)}, {"submitted", stamp(j.Submitted)}, {"began", textOf(j.Began, stamp)},
-		{"ended", textOf(j.Ended, stamp)}, {"took", ranText(j)}, {"nodes", j.Nodes},
+		{"waits for", j.Reason}, {"exit status", endText(j)}, {"submitted", stamp(j.Submitted)},
+		{"began", textOf(j.Began, stamp)}, {"ended", textOf(j.Ended, stamp)}, {"took", ranText(j)}, {"nodes", j.Nodes},
 		{"CPUs", ofWhole(number(j.CPUs), j.CPUEfficiency)}, {"GPUs", number(j.GPUs)},
 		{"memory", ofWhole(memoryText(j.MemoryMiB), j.MemoryEfficiency)}, {"most memory used", memoryText(j.PeakMiB)},
 		{"cost", coins(j.Cost)},

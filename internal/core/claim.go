@@ -42,10 +42,10 @@ type Claim struct {
 // Claim takes up to n rows of one kind whose time has come and that no owner holds, for ttl.
 func (s *Store) Claim(ctx context.Context, kind Kind, owner string, ttl time.Duration, n int) ([]Claim, error) {
 	var claims []Claim
-	scan := func(r Scanner) (Claim, error) {
-		c := Claim{Kind: kind, Owner: owner}
-		return c, r.Scan(&c.ID, &c.Fence, &c.wakes)
-	}
+	scan := Fields(func(c *Claim) []any {
+		c.Kind, c.Owner = kind, owner
+		return []any{&c.ID, &c.Fence, &c.wakes}
+	})
 	err := s.Quietly(ctx, func(tx *Tx) (err error) {
 		claims, err = List(ctx, tx, scan, `
 			UPDATE `+string(kind)+` SET owner = $1, fence = fence + 1, lease_until = now_ms() + $2

@@ -63,6 +63,14 @@ func (c jsonColumn) Value() (driver.Value, error) {
 	return string(text), err
 }
 
+// Fields scans a row into a new value: where says where in it the columns go. For List, One and Each.
+func Fields[T any](where func(*T) []any) func(Scanner) (T, error) {
+	return func(r Scanner) (value T, err error) {
+		err = r.Scan(where(&value)...)
+		return value, err
+	}
+}
+
 // Value scans a row of one column, for List, One and Each.
 func Value[T any](r Scanner) (value T, err error) {
 	err = r.Scan(&value)
@@ -76,10 +84,7 @@ func Pairs[K comparable, V any](ctx context.Context, tx *Tx, query string, args 
 		value V
 	}
 	all := map[K]V{}
-	err := Each(ctx, tx, func(r Scanner) (p pair, err error) {
-		err = r.Scan(&p.key, &p.value)
-		return p, err
-	}, func(p pair) error {
+	err := Each(ctx, tx, Fields(func(p *pair) []any { return []any{&p.key, &p.value} }), func(p pair) error {
 		all[p.key] = p.value
 		return nil
 	}, query, args...)

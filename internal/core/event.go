@@ -101,11 +101,10 @@ func (tx *Tx) Events(ctx context.Context, of EventsOf) ([]Event, error) {
 			return cmp.Compare(a.Seq, b.Seq)
 		})
 	}
-	scan := func(r Scanner) (e Event, err error) {
-		err = r.Scan(&e.Seq, Time(&e.At), &e.Type, &e.Project, &e.ClusterID, &e.Cluster, &e.Node, &e.Machine, &e.Phase, &e.Text,
-			&e.Request)
-		return e, err
-	}
+	scan := Fields(func(e *Event) []any {
+		return []any{&e.Seq, Time(&e.At), &e.Type, &e.Project, &e.ClusterID, &e.Cluster, &e.Node, &e.Machine, &e.Phase, &e.Text,
+			&e.Request}
+	})
 	var which Where
 	which.And(`seq > $?`, of.After)
 	which.When(of.Before > 0, `seq < $?`, of.Before)

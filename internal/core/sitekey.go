@@ -46,10 +46,7 @@ func (s *Store) prove(ctx context.Context) error {
 
 // proven lists the keys of the database that the ring was found to have, the newest first.
 func (tx *Tx) proven(ctx context.Context) ([]SiteKey, error) {
-	scan := func(r Scanner) (k SiteKey, err error) {
-		err = r.Scan(&k.ID, &k.Number, &k.Proof, Time(&k.Since))
-		return k, err
-	}
+	scan := Fields(func(k *SiteKey) []any { return []any{&k.ID, &k.Number, &k.Proof, Time(&k.Since)} })
 	known, err := List(ctx, tx, scan, `SELECT id, number, proof, since FROM site_key ORDER BY number DESC`)
 	if err != nil {
 		return nil, fmt.Errorf("list the site's keys: %w", err)
@@ -203,7 +200,7 @@ func (tx *Tx) reseal(ctx context.Context, c SealedColumn) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	scan := func(r Scanner) (v [2]string, err error) { return v, r.Scan(&v[0], &v[1]) }
+	scan := Fields(func(v *[2]string) []any { return []any{&v[0], &v[1]} })
 	old, err := List(ctx, tx, scan,
 		fmt.Sprintf(`SELECT %s, %s FROM %s WHERE %s <> '' AND %s NOT LIKE $1 ORDER BY 1 LIMIT %d FOR UPDATE`,
 			c.Row, c.Name, c.Table, c.Name, c.Name, batch), sealing.Of(newest)+"%")

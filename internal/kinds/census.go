@@ -113,10 +113,9 @@ func countKind(ctx context.Context, tx *core.Tx, c *Census, d core.Definition) e
 		oldest time.Duration // since the first came into the phase
 		newest time.Time     // when the last did
 	}
-	scan := func(r core.Scanner) (g group, err error) {
-		err = r.Scan(&g.phase, &g.n, core.Span(&g.oldest, time.Millisecond), core.Time(&g.newest))
-		return g, err
-	}
+	scan := core.Fields(func(g *group) []any {
+		return []any{&g.phase, &g.n, core.Span(&g.oldest, time.Millisecond), core.Time(&g.newest)}
+	})
 	groups, err := core.List(ctx, tx, scan, `SELECT phase, COUNT(*), now_ms() - MIN(phase_at), MAX(phase_at) FROM `+
 		string(d.Kind)+` WHERE phase <> $1 GROUP BY phase`, string(d.End))
 	c.Phases[d.Kind], c.Oldest[d.Kind] = map[core.Phase]int{}, map[core.Phase]time.Duration{}
@@ -133,7 +132,7 @@ func countProjects(ctx context.Context, tx *core.Tx, c *Census) error {
 		name string
 		ProjectTotals
 	}
-	scan := func(r core.Scanner) (p project, err error) { return p, r.Scan(&p.name, &p.Clusters, &p.Nodes) }
+	scan := core.Fields(func(p *project) []any { return []any{&p.name, &p.Clusters, &p.Nodes} })
 	all, err := core.List(ctx, tx, scan, `SELECT c.project, COUNT(DISTINCT c.id), COUNT(n.id)
 		FROM cluster c LEFT JOIN node n ON n.cluster_id = c.id AND n.phase <> 'gone'
 		WHERE c.phase <> 'deleted' GROUP BY c.project`)

@@ -473,7 +473,7 @@ func TestANameWhoseNodesFailAgainAndAgainRestsLongerEachTime(t *testing.T) {
 	h.change(func(node.Node) speech { return well })
 	h.untilReady(id, 2)
 	h.view(func(ctx context.Context, tx *core.Tx) error {
-		rests, err := core.List(ctx, tx, func(r core.Scanner) (rest int64, err error) { return rest, r.Scan(&rest) },
+		rests, err := core.List(ctx, tx, core.Value[int64],
 			`SELECT created_at - LAG(failed_at) OVER (ORDER BY created_at) FROM node WHERE cluster_id = $1 AND name = 'n2'
 			ORDER BY created_at LIMIT 9 OFFSET 4`, id)
 		for i, rest := range rests {

@@ -135,10 +135,9 @@ type Dependent struct {
 
 // Dependents lists everybody who lives by the site's keys.
 func Dependents(ctx context.Context, tx *core.Tx) ([]Dependent, error) {
-	scan := func(r core.Scanner) (d Dependent, err error) {
-		err = r.Scan(&d.Subject, &d.Boot, &d.Name, &d.Up, &d.Revision, &d.Told, &d.Agents, &d.Tokens, &d.Hosts)
-		return d, err
-	}
+	scan := core.Fields(func(d *Dependent) []any {
+		return []any{&d.Subject, &d.Boot, &d.Name, &d.Up, &d.Revision, &d.Told, &d.Agents, &d.Tokens, &d.Hosts}
+	})
 	all, err := core.List(ctx, tx, scan, `SELECT n.id, n.boot, c.project || '/' || c.name || ' ' || n.name, CASE
 		WHEN n.phase IN ('testing', 'ready', 'draining') THEN 1 ELSE 0 END,
 			COALESCE(o.revision, 0) - n.news, c.revision, COALESCE(t.agents, 0), COALESCE(t.tokens, 0), COALESCE(t.hosts, 0)

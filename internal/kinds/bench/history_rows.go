@@ -81,10 +81,9 @@ func History(ctx context.Context, tx *core.Tx, of TrendsOf) ([]Trend, error) {
 		id, what string
 		Point
 	}
-	rows, err := core.List(ctx, tx, func(r core.Scanner) (o row, err error) {
-		err = r.Scan(&o.id, &o.what, &o.Run, &o.Cluster, core.Time(&o.At), &o.Value)
-		return o, err
-	}, `SELECT s.id, s.what, benchmark_id, cluster_id, at, value FROM (SELECT p.*,
+	rows, err := core.List(ctx, tx, core.Fields(func(o *row) []any {
+		return []any{&o.id, &o.what, &o.Run, &o.Cluster, core.Time(&o.At), &o.Value}
+	}), `SELECT s.id, s.what, benchmark_id, cluster_id, at, value FROM (SELECT p.*,
 		row_number() OVER (PARTITION BY p.series ORDER BY p.at DESC, p.benchmark_id DESC) AS place
 		FROM benchmark_point p`+points.Text, points.Args...)
 	if err != nil {

@@ -373,10 +373,9 @@ func Rounds(ctx context.Context, tx *core.Tx, run string) ([]Round, error) {
 		round int
 		Step
 	}
-	steps, err := core.List(ctx, tx, func(r core.Scanner) (s step, err error) {
-		err = r.Scan(&s.round, &s.Number, &s.State, &s.Why, core.Span(&s.Took, time.Microsecond))
-		return s, err
-	}, `SELECT round, number, state, why, took FROM benchmark_step WHERE benchmark_id = $1 ORDER BY round, number`, run)
+	steps, err := core.List(ctx, tx, core.Fields(func(s *step) []any {
+		return []any{&s.round, &s.Number, &s.State, &s.Why, core.Span(&s.Took, time.Microsecond)}
+	}), `SELECT round, number, state, why, took FROM benchmark_step WHERE benchmark_id = $1 ORDER BY round, number`, run)
 	if err != nil {
 		return nil, fmt.Errorf("steps of run %s: %w", run, err)
 	}
@@ -433,10 +432,8 @@ func Tally(ctx context.Context, tx *core.Tx, run string) (count map[State]int, w
 		state State
 		n     int
 	}
-	all, err := core.List(ctx, tx, func(r core.Scanner) (o one, err error) {
-		err = r.Scan(&o.state, &o.n)
-		return o, err
-	}, `SELECT s.state, COUNT(*)`+from+` GROUP BY s.state`, run)
+	all, err := core.List(ctx, tx, core.Fields(func(o *one) []any { return []any{&o.state, &o.n} }),
+		`SELECT s.state, COUNT(*)`+from+` GROUP BY s.state`, run)
 	if err == nil {
 		err = tx.Row(ctx, `SELECT COALESCE((SELECT s.why`+from+` AND s.state NOT IN ('ok', 'skipped')
 			ORDER BY s.round, s.number LIMIT 1), (SELECT CASE r.disturbed WHEN '' THEN r.why ELSE r.disturbed END
@@ -503,10 +500,7 @@ func LooksOf(ctx context.Context, tx *core.Tx, run string, round int) (l Looks, 
 
 // kept reads what pack made, where a query finds it.
 func kept(ctx context.Context, tx *core.Tx, into any, query string, args ...any) error {
-	text, err := core.One(ctx, tx, func(r core.Scanner) (text string, err error) {
-		err = r.Scan(&text)
-		return text, err
-	}, query, args...)
+	text, err := core.One(ctx, tx, core.Value[string], query, args...)
 	if err != nil {
 		return err
 	}

@@ -309,7 +309,7 @@ type Seat struct {
 
 // Seats lists a cluster's seats, taken or not, by slot.
 func Seats(ctx context.Context, tx *core.Tx, cluster string) ([]Seat, error) {
-	scan := func(r core.Scanner) (s Seat, err error) { return s, r.Scan(&s.Name, &s.Slot) }
+	scan := core.Fields(func(s *Seat) []any { return []any{&s.Name, &s.Slot} })
 	seats, err := core.List(ctx, tx, scan, `SELECT name, slot FROM node_slot WHERE cluster_id = $1 ORDER BY slot`, cluster)
 	return seats, wrap.Errorf(err, "list seats of cluster %s", cluster)
 }

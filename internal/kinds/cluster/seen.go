@@ -24,10 +24,7 @@ func MarkSeen(ctx context.Context, tx *core.Tx, id string) error {
 
 // Seen are the last sightings of clusters that had one within some time before now.
 func Seen(ctx context.Context, tx *core.Tx, within time.Duration) ([]Sighting, error) {
-	scan := func(r core.Scanner) (s Sighting, err error) {
-		err = r.Scan(&s.ID, &s.Name, &s.Project, core.Time(&s.At))
-		return s, err
-	}
+	scan := core.Fields(func(s *Sighting) []any { return []any{&s.ID, &s.Name, &s.Project, core.Time(&s.At)} })
 	seen, err := core.List(ctx, tx, scan, `SELECT c.id, c.name, c.project, s.at FROM cluster_seen s JOIN cluster c ON
 		c.id = s.cluster_id WHERE s.at > now_ms() - $1 ORDER BY s.at`, within.Milliseconds())
 	return seen, wrap.Errorf(err, "what was seen of clusters")

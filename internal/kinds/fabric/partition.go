@@ -447,9 +447,9 @@ func Waiting(ctx context.Context, tx *core.Tx, fabricID string) (nodes, machines
 
 // Partitions lists a fabric's partitions by key, with their members; those of all fabrics with "".
 func Partitions(ctx context.Context, tx *core.Tx, fabricID string) ([]Partition, error) {
-	scan := func(r core.Scanner) (p Partition, err error) {
-		return p, r.Scan(&p.ID, &p.Fabric, &p.Key, &p.ClusterID, &p.Cluster, &p.Name, &p.Open, &p.Wanted)
-	}
+	scan := core.Fields(func(p *Partition) []any {
+		return []any{&p.ID, &p.Fabric, &p.Key, &p.ClusterID, &p.Cluster, &p.Name, &p.Open, &p.Wanted}
+	})
 	all, err := core.List(ctx, tx, scan, `SELECT p.id, p.fabric_id, p.pkey, COALESCE(p.cluster_id, ''), COALESCE(c.name, ''),
 		p.name, p.open, p.wanted
 		FROM partition p LEFT JOIN cluster c ON c.id = p.cluster_id

@@ -384,7 +384,7 @@ type ClusterKey struct {
 
 // KeysOf lists a cluster's partitions by fabric.
 func KeysOf(ctx context.Context, tx *core.Tx, cluster string) ([]ClusterKey, error) {
-	scan := func(r core.Scanner) (k ClusterKey, err error) { return k, r.Scan(&k.Fabric, &k.Key, &k.Ports) }
+	scan := core.Fields(func(k *ClusterKey) []any { return []any{&k.Fabric, &k.Key, &k.Ports} })
 	keys, err := core.List(ctx, tx, scan, `SELECT f.name, p.pkey, (SELECT COUNT(DISTINCT m.guid) FROM partition_member m
 		WHERE m.partition_id = p.id AND m.wanted = 1)
 		FROM partition p JOIN fabric f ON f.id = p.fabric_id WHERE p.cluster_id = $1 ORDER BY f.name`, cluster)

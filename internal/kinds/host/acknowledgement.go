@@ -21,10 +21,9 @@ type Acknowledgement struct {
 
 // Acknowledgements are those that have not ended, by the IDs of alarms.
 func Acknowledgements(ctx context.Context, tx *core.Tx) (map[string]Acknowledgement, error) {
-	scan := func(r core.Scanner) (a Acknowledgement, err error) {
-		err = r.Scan(&a.Alarm, &a.Person, &a.Note, core.Time(&a.At), core.Time(&a.Seen), core.Time(&a.Until))
-		return a, err
-	}
+	scan := core.Fields(func(a *Acknowledgement) []any {
+		return []any{&a.Alarm, &a.Person, &a.Note, core.Time(&a.At), core.Time(&a.Seen), core.Time(&a.Until)}
+	})
 	all, err := core.List(ctx, tx, scan,
 		`SELECT alarm, person, note, at, seen_at, ends_at FROM acknowledgement WHERE ends_at > now_ms()`)
 	known := lists.By(all, func(a Acknowledgement) string { return a.Alarm })

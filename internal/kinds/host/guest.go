@@ -104,7 +104,7 @@ func held(ctx context.Context, tx *core.Tx, g Guest) (map[heldAllocation]string,
 		heldAllocation
 		guest string
 	}
-	scan := func(r core.Scanner) (h row, err error) { return h, r.Scan(&h.kind, &h.name, &h.guest) }
+	scan := core.Fields(func(h *row) []any { return []any{&h.kind, &h.name, &h.guest} })
 	rows, err := core.List(ctx, tx, scan,
 		`SELECT h.kind, h.name, m.name FROM allocation h JOIN machine m ON m.id = h.guest_id WHERE h.host_id = $1 AND h.guest_id <> $2`,
 		g.Machine.Host, g.ID)
@@ -188,7 +188,7 @@ type GuestEnd struct {
 
 // GuestsOf names every guest that a cluster ever had, with its host.
 func GuestsOf(ctx context.Context, tx *core.Tx, cluster string) ([]GuestEnd, error) {
-	scan := func(r core.Scanner) (g GuestEnd, err error) { return g, r.Scan(&g.Guest, &g.Host) }
+	scan := core.Fields(func(g *GuestEnd) []any { return []any{&g.Guest, &g.Host} })
 	guests, err := core.List(ctx, tx, scan,
 		`SELECT DISTINCT n.machine, h.name FROM node n JOIN machine h ON h.id = n.host_id WHERE n.cluster_id = $1 ORDER BY
 			n.machine`, cluster)

@@ -58,12 +58,11 @@ type Heartbeat struct {
 // Heartbeats lists the nodes of a place whose agents are to be heard, and those that failed within the time given and whose
 // name has no ready node again. One that is being suspended does not report.
 func Heartbeats(ctx context.Context, tx *core.Tx, place string, within time.Duration) ([]Heartbeat, error) {
-	scan := func(r core.Scanner) (p Heartbeat, err error) {
-		err = r.Scan(&p.Node, &p.Cluster, &p.Project, &p.Name, &p.Role, &p.Place, &p.Phase, core.Time(&p.PhaseAt),
+	scan := core.Fields(func(p *Heartbeat) []any {
+		return []any{&p.Node, &p.Cluster, &p.Project, &p.Name, &p.Role, &p.Place, &p.Phase, core.Time(&p.PhaseAt),
 			core.Time(&p.SeenAt), core.Time(&p.WellAt), core.Time(&p.WellSince), core.Time(&p.FailedAt),
-			core.Time(&p.Undisturbed))
-		return p, err
-	}
+			core.Time(&p.Undisturbed)}
+	})
 	heartbeats, err := core.List(ctx, tx, scan, `SELECT n.id, n.cluster_id, c.project, n.name, n.role, m.network, n.phase, n.phase_at,
 			CASE WHEN o.boot = n.boot THEN o.seen_at ELSE 0 END, CASE WHEN o.boot = n.boot THEN o.well_at ELSE 0 END,
 			CASE WHEN o.boot = n.boot THEN o.well_since ELSE 0 END, n.failed_at, `+machine.Undisturbed+`
@@ -97,10 +96,7 @@ type Alarm struct {
 
 // Alarms lists those that stand, by place.
 func Alarms(ctx context.Context, tx *core.Tx) ([]Alarm, error) {
-	scan := func(r core.Scanner) (a Alarm, err error) {
-		err = r.Scan(&a.Place, core.Time(&a.RaisedAt), &a.Text)
-		return a, err
-	}
+	scan := core.Fields(func(a *Alarm) []any { return []any{&a.Place, core.Time(&a.RaisedAt), &a.Text} })
 	alarms, err := core.List(ctx, tx, scan, `SELECT place, raised_at, text FROM alarm ORDER BY place`)
 	return alarms, wrap.Errorf(err, "list alarms")
 }

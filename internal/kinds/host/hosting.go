@@ -184,7 +184,7 @@ func HostHeartbeats(ctx context.Context, tx *core.Tx, network string) (map[strin
 		name string
 		at   int64
 	}
-	rows, err := core.List(ctx, tx, func(r core.Scanner) (one row, err error) { return one, r.Scan(&one.name, &one.at) },
+	rows, err := core.List(ctx, tx, core.Fields(func(one *row) []any { return []any{&one.name, &one.at} }),
 		`SELECT m.name, s.seen_at FROM machine m JOIN host_report s ON s.host_id = m.id AND s.boot = m.boot WHERE m.network = $1
 			AND m.network <> '' AND m.phase = 'in-use'`, network)
 	if err != nil {

@@ -19,10 +19,7 @@ func UsesIndex(t testing.TB, s *core.Store, index, query string, args ...any) {
 		return text, err
 	}
 	if s.Shared() {
-		explain, line = "EXPLAIN ", func(r core.Scanner) (text string, err error) {
-			err = r.Scan(&text)
-			return text, err
-		}
+		explain, line = "EXPLAIN ", core.Value[string]
 	}
 	err := s.View(t.Context(), func(tx *core.Tx) error {
 		if s.Shared() {

@@ -25,9 +25,7 @@ func Place(ctx context.Context, tx *core.Tx, id string, at inventory.Location) e
 	if err := tx.LockSite(ctx); err != nil {
 		return err
 	}
-	scan := func(r core.Scanner) (t taken, err error) {
-		return t, r.Scan(&t.machine, &t.at.Rack, &t.at.Unit, &t.at.Height, &t.at.Slot)
-	}
+	scan := core.Fields(func(t *taken) []any { return []any{&t.machine, &t.at.Rack, &t.at.Unit, &t.at.Height, &t.at.Slot} })
 	others, err := core.List(ctx, tx, scan, `SELECT name, rack, unit, height, slot FROM machine WHERE rack = $1 AND rack <> ''
 		AND id <> $2 ORDER BY unit, slot`, at.Rack, id)
 	if err != nil {

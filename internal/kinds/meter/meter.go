@@ -191,9 +191,9 @@ func Spending(ctx context.Context, tx *core.Tx, of Of) (price.Spending, error) {
 	if !of.From.IsZero() {
 		from = of.From.UnixMilli()
 	}
-	scan := func(r core.Scanner) (g price.Group, err error) {
-		return g, r.Scan(&g.Kind, &g.Rate.Micros, &g.Rate.Currency, &g.Units, &g.Running)
-	}
+	scan := core.Fields(func(g *price.Group) []any {
+		return []any{&g.Kind, &g.Rate.Micros, &g.Rate.Currency, &g.Units, &g.Running}
+	})
 	which := of.where()
 	which.And(`u.charged = 1`)
 	n := len(which.Args)
@@ -218,9 +218,7 @@ type Held struct {
 
 // HeldBy lists what a project's clusters hold; nodes that sleep hold nothing.
 func HeldBy(ctx context.Context, tx *core.Tx, project string) ([]Held, error) {
-	scan := func(r core.Scanner) (h Held, err error) {
-		return h, r.Scan(&h.Cluster, &h.Queue, &h.Nodes, &h.Staying, &h.Cores, &h.GPUs)
-	}
+	scan := core.Fields(func(h *Held) []any { return []any{&h.Cluster, &h.Queue, &h.Nodes, &h.Staying, &h.Cores, &h.GPUs} })
 	held, err := core.List(ctx, tx, scan, `SELECT u.cluster_id, u.queue, COUNT(*), CAST(SUM(CASE WHEN n.desired = 'present'
 		THEN 1 ELSE 0 END) AS BIGINT),
 			CAST(SUM(u.cores) AS BIGINT), CAST(SUM(u.gpus) AS BIGINT)

@@ -59,7 +59,7 @@ type Presence struct {
 
 // PresencesOf lists how a cluster is on networks of machines, by the network's name.
 func PresencesOf(ctx context.Context, tx *core.Tx, cluster string) ([]Presence, error) {
-	scan := func(r core.Scanner) (p Presence, err error) { return p, r.Scan(&p.Network, &p.Wholes, &p.Guests) }
+	scan := core.Fields(func(p *Presence) []any { return []any{&p.Network, &p.Wholes, &p.Guests} })
 	all, err := core.List(ctx, tx, scan, `SELECT m.network, MAX(CASE WHEN n.host_id IS NULL THEN 1 ELSE 0 END) = 1, MAX(CASE
 		WHEN n.host_id IS NULL THEN 0 ELSE 1 END) = 1
 		FROM node n JOIN machine m ON m.id = COALESCE(n.host_id, n.machine_id)
@@ -321,10 +321,9 @@ func DescribeDiscovered(ctx context.Context, tx *core.Tx, mac string, macs []str
 
 // DiscoveredMachines lists the unknown machines by MAC.
 func DiscoveredMachines(ctx context.Context, tx *core.Tx) ([]DiscoveredMachine, error) {
-	scan := func(r core.Scanner) (s DiscoveredMachine, err error) {
-		err = r.Scan(&s.MAC, &s.Network, core.JSON(&s.MACs), core.JSON(&s.Facts), core.Time(&s.FirstSeen), core.Time(&s.LastSeen))
-		return s, err
-	}
+	scan := core.Fields(func(s *DiscoveredMachine) []any {
+		return []any{&s.MAC, &s.Network, core.JSON(&s.MACs), core.JSON(&s.Facts), core.Time(&s.FirstSeen), core.Time(&s.LastSeen)}
+	})
 	all, err := core.List(ctx, tx, scan, `SELECT mac, network, macs, facts, first_seen, last_seen FROM unknown_machine ORDER BY mac`)
 	return all, wrap.Errorf(err, "list unknown machines")
 }

@@ -180,10 +180,7 @@ type Failures struct {
 
 // FailuresOf lists by name how often nodes of a cluster have failed since then.
 func FailuresOf(ctx context.Context, tx *core.Tx, cluster string, since time.Time) ([]Failures, error) {
-	scan := func(r core.Scanner) (f Failures, err error) {
-		err = r.Scan(&f.Name, &f.Place, &f.Times, core.Time(&f.Last))
-		return f, err
-	}
+	scan := core.Fields(func(f *Failures) []any { return []any{&f.Name, &f.Place, &f.Times, core.Time(&f.Last)} })
 	failures, err := core.List(ctx, tx, scan, `SELECT n.name, MIN(m.network), COUNT(*), MAX(n.failed_at)
 		FROM node n JOIN machine m ON m.name = n.machine
 		WHERE n.cluster_id = $1 AND n.failed_at >= $2 GROUP BY n.name ORDER BY n.name`, cluster, since.UnixMilli())
@@ -193,10 +190,7 @@ func FailuresOf(ctx context.Context, tx *core.Tx, cluster string, since time.Tim
 // Waits are how long the nodes of these classes that are ready now, and are in their first boot, took from when they were asked
 // for, the shortest first: of the last ones, so many at most.
 func Waits(ctx context.Context, tx *core.Tx, classes []string, most int) ([]time.Duration, error) {
-	scan := func(r core.Scanner) (wait time.Duration, err error) {
-		err = r.Scan(core.Span(&wait, time.Millisecond))
-		return wait, err
-	}
+	scan := core.Fields(func(wait *time.Duration) []any { return []any{core.Span(wait, time.Millisecond)} })
 	var which core.Where
 	which.And(`phase = 'ready' AND boot = 1`)
 	which.Among("class", classes)

@@ -43,9 +43,7 @@ func SaveAnswer(ctx context.Context, tx *core.Tx, identity, key string, a Answer
 
 // FindAnswer returns the recorded answer, or core.ErrNotFound.
 func FindAnswer(ctx context.Context, tx *core.Tx, identity, key string) (Answer, error) {
-	scan := func(r core.Scanner) (a Answer, err error) {
-		return a, r.Scan(&a.Request, &a.Status, &a.Body, &a.Project)
-	}
+	scan := core.Fields(func(a *Answer) []any { return []any{&a.Request, &a.Status, &a.Body, &a.Project} })
 	return core.One(ctx, tx, scan, `SELECT request, status, answer, project FROM idempotency WHERE identity = $1 AND key = $2`,
 		identity, key)
 }

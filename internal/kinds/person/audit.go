@@ -105,11 +105,10 @@ func Entries(ctx context.Context, tx *core.Tx, of EntriesOf) ([]Entry, error) {
 }
 
 func entries(ctx context.Context, tx *core.Tx, of EntriesOf, only scope) ([]Entry, error) {
-	scan := func(r core.Scanner) (e Entry, err error) {
-		err = r.Scan(&e.ID, core.Time(&e.At), &e.Person, &e.Token, &e.Door, &e.Action, &e.Project, &e.Object, &e.Outcome,
-			&e.Remote, &e.Request)
-		return e, err
-	}
+	scan := core.Fields(func(e *Entry) []any {
+		return []any{&e.ID, core.Time(&e.At), &e.Person, &e.Token, &e.Door, &e.Action, &e.Project, &e.Object, &e.Outcome,
+			&e.Remote, &e.Request}
+	})
 	var which core.Where
 	which.When(of.Person != "", `person = $?`, of.Person)
 	which.When(of.Action != "", `action = $?`, of.Action)

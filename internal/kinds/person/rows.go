@@ -118,7 +118,7 @@ type Hooks struct{ Prolog, Epilog string }
 
 // HooksOf are those of a project.
 func HooksOf(ctx context.Context, tx *core.Tx, project string) (Hooks, error) {
-	scan := func(r core.Scanner) (h Hooks, err error) { return h, r.Scan(&h.Prolog, &h.Epilog) }
+	scan := core.Fields(func(h *Hooks) []any { return []any{&h.Prolog, &h.Epilog} })
 	h, err := core.One(ctx, tx, scan, `SELECT prolog, epilog FROM project WHERE name = $1`, project)
 	return h, wrap.Errorf(err, "hooks of project %s", project)
 }
@@ -206,10 +206,9 @@ func Invitations(ctx context.Context, tx *core.Tx, project, person string) ([]Me
 }
 
 func memberships(ctx context.Context, tx *core.Tx, project, person, which string) ([]Membership, error) {
-	scan := func(r core.Scanner) (m Membership, err error) {
-		err = r.Scan(&m.Project, &m.Person, &m.UID, &m.Role, &m.Disabled, &m.InvitedBy, core.Time(&m.Since))
-		return m, err
-	}
+	scan := core.Fields(func(m *Membership) []any {
+		return []any{&m.Project, &m.Person, &m.UID, &m.Role, &m.Disabled, &m.InvitedBy, core.Time(&m.Since)}
+	})
 	members, err := core.List(ctx, tx, scan, `SELECT m.project, m.person, p.uid, m.role, p.disabled, m.invited_by, m.created_at
 		FROM member m JOIN person p ON p.name = m.person
 		WHERE ($1 = '' OR m.project = $1) AND ($2 = '' OR m.person = $2) AND `+which+` ORDER BY m.project, m.person`,

@@ -278,7 +278,7 @@ func pieceAt(ctx context.Context, tx *core.Tx, id string, from int64) (bytes []b
 		start int64
 		text  string
 	}
-	scan := func(r core.Scanner) (p piece, err error) { return p, r.Scan(&p.start, &p.text) }
+	scan := core.Fields(func(p *piece) []any { return []any{&p.start, &p.text} })
 	pieces, err := core.List(ctx, tx, scan, `SELECT start, bytes FROM task_output
 		WHERE task_id = $1 AND start <= $2 ORDER BY start DESC LIMIT 1`, id, from)
 	if err != nil {
