@@ -10,7 +10,7 @@ type Key struct {
 	Fingerprint string    `json:"fingerprint"`
 	Line        string    `json:"line" doc:"authorized_keys format"`
 	CreatedAt   time.Time `json:"created_at"`
-	NotYet      []string  `json:"not_yet,omitempty" doc:"when it is added: clusters that do not know it yet, and why; they try again"`
+	Unapplied   []string  `json:"unapplied,omitempty" doc:"when it is added: clusters that do not know it yet, and why; they try again"`
 }
 
 // Certificate lets the holder of a key into one cluster for a few minutes.

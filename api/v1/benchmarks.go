@@ -48,11 +48,11 @@ type RunBenchmarkInput struct {
 
 // RunBenchmarkBody says what to measure, and on what.
 type RunBenchmarkBody struct {
-	Suite  string `json:"suite,omitempty" doc:"name of a suite, or of a recipe; default: quick" maxLength:"40"`
-	Queue  string `json:"queue,omitempty" doc:"the queue of its nodes; default: the first" maxLength:"63"`
-	Nodes  int    `json:"nodes,omitempty" doc:"on so many nodes; default: all that the queue has" minimum:"0" maximum:"4096"`
-	Rounds int    `json:"rounds,omitempty" doc:"how often all of it is run; default: as the suite says" minimum:"0" maximum:"100"`
-	Beside string `json:"beside,omitempty" doc:"a cluster to compare with, in turns; it may be the same" maxLength:"130"`
+	Suite       string `json:"suite,omitempty" doc:"name of a suite, or of a recipe; default: quick" maxLength:"40"`
+	Queue       string `json:"queue,omitempty" doc:"the queue of its nodes; default: the first" maxLength:"63"`
+	Nodes       int    `json:"nodes,omitempty" doc:"on so many nodes; default: all that the queue has" minimum:"0" maximum:"4096"`
+	Rounds      int    `json:"rounds,omitempty" doc:"how often all of it is run; default: as the suite says" minimum:"0" maximum:"100"`
+	CompareWith string `json:"compare_with,omitempty" doc:"a cluster to compare with, in turns; it may be the same" maxLength:"130"`
 
 	Every string `json:"every,omitempty" doc:"repeat it so often while its nodes are free, as in 1d: 10 minutes or more; one of the same suite on the cluster ends" maxLength:"20"`
 
@@ -62,7 +62,7 @@ type RunBenchmarkBody struct {
 	Sizes []int `json:"sizes,omitempty" doc:"numbers of nodes that each recipe runs on, of which the largest is the default of nodes; what a number changes nothing of runs once; default: as the suite says" maxItems:"20"`
 	Brief bool  `json:"brief,omitempty" doc:"in a shortened form, to see that all of it runs: once, and with small sizes"`
 
-	BesideQueue string `json:"beside_queue,omitempty" doc:"the queue of that cluster; default: its first" maxLength:"63"`
+	CompareWithQueue string `json:"compare_with_queue,omitempty" doc:"the queue of that cluster; default: its first" maxLength:"63"`
 }
 
 // BenchmarkOutcome is how a run has ended.

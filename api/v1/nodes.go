@@ -4,23 +4,23 @@ import "time"
 
 // Node is a member of a cluster.
 type Node struct {
-	ID        string     `json:"id"`
-	Name      string     `json:"name"`
-	Role      NodeRole   `json:"role"`
-	Queue     string     `json:"queue,omitempty"`
-	Class     string     `json:"class"`
-	Machine   string     `json:"machine"`
-	Leaf      string     `json:"leaf,omitempty" doc:"the leaf switch of its machine, as known when it was chosen"`
-	Part      *Part      `json:"part,omitempty" doc:"of a guest: the part of its host that it has"`
-	Address   string     `json:"address" doc:"on the cluster's own network"`
-	Phase     Phase      `json:"phase" words:"node phases"`
-	Reason    string     `json:"reason,omitempty"`
-	Since     time.Time  `json:"since"`
-	Seen      time.Time  `json:"seen,omitzero" doc:"last report of its agent"`
-	Checks    []Check    `json:"checks,omitempty"`
-	Undone    []Undone   `json:"undone,omitempty" doc:"of a head: what it could not do for users yet, and tries again"`
-	Facts     NodeFacts  `json:"facts" doc:"what the node reports about itself"`
-	Scheduler *NodeState `json:"scheduler,omitempty" doc:"what the cluster's scheduler says of it"`
+	ID        string      `json:"id"`
+	Name      string      `json:"name"`
+	Role      NodeRole    `json:"role"`
+	Queue     string      `json:"queue,omitempty"`
+	Class     string      `json:"class"`
+	Machine   string      `json:"machine"`
+	Leaf      string      `json:"leaf,omitempty" doc:"the leaf switch of its machine, as known when it was chosen"`
+	Part      *Part       `json:"part,omitempty" doc:"of a guest: the part of its host that it has"`
+	Address   string      `json:"address" doc:"on the cluster's own network"`
+	Phase     Phase       `json:"phase" words:"node phases"`
+	Reason    string      `json:"reason,omitempty"`
+	Since     time.Time   `json:"since"`
+	Seen      time.Time   `json:"seen,omitzero" doc:"last report of its agent"`
+	Checks    []Check     `json:"checks,omitempty"`
+	Unapplied []Unapplied `json:"unapplied,omitempty" doc:"of a head: what it could not do for users yet, and tries again"`
+	Facts     NodeFacts   `json:"facts" doc:"what the node reports about itself"`
+	Scheduler *NodeState  `json:"scheduler,omitempty" doc:"what the cluster's scheduler says of it"`
 }
 
 // Part is what a guest holds of its host.
@@ -50,8 +50,8 @@ type Check struct {
 	Unit  string  `json:"unit,omitempty" doc:"of the value"`
 }
 
-// Undone is what a head could not do for a user, or for all.
-type Undone struct {
+// Unapplied is what a head could not do for a user, or for all.
+type Unapplied struct {
 	User string `json:"user" doc:"for whom; empty: for everybody"`
 	Text string `json:"text" doc:"what, and why"`
 }

@@ -15,15 +15,15 @@ type Person struct {
 
 // Project is a tenant.
 type Project struct {
-	Name      string    `json:"name"`
-	Role      Role      `json:"role,omitempty" doc:"your role in it; absent: none, you see it as an operator"`
-	May       []Action  `json:"may" enum:"see,own,enter,govern,lead" doc:"what you may do in it by the token that you hold"`
-	Recorded  bool      `json:"recorded,omitempty" doc:"terminals in its clusters are recorded"`
-	Clusters  int       `json:"clusters"`
-	Members   int       `json:"members"`
-	Invited   Role      `json:"invited,omitempty" doc:"the role that you are offered: join-project takes it, remove-member declines it; of the project you see no more until then"`
-	InvitedBy string    `json:"invited_by,omitempty" doc:"who offers it"`
-	CreatedAt time.Time `json:"created_at"`
+	Name        string    `json:"name"`
+	Role        Role      `json:"role,omitempty" doc:"your role in it; absent: none, you see it as an operator"`
+	Permissions []Action  `json:"permissions" enum:"see,own,enter,govern,lead" doc:"what you may do in it by the token that you hold"`
+	Recorded    bool      `json:"recorded,omitempty" doc:"terminals in its clusters are recorded"`
+	Clusters    int       `json:"clusters"`
+	Members     int       `json:"members"`
+	Invited     Role      `json:"invited,omitempty" doc:"the role that you are offered: join-project takes it, remove-member declines it; of the project you see no more until then"`
+	InvitedBy   string    `json:"invited_by,omitempty" doc:"who offers it"`
+	CreatedAt   time.Time `json:"created_at"`
 }
 
 // Member is a person in a project.
@@ -35,7 +35,7 @@ type Member struct {
 
 	InvitedBy string    `json:"invited_by,omitempty" doc:"who has offered the role; absent: the person has it"`
 	Since     time.Time `json:"since"`
-	NotYet    []string  `json:"not_yet,omitempty" doc:"when it is set: clusters that do not know it yet, and why; they try again"`
+	Unapplied []string  `json:"unapplied,omitempty" doc:"when it is set: clusters that do not know it yet, and why; they try again"`
 }
 
 // PersonRef is a person in a path.

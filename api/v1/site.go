@@ -49,6 +49,7 @@ type Image struct {
 	Created time.Time `json:"created"`
 	Summary string    `json:"summary,omitempty"`
 	Drivers []string  `json:"drivers" doc:"drivers for GPUs and HCAs that it has"`
+	UsedBy  []string  `json:"used_by" doc:"clusters that you may see and that boot it, or are to, as PROJECT/NAME; the first 100 by name"`
 }
 
 // Site is what the controller says of itself.
@@ -127,9 +128,11 @@ type Slot struct {
 
 // CalendarShare is one cluster's part of a class.
 type CalendarShare struct {
-	Cluster  string `json:"cluster" doc:"name of the cluster; (being prepared) for machines between two clusters, (others) for those with the smallest shares"`
-	Machines int    `json:"machines"`
-	Reserved bool   `json:"reserved,omitempty" doc:"the cluster has not started yet"`
+	Cluster   string `json:"cluster" doc:"name of the cluster; (being prepared) for machines between two clusters, (others) for those with the smallest shares"`
+	ClusterID string `json:"cluster_id,omitempty" doc:"of a cluster that you may see"`
+	Project   string `json:"project,omitempty" doc:"its project"`
+	Machines  int    `json:"machines"`
+	Reserved  bool   `json:"reserved,omitempty" doc:"the cluster has not started yet"`
 }
 
 // GetCalendarInput is what GetCalendar takes.

@@ -52,18 +52,18 @@ type BenchmarkPoint struct {
 type BenchmarkChange struct {
 	ID string `json:"id"`
 	BenchmarkQuantity
-	Project  string    `json:"project" doc:"of the run"`
-	Cluster  string    `json:"cluster,omitempty" doc:"whose values have changed; absent: a machine's, or a class's"`
-	Machine  string    `json:"machine,omitempty" doc:"whose values have changed; absent: a cluster's, or a class's"`
-	Run      string    `json:"run" doc:"the first one with the new level"`
-	At       time.Time `json:"at" doc:"when that had measured it"`
-	Was      float64   `json:"was" doc:"median of the level before"`
-	Became   float64   `json:"became" doc:"median of the new level"`
-	Worse    bool      `json:"worse,omitempty"`
-	Text     string    `json:"text" doc:"what has changed, in words"`
-	Causes   []string  `json:"causes,omitempty" doc:"what else had changed in that run: facts of nodes, machines"`
-	ToldAt   time.Time `json:"told_at"`
-	Accepted string    `json:"accepted,omitempty" doc:"who takes it as it is"`
+	Project    string    `json:"project" doc:"of the run"`
+	Cluster    string    `json:"cluster,omitempty" doc:"whose values have changed; absent: a machine's, or a class's"`
+	Machine    string    `json:"machine,omitempty" doc:"whose values have changed; absent: a cluster's, or a class's"`
+	Run        string    `json:"run" doc:"the first one with the new level"`
+	At         time.Time `json:"at" doc:"when that had measured it"`
+	Was        float64   `json:"was" doc:"median of the level before"`
+	Became     float64   `json:"became" doc:"median of the new level"`
+	Worse      bool      `json:"worse,omitempty"`
+	Text       string    `json:"text" doc:"what has changed, in words"`
+	Causes     []string  `json:"causes,omitempty" doc:"what else had changed in that run: facts of nodes, machines"`
+	ReportedAt time.Time `json:"reported_at"`
+	Accepted   string    `json:"accepted,omitempty" doc:"who takes it as it is"`
 }
 
 // ChangeRef is a change in a path.

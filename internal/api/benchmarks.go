@@ -142,10 +142,10 @@ func (a *API) runBenchmark(ctx context.Context, in *apiv1.RunBenchmarkInput) (*o
 			plan.Suite.Sizes = in.Body.Sizes
 		}
 		one := bench.Run{ID: core.NewID("b"), Plan: plan, Every: every}
-		if in.Body.Beside != "" {
+		if in.Body.CompareWith != "" {
 			other := bench.Run{ID: core.NewID("b"), Peer: one.ID, Plan: plan}
 			other.Plan.Second, one.Peer = true, other.ID
-			if err := a.addRun(ctx, tx, in.Body.Beside, in.Body.BesideQueue, nodes, other); err != nil {
+			if err := a.addRun(ctx, tx, in.Body.CompareWith, in.Body.CompareWithQueue, nodes, other); err != nil {
 				return err
 			}
 		}
@@ -181,7 +181,7 @@ func everyOf(b apiv1.RunBenchmarkBody) (every time.Duration, err error) {
 	if every, err = duration.Within(b.Every, soonest, duration.Longest); err != nil {
 		return 0, invalidBenchmark("every: %v", err)
 	}
-	if b.Beside != "" {
+	if b.CompareWith != "" {
 		return 0, invalidBenchmark("a comparison is not repeated")
 	}
 	return every, nil

@@ -146,7 +146,7 @@ func TestARunIsTakenAndBounded(t *testing.T) {
 	if got := ask("POST", path, `{}`, "member"); got.status != 409 || !strings.Contains(got.text, "has 4 benchmarks") {
 		t.Error(got)
 	}
-	if got := ask("POST", path, `{"beside": "cfd"}`, "member"); got.status != 409 {
+	if got := ask("POST", path, `{"compare_with": "cfd"}`, "member"); got.status != 409 {
 		t.Error(got)
 	}
 	list := read[apiv1.List[apiv1.Benchmark]](t, ask("GET", "/v1/benchmarks?limit=2", "", "viewer"))
@@ -269,10 +269,10 @@ func TestWhatARunHasMeasuredIsShown(t *testing.T) {
 func TestTwoClustersAreComparedInTurns(t *testing.T) {
 	ask, db := withNode(t)
 	const path = "/v1/clusters/aero%2Fcfd/benchmarks"
-	if got := ask("POST", path, `{"suite": "stream", "beside": "bio/cfd"}`, "member"); got.status != 404 {
+	if got := ask("POST", path, `{"suite": "stream", "compare_with": "bio/cfd"}`, "member"); got.status != 404 {
 		t.Error(got)
 	}
-	one := read[apiv1.Benchmark](t, ask("POST", path, `{"suite": "stream", "beside": "aero/cfd"}`, "member"))
+	one := read[apiv1.Benchmark](t, ask("POST", path, `{"suite": "stream", "compare_with": "aero/cfd"}`, "member"))
 	other := read[apiv1.Benchmark](t, ask("GET", "/v1/benchmarks/"+one.Peer, "", "member"))
 	if one.Peer == "" || other.Peer != one.ID || other.Suite != "stream" {
 		t.Fatalf("%+v, %+v", one, other)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -9,7 +10,9 @@ import (
 	"muster/internal/boot/images"
 	"muster/internal/core"
 	"muster/internal/inventory"
+	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
+	"muster/internal/kit/lists"
 )
 
 func (a *API) getSite(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Site], error) {
@@ -65,16 +68,34 @@ func (a *API) listClasses(ctx context.Context, in *apiv1.Page) (*output[apiv1.Li
 	})
 }
 
-func (a *API) listImages(_ context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Image]], error) {
+// mostUsers is how many clusters are named that use an image.
+const mostUsers = 100
+
+func (a *API) listImages(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Image]], error) {
 	all, err := a.Images.List()
 	if err != nil {
 		return nil, err
+	}
+	clusters, err := core.Look(ctx, a.DB, func(tx *core.Tx) ([]cluster.Cluster, error) { return cluster.List(ctx, tx, "") })
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(clusters, func(a, b cluster.Cluster) int {
+		return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.Name, b.Name))
+	})
+	usedBy := map[string][]string{}
+	for _, c := range clusters {
+		for digest := range lists.Set([]string{c.Image, c.Rollout.Good.Image}) {
+			if sees(ctx, c.Project) && len(usedBy[digest]) < mostUsers {
+				usedBy[digest] = append(usedBy[digest], c.Project+"/"+c.Name)
+			}
+		}
 	}
 	key := func(m images.Image) string { return m.Name + "@" + m.Digest }
 	slices.SortFunc(all, func(a, b images.Image) int { return strings.Compare(key(a), key(b)) })
 	page := pagedAs(*in, all, key, func(m images.Image) apiv1.Image {
 		return apiv1.Image{Name: m.Name, Digest: m.Digest, Arch: m.Arch, Size: m.Size, Created: m.Created, Summary: m.Summary,
-			Drivers: some(m.Carries)}
+			Drivers: some(m.Carries), UsedBy: some(usedBy[m.Digest])}
 	})
 	return &output[apiv1.List[apiv1.Image]]{Body: page}, nil
 }

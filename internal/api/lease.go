@@ -133,11 +133,11 @@ func (a *API) calendarView(ctx context.Context, tx *core.Tx, now time.Time, clas
 	if err != nil {
 		return view, err
 	}
-	names := map[string]string{}
-	for _, cluster := range clusters {
-		names[cluster.ID] = cluster.Name
-		if !sees(ctx, cluster.Project) {
-			names[cluster.ID] = "(another project's)"
+	shares := map[string]apiv1.CalendarShare{} // by the cluster's ID
+	for _, c := range clusters {
+		shares[c.ID] = apiv1.CalendarShare{Cluster: "(another project's)"}
+		if sees(ctx, c.Project) {
+			shares[c.ID] = apiv1.CalendarShare{Cluster: c.Name, ClusterID: c.ID, Project: c.Project}
 		}
 	}
 	for i, slots := range c.Table(classes, from, until) {
@@ -146,8 +146,9 @@ func (a *API) calendarView(ctx context.Context, tx *core.Tx, now time.Time, clas
 			slot := apiv1.Slot{From: s.From, Until: s.Until, Free: s.Free, Held: s.Held, Reserved: s.Reserved,
 				By: []apiv1.CalendarShare{}}
 			for _, share := range s.By {
-				slot.By = append(slot.By, apiv1.CalendarShare{Cluster: cmp.Or(names[share.By], share.By),
-					Machines: share.Machines, Reserved: share.Reserved})
+				by := shares[share.By]
+				by.Cluster, by.Machines, by.Reserved = cmp.Or(by.Cluster, share.By), share.Machines, share.Reserved
+				slot.By = append(slot.By, by)
 			}
 			slices.SortStableFunc(slot.By, func(x, y apiv1.CalendarShare) int { return cmp.Compare(x.Cluster, y.Cluster) })
 			one.Machines = s.Free + s.Held + s.Reserved

@@ -50,12 +50,12 @@ func TestWhoAddsAKeyIsToldWhereItIsNotYet(t *testing.T) {
 		report()
 		return <-answer
 	}
-	wants(t, add("member", func() { agent(full) }), 201, `"not_yet":["cfd: home and keys: no space left on device"]`)
-	if got := add("owner", func() { agent(full) }); got.status != 201 || strings.Contains(got.text, "not_yet") {
+	wants(t, add("member", func() { agent(full) }), 201, `"unapplied":["cfd: home and keys: no space left on device"]`)
+	if got := add("owner", func() { agent(full) }); got.status != 201 || strings.Contains(got.text, "unapplied") {
 		t.Errorf("another person of the cluster: %v", got)
 	}
 	wants(t, add("member", func() {}), 201, `its head has not taken it up yet`)
-	if got := add("member", func() { agent() }); got.status != 201 || strings.Contains(got.text, "not_yet") {
+	if got := add("member", func() { agent() }); got.status != 201 || strings.Contains(got.text, "unapplied") {
 		t.Errorf("once there is room: %v", got)
 	}
 }

@@ -76,8 +76,8 @@ func change[T any](field *T, to *T) {
 
 func (a *API) projectView(ctx context.Context, tx *core.Tx, p person.Project) (apiv1.Project, error) {
 	view := apiv1.Project{Name: p.Name, Role: apiv1.Role(callerOf(ctx).Roles[p.Name]), Recorded: p.Recorded,
-		May:       each(callerOf(ctx).Rights(p.Name), func(a access.Action) apiv1.Action { return apiv1.Action(a) }),
-		CreatedAt: p.CreatedAt}
+		Permissions: each(callerOf(ctx).Rights(p.Name), func(a access.Action) apiv1.Action { return apiv1.Action(a) }),
+		CreatedAt:   p.CreatedAt}
 	clusters, err := cluster.List(ctx, tx, p.Name)
 	if err != nil {
 		return view, err
@@ -109,7 +109,7 @@ func (a *API) listProjects(ctx context.Context, in *apiv1.Page) (*output[apiv1.L
 			return err
 		}
 		for _, m := range offered {
-			view := apiv1.Project{Name: m.Project, May: []apiv1.Action{}, Invited: apiv1.Role(m.Role), InvitedBy: m.InvitedBy,
+			view := apiv1.Project{Name: m.Project, Permissions: []apiv1.Action{}, Invited: apiv1.Role(m.Role), InvitedBy: m.InvitedBy,
 				CreatedAt: m.Since}
 			if i := slices.IndexFunc(all, func(p apiv1.Project) bool { return p.Name == m.Project }); i >= 0 { // of an operator
 				all[i].Invited, all[i].InvitedBy = apiv1.Role(m.Role), m.InvitedBy
@@ -217,7 +217,7 @@ func (a *API) setMember(ctx context.Context, in *apiv1.SetMemberInput) (*output[
 		return err
 	})
 	if err == nil {
-		out.Body.NotYet, err = a.notYet(ctx, in.Project, in.Person)
+		out.Body.Unapplied, err = a.notYet(ctx, in.Project, in.Person)
 	}
 	return out, err
 }

@@ -59,7 +59,7 @@ func trendView(t bench.Trend) apiv1.BenchmarkTrend {
 func changeView(c bench.Change) apiv1.BenchmarkChange {
 	v := apiv1.BenchmarkChange{ID: c.ID, BenchmarkQuantity: apiv1.BenchmarkQuantity(c.What), Project: c.Project,
 		Machine: c.Machine, Run: c.Run, At: c.At, Was: c.Was, Became: c.Became, Worse: c.Worse(), Text: c.String(),
-		Causes: c.Causes, ToldAt: c.ToldAt, Accepted: c.Accepted}
+		Causes: c.Causes, ReportedAt: c.ToldAt, Accepted: c.Accepted}
 	if c.Scope.Cluster != "" {
 		v.Cluster = c.Name
 	}

@@ -98,7 +98,7 @@ func TestAWatchIsTakenAndReplaced(t *testing.T) {
 		t.Errorf("%+v", first)
 	}
 	for body, want := range map[string]string{`{"every": "1m"}`: "every: ", `{"every": "often"}`: "every: ",
-		`{"every": "1d", "beside": "cfd"}`: "is not repeated"} {
+		`{"every": "1d", "compare_with": "cfd"}`: "is not repeated"} {
 		if got := ask("POST", path, body, "member"); got.status != 422 || !strings.Contains(got.text, want) {
 			t.Errorf("%s: %v", body, got)
 		}

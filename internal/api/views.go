@@ -116,7 +116,7 @@ func (a *API) clusterView(ctx context.Context, tx *core.Tx, c cluster.Cluster) (
 			Since:     n.PhaseAt,
 			Seen:      n.Seen.At,
 			Checks:    each(n.Seen.Checks, checkView),
-			Undone:    each(n.Seen.Undone, func(u protocol.Undone) apiv1.Undone { return apiv1.Undone(u) }),
+			Unapplied: each(n.Seen.Undone, func(u protocol.Undone) apiv1.Unapplied { return apiv1.Unapplied(u) }),
 			Facts:     nodeFactsView(n.Seen.Facts),
 			Scheduler: schedulerView(n.Seen.Scheduler),
 		})

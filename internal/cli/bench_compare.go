@@ -34,7 +34,7 @@ With --runs, A and B are runs: those of a comparison, or any others, whose value
 	c.Flags().IntVar(&in.Body.Rounds, "rounds", 0, "this `N` of pairs (default: as the suite says)")
 	onNodes(c, &in.Body.Queue, &in.Body.Nodes)
 	asked(c, &in.Body)
-	c.Flags().StringVar(&in.Body.BesideQueue, "beside-queue", "", "of B, on nodes of this `QUEUE` (default: the first)")
+	c.Flags().StringVar(&in.Body.CompareWithQueue, "beside-queue", "", "of B, on nodes of this `QUEUE` (default: the first)")
 	runs := c.Flags().Bool("runs", false, "A and B are runs that there are")
 	margin := c.Flags().Float64("margin", 2, "by how many `PERCENT` B may be off and still be equal")
 	wait, output := waitFlags(c, "both have ended"), formatFlag(c)
@@ -45,7 +45,7 @@ With --runs, A and B are runs: those of a comparison, or any others, whose value
 		of := apiv1.CompareBenchmarksInput{BenchmarkRef: apiv1.BenchmarkRef{Benchmark: args[0]}, With: args[1],
 			Margin: *margin / 100}
 		if !*runs {
-			in.Cluster, in.Body.Beside = args[0], args[1]
+			in.Cluster, in.Body.CompareWith = args[0], args[1]
 			b, raw, err := apiv1.RunBenchmark.Call(ctx, a, in)
 			if err != nil {
 				return err

@@ -161,7 +161,7 @@ func nodeReason(n apiv1.Node) string {
 	if n.Reason != "" {
 		parts = append(parts, n.Reason)
 	}
-	for _, u := range n.Undone {
+	for _, u := range n.Unapplied {
 		parts = append(parts, "for "+cmp.Or(u.User, "everybody")+" not done, and tried again: "+u.Text)
 	}
 	for _, check := range n.Checks {

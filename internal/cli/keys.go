@@ -85,7 +85,7 @@ ecdsa, both also on security keys (sk-…), and RSA of 3072 bits and more.`,
 		if err != nil {
 			return err
 		}
-		a.sayNotYet(key.NotYet)
+		a.sayNotYet(key.Unapplied)
 		return output.print(a.out, raw, func() { a.out.line("%s", key.Fingerprint) })
 	})
 }

@@ -3,6 +3,7 @@ import { queryOptions, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 
 import { answer, api, type Schemas } from '../api'
+import { Clusters } from '../parts/clusters'
 import { Loaded, Panel } from '../parts/panel'
 import { Table } from '../parts/table'
 import { useTitle } from '../parts/title'
@@ -104,7 +105,7 @@ function Slots({ of }: { of: Schemas['ClassCalendar'] }) {
         ['Free', (s) => s.free, 'right'],
         ['Held', (s) => s.held, 'right'],
         ['Reserved', (s) => s.reserved, 'right'],
-        ['By', (s) => s.by.map((b) => `${b.cluster} ${b.machines}`).join(', '), 'wrap'],
+        ['By', (s) => <Clusters all={s.by.map((b) => ({ ...b, said: b.machines }))} />, 'wrap'],
       ]}
     />
   )

@@ -15,7 +15,7 @@ export function Start() {
   return (
     <Loaded query={projects}>
       {(all) => {
-        const project = site?.project ?? all.find((p) => p.may.includes('see'))?.name
+        const project = site?.project ?? all.find((p) => p.permissions.includes('see'))?.name
         if (project) return <Navigate to="/projects/$project" params={{ project }} replace />
         if (site?.operator) return <Navigate to="/site" replace />
         return (

@@ -5,6 +5,7 @@ import { useState } from 'react'
 import { answer, api, whole } from '../api'
 import { classesQuery, imagesQuery, operates, projectsQuery, siteQuery } from '../data'
 import { Ask } from '../parts/ask'
+import { Clusters } from '../parts/clusters'
 import { Text } from '../parts/fields'
 import { Icon } from '../parts/icon'
 import { Command, Loaded, Panel } from '../parts/panel'
@@ -42,6 +43,7 @@ export function Stock() {
                   ['Drivers', (i) => i.drivers?.join(', ')],
                   ['Size', (i) => bytes(i.size), 'right'],
                   ['Age', (i) => <Ago at={i.created} />],
+                  ['Used by', (i) => <Clusters all={i.used_by.map(placed)} />, 'wrap'],
                 ]}
               />
             )}
@@ -69,6 +71,12 @@ export function Stock() {
       </div>
     </>
   )
+}
+
+/** placed reads PROJECT/CLUSTER. */
+function placed(of: string) {
+  const [project, cluster = ''] = of.split('/')
+  return { project, cluster }
 }
 
 /** NewProject makes one, with somebody who says who else is in it. */

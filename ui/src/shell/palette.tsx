@@ -38,7 +38,7 @@ export function Palette({ open, onOpenChange, project, chooseScheme, signOut, sh
         act: () => void navigate({ to: '/projects/$project/clusters/$cluster', params: { project: c.project, cluster: c.name } }),
       })
     for (const p of projects ?? [])
-      if (p.may.includes('see'))
+      if (p.permissions.includes('see'))
         places.push({
           value: `project ${p.name}`,
           label: p.name,

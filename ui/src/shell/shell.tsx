@@ -61,7 +61,7 @@ function Inside({ site }: { site: Schemas['Site'] }) {
   useEffect(() => setMenu(false), [path])
   const params = useParams({ strict: false }) as { project?: string; cluster?: string }
   const title = titleOf(path)
-  const projects = useQuery(projectsQuery).data?.filter((p) => p.may.includes('see')) ?? []
+  const projects = useQuery(projectsQuery).data?.filter((p) => p.permissions.includes('see')) ?? []
   const clusters = useQuery(clustersQuery).data
   const last = useRef(params.project) // pages of no project are of the last one
   if (params.project) last.current = params.project
