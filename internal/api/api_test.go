@@ -34,13 +34,15 @@ import (
 
 const token = kindstest.Token
 
-type noImages struct{}
+type oneImage struct{}
 
-func (noImages) List() ([]images.Image, error) { return nil, nil }
+func (oneImage) List() ([]images.Image, error) {
+	return []images.Image{{Manifest: images.Manifest{Name: "debian13-hpc", Digest: "sha256:00", Arch: "amd64"}}}, nil
+}
 
-func (noImages) With([]string) []string { return nil }
+func (oneImage) With([]string) []string { return nil }
 
-func (noImages) Image(name string) (admission.Image, error) {
+func (oneImage) Image(name string) (admission.Image, error) {
 	if name != "debian13-hpc" {
 		return admission.Image{}, errors.New("there is no image " + name)
 	}
@@ -83,8 +85,8 @@ func server(t *testing.T, machines int, changes ...func(*api.API)) (*httptest.Se
 	}
 	makeAvailable(t, db)
 	a := &api.API{
-		DB: db, Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}, Schedulers: drivers.Schedulers(),
-			Substrates: drivers.Substrates()}, Authority: authority, Images: noImages{}, Dialer: echo{},
+		DB: db, Admission: &admission.Admission{Catalogue: catalogue, Images: oneImage{}, Schedulers: drivers.Schedulers(),
+			Substrates: drivers.Substrates()}, Authority: authority, Images: oneImage{}, Dialer: echo{},
 		Drivers: api.Drivers{Power: drivers.Power(), Switches: drivers.Switches(), Substrates: drivers.Substrates()},
 		Version: "test", Log: slog.New(slog.DiscardHandler),
 		Terminals: terminal.New(client.New(authority, slog.New(slog.DiscardHandler)), terminal.UsualLimits(), nil),

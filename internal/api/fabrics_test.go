@@ -28,8 +28,8 @@ func fabricServer(t *testing.T) (*httptest.Server, *core.Store) {
 	}
 	db := kindstest.Open(t, t.TempDir()+"/db")
 	a := &api.API{
-		DB: db, Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}, Schedulers: drivers.Schedulers(),
-			Substrates: drivers.Substrates()}, Images: noImages{}, Log: slog.New(slog.DiscardHandler),
+		DB: db, Admission: &admission.Admission{Catalogue: catalogue, Images: oneImage{}, Schedulers: drivers.Schedulers(),
+			Substrates: drivers.Substrates()}, Images: oneImage{}, Log: slog.New(slog.DiscardHandler),
 		Telemetry:   telemetry.New("test"),
 		CheckFabric: func(fabrics.Fabric) error { return nil },
 	}

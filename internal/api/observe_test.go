@@ -23,7 +23,7 @@ import (
 )
 
 // brokenImages is an image store that cannot be read.
-type brokenImages struct{ noImages }
+type brokenImages struct{ oneImage }
 
 func (brokenImages) List() ([]images.Image, error) {
 	return nil, errors.New("disk on fire in /secret/folder")
@@ -38,7 +38,7 @@ func watched(t *testing.T) (*httptest.Server, *bytes.Buffer) {
 	}
 	var log bytes.Buffer
 	a := &api.API{
-		DB: kindstest.Open(t, t.TempDir()+"/db"), Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{},
+		DB: kindstest.Open(t, t.TempDir()+"/db"), Admission: &admission.Admission{Catalogue: catalogue, Images: oneImage{},
 			Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates()}, Images: brokenImages{},
 		Log: slog.New(telemetry.Lines(slog.NewTextHandler(&log, nil))), Telemetry: telemetry.New("test"),
 	}

@@ -309,3 +309,21 @@ func enterable(t *testing.T, db *core.Store) {
 	settle(node.Kind, core.Ready)
 	settle(cluster.Kind, core.Ready)
 }
+
+// TestAnImageNamesTheClustersThatOneMaySee of those that use it.
+func TestAnImageNamesTheClustersThatOneMaySee(t *testing.T) {
+	s, db := server(t, 8)
+	tenants(t, db)
+	hide(t, db)
+	update(t, db, func(ctx context.Context, tx *core.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE cluster SET image = 'sha256:00'`)
+		return err
+	})
+	for who, sees := range map[string]bool{"member": false, "operator": true} {
+		page := read[apiv1.List[apiv1.Image]](t, call(t, s, "GET", "/v1/images", "", "Authorization", "Bearer "+who))
+		if len(page.Items) != 1 || !slices.Contains(page.Items[0].UsedBy, "aero/cfd") ||
+			slices.Contains(page.Items[0].UsedBy, "hidden-project/hidden-cluster") != sees {
+			t.Errorf("%s: %+v", who, page.Items)
+		}
+	}
+}
