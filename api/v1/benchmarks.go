@@ -90,7 +90,7 @@ type Benchmark struct {
 	Reason    string           `json:"reason,omitempty" doc:"why it is in this phase"`
 	Outcome   BenchmarkOutcome `json:"outcome,omitempty" enum:"ok,incomplete,cancelled" doc:"set once it has ended"`
 	Rounds    int              `json:"rounds" doc:"that are to be, with those that are done again"`
-	Ended     int              `json:"ended" doc:"rounds that have ended"`
+	Ended     int              `json:"rounds_ended" doc:"rounds that have ended"`
 	Broken    int              `json:"broken,omitempty" doc:"of those, rounds that do not count, here or in the peer"`
 	Cancel    bool             `json:"cancel,omitempty" doc:"somebody has asked to cancel it"`
 	Peer      string           `json:"peer,omitempty" doc:"the run whose rounds are done in turns with its own"`
@@ -126,7 +126,7 @@ type BenchmarkStep struct {
 	Recipe     string            `json:"recipe"`
 	Parameters map[string]string `json:"parameters,omitempty"`
 	State      string            `json:"state" enum:"ok,invalid,failed,timed-out,lost,skipped,not-run" doc:"values count only of those that are ok"`
-	Why        string            `json:"why,omitempty"`
+	Why        string            `json:"reason,omitempty" doc:"why it ended so"`
 	Seconds    float64           `json:"seconds" doc:"how long it ran"`
 	Broken     bool              `json:"broken,omitempty" doc:"its round does not count, nor do its values"`
 	Samples    []BenchmarkSample `json:"samples,omitempty"`
@@ -136,11 +136,11 @@ type BenchmarkStep struct {
 type BenchmarkRound struct {
 	Round     int               `json:"round" doc:"from 0"`
 	State     TaskOutcome       `json:"state" enum:"ok,failed,timed-out,cancelled,lost" doc:"as its job ended"`
-	Why       string            `json:"why,omitempty" doc:"as the scheduler says"`
+	Why       string            `json:"reason,omitempty" doc:"as the scheduler says"`
 	Disturbed string            `json:"disturbed,omitempty" doc:"by what, from outside: stolen time, throttling, link errors"`
 	Counts    bool              `json:"counts" doc:"it came to its end undisturbed"`
-	Began     time.Time         `json:"began"`
-	Ended     time.Time         `json:"ended"`
+	Began     time.Time         `json:"began_at"`
+	Ended     time.Time         `json:"ended_at"`
 	Nodes     map[string]string `json:"nodes,omitempty" doc:"where it ran, by node, the machine"`
 
 	Before map[string]map[string]string `json:"before,omitempty" doc:"what its nodes said of themselves before its steps"`
@@ -272,7 +272,7 @@ type ComparedQuantity struct {
 	Adjusted   float64           `json:"adjusted" doc:"p as one of all that are compared here, after Benjamini and Hochberg"`
 	Verdict    string            `json:"verdict" enum:"differs,equal,not decided,not comparable"`
 	Better     string            `json:"better,omitempty" enum:"a,b" doc:"the better side, where they differ"`
-	Why        string            `json:"why,omitempty" doc:"why they are not comparable"`
+	Why        string            `json:"reason,omitempty" doc:"why they are not comparable"`
 	Pairs      []BenchmarkPair   `json:"pairs,omitempty"`
 }
 

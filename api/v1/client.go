@@ -24,6 +24,7 @@ type Ask struct {
 // Client carries what is asked to a controller and brings the answer's body, or an error for a status that is none of a
 // good answer. It decides whether something is asked again whose answer was lost.
 type Client interface {
+	// Do asks once, or more often as the client decides. Its answer is the body as it came.
 	Do(ctx context.Context, ask Ask) ([]byte, error)
 }
 

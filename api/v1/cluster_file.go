@@ -172,5 +172,5 @@ type Change struct {
 	Old    string `json:"old"`  // empty for what is new
 	New    string `json:"new"`  // empty for what is gone
 	Effect Effect `json:"effect"`
-	Why    string `json:"why"`
+	Why    string `json:"reason"`
 }

@@ -110,7 +110,7 @@ type Step struct {
 	Action string `json:"action" enum:"remove,reboot"`
 	Wave   int    `json:"wave" doc:"those of a wave may be down at the same time; each wave waits for the one before"`
 	When   string `json:"when"`
-	Why    string `json:"why"`
+	Why    string `json:"reason"`
 }
 
 // ChangeRolloutInput is what ChangeRollout takes.
@@ -200,7 +200,7 @@ type Layout struct {
 	Hops     int        `json:"hops" doc:"links between switches on the longest path between two nodes: 0 on one leaf, 2 over a spine; -1 if a path is not known"`
 	MeanHops float64    `json:"mean_hops" doc:"mean number of links between switches, over all pairs of nodes"`
 	Unknown  int        `json:"unknown,omitempty" doc:"number of nodes whose leaf switch is not known"`
-	Text     string     `json:"text" doc:"description"`
+	Text     string     `json:"text" doc:"all of it in one sentence"`
 }
 
 // LeafPart is how many nodes are on a leaf switch.
@@ -241,7 +241,7 @@ type WaitingJob struct {
 	CPUs     int       `json:"cpus" doc:"on all its nodes together"`
 	Since    time.Time `json:"since"`
 	Reason   string    `json:"reason" doc:"the scheduler's own"`
-	WaitsFor string    `json:"waits_for" doc:"description"`
+	WaitsFor string    `json:"waits_for" doc:"the reason in plain words, and what would end it where that is known"`
 }
 
 // ClusterKey is a partition that a cluster has on a fabric.

@@ -20,10 +20,10 @@ type Job struct {
 	Exit   *int     `json:"exit,omitempty" doc:"exit status, once it has ended"`
 	Signal int      `json:"signal,omitempty" doc:"the signal that ended it"`
 
-	Submitted time.Time  `json:"submitted"`
-	Began     *time.Time `json:"began,omitempty" doc:"absent: it does not run yet, or never ran"`
-	Ended     *time.Time `json:"ended,omitempty"`
-	Seconds   float64    `json:"seconds,omitempty" doc:"seconds from began to ended"`
+	Submitted time.Time  `json:"submitted_at"`
+	Began     *time.Time `json:"began_at,omitempty" doc:"absent: it does not run yet, or never ran"`
+	Ended     *time.Time `json:"ended_at,omitempty"`
+	Seconds   float64    `json:"seconds,omitempty" doc:"seconds from began_at to ended_at"`
 
 	Nodes     string `json:"nodes,omitempty" doc:"names of its nodes, in short" example:"n[1-3]"`
 	NodeCount int    `json:"node_count"`

@@ -112,12 +112,12 @@ type TestResult struct {
 // Result is one measured quantity.
 type Result struct {
 	Quantity Quantity `json:"quantity"`
-	Name     string   `json:"name" doc:"description"`
+	Name     string   `json:"name" doc:"what it is, in words"`
 	Unit     string   `json:"unit"`
 	Lower    bool     `json:"lower,omitempty" doc:"lower is better"`
 	Value    float64  `json:"value,omitempty" doc:"absent if it was not measured"`
 	With     string   `json:"with,omitempty" doc:"the node at the other end"`
-	Why      string   `json:"why,omitempty" doc:"why it was not measured"`
+	Why      string   `json:"reason,omitempty" doc:"why it was not measured"`
 	Median   float64  `json:"median,omitempty" doc:"median of the newest passes of similar nodes"`
 	Of       int      `json:"of,omitempty" doc:"number of passes that the median is calculated from"`
 }
@@ -180,14 +180,14 @@ type Release struct {
 
 // Erased says how a disk was erased, and how that was proved.
 type Erased struct {
-	Disk     string        `json:"disk" doc:"the kernel's name"`
-	Model    string        `json:"model,omitempty"`
-	Serial   string        `json:"serial,omitempty"`
-	Bytes    int64         `json:"bytes"`
-	Method   string        `json:"method" example:"nvme sanitize: block erase"`
-	Tried    []string      `json:"tried,omitempty" doc:"better methods that did not work, each with the reason"`
-	Verified string        `json:"verified" doc:"how it was read back" example:"512 samples of 1 MiB read as zero"`
-	OK       bool          `json:"ok"`
-	Error    string        `json:"error,omitempty"`
-	Took     time.Duration `json:"took" doc:"nanoseconds"`
+	Disk     string   `json:"disk" doc:"the kernel's name"`
+	Model    string   `json:"model,omitempty"`
+	Serial   string   `json:"serial,omitempty"`
+	Bytes    int64    `json:"bytes"`
+	Method   string   `json:"method" example:"nvme sanitize: block erase"`
+	Tried    []string `json:"tried,omitempty" doc:"better methods that did not work, each with the reason"`
+	Verified string   `json:"verified" doc:"how it was read back" example:"512 samples of 1 MiB read as zero"`
+	OK       bool     `json:"ok"`
+	Error    string   `json:"error,omitempty"`
+	Seconds  float64  `json:"seconds" doc:"how long it took"`
 }

@@ -29,8 +29,8 @@ type Task struct {
 	Job       string      `json:"job,omitempty" doc:"its number in the scheduler"`
 	Nodes     []string    `json:"nodes,omitempty" doc:"that it runs or ran on"`
 	CreatedAt time.Time   `json:"created_at"`
-	Began     *time.Time  `json:"began,omitempty" doc:"when its head first saw it run"`
-	Ended     *time.Time  `json:"ended,omitempty" doc:"when its head first saw it ended"`
+	Began     *time.Time  `json:"began_at,omitempty" doc:"when its head first saw it run"`
+	Ended     *time.Time  `json:"ended_at,omitempty" doc:"when its head first saw it ended"`
 	Cancel    bool        `json:"cancel,omitempty" doc:"somebody has asked to cancel it"`
 	Bytes     int64       `json:"bytes" doc:"bytes that it wrote"`
 	Kept      int64       `json:"kept" doc:"bytes of its output that can be read: the first 8 MiB at most, of recent tasks"`
@@ -83,5 +83,5 @@ type GetTaskOutputInput struct {
 type TaskOutput struct {
 	Bytes []byte `json:"bytes" doc:"in base64; empty: no more output yet, or the task has ended"`
 	Next  int64  `json:"next" doc:"number of bytes read so far: from of the next request"`
-	Ended bool   `json:"ended" doc:"the task has ended; when an answer has no bytes, the output is complete"`
+	Ended bool   `json:"task_ended" doc:"the task has ended; when an answer has no bytes, the output is complete"`
 }

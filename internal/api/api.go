@@ -9,9 +9,7 @@ import (
 	"context"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync"
 
@@ -26,19 +24,16 @@ import (
 	"muster/internal/door/files"
 	"muster/internal/door/terminal"
 	"muster/internal/door/web"
+	"muster/internal/drivers/substrate"
 	"muster/internal/identity"
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kit/space"
 )
 
-// ImageStore lists the images of a controller.
+// ImageStore has the images of a controller.
 type ImageStore interface {
+	// List reads which there are. Images that are being imported are not among them.
 	List() ([]images.Image, error)
-}
-
-// Dialer reaches into the network of a cluster.
-type Dialer interface {
-	Dial(ctx context.Context, cluster string, to netip.AddrPort) (net.Conn, error)
 }
 
 // API answers users.
@@ -47,7 +42,7 @@ type API struct {
 	Admission *admission.Admission
 	Authority *identity.Authority
 	Images    ImageStore
-	Dialer    Dialer
+	Dialer    substrate.Dialer
 	Drivers   Drivers
 	Login     Login // nil: there are no logins, all come with tokens
 	Version   string

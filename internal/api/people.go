@@ -109,8 +109,8 @@ func (a *API) listProjects(ctx context.Context, in *apiv1.Page) (*output[apiv1.L
 			return err
 		}
 		for _, m := range offered {
-			view := apiv1.Project{Name: m.Project, Permissions: []apiv1.Action{}, Invited: apiv1.Role(m.Role), InvitedBy: m.InvitedBy,
-				CreatedAt: m.Since}
+			view := apiv1.Project{Name: m.Project, Permissions: []apiv1.Action{}, Invited: apiv1.Role(m.Role),
+				InvitedBy: m.InvitedBy, CreatedAt: m.Since}
 			if i := slices.IndexFunc(all, func(p apiv1.Project) bool { return p.Name == m.Project }); i >= 0 { // of an operator
 				all[i].Invited, all[i].InvitedBy = apiv1.Role(m.Role), m.InvitedBy
 			} else if callerOf(ctx).Project == "" {

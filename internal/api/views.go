@@ -180,7 +180,10 @@ func factsView(f inventory.Facts) apiv1.Facts {
 
 func releaseView(r machine.Release) apiv1.Release {
 	return apiv1.Release{From: r.From, At: r.At, Power: r.Power, Clean: r.Clean, Boot: r.Boot, Key: r.Key,
-		Disks: each(r.Disks, func(d protocol.Erased) apiv1.Erased { return apiv1.Erased(d) })}
+		Disks: each(r.Disks, func(d protocol.Erased) apiv1.Erased {
+			return apiv1.Erased{Disk: d.Disk, Model: d.Model, Serial: d.Serial, Bytes: d.Bytes, Method: d.Method, Tried: d.Tried,
+				Verified: d.Verified, OK: d.OK, Error: d.Error, Seconds: seconds(d.Took)}
+		})}
 }
 
 // receiptView is the proof of a cluster's end; nil before it.

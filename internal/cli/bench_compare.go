@@ -34,7 +34,7 @@ With --runs, A and B are runs: those of a comparison, or any others, whose value
 	c.Flags().IntVar(&in.Body.Rounds, "rounds", 0, "this `N` of pairs (default: as the suite says)")
 	onNodes(c, &in.Body.Queue, &in.Body.Nodes)
 	asked(c, &in.Body)
-	c.Flags().StringVar(&in.Body.CompareWithQueue, "beside-queue", "", "of B, on nodes of this `QUEUE` (default: the first)")
+	c.Flags().StringVar(&in.Body.CompareWithQueue, "queue-b", "", "of B, on nodes of this `QUEUE` (default: the first)")
 	runs := c.Flags().Bool("runs", false, "A and B are runs that there are")
 	margin := c.Flags().Float64("margin", 2, "by how many `PERCENT` B may be off and still be equal")
 	wait, output := waitFlags(c, "both have ended"), formatFlag(c)

@@ -108,10 +108,10 @@ func TestExternalClustersStandBelowOthers(t *testing.T) {
 NAME  PHASE  READY
 cfd   ready  0/0
 
-CENTRE  STATE   FOR   SYSTEM         QUEUE  OPEN   NODES  FREE  USED  RUNNING  WAITING  REASON
-arc     open          Slurm 22.05.8  cpu    up     120    31    88
-                                     gpu    drain  8      0     8
-new     new
-old     silent  3h0m  PBS 19.1.2     workq  up     4      1     2     9        30       old.example.org:22: connect: connection refused
+EXTERNAL  STATE   FOR   SYSTEM         QUEUE  OPEN   NODES  FREE  USED  RUNNING  WAITING  REASON
+arc       open          Slurm 22.05.8  cpu    up     120    31    88
+                                       gpu    drain  8      0     8
+new       new
+old       silent  3h0m  PBS 19.1.2     workq  up     4      1     2     9        30       old.example.org:22: connect: connection refused
 `)
 }

@@ -1,4 +1,7 @@
 // Package datadir is the data directory of a controller, and what tells other programs of its host where the controller is.
+//
+// What enters: its path. What leaves: where each thing is in it, and the file from which the command line learns the controller's
+// address.
 package datadir
 
 import (

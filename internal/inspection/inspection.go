@@ -35,8 +35,9 @@ type Controller interface {
 	Findings(ctx context.Context, f protocol.Findings) error
 }
 
-// Tools runs programs. It returns the standard output also of a program that failed.
+// Tools runs programs.
 type Tools interface {
+	// Run runs one to its end. It returns the standard output also of a program that failed.
 	Run(ctx context.Context, argv ...string) ([]byte, error)
 }
 

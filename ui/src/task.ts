@@ -23,7 +23,7 @@ export async function outputOf(task: Schemas['Task'], seconds: number): Promise<
     ).slice(-most)
     from = piece.next
     if (piece.bytes !== '') continue
-    if (piece.ended) break
+    if (piece.task_ended) break
     if (Date.now() > until) return { text, more: 0 }
     await new Promise((go) => setTimeout(go, 500))
   }

@@ -1,5 +1,7 @@
 // Package library has the recipes and suites that every site has. A recipe or suite is a file here; its sample of what a program
 // wrote, in testdata, shows that it is read.
+//
+// What enters: nothing; its files are embedded. What leaves: their texts, for package recipe to read.
 package library
 
 import (

@@ -46,8 +46,9 @@ type Config struct {
 	Telemetry *telemetry.Telemetry
 }
 
-// Clusters opens a port at the gateway of a cluster's network; os.ErrNotExist where there is none.
+// Clusters are the networks of clusters, where agents call.
 type Clusters interface {
+	// Listen opens a port at the gateway of a cluster's network; os.ErrNotExist where there is none, yet or any more.
 	Listen(ctx context.Context, cluster string, port int) (net.Listener, error)
 }
 

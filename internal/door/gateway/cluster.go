@@ -22,15 +22,10 @@ import (
 	"muster/internal/spec"
 )
 
-// Dialer reaches into the network of a cluster.
-type Dialer interface {
-	Dial(ctx context.Context, cluster string, to netip.AddrPort) (net.Conn, error)
-}
-
 // Clusters are Muster's own clusters as places.
 type Clusters struct {
 	Authority *identity.Authority
-	Dialer    Dialer
+	Dialer    substrate.Dialer
 }
 
 // certificateLife is how long the certificate opens a cluster: long enough to connect, too short to leak.

@@ -17,28 +17,23 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/netip"
 	"path"
 	"strings"
 	"sync"
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/drivers/substrate"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/person"
 	"muster/internal/kit/limit"
 )
 
-// Dialer reaches into the network of a cluster.
-type Dialer interface {
-	Dial(ctx context.Context, cluster string, to netip.AddrPort) (net.Conn, error)
-}
-
 // Config is what a door needs.
 type Config struct {
 	Place       Place
 	DB          *core.Store
-	Dialer      Dialer
+	Dialer      substrate.Dialer
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	Log         *slog.Logger
 	NewID       func(kind string) string // for entries of the audit log

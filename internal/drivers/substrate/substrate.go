@@ -147,6 +147,11 @@ type Shared interface {
 	RemoveShared(ctx context.Context, cluster string) error
 	// ListShared names the clusters that have any of it.
 	ListShared(ctx context.Context) ([]string, error)
+	Dialer
+}
+
+// Dialer reaches into the networks of clusters.
+type Dialer interface {
 	// Dial opens a TCP connection inside the cluster's network, as its gateway address.
 	Dial(ctx context.Context, cluster string, to netip.AddrPort) (net.Conn, error)
 }

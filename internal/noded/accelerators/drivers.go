@@ -15,8 +15,9 @@ import (
 	"muster/internal/inventory/hardware"
 )
 
-// Runner runs a program and returns what it prints.
+// Runner runs programs.
 type Runner interface {
+	// Run runs a program to its end and returns what it prints.
 	Run(ctx context.Context, argv ...string) ([]byte, error)
 }
 

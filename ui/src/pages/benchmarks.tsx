@@ -120,7 +120,7 @@ export function Benchmarks() {
                   ['Cluster', (r) => `${r.project}/${r.cluster}`],
                   ['Who', (r) => r.account],
                   ['Nodes', (r) => r.on.nodes, 'right'],
-                  ['Rounds', (r) => `${r.ended} of ${r.rounds}`, 'right'],
+                  ['Rounds', (r) => `${r.rounds_ended} of ${r.rounds}`, 'right'],
                   ['State', (r) => <Pill phase={state(r)} />],
                   ['Begun', (r) => <Ago at={r.created_at} />],
                   ['Why', (r) => r.reason, 'wrap'],
@@ -280,11 +280,11 @@ function Shown({ r }: { r: Run }) {
               ['Round', (s) => s.round + 1, 'right'],
               ['What', (s) => told(s.recipe, s.parameters)],
               ['State', (s) => s.state],
-              ['Why', (s) => s.why, 'wrap'],
+              ['Why', (s) => s.reason, 'wrap'],
             ]}
           />
           <Panel title="Measured" more={<Command text={`muster bench show ${r.id}`} />}>
-            <Loaded query={useQuery(seriesQuery(r.id, r.ended))}>
+            <Loaded query={useQuery(seriesQuery(r.id, r.rounds_ended))}>
               {(all) => (
                 <Table
                   label="Measured"
@@ -316,7 +316,7 @@ function Shown({ r }: { r: Run }) {
                 ['On', `${count(r.on.nodes, 'node')} of ${count(r.on.cores, 'core')}`],
                 ['Who', r.account],
                 ['Begun', <Ago at={r.created_at} />],
-                ['Rounds', `${r.ended} of ${r.rounds}`],
+                ['Rounds', `${r.rounds_ended} of ${r.rounds}`],
                 ['Of those not counted', r.broken || ''],
                 ['Now', r.now && told(r.now.recipe ?? r.now.phase, r.now.parameters)],
                 ['Left, about', r.left_seconds && span(r.left_seconds)],

@@ -93,7 +93,7 @@ export function History() {
               <Table
                 label="Jobs that have ended"
                 rows={data.pages.flatMap((page) => page.items)}
-                of={(j) => `${j.cluster_id} ${j.number} ${j.ended}`} // one that was queued again ends more than once
+                of={(j) => `${j.cluster_id} ${j.number} ${j.ended_at}`} // one that was queued again ends more than once
                 none="No such job has ended."
                 columns={[
                   [
@@ -115,7 +115,7 @@ export function History() {
                       </>
                     ),
                   ],
-                  ['At', (j) => j.ended && clock(new Date(j.ended), now)],
+                  ['At', (j) => j.ended_at && clock(new Date(j.ended_at), now)],
                   ['Took', (j) => (j.seconds ? span(j.seconds) : ''), 'right'],
                   ['Nodes', (j) => j.node_count, 'right'],
                   ['CPUs', (j) => j.cpus, 'right'],

@@ -73,7 +73,7 @@ export function Jobs({ c, enter }: { c: Cluster; enter: boolean }) {
                   ),
                 'wrap',
               ],
-              ['Since', (j) => <Ago at={j.began ?? j.submitted} />],
+              ['Since', (j) => <Ago at={j.began_at ?? j.submitted_at} />],
               [
                 '',
                 (j) =>

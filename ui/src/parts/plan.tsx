@@ -68,7 +68,7 @@ export function Effects({ plan }: { plan: Omit<Plan, 'fits_at'> & { fits_at?: st
       <ul className="effects">
         {plan.changes.map((c) => (
           <li key={c.path}>
-            <code>{c.path}</code> {c.old || 'none'} → {c.new || 'none'} <span className="faint">{c.why}</span>
+            <code>{c.path}</code> {c.old || 'none'} → {c.new || 'none'} <span className="faint">{c.reason}</span>
           </li>
         ))}
         {plan.add.length > 0 && <li>{count(plan.add.length, 'node')} will come</li>}
@@ -76,7 +76,7 @@ export function Effects({ plan }: { plan: Omit<Plan, 'fits_at'> & { fits_at?: st
         {plan.steps.map((s) => (
           <li key={`${s.node} ${s.action}`}>
             <code>{s.node}</code> {s.action === 'remove' ? 'goes' : 'boots again'}, {s.when}{' '}
-            <span className="faint">{s.why}</span>
+            <span className="faint">{s.reason}</span>
           </li>
         ))}
       </ul>

@@ -1,4 +1,7 @@
 // Package ipmi switches machines by IPMI 2.0 over the network.
+//
+// What enters: a BMC's address and its user's name and password. What leaves: chassis commands over RMCP+, and whether the
+// machine is on.
 package ipmi
 
 import (

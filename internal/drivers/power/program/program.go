@@ -1,4 +1,7 @@
 // Package program switches machines by a program of the site's own.
+//
+// What enters: the program's path, and what it prints. What leaves: its arguments (what is to be done, for which machine), and
+// whether the machine is on.
 package program
 
 import (

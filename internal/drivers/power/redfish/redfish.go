@@ -1,4 +1,7 @@
 // Package redfish switches machines by DMTF Redfish (DSP0266).
+//
+// What enters: a BMC's address, its certificate's fingerprint where no authority signed it, its user's name and password. What
+// leaves: requests over HTTPS, and whether the machine is on.
 package redfish
 
 import (

@@ -1,4 +1,6 @@
 // Package wol wakes machines by Wake-on-LAN, and sees by their silence that they are off.
+//
+// What enters: machines' MACs and networks. What leaves: magic packets, and whether a machine is off.
 package wol
 
 import (

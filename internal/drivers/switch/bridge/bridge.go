@@ -1,4 +1,7 @@
 // Package bridge is a switch of Linux bridges on the controller's host.
+//
+// What enters: segments and ports, as package switch describes them. What leaves: bridges and their ports, set by netlink, and
+// which ports are where.
 package bridge
 
 import (

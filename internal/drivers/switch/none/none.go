@@ -1,4 +1,6 @@
 // Package none is the switch that Muster may not touch: all ports are in one segment.
+//
+// What enters: the same as in other switches. What leaves: nothing.
 package none
 
 import (

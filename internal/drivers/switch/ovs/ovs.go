@@ -1,4 +1,7 @@
-// Package ovs tells Open vSwitch on the controller's host.
+// Package ovs isolates machines whose network's switch is Open vSwitch on the controller's host.
+//
+// What enters: segments and ports, as package switch describes them. What leaves: transactions for the vSwitch's database (OVSDB,
+// RFC 7047), and which ports are where.
 package ovs
 
 import (

@@ -1,5 +1,7 @@
 // Package uplink is where the segments of a network end on the controller's host: bridges in one network namespace. It is what
 // drivers of switches that end there have in common.
+//
+// What enters: the namespace, and names of segments. What leaves: bridges there, made and removed.
 package uplink
 
 import (

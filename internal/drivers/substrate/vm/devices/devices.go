@@ -73,13 +73,16 @@ type Status struct {
 	Holders []int  // processes that have it open
 }
 
-// Tools runs programs. It returns the standard output also of a program that failed.
+// Tools runs programs.
 type Tools interface {
+	// Run runs one to its end. It returns the standard output also of a program that failed.
 	Run(ctx context.Context, argv ...string) ([]byte, error)
 }
 
-// Eraser erases disks, by the kernel's names, and proves it. Of a shared controller others use other disks.
+// Eraser erases disks that come back from guests.
 type Eraser interface {
+	// Erase erases disks, by the kernel's names, and proves it. Shared says that others use other disks of their controller. It
+	// may be repeated; after an error they are not given away.
 	Erase(ctx context.Context, disks []string, shared bool) error
 }
 
