@@ -18,8 +18,11 @@ export const projectsQuery = queryOptions({
 })
 
 /** may says whether something may be done in a project. */
-export const may = (projects: Schemas['Project'][] | undefined, project: string, action: Schemas['Project']['permissions'][number]) =>
-  projects?.find((p) => p.name === project)?.permissions.includes(action) ?? false
+export const may = (
+  projects: Schemas['Project'][] | undefined,
+  project: string,
+  action: Schemas['Project']['permissions'][number],
+) => projects?.find((p) => p.name === project)?.permissions.includes(action) ?? false
 
 export const clustersQuery = queryOptions({
   queryKey: ['clusters'],
