@@ -49,7 +49,7 @@ type Image struct {
 	Created time.Time `json:"created"`
 	Summary string    `json:"summary,omitempty"`
 	Drivers []string  `json:"drivers" doc:"drivers for GPUs and HCAs that it has"`
-	UsedBy  []string  `json:"used_by" doc:"clusters that you may see and that boot it, or are to, as PROJECT/NAME; the first 100 by name"`
+	UsedBy  []string  `json:"used_by" doc:"clusters that you may see whose nodes are to boot it, or were last all ready with it, as PROJECT/NAME; the first 100 by name"`
 }
 
 // Site is what the controller says of itself.

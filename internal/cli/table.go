@@ -93,7 +93,7 @@ func (t *table) print(s *screen) {
 	}
 }
 
-// when is a text where something is so, and "" elsewhere.
+// textIf is a text where something is so, and "" elsewhere. It is made in either case.
 func textIf(is bool, text string) string {
 	if is {
 		return text

@@ -95,22 +95,32 @@ func nextWake(kind Kind) string {
 	return `SELECT wake_at FROM ` + string(kind) + ` WHERE lease_until < now_ms() ORDER BY wake_at LIMIT 1`
 }
 
-// Renew prolongs every claim that owner still holds. It returns how many those are.
-func (s *Store) Renew(ctx context.Context, owner string, ttl time.Duration) (int64, error) {
-	var held int64
+// Renew prolongs claims, of one owner, that are still held. It returns how many those are.
+func (s *Store) Renew(ctx context.Context, owner string, held []Claim, ttl time.Duration) (int64, error) {
+	ids := map[Kind][]string{}
+	for _, c := range held {
+		ids[c.Kind] = append(ids[c.Kind], c.ID)
+	}
+	var renewed int64
 	err := s.Quietly(ctx, func(tx *Tx) error {
-		held = 0
+		renewed = 0
 		for _, d := range s.Living() {
-			n, err := tx.Exec(ctx, `UPDATE `+string(d.Kind)+` SET lease_until = now_ms() + $1 WHERE owner = $2`,
-				ttl.Milliseconds(), owner)
+			if len(ids[d.Kind]) == 0 {
+				continue
+			}
+			var which Where
+			which.And("owner = $?", owner)
+			which.Among("id", ids[d.Kind])
+			n, err := tx.Exec(ctx, fmt.Sprintf("UPDATE %s SET lease_until = now_ms() + %d", d.Kind, ttl.Milliseconds())+which.Text,
+				which.Args...)
 			if err != nil {
 				return fmt.Errorf("renew leases of %ss: %w", d.Kind, err)
 			}
-			held += n
+			renewed += n
 		}
 		return nil
 	})
-	return held, err
+	return renewed, err
 }
 
 // ReleaseLeases ends the claims of one owner, at its own end, so that others need not wait for the leases. Without an owner it
@@ -125,16 +135,6 @@ func (s *Store) ReleaseLeases(ctx context.Context, owner string) error {
 			}
 		}
 		return nil
-	})
-}
-
-// letGo has a claim prolonged no more whose step was lost: its lease ends, and the step is done again. Where the database does
-// not take that either, the lease goes on for as long as the owner renews.
-func (s *Store) letGo(ctx context.Context, c Claim) {
-	_ = s.Quietly(ctx, func(tx *Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE `+string(c.Kind)+` SET owner = '' WHERE id = $1 AND owner = $2 AND fence = $3`, c.ID, c.Owner,
-			c.Fence)
-		return err
 	})
 }
 

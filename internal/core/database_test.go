@@ -231,10 +231,11 @@ func TestRenewedLeasesHold(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
 		s := kindstest.Open(t, url)
 		kindstest.AddMachines(t, s, 1)
-		if _, err := s.Claim(t.Context(), machine.Kind, "a", 300*time.Millisecond, 1); err != nil {
+		held, err := s.Claim(t.Context(), machine.Kind, "a", 300*time.Millisecond, 1)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if n, err := s.Renew(t.Context(), "a", time.Minute); err != nil || n != 1 {
+		if n, err := s.Renew(t.Context(), "a", held, time.Minute); err != nil || n != 1 {
 			t.Fatal(n, err)
 		}
 		time.Sleep(350 * time.Millisecond)

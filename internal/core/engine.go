@@ -108,12 +108,16 @@ type Engine struct {
 	kinds  []Kind        // of the tables
 	looked atomic.Int64  // when it last looked for work, in Unix nanoseconds
 	busy   chan struct{} // one token a running handler
+
+	mu   sync.Mutex
+	held map[Claim]bool // that a handler works on; the lease of no other is prolonged
 }
 
 // NewEngine makes the engine of one controller, which owner names among its replicas, with a table for each kind that it works
 // on.
 func NewEngine(db *Store, owner string, tables []Table, tell *telemetry.Telemetry, log *slog.Logger) *Engine {
-	e := &Engine{db: db, owner: owner, log: log, tell: tell, busy: make(chan struct{}, workers), tables: tables}
+	e := &Engine{db: db, owner: owner, log: log, tell: tell, busy: make(chan struct{}, workers), tables: tables,
+		held: map[Claim]bool{}}
 	for _, t := range tables {
 		e.kinds = append(e.kinds, t.kind())
 	}
@@ -183,6 +187,8 @@ func (e *Engine) dispatch(ctx context.Context, handlers *sync.WaitGroup) time.Du
 			e.busy <- struct{}{}
 			handlers.Go(func() {
 				defer func() { <-e.busy }()
+				e.hold(claim, true)
+				defer e.hold(claim, false)
 				e.work(ctx, t, claim)
 			})
 		}
@@ -217,9 +223,6 @@ func (e *Engine) work(ctx context.Context, t Table, claim Claim) {
 	settlement := settle(s, outcome)
 	if err == nil {
 		err = e.commit(ctx, claim, s, outcome, settlement)
-	}
-	if err != nil && ctx.Err() == nil {
-		e.db.letGo(ctx, claim)
 	}
 	if ctx.Err() == nil || err == nil {
 		e.report(trail, claim, s, outcome, settlement, began, err)
@@ -261,7 +264,18 @@ func (e *Engine) commit(ctx context.Context, claim Claim, s Subject, o Outcome, 
 	})
 }
 
-// keepLeases renews what this controller holds until ctx ends.
+// hold notes that a handler works on a row, or does no more.
+func (e *Engine) hold(c Claim, works bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if works {
+		e.held[c] = true
+	} else {
+		delete(e.held, c)
+	}
+}
+
+// keepLeases renews, until ctx ends, the leases of what handlers work on. That of a step which was lost ends: it is done again.
 func (e *Engine) keepLeases(ctx context.Context) {
 	ticks := time.NewTicker(renewal)
 	defer ticks.Stop()
@@ -270,10 +284,13 @@ func (e *Engine) keepLeases(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticks.C:
-			if len(e.busy) == 0 {
+			e.mu.Lock()
+			held := slices.Collect(maps.Keys(e.held))
+			e.mu.Unlock()
+			if len(held) == 0 {
 				continue
 			}
-			if _, err := e.db.Renew(For(ctx, "leases"), e.owner, lease); err != nil && ctx.Err() == nil {
+			if _, err := e.db.Renew(For(ctx, "leases"), e.owner, held, lease); err != nil && ctx.Err() == nil {
 				e.log.Error("cannot renew leases", "error", err)
 			}
 		}

@@ -46,7 +46,7 @@ func (e *Engine) report(ctx context.Context, claim Claim, s Subject, o Outcome, 
 	level, words := slog.LevelInfo, "goes on to "+step.To
 	switch step.Result {
 	case telemetry.Fenced:
-		level, words = slog.LevelWarn, "another controller has taken over, or it is gone"
+		level, words = slog.LevelWarn, "another controller has taken over, or it has changed or gone"
 	case telemetry.Lost:
 		level, words = slog.LevelError, "a step was lost; its lease will end and it will be done again"
 	case telemetry.Retries:

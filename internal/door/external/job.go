@@ -107,7 +107,7 @@ func readJob(mark, text string) (said task.Said, output []byte, err error) {
 			said.Text = clean(more, 40)
 		case "down":
 			if lost := strings.Fields(clean(more, 2000)); len(lost) > 0 {
-				said.Text = words.Were(lost, "lost: ") + said.Text
+				said.Text = words.Were(lost, "down") + strings.TrimSuffix(": "+said.Text, ": ")
 			}
 		case "runs":
 			said.Stage = protocol.TaskRuns

@@ -65,8 +65,8 @@ main() {
 		TIMEOUT/* | DEADLINE/*) outcome=timed-out ;;
 		*)
 			outcome=lost
-			[[ ! -e $dir/nodes ]] ||
-				say down $(sinfo -h -N -n "$(tr ' ' , <"$dir/nodes")" -t down,fail -o %N 2>/dev/null | sort -u)
+			[[ ! -s $dir/nodes ]] ||
+				say down $(sinfo -a -h -N -n "$(tr ' ' , <"$dir/nodes")" -t down,fail -o %N 2>/dev/null | sort -u)
 			;;
 		esac
 	fi

@@ -44,7 +44,7 @@ esac
 END
 cat > bin/sinfo <<'END'
 #!/bin/bash
-[[ $4 != c1,c2 || $6 != down,fail ]] || cat ~/broken
+[[ $5 != c1,c2 || $7 != down,fail ]] || cat ~/broken
 END
 chmod +x bin/*
 echo 'echo Welcome; PATH=~/bin:$PATH' > .bash_profile
@@ -159,8 +159,8 @@ func TestAJobThatEndsOtherwise(t *testing.T) {
 	}
 	l.follow("b2.1", false)
 	l.sh("rm queue; echo 'JobId=7 JobState=NODE_FAIL' > record; echo c2 > broken; echo c1 c2 > .muster-bench/b2.1/nodes")
-	if said, _ := l.follow("b2.1", false); said.Outcome != protocol.TaskLost || said.Text != "c2 was lost: NODE_FAIL" {
-		t.Errorf("which node was lost is not said: %+v", said)
+	if said, _ := l.follow("b2.1", false); said.Outcome != protocol.TaskLost || said.Text != "c2 was down: NODE_FAIL" {
+		t.Errorf("which node is down is not said: %+v", said)
 	}
 	l.sh("rm -r .muster-bench record")
 	l.follow("b3.0", false)

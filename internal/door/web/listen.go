@@ -124,7 +124,7 @@ func (a arrivals) Accept() (net.Conn, error) {
 
 // Vouches is an authority for web servers.
 type Vouches interface {
-	// Certify makes a certificate for a host name, good from now on. It is called at each handshake for a name that has none yet.
+	// Certify makes a certificate for a host name, good from now on. It is called at each handshake.
 	Certify(host string, now time.Time) (*tls.Certificate, error)
 }
 

@@ -6,7 +6,6 @@ package external
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -228,15 +227,22 @@ func scan(r core.Scanner) (Cluster, error) {
 	return c, wrap.Errorf(err, "row of external cluster %s", c.Name)
 }
 
-// SaveSeen writes what an external cluster answered when it was asked as c says.
+// SaveSeen writes what an external cluster answered when it was asked as c says; core.ErrFenced if it was changed meanwhile.
 func SaveSeen(ctx context.Context, tx *core.Tx, c Cluster, system string, queues []Queue) error {
+	if err := SaveReached(ctx, tx, c); err != nil {
+		return err
+	}
 	_, err := tx.Exec(ctx, `UPDATE external_cluster SET seen_at = now_ms(), system = $2, queues = $3 WHERE id = $1`, c.Name, system,
 		core.JSON(append([]Queue{}, queues...)))
-	return errors.Join(wrap.Errorf(err, "write what external cluster %s answered", c.Name), SaveReached(ctx, tx, c))
+	return wrap.Errorf(err, "write what external cluster %s answered", c.Name)
 }
 
-// SaveReached writes that an external cluster was asked as c says, whether or not it answered.
+// SaveReached writes that an external cluster was asked as c says, whether or not it answered; core.ErrFenced if it was changed
+// meanwhile.
 func SaveReached(ctx context.Context, tx *core.Tx, c Cluster) error {
-	_, err := tx.Exec(ctx, `UPDATE external_cluster SET reached = $2 WHERE id = $1`, c.Name, c.Generation)
+	n, err := tx.Exec(ctx, `UPDATE external_cluster SET reached = generation WHERE id = $1 AND generation = $2`, c.Name, c.Generation)
+	if err == nil && n == 0 {
+		err = core.ErrFenced
+	}
 	return wrap.Errorf(err, "write that external cluster %s was asked", c.Name)
 }

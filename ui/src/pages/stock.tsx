@@ -76,7 +76,7 @@ export function Stock() {
 /** placed reads PROJECT/CLUSTER. */
 function placed(of: string) {
   const [project, cluster = ''] = of.split('/')
-  return { project, cluster }
+  return { project, cluster, label: of }
 }
 
 /** NewProject makes one, with somebody who says who else is in it. */

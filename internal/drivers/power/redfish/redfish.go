@@ -1,7 +1,7 @@
 // Package redfish switches machines by DMTF Redfish (DSP0266).
 //
 // What enters: a BMC's address, its certificate's fingerprint where no authority signed it, its user's name and password. What
-// leaves: requests over HTTPS, and whether the machine is on.
+// leaves: requests over HTTPS, whether the machine is on, and who may log in at the BMC.
 package redfish
 
 import (

@@ -18,7 +18,7 @@ const (
 	every   = time.Minute      // how often an external cluster is asked
 	patient = 30 * time.Second // how long it may take to answer; less than every
 
-	turnAgain = 5 * time.Second // how long one that has no turn waits
+	noTurn = 5 * time.Second // how long one waits that has no turn
 )
 
 // Handlers are those of external clusters, with what they act on.
@@ -51,20 +51,14 @@ func load(ctx context.Context, tx *core.Tx, id string) (external.Cluster, core.S
 func (w Handlers) ask(ctx context.Context, c external.Cluster) core.Outcome {
 	leave, over := w.Asking.Enter("", false)
 	if over != nil {
-		return core.WaitFor(turnAgain, "%s", c.Reason)
+		return core.WaitFor(noTurn, "%s", c.Reason)
 	}
 	defer leave()
 	limited, cancel := context.WithTimeoutCause(ctx, patient, fmt.Errorf("no answer within %s", patient))
 	defer cancel()
-	system, queues, unknown := w.External.Ask(limited, c)
-	now, err := core.Look(ctx, w.DB, func(tx *core.Tx) (external.Cluster, error) { return external.Get(ctx, tx, c.Name) })
-	switch {
-	case err != nil:
-		return core.Retry(err)
-	case now.Generation != c.Generation: // it was changed meanwhile
-		return core.WaitFor(0, "%s", c.Reason)
-	case unknown != nil:
-		o := core.Advance(core.Degraded, "external cluster %s does not answer: %v", c.Name, unknown)
+	system, queues, err := w.External.Ask(limited, c)
+	if err != nil {
+		o := core.Advance(core.Degraded, "external cluster %s does not answer: %v", c.Name, err)
 		o.After = every
 		return o.With(func(ctx context.Context, tx *core.Tx) error { return external.SaveReached(ctx, tx, c) })
 	}
