@@ -108,6 +108,9 @@ func (s *Store) Renew(ctx context.Context, owner string, held []Claim, ttl time.
 			if len(ids[d.Kind]) == 0 {
 				continue
 			}
+			for n := len(ids[d.Kind]); n&(n-1) != 0; n++ { // few statements, which stay prepared
+				ids[d.Kind] = append(ids[d.Kind], ids[d.Kind][0])
+			}
 			var which Where
 			which.And("owner = $?", owner)
 			which.Among("id", ids[d.Kind])
