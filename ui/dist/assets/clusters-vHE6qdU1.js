@@ -1,1 +1,0 @@
-import{lt as e}from"./index-Dha7x3_a.js";import{i as t,n,t as r}from"./jsx-runtime-DyZJNswf.js";var i=t(n(),1),a=r(),o=({all:t})=>t.map(({project:t,cluster:n,said:r},o)=>(0,a.jsxs)(i.Fragment,{children:[o>0&&`, `,t?(0,a.jsx)(e,{to:`/projects/$project/clusters/$cluster`,params:{project:t,cluster:n},children:n}):n,r!==void 0&&` ${r}`]},`${t}/${n}/${o}`));export{o as t};
