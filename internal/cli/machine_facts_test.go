@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	apiv1 "muster/api/v1"
 	"muster/internal/inventory/shapes"
@@ -11,7 +12,8 @@ import (
 // built is what `muster machines get` says of a machine of a shape.
 func built(t *testing.T, shape string) result {
 	s, facts := newSite(t), shapes.Named(shape)
-	m := apiv1.Machine{Name: "r1", Substrate: "metal", Phase: "available", Since: ago(0), Summary: apiv1.Summary(facts.Summary())}
+	m := apiv1.Machine{Name: "r1", Substrate: "metal", Phase: "available", Since: ago(48 * time.Hour),
+		Summary: apiv1.Summary(facts.Summary())}
 	text, err := json.Marshal(facts)
 	if err == nil {
 		err = json.Unmarshal(text, &m.Facts)
@@ -27,7 +29,7 @@ func TestAMachineShowsItsDevices(t *testing.T) {
 	reads(t, built(t, "virtual-functions").out, `
 name          r1
 kind          metal
-phase         available for 0s
+phase         available for 2d0h
 arch          amd64
 cpu           AMD EPYC 9124 16-Core Processor
 cpus          64
@@ -52,7 +54,7 @@ func TestAMachineShowsHowItsMemoryLies(t *testing.T) {
 	reads(t, built(t, "huge-pages").out, `
 name          r1
 kind          metal
-phase         available for 0s
+phase         available for 2d0h
 arch          amd64
 cpu           AMD EPYC 7302P 16-Core Processor
 cpus          32
