@@ -26,6 +26,10 @@ func TestARunOnAnExternalCluster(t *testing.T) {
 			if system == "" {
 				return nil
 			}
+			c, err := external.Get(ctx, tx, name)
+			if err != nil {
+				return err
+			}
 			return external.SaveSeen(ctx, tx, c, system, queues)
 		})
 	}

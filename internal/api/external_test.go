@@ -44,7 +44,11 @@ func TestAnExternalClusterShowsEachProjectItsOwn(t *testing.T) {
 		t.Errorf("a cluster of the same name: %d %s", got.status, got.text)
 	}
 	if err := db.Update(t.Context(), func(tx *core.Tx) error {
-		return externals.SaveSeen(t.Context(), tx, externals.Cluster{Name: "arc"}, "Slurm 22.05.8",
+		c, err := externals.Get(t.Context(), tx, "arc")
+		if err != nil {
+			return err
+		}
+		return externals.SaveSeen(t.Context(), tx, c, "Slurm 22.05.8",
 			[]externals.Queue{{Name: "cpu", Up: true, State: "up"}, {Name: "gpu", Up: true, State: "up"}})
 	}); err != nil {
 		t.Fatal(err)
