@@ -114,8 +114,8 @@ func (s *Store) Renew(ctx context.Context, owner string, held []Claim, ttl time.
 			var which Where
 			which.And("owner = $?", owner)
 			which.Among("id", ids[d.Kind])
-			n, err := tx.Exec(ctx, fmt.Sprintf("UPDATE %s SET lease_until = now_ms() + %d", d.Kind, ttl.Milliseconds())+which.Text,
-				which.Args...)
+			set := fmt.Sprintf("UPDATE %s SET lease_until = now_ms() + %d", d.Kind, ttl.Milliseconds())
+			n, err := tx.Exec(ctx, set+which.Text, which.Args...)
 			if err != nil {
 				return fmt.Errorf("renew leases of %ss: %w", d.Kind, err)
 			}
