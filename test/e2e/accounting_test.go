@@ -134,11 +134,11 @@ func TestNoJobIsLostFromTheAccounts(t *testing.T) {
 	slurm := func(command string) string { return r.Run("ssh", "acc", "--", command) }
 	missed := func(program string) bool {
 		var c struct {
-			Nodes []struct{ Undone []struct{ Text string } }
+			Nodes []struct{ Unapplied []struct{ Text string } }
 		}
 		r.Get(&c, "get", "acc")
 		for _, n := range c.Nodes {
-			for _, u := range n.Undone {
+			for _, u := range n.Unapplied {
 				if u.Text == "jobs are not recorded: "+program+" does not run" {
 					return true
 				}

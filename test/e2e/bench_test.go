@@ -209,7 +209,7 @@ func TestThePapersSuitesRun(t *testing.T) {
 		r.Get(&runs, "bench", "runs", "hello", "--suite", suite)
 		var run struct {
 			Steps    map[string]int
-			Problems []struct{ Recipe, Why string }
+			Problems []struct{ Recipe, Reason string }
 			Series   []struct {
 				Recipe, Quantity   string
 				Parameters, Labels map[string]string
@@ -222,7 +222,7 @@ func TestThePapersSuitesRun(t *testing.T) {
 		}
 		found := map[string]int{}
 		for _, s := range run.Problems {
-			found[s.Recipe+": "+s.Why]++
+			found[s.Recipe+": "+s.Reason]++
 		}
 		for _, s := range run.Series {
 			found[s.Recipe+" "+s.Quantity+" nodes="+s.Parameters["nodes"]] += s.Rounds[0].Samples

@@ -127,7 +127,9 @@ func TestAClusterIsComparedWithItself(t *testing.T) {
 	r.Run("create", "-f", r.File("same.yaml", "name: same\nnodes: 2\n"), "--wait")
 	r.Undisturbed("same", "n1", "n2")
 	both := strings.Fields(r.Run("bench", "compare", "same", "same", "--rounds", "2"))
-	var a struct{ Ended int }
+	var a struct {
+		Ended int `json:"rounds_ended"`
+	}
 	r.Until("a round has ended", func() bool {
 		r.Get(&a, "bench", "show", both[0])
 		return a.Ended > 0
@@ -143,7 +145,9 @@ func TestAClusterIsComparedWithItself(t *testing.T) {
 			t.Errorf("there is no %q in\n%s", part, out)
 		}
 	}
-	var b struct{ Ended int }
+	var b struct {
+		Ended int `json:"rounds_ended"`
+	}
 	r.Get(&a, "bench", "show", both[0])
 	r.Get(&b, "bench", "show", both[1])
 	n := strings.TrimSpace(r.Run("ssh", "same", "--", "sacct -nX -a | wc -l"))
