@@ -72,7 +72,7 @@ func (a *API) addKey(ctx context.Context, in *apiv1.AddKeyInput) (*output[apiv1.
 		return person.AddKey(ctx, tx, person.Key{Person: identityOf(ctx), Fingerprint: out.Body.Fingerprint, Line: line})
 	})
 	if err == nil {
-		out.Body.Unapplied, err = a.notYet(ctx, "", identityOf(ctx))
+		out.Body.Unapplied, err = a.unapplied(ctx, "", identityOf(ctx))
 	}
 	return out, err
 }

@@ -217,7 +217,7 @@ func (a *API) setMember(ctx context.Context, in *apiv1.SetMemberInput) (*output[
 		return err
 	})
 	if err == nil {
-		out.Body.Unapplied, err = a.notYet(ctx, in.Project, in.Person)
+		out.Body.Unapplied, err = a.unapplied(ctx, in.Project, in.Person)
 	}
 	return out, err
 }

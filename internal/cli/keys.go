@@ -85,13 +85,13 @@ ecdsa, both also on security keys (sk-…), and RSA of 3072 bits and more.`,
 		if err != nil {
 			return err
 		}
-		a.sayNotYet(key.Unapplied)
+		a.sayUnapplied(key.Unapplied)
 		return output.print(a.out, raw, func() { a.out.line("%s", key.Fingerprint) })
 	})
 }
 
-// sayNotYet tells of clusters that could not do yet what was asked.
-func (a *app) sayNotYet(texts []string) {
+// sayUnapplied tells of clusters that could not do yet what was asked.
+func (a *app) sayUnapplied(texts []string) {
 	for _, text := range texts {
 		a.say("not yet on cluster %s; it is tried again every 30 s", text)
 	}

@@ -225,7 +225,7 @@ project's clusters within seconds, except on those whose file names others under
 		if err != nil {
 			return err
 		}
-		a.sayNotYet(m.Unapplied)
+		a.sayUnapplied(m.Unapplied)
 		return output.print(a.out, raw, func() {
 			if m.InvitedBy != "" {
 				a.say("%s is invited to %s as %s, and takes it with `muster projects join %s`", args[1], args[0], args[2], args[0])

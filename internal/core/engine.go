@@ -105,19 +105,17 @@ type Engine struct {
 	log    *slog.Logger
 	tell   *telemetry.Telemetry
 	tables []Table
-	kinds  []Kind        // of the tables
-	looked atomic.Int64  // when it last looked for work, in Unix nanoseconds
-	busy   chan struct{} // one token a running handler
+	kinds  []Kind       // of the tables
+	looked atomic.Int64 // when it last looked for work, in Unix nanoseconds
 
 	mu   sync.Mutex
-	held map[Claim]bool // that a handler works on; the lease of no other is prolonged
+	held map[Claim]bool // what handlers work on, at most workers; the lease of nothing else is prolonged
 }
 
 // NewEngine makes the engine of one controller, which owner names among its replicas, with a table for each kind that it works
 // on.
 func NewEngine(db *Store, owner string, tables []Table, tell *telemetry.Telemetry, log *slog.Logger) *Engine {
-	e := &Engine{db: db, owner: owner, log: log, tell: tell, busy: make(chan struct{}, workers), tables: tables,
-		held: map[Claim]bool{}}
+	e := &Engine{db: db, owner: owner, log: log, tell: tell, tables: tables, held: map[Claim]bool{}}
 	for _, t := range tables {
 		e.kinds = append(e.kinds, t.kind())
 	}
@@ -156,7 +154,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // committed; zero: there may be more now.
 func (e *Engine) dispatch(ctx context.Context, handlers *sync.WaitGroup) time.Duration {
 	defer func() { e.looked.Store(time.Now().UnixNano()) }()
-	if len(e.busy) == cap(e.busy) {
+	if e.works() == workers {
 		return quiet // the end of a handler is a commit, which wakes Run
 	}
 	due, next, err := e.db.Due(ctx, e.kinds)
@@ -171,7 +169,7 @@ func (e *Engine) dispatch(ctx context.Context, handlers *sync.WaitGroup) time.Du
 		if !slices.Contains(due, t.kind()) {
 			continue
 		}
-		room := cap(e.busy) - len(e.busy)
+		room := workers - e.works()
 		if room == 0 {
 			return quiet
 		}
@@ -184,10 +182,8 @@ func (e *Engine) dispatch(ctx context.Context, handlers *sync.WaitGroup) time.Du
 		}
 		claimed += len(claims)
 		for _, claim := range claims {
-			e.busy <- struct{}{}
+			e.hold(claim, true)
 			handlers.Go(func() {
-				defer func() { <-e.busy }()
-				e.hold(claim, true)
 				defer e.hold(claim, false)
 				e.work(ctx, t, claim)
 			})
@@ -273,6 +269,13 @@ func (e *Engine) hold(c Claim, works bool) {
 	} else {
 		delete(e.held, c)
 	}
+}
+
+// works is how many handlers there are at work.
+func (e *Engine) works() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.held)
 }
 
 // keepLeases renews, until ctx ends, the leases of what handlers work on. That of a step which was lost ends: it is done again.

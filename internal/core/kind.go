@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"muster/internal/kit/lists"
 	"slices"
 )
 
@@ -47,10 +48,8 @@ func (tx *Tx) Living() []Definition { return tx.of.Living() }
 
 // Definition is that of one kind; the zero value, if the database was opened without it.
 func (s *Store) Definition(k Kind) Definition {
-	if i := slices.IndexFunc(s.kinds, func(d Definition) bool { return d.Kind == k }); i >= 0 {
-		return s.kinds[i]
-	}
-	return Definition{}
+	found, _ := lists.Find(s.kinds, func(d Definition) bool { return d.Kind == k })
+	return found
 }
 
 // sealedColumns lists all columns of secrets: they are sealed, sealed again and proved by TestABackupAloneIsWorthNothing.

@@ -14,7 +14,7 @@ import (
 func (e *Engine) Looked() time.Time { return time.Unix(0, e.looked.Load()) }
 
 // Running is how many handlers run now, and how many may.
-func (e *Engine) Running() (now, most int) { return len(e.busy), cap(e.busy) }
+func (e *Engine) Running() (now, most int) { return e.works(), workers }
 
 // stillRelated is how long after a request what happens to its cluster is taken for its doing, in traces.
 const stillRelated = time.Hour

@@ -22,8 +22,8 @@ import (
 
 // judging makes the stage's site refuse slow nodes, after three passes.
 func (s *fixture) judging() {
-	s.deps.Acceptance = inventory.DefaultAcceptance()
-	s.deps.Acceptance.Judge, s.deps.Acceptance.Passes = inventory.JudgeAll, 3
+	s.deps.Catalogue.Acceptance = inventory.DefaultAcceptance()
+	s.deps.Catalogue.Acceptance.Judge, s.deps.Catalogue.Acceptance.Passes = inventory.JudgeAll, 3
 }
 
 // playTest plays the agent of a node that is asked to measure itself.
@@ -189,7 +189,7 @@ func TestWhoIsNotJudgedIsHandedOverAsItIs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t, t.TempDir()+"/db", 6)
 			s.judging()
-			settings(&s.deps.Acceptance)
+			settings(&s.deps.Catalogue.Acceptance)
 			s.measure = func(n node.Node) float64 {
 				if n.Name == "n5" {
 					return 0.1
@@ -267,7 +267,7 @@ func TestANodeOnSharedCPUsIsReadyBeforeItHasMeasuredItself(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 2)
 	s.judging()
-	s.deps.Acceptance.Judge = inventory.JudgeMachines
+	s.deps.Catalogue.Acceptance.Judge = inventory.JudgeMachines
 	s.run(1)
 	s.untilFree(2)
 	id := s.create("hello", 1)

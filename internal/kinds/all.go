@@ -6,7 +6,6 @@ package kinds
 
 import (
 	"context"
-	"slices"
 
 	"muster/internal/core"
 	"muster/internal/core/sealing"
@@ -64,11 +63,8 @@ func All() []core.Definition {
 
 // Phases are those that a living entity of a kind can be in, in the order of a life.
 func Phases(k core.Kind) []core.Phase {
-	all := All()
-	if i := slices.IndexFunc(all, func(d core.Definition) bool { return d.Kind == k }); i >= 0 {
-		return all[i].Phases
-	}
-	return nil
+	found, _ := lists.Find(All(), func(d core.Definition) bool { return d.Kind == k })
+	return found.Phases
 }
 
 // Open opens the database with all kinds; see core.Open.

@@ -180,6 +180,7 @@ func newRackFixture(t *testing.T, url string, heads, machines int, change func(m
 	if err != nil {
 		t.Fatal(err)
 	}
+	catalogue.Acceptance = inventory.Acceptance{}
 	s.admission.Catalogue, s.admission.Images = catalogue, rackImages{}
 	r := &rack{guestProvider: g, db: s.db, on: map[string]int64{}, told: map[string]int64{}, dead: map[string]bool{},
 		silent: map[string]bool{}, ends: map[string]int{}}

@@ -62,6 +62,7 @@ func newFixture(t *testing.T, url string, machines int) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
+	catalogue.Acceptance = inventory.Acceptance{} // none, but where a test says so
 	authority, err := identity.Open(identity.NewRoot())
 	if err != nil {
 		t.Fatal(err)

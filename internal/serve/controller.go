@@ -277,7 +277,6 @@ func (k *controller) run(ctx context.Context) error {
 		Schedulers: k.admission.Schedulers,
 		Substrates: k.admission.Substrates,
 		Authority:  k.authority,
-		Acceptance: k.admission.Catalogue.Acceptance,
 		Telemetry:  k.telemetry,
 		Power:      drivers.Power(),
 		Providers:  k.providers,

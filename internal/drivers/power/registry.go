@@ -3,7 +3,6 @@ package power
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"muster/internal/inventory"
@@ -46,11 +45,7 @@ func (r Registry) read(control string) (Factory, Control, error) {
 // find is the driver of a control's scheme.
 func (r Registry) find(control string) (Factory, bool) {
 	scheme, _, _ := strings.Cut(control, ":")
-	i := slices.IndexFunc(r, func(f Factory) bool { return f.Scheme == scheme })
-	if i < 0 {
-		return Factory{}, false
-	}
-	return r[i], true
+	return lists.Find(r, func(f Factory) bool { return f.Scheme == scheme })
 }
 
 // usage is how controls are written, for people.

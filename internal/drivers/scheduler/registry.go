@@ -1,6 +1,6 @@
 package scheduler
 
-import "slices"
+import "muster/internal/kit/lists"
 
 // Registry is a list of schedulers. The first is what a cluster has whose file names none.
 type Registry []Factory
@@ -10,11 +10,7 @@ func (r Registry) Find(name string) (Factory, bool) {
 	if name == "" && len(r) > 0 {
 		return r[0], true
 	}
-	i := slices.IndexFunc(r, func(f Factory) bool { return f.Name == name })
-	if i < 0 {
-		return Factory{}, false
-	}
-	return r[i], true
+	return lists.Find(r, func(f Factory) bool { return f.Name == name })
 }
 
 // Of is Find for those who only ask: one that is not in the list can nothing.

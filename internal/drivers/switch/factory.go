@@ -2,10 +2,10 @@ package switches
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/lists"
 )
 
 // Factory declares a driver: what is known of it before there is a network. It is data; a driver's folder has a function that
@@ -31,10 +31,8 @@ func (r Registry) Named(name string) Factory {
 	if name == "" && len(r) > 0 {
 		return r[0]
 	}
-	if i := slices.IndexFunc(r, func(f Factory) bool { return f.Name == name }); i >= 0 {
-		return r[i]
-	}
-	return Factory{}
+	found, _ := lists.Find(r, func(f Factory) bool { return f.Name == name })
+	return found
 }
 
 // Names lists the drivers, in their order.

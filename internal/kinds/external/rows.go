@@ -7,12 +7,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"muster/internal/core"
 	"muster/internal/kinds/person"
+	"muster/internal/kit/lists"
 	"muster/internal/kit/wrap"
 )
 
@@ -77,11 +77,7 @@ func (c Cluster) Silent() bool { return c.Phase == core.Degraded }
 
 // Of is what a project may there.
 func (c Cluster) Of(project string) (Project, bool) {
-	i := slices.IndexFunc(c.Projects, func(p Project) bool { return p.Project == project })
-	if i < 0 {
-		return Project{}, false
-	}
-	return c.Projects[i], true
+	return lists.Find(c.Projects, func(p Project) bool { return p.Project == project })
 }
 
 // Account is as whom a person goes there who comes by a project; "" if there is no account for them.

@@ -98,8 +98,6 @@ type Deps struct {
 	Schedulers scheduler.Registry
 	Substrates substrate.Registry // all that clusters can ask for; Providers are those of this site
 	Authority  *identity.Authority
-	// Acceptance is how nodes are tested before they are handed over.
-	Acceptance inventory.Acceptance
 	Telemetry  *telemetry.Telemetry // nil: nothing is counted
 	Power      power.Registry       // what the ways to switch machines can do
 	Fabrics    Fabrics              // nil: none is looked after here

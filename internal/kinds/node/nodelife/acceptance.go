@@ -25,7 +25,7 @@ func (n nodeView) laterChecks() []string {
 
 // askTest asks for the first test of a boot, which begins with this transaction.
 func (w Handlers) askTest(ctx context.Context, tx *core.Tx, n nodeView) error {
-	if !w.Acceptance.On {
+	if !w.Catalogue.Acceptance.On {
 		return nil
 	}
 	return node.AskTest(ctx, tx, n.ID, 1, w.holds(n))
@@ -34,12 +34,12 @@ func (w Handlers) askTest(ctx context.Context, tx *core.Tx, n nodeView) error {
 // holds says that the node's test may refuse it, so that it gets no jobs until it has passed. A head is never
 // refused: it computes nothing, and when its node reboots the cluster's jobs go on.
 func (w Handlers) holds(n nodeView) bool {
-	return n.Role == protocol.Compute && w.Acceptance.Judges(!w.provider(n).Caps.WholeMachine)
+	return n.Role == protocol.Compute && w.Catalogue.Acceptance.Judges(!w.provider(n).Caps.WholeMachine)
 }
 
 // judged says that what the node measures may be held against it. That a hypervisor is below shows only from inside.
 func (w Handlers) judged(n nodeView) bool {
-	return n.Role == protocol.Compute && w.Acceptance.Judges(!w.provider(n).Caps.WholeMachine || n.Seen.Facts.Virtual)
+	return n.Role == protocol.Compute && w.Catalogue.Acceptance.Judges(!w.provider(n).Caps.WholeMachine || n.Seen.Facts.Virtual)
 }
 
 // beside says that the node is ready before it has measured itself: it shares its CPUs with others and is not judged, so that a
@@ -166,7 +166,7 @@ func (w Handlers) compare(ctx context.Context, n nodeView, result protocol.TestR
 			return err
 		}
 		alike, err := node.History(ctx, tx, n.Class, w.comparisonGroup(n), acceptance.Remembered)
-		standings = acceptance.Judge(w.Acceptance, append(results(earlier), result), results(alike))
+		standings = acceptance.Judge(w.Catalogue.Acceptance, append(results(earlier), result), results(alike))
 		return err
 	})
 	return standings, err
@@ -186,10 +186,10 @@ func (w Handlers) few(standings []acceptance.Standing) string {
 	for _, s := range standings {
 		most = max(most, s.Of)
 	}
-	if most >= w.Acceptance.Passes {
+	if most >= w.Catalogue.Acceptance.Passes {
 		return ""
 	}
-	return fmt.Sprintf("recorded, not judged yet: %d of the %d passes of its class that this needs", most, w.Acceptance.Passes)
+	return fmt.Sprintf("recorded, not judged yet: %d of the %d passes of its class that this needs", most, w.Catalogue.Acceptance.Passes)
 }
 
 // pass is the row of a test.

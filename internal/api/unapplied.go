@@ -17,9 +17,9 @@ const (
 	headsLooks  = 200 * time.Millisecond
 )
 
-// notYet waits until the heads of a person's clusters, in one project if it is named, have tried to do what was asked, and says
-// what they could not do, or that they have not tried yet. It is asked after the change.
-func (a *API) notYet(ctx context.Context, project, person string) (texts []string, err error) {
+// unapplied waits until the heads of a person's clusters, in one project if it is named, have tried to do what was asked, and
+// says what they could not do, or that they have not tried yet. It is asked after the change.
+func (a *API) unapplied(ctx context.Context, project, person string) (texts []string, err error) {
 	for end := time.Now().Add(headsWithin); ; {
 		behind, err := core.Look(ctx, a.DB, func(tx *core.Tx) ([]node.Behind, error) {
 			return node.BehindFor(ctx, tx, project, person)
