@@ -235,8 +235,8 @@ func TestTheSchedulerIsSeldomAskedForAJobThatRuns(t *testing.T) {
 		by := &patient{ends: time.Now().Add(runs)}
 		r := &taskRun{duty: d, files: files, runner: by, record: taskRecord{Job: "9"},
 			task: protocol.Task{ID: "t1", Limit: time.Hour}}
-		go func() { // it writes all the time
-			for ; time.Now().Before(by.ends); time.Sleep(time.Second) {
+		go func() { // it writes all the time, and how it ended before the scheduler can tell that it did
+			for ; time.Now().Before(by.ends.Add(-time.Second)); time.Sleep(time.Second) {
 				out, err := os.OpenFile(d.disk.path(files.path("output")), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 				must(t, err)
 				_, err = out.WriteString("a line\n")
