@@ -16,11 +16,11 @@ const clientMAC = "52:54:00:00:01:01"
 
 // dhclientHook stands in for the system's, which would change files of this host.
 const dhclientHook = `#!/bin/sh
-echo "$reason" >>%[1]s/reasons
 case "$reason" in
 BOUND|RENEW|REBIND|REBOOT) ip addr replace "$new_ip_address/$new_subnet_mask" dev "$interface" ;;
 RELEASE|EXPIRE) ip addr flush dev "$interface" ;;
 esac
+echo "$reason" >>%[1]s/reasons
 `
 
 // A stock DHCP client gets an address, renews it, keeps it over a restart, and gives it back.
