@@ -90,7 +90,7 @@ func TestAPortKeepsNobodyWhoAsksIt(t *testing.T) {
 	n, guest := s.guest(t, cables, "c1", 7, local1)
 	gateway := substrate.Gateway().Addr().AsSlice()
 	const asks = 20
-	check(t, netns.Do(guest, func() error {
+	ask := func() error {
 		link, err := net.InterfaceByName("eth0")
 		if err != nil {
 			return err
@@ -108,10 +108,11 @@ func TestAPortKeepsNobodyWhoAsksIt(t *testing.T) {
 			}
 		}
 		return nil
-	}))
+	}
 	var heard uint64
 	var kept []netlink.Neigh
 	look := func() bool {
+		check(t, netns.Do(guest, ask)) // again each time: the kernel drops what is sent before it has noticed that the link is up
 		check(t, netns.Links(filepath.Join(dir, "clusters/c1/netns"), func(links *netlink.Handle) error {
 			port, err := links.LinkByName(substrate.PortName(n.Node))
 			if err != nil {
