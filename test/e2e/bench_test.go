@@ -101,7 +101,8 @@ func TestARunGoesOnWithoutItsHeadANodeAndWhoWatches(t *testing.T) {
 	var run struct {
 		ID, Outcome, Reason string
 		Now                 *struct{ Recipe string }
-		Ended, Broken       int
+		Ended               int `json:"rounds_ended"`
+		Broken              int
 	}
 	show := func(id string) {
 		run.ID, run.Outcome, run.Now = id, "", nil // what is absent in the answer stays as it was
