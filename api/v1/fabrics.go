@@ -135,6 +135,23 @@ type Topology struct {
 	TakenAt time.Time `json:"taken_at" doc:"when it was imported"`
 	Summary string    `json:"summary" doc:"what it is and how large"`
 	Leaves  []Leaf    `json:"leaves" doc:"those with machines of the inventory, by name"`
+
+	Switches []TopologySwitch `json:"switches" doc:"all, by ID"`
+	Links    []TopologyLink   `json:"links" doc:"between switches, each pair once"`
+}
+
+// TopologySwitch is a switch as a snapshot has it.
+type TopologySwitch struct {
+	ID    string   `json:"id" doc:"on InfiniBand its GUID, on Ethernet its chassis' address"`
+	Name  string   `json:"name"`
+	Ports []string `json:"ports" doc:"of hosts on it: on InfiniBand their GUIDs, on Ethernet HOST/INTERFACE"`
+}
+
+// TopologyLink is all cables between two switches.
+type TopologyLink struct {
+	A      string `json:"a" doc:"ID of one"`
+	B      string `json:"b" doc:"ID of the other"`
+	Cables int    `json:"cables"`
 }
 
 // Leaf is a switch, or all leaves of machines with several rails, and who hangs on it.

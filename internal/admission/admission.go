@@ -113,12 +113,14 @@ type Plan struct {
 	Add      []Placed      // nodes to come, with the machines chosen for them
 	Release  []string      // names of nodes to go
 	Steps    []Step        // what happens to nodes that are there
-	Price    price.Amount
+	Price    price.Amount  // an hour, once it is ready
+	Total    price.Amount  // for the whole lease if nothing changes; none if it has no lease
 	Messages []string
 	Layouts  []Layout     // how the queues that get nodes lie in the network, where that is known
 	Term     cluster.Term // when its lease runs
 	FitsAt   *time.Time   // when it starts; nil: now
 
+	all     []Placed // that the cluster has then; empty if no nodes come or go
 	image   Image
 	from    *snapshot.Snapshot // that a new cluster gets its files from; nil: none
 	current *cluster.Cluster   // nil for a new one

@@ -25,6 +25,11 @@ func (a *Admission) ClusterLimits(ctx context.Context, tx *core.Tx, id string, c
 
 // ProjectLimits are those that the site sets a project for the running month.
 func (a *Admission) ProjectLimits(ctx context.Context, tx *core.Tx, project string) ([]price.Limit, error) {
+	return a.limitsAfter(ctx, tx, project, nil)
+}
+
+// limitsAfter are those of a project where a plan is carried out, if there is one.
+func (a *Admission) limitsAfter(ctx context.Context, tx *core.Tx, project string, plan *Plan) ([]price.Limit, error) {
 	granted := a.Catalogue.Projects[project]
 	if granted.Budget.Monthly.Currency == "" && granted.Quota.NodeHours == nil {
 		return nil, nil
@@ -37,6 +42,18 @@ func (a *Admission) ProjectLimits(ctx context.Context, tx *core.Tx, project stri
 	spent, err := meter.Spending(ctx, tx, meter.Of{Projects: []string{project}, From: from})
 	if err != nil {
 		return nil, err
+	}
+	if plan != nil {
+		if plan.current != nil {
+			own, err := meter.Spending(ctx, tx, meter.Of{Cluster: plan.current.ID, From: from})
+			if err != nil {
+				return nil, err
+			}
+			spent.StopNodes(own)
+		}
+		for _, p := range plan.all {
+			spent = append(spent, price.Group{Kind: price.Node, Rate: a.Catalogue.Rate(p.Class, p.Machine), Running: 1})
+		}
 	}
 	month := from.Format("2006-01")
 	var limits []price.Limit

@@ -46,6 +46,7 @@ func (a *Admission) pay(ctx context.Context, tx *core.Tx, plan *Plan, machines [
 			add = append(add, Placed{Name: n.Name, Role: n.Role, Queue: n.Queue, Class: n.Class, Machine: m.Machine})
 		}
 	}
+	plan.all = add
 	for _, p := range add {
 		plan.Price = plan.Price.Plus(a.Catalogue.Rate(p.Class, p.Machine))
 		if p.Role == protocol.Head && !a.caps(p.Machine).KeepsHead && plan.Spec.Budget != nil &&
@@ -76,9 +77,7 @@ func (a *Admission) foresee(ctx context.Context, tx *core.Tx, plan *Plan) error 
 		plan.Messages = append(plan.Messages, fmt.Sprintf("/home costs %s per GiB and month in addition", storage))
 	}
 	if lease := plan.Spec.Lease; lease != nil && lease.For != "" {
-		length := spec.Duration(lease.For)
-		plan.Messages = append(plan.Messages, fmt.Sprintf("its lease of %s costs %s if nothing changes", lease.For,
-			over(plan.Price, length)))
+		plan.Total = over(plan.Price, spec.Duration(lease.For))
 	}
 	if limit := budgetOf(plan.Spec); limit.Micros > 0 && plan.Price.Micros > 0 {
 		left := limit.Micros

@@ -27,6 +27,36 @@ func (a *Admission) InUse(ctx context.Context, tx *core.Tx, project string) (Use
 	return use, err
 }
 
+// After is what a project holds and was promised once a plan is carried out, and its limits at the rate that it then has. ok is
+// false of a plan in which no nodes come or go.
+func (a *Admission) After(ctx context.Context, tx *core.Tx, plan *Plan) (use Use, limits []price.Limit, ok bool, err error) {
+	if len(plan.all) == 0 {
+		return use, nil, false, nil
+	}
+	id := ""
+	if plan.current != nil {
+		id = plan.current.ID
+	}
+	if use, _, err = a.inUse(ctx, tx, plan.Spec.Project, id, plan.Spec); err != nil {
+		return use, nil, false, err
+	}
+	held, err := meter.HeldBy(ctx, tx, plan.Spec.Project)
+	if err != nil {
+		return use, nil, false, err
+	}
+	for _, h := range held {
+		if h.Cluster == id {
+			use = Use{use.Nodes - h.Nodes, use.Cores - h.Cores, use.GPUs - h.GPUs}
+		}
+	}
+	use.Nodes += max(len(plan.all), promised(cluster.Cluster{Spec: plan.Spec, Desired: core.Present}, nil))
+	for _, p := range plan.all {
+		use.Cores, use.GPUs = use.Cores+p.Machine.Facts.UsableCores(), use.GPUs+p.Machine.Facts.Count("gpu")
+	}
+	limits, err = a.limitsAfter(ctx, tx, plan.Spec.Project, plan)
+	return use, limits, true, err
+}
+
 // inUse counts what one cluster was promised beside the rest, and by another spec.
 func (a *Admission) inUse(ctx context.Context, tx *core.Tx, project, id string, wanted spec.Cluster) (use Use, promise int,
 	err error) {

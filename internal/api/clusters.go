@@ -292,6 +292,9 @@ func (a *API) carryOut(ctx context.Context, in apiv1.Request, doc *spec.Document
 				out.Body.Plan = planView(p)
 				out.Body.ReadyIn, err = readyIn(ctx, tx, p)
 			}
+			if err == nil {
+				out.Body.After, err = a.quotaAfter(ctx, tx, p)
+			}
 			return err
 		})
 		return out, a.tell(err, doc)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apiv1 "muster/api/v1"
+	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/meter"
@@ -112,15 +113,32 @@ func (a *API) quota(ctx context.Context, in *apiv1.GetQuotaInput) (*output[apiv1
 			return err
 		}
 		clusters, err := cluster.Count(ctx, tx, in.Project)
-		granted := a.Admission.Catalogue.Projects[in.Project].Quota
-		*out = apiv1.Quota{
-			Project: in.Project, Clusters: apiv1.Share{Used: clusters, Limit: new(granted.MostClusters())},
-			Nodes: apiv1.Share{Used: use.Nodes, Limit: granted.Nodes},
-			Cores: apiv1.Share{Used: use.Cores, Limit: granted.Cores}, GPUs: apiv1.Share{Used: use.GPUs, Limit: granted.GPUs},
-			Limits: some(each(limits, limitView)),
-		}
+		*out = a.quotaView(in.Project, clusters, use, limits)
 		return err
 	})
+}
+
+// quotaAfter is what a plan leaves of its project's quota.
+func (a *API) quotaAfter(ctx context.Context, tx *core.Tx, p *admission.Plan) (*apiv1.Quota, error) {
+	use, limits, ok, err := a.Admission.After(ctx, tx, p)
+	if err != nil || !ok {
+		return nil, err
+	}
+	clusters, err := cluster.Count(ctx, tx, p.Spec.Project)
+	if p.Current() == nil {
+		clusters++
+	}
+	return new(a.quotaView(p.Spec.Project, clusters, use, limits)), err
+}
+
+func (a *API) quotaView(project string, clusters int, use admission.Use, limits []price.Limit) apiv1.Quota {
+	granted := a.Admission.Catalogue.Projects[project].Quota
+	return apiv1.Quota{
+		Project: project, Clusters: apiv1.Share{Used: clusters, Limit: new(granted.MostClusters())},
+		Nodes: apiv1.Share{Used: use.Nodes, Limit: granted.Nodes},
+		Cores: apiv1.Share{Used: use.Cores, Limit: granted.Cores}, GPUs: apiv1.Share{Used: use.GPUs, Limit: granted.GPUs},
+		Limits: some(each(limits, limitView)),
+	}
 }
 
 func linesOf(ctx context.Context, tx *core.Tx, of meter.Of, by price.By) ([]price.Line, error) {

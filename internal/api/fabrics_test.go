@@ -1,12 +1,17 @@
 package api_test
 
 import (
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	apiv1 "muster/api/v1"
 	"muster/internal/admission"
 	"muster/internal/api"
 	"muster/internal/core"
@@ -161,6 +166,48 @@ func TestCablesThatAreNotKnownCannotBeForgotten(t *testing.T) {
 	for _, want := range []int{204, 404} {
 		if got := call(t, s, "DELETE", "/v1/topologies/eth0", ""); got.status != want {
 			t.Errorf("%d, not %d: %s", got.status, want, got.text)
+		}
+	}
+}
+
+// TestATopologyHasItsSwitchesAndTheirCables as ibnetdiscover has seen them.
+func TestATopologyHasItsSwitchesAndTheirCables(t *testing.T) {
+	s, _ := fabricServer(t)
+	body, err := json.Marshal(map[string]string{"snapshot": fabrictest.FatTree(4, 2, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := call(t, s, "PUT", "/v1/fabrics/ib0/snapshot", string(body)); got.status != 200 {
+		t.Fatalf("%d %s", got.status, got.text)
+	}
+	var all struct {
+		Items []apiv1.Topology
+	}
+	if err := json.Unmarshal([]byte(call(t, s, "GET", "/v1/topologies", "").text), &all); err != nil || len(all.Items) != 1 {
+		t.Fatal(all, err)
+	}
+	ports := map[string][]string{}
+	for _, one := range all.Items[0].Switches {
+		ports[one.Name] = one.Ports
+	}
+	guids := func(hosts ...int) (all []string) {
+		for _, i := range hosts {
+			all = append(all, fabrictest.HostPort(i).String())
+		}
+		return all
+	}
+	want := map[string][]string{"leaf0": guids(0, 1), "leaf1": guids(2, 3), "spine0": {}}
+	if diff := cmp.Diff(want, ports); diff != "" {
+		t.Errorf("switches (-want +got):\n%s", diff)
+	}
+	cables := map[apiv1.TopologyLink]bool{}
+	for _, l := range all.Items[0].Links {
+		cables[apiv1.TopologyLink{A: min(l.A, l.B), B: max(l.A, l.B), Cables: l.Cables}] = true
+	}
+	for i := range 2 {
+		ends := []string{fabrictest.Leaf(i).String(), fabrictest.Spine(0).String()}
+		if one := (apiv1.TopologyLink{A: slices.Min(ends), B: slices.Max(ends), Cables: 1}); !cables[one] || len(cables) != 2 {
+			t.Errorf("no %v in %v", one, all.Items[0].Links)
 		}
 	}
 }

@@ -29,6 +29,17 @@ func topologies(ctx context.Context, tx *core.Tx) ([]apiv1.Topology, error) {
 		for i, p := range k.Map.Places {
 			t.Leaves = append(t.Leaves, apiv1.Leaf{Name: p.Name, Cables: p.Up, Machines: some(k.Machines[i])})
 		}
+		g := k.Graph
+		t.Switches = some(each(g.Switches, func(s topology.Switch) apiv1.TopologySwitch {
+			return apiv1.TopologySwitch{ID: s.ID, Name: s.String(), Ports: []string{}}
+		}))
+		for _, p := range g.Ports {
+			on := &t.Switches[p.Switch]
+			on.Ports = append(on.Ports, p.String())
+		}
+		t.Links = some(each(g.Links, func(l topology.Link) apiv1.TopologyLink {
+			return apiv1.TopologyLink{A: g.Switches[l.A].ID, B: g.Switches[l.B].ID, Cables: l.Count}
+		}))
 		all = append(all, t)
 	}
 	return all, err

@@ -21,7 +21,8 @@ import (
 )
 
 func planView(p *admission.Plan) apiv1.Plan {
-	view := apiv1.Plan{Changes: p.Changes, Messages: p.Messages, Release: p.Release, Spec: p.Spec, Price: p.Price.String(),
+	view := apiv1.Plan{Changes: p.Changes, Messages: p.Messages, Release: p.Release, Spec: p.Spec,
+		Price: p.Price.String(), Total: p.Total.String(),
 		FitsAt: p.FitsAt, Layouts: each(p.Layouts, layoutView),
 		Steps: some(each(p.Steps, func(s admission.Step) apiv1.Step { return apiv1.Step(s) })),
 		Add: some(each(p.Add, func(n admission.Placed) apiv1.Placed {

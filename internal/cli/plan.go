@@ -54,10 +54,14 @@ func (a *app) printPlan(p apiv1.Plan) {
 	a.printSteps(p.Steps)
 	facts := newTable()
 	facts.fact("price", textIf(p.Price != "", p.Price+" per hour"))
+	facts.fact("total", textIf(p.Total != "", p.Total+" for its lease if nothing changes"))
 	facts.fact("starts at", textOf(p.FitsAt, spec.When))
 	if r := p.ReadyIn; r != nil {
 		facts.row("ready", fmt.Sprintf("in %.1f to %.1f s, as %s of its classes were", r.Low, r.High,
 			words.Count(r.Nodes, "node")))
+	}
+	for _, text := range afterWords(p.After) {
+		facts.row("after", text)
 	}
 	for _, l := range p.Layouts {
 		facts.row("network", l.Text)
@@ -66,6 +70,29 @@ func (a *app) printPlan(p apiv1.Plan) {
 		facts.row("note", m)
 	}
 	facts.printBelow(a.out)
+}
+
+// afterWords are what a project has of its limits once a plan is carried out.
+func afterWords(q *apiv1.Quota) (all []string) {
+	if q == nil {
+		return nil
+	}
+	var held []string
+	for _, s := range []struct {
+		apiv1.Share
+		noun string
+	}{{q.Nodes, "node"}, {q.Cores, "core"}, {q.GPUs, "GPU"}} {
+		if s.Limit != nil {
+			held = append(held, fmt.Sprintf("%d of %s", s.Used, words.Count(*s.Limit, s.noun)))
+		}
+	}
+	if len(held) > 0 {
+		all = append(all, "project "+q.Project+" has "+strings.Join(held, ", "))
+	}
+	for _, l := range q.Limits {
+		all = append(all, l.What+": "+limitWords(l))
+	}
+	return all
 }
 
 // planWords is a plan in one line.

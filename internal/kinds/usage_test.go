@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -295,6 +296,58 @@ func TestAProjectsLimitsPauseAllItsClusters(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAPlanSaysWhatItLeavesOfItsProjectsLimits has it compared with what there is once it is carried out.
+func TestAPlanSaysWhatItLeavesOfItsProjectsLimits(t *testing.T) {
+	kindstest.Either(t, func(t *testing.T, url string) {
+		s := newFixture(t, url, 8)
+		s.charge(1)
+		s.admission.Catalogue.Projects = map[string]inventory.Project{"default": {
+			Quota:  inventory.Quota{Nodes: new(8), NodeHours: new(1000)},
+			Budget: inventory.Budget{Monthly: price.Amount{Micros: 1e12, Currency: "EUR"}}}}
+		s.run(1)
+		s.untilFree(8)
+		other, id := s.create("other", 1), s.create("hello", 1)
+		s.untilReady(other, 1)
+		s.untilReady(id, 1)
+		for _, nodes := range []int{4, 2} {
+			var then, now admission.Use
+			var said, limits []price.Limit
+			s.view(func(ctx context.Context, tx *core.Tx) error {
+				c, err := cluster.Get(ctx, tx, id)
+				if err != nil {
+					return err
+				}
+				want := c.Spec
+				want.Queues = []spec.Queue{want.Queues[0]}
+				want.Queues[0].Min, want.Queues[0].Max = &nodes, &nodes
+				plan, err := s.admission.Change(ctx, tx, c, want)
+				if err != nil {
+					return err
+				}
+				then, said, _, err = s.admission.After(ctx, tx, plan)
+				return err
+			})
+			s.scale(id, nodes)
+			s.untilReady(id, nodes)
+			s.untilFree(8 - 3 - nodes)
+			s.view(func(ctx context.Context, tx *core.Tx) (err error) {
+				if now, err = s.admission.InUse(ctx, tx, "default"); err == nil {
+					limits, err = s.admission.ProjectLimits(ctx, tx, "default")
+				}
+				return err
+			})
+			if then != now || now.Nodes != 3+nodes || len(said) != 2 || len(limits) != 2 {
+				t.Fatalf("of %d nodes it says %+v, %v, and there is %+v, %v", nodes, then, said, now, limits)
+			}
+			for i, l := range limits {
+				if off := l.Left.Seconds()/said[i].Left.Seconds() - 1; !l.Runs || math.Abs(off) > 0.02 {
+					t.Errorf("%s lasts for %v, and the plan said %v", l.What, l.Left, said[i].Left)
+				}
+			}
+		}
+	})
 }
 
 func TestNewPricesHoldFromTheMomentTheyAreKnown(t *testing.T) {

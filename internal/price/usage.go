@@ -165,6 +165,16 @@ func (s Spending) PerHour() Sum {
 	return sum
 }
 
+// StopNodes takes away what is charged now of nodes in part, which is a part of it.
+func (s Spending) StopNodes(part Spending) {
+	for _, g := range part {
+		i := slices.IndexFunc(s, func(all Group) bool { return all.Kind == g.Kind && all.Rate == g.Rate })
+		if g.Kind == Node && i >= 0 {
+			s[i].Running -= g.Running
+		}
+	}
+}
+
 // NodeTime is the time of all nodes together, and how many count now.
 func (s Spending) NodeTime() (time.Duration, int64) {
 	var ms, running int64

@@ -39,8 +39,9 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 	r.Run("machines", "add", "--local", "6", "--wait")
 	r.Run("create", "-f", r.File("cfd.yaml", "name: cfd\nqueues:\n  - {name: mpi, nodes: 3}\n  - {name: post, min: 0, max: 2}\n"+
 		"access:\n  apps:\n    - {name: jupyter, port: 8888}\n"), "--wait")
-	var run struct{ ID string }
-	r.Get(&run, "bench", "run", "cfd", "--suite", "stream", "--brief", "--wait")
+	var compared struct{ A struct{ ID string } }
+	r.Get(&compared, "bench", "compare", "cfd", "cfd", "--suite", "stream", "--brief", "--wait")
+	run := compared.A.ID
 	r.Run("machines", "place", "local-2", "--rack", "r01", "--unit", "3")
 	r.Run("machines", "place", "local-3", "--rack", "r01", "--unit", "8", "--height", "2", "--slot", "1")
 	r.Run("machines", "place", "local-4", "--rack", "r01", "--unit", "8", "--height", "2", "--slot", "2")
@@ -64,7 +65,7 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 	b.shows("cfd")
 	address, _, _ := strings.Cut(r.Run("console", "--no-browser"), "/sign-in")
 	all := pages()
-	all["benchmark"] = "/benchmarks/" + run.ID
+	all["benchmark"] = "/benchmarks/" + run
 	for name, path := range all {
 		b.goTo(address + path)
 		b.until("the page is there", `document.querySelector('h1') !== null && document.querySelector('.skeleton') === null`)
@@ -73,8 +74,17 @@ func TestEveryPageIsForEverybody(t *testing.T) {
 		}
 		look(name)
 	}
+	b.goTo(address + "/benchmarks")
+	b.click("Run a suite")
+	b.click("Beside another")
+	look("run a suite")
+	b.acts("Run", noDialog)
+	runs := strings.Split(strings.TrimSpace(r.Run("bench", "runs", "cfd")), "\n")
+	if len(runs) != 5 || strings.Count(strings.Join(runs, "\n"), " quick ") != 2 {
+		t.Errorf("not two runs were begun in the browser: %v", runs)
+	}
 	report := filepath.Join(t.TempDir(), "report.html") // which people send to each other
-	r.Run("bench", "report", run.ID, "-f", report)
+	r.Run("bench", "report", run, "-f", report)
 	b.goTo("file://" + report)
 	b.until("the page is there", `document.querySelector('h1') !== null`)
 	look("report")

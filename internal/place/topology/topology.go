@@ -50,6 +50,14 @@ type Port struct {
 	At     string `json:"at,omitempty"` // which port of the leaf
 }
 
+// String is the port's GUID, or its host and interface where it has none.
+func (p Port) String() string {
+	if p.GUID == 0 {
+		return p.Host + "/" + p.Interface
+	}
+	return p.GUID.String()
+}
+
 // Link is all cables between two switches.
 type Link struct {
 	A     int `json:"a"` // in Graph.Switches, the lower one

@@ -6,7 +6,7 @@ import { useState } from 'react'
 import { answer, api, type Schemas, whole } from '../api'
 import { clustersQuery, may, operates, projectsQuery, siteQuery } from '../data'
 import { Ask } from '../parts/ask'
-import { Pick } from '../parts/fields'
+import { Choice, Pick, Text } from '../parts/fields'
 import { Icon } from '../parts/icon'
 import { Command, Facts, Loaded, Older, Panel, Wrong } from '../parts/panel'
 import { Pill } from '../parts/state'
@@ -151,31 +151,85 @@ export function Benchmarks() {
   )
 }
 
+/** Place is a cluster, by PROJECT/NAME, and a queue of it; '': the first. */
+type Place = { cluster: string; queue: string }
+
+const refOf = (c: Schemas['Cluster']) => `${c.project}/${c.name}`
+
+/** Where asks for a place; for the queue, where the cluster has several. */
+function Where(props: { label: string; clusters: Schemas['Cluster'][]; at: Place; onChange: (at: Place) => void }) {
+  const { label, clusters, at, onChange } = props
+  const queues = clusters.find((c) => refOf(c) === at.cluster)?.spec.queues?.map((q) => q.name) ?? []
+  return (
+    <>
+      <Pick
+        label={label}
+        value={at.cluster}
+        values={clusters.map((c) => [refOf(c), refOf(c)] as const)}
+        onChange={(cluster) => onChange({ cluster, queue: '' })}
+      />
+      {queues.length > 1 && (
+        <Pick
+          label={`Queue of ${at.cluster}`}
+          value={at.queue || queues[0]!}
+          values={queues.map((q) => [q, q] as const)}
+          onChange={(queue) => onChange({ ...at, queue })}
+        />
+      )}
+    </>
+  )
+}
+
+/** ways are how a suite is run: as one run, in turns with another, or repeated. */
+const ways = [
+  ['once', 'Once'],
+  ['beside', 'Beside another'],
+  ['repeated', 'Repeated'],
+] as const
+
 function Begin({ clusters, onClose }: { clusters: Schemas['Cluster'][]; onClose: () => void }) {
   const queries = useQueryClient()
   const suites = useQuery(suitesQuery)
-  const [cluster, setCluster] = useState(clusters[0] ? `${clusters[0].project}/${clusters[0].name}` : '')
+  const first = clusters[0] ? refOf(clusters[0]) : ''
+  const [at, setAt] = useState<Place>({ cluster: first, queue: '' })
+  const [beside, setBeside] = useState<Place>({ cluster: clusters[1] ? refOf(clusters[1]) : first, queue: '' })
   const [suite, setSuite] = useState('quick')
-  const [brief, setBrief] = useState(false)
+  const [way, setWay] = useState<(typeof ways)[number][0]>('once')
+  const [every, setEvery] = useState('1d')
+  const [shortened, setShortened] = useState(false)
   const chosen = suites.data?.find((s) => s.name === suite)
+  const brief = shortened && way !== 'repeated'
+  const flags = (...of: [name: string, value: string][]) =>
+    of.flatMap(([name, value]) => (value ? [` --${name} ${quoted(value)}`] : [])).join('')
+  const commands = {
+    once: () => `run ${at.cluster}${flags(['suite', suite], ['queue', at.queue])}`,
+    beside: () =>
+      `compare ${at.cluster} ${beside.cluster}${flags(['suite', suite], ['queue', at.queue], ['queue-b', beside.queue])}`,
+    repeated: () => `watch ${at.cluster}${flags(['every', every], ['suite', suite], ['queue', at.queue])}`,
+  }
   return (
     <Ask
       title="Run a suite"
       act="Run"
-      command={`muster bench run ${cluster} --suite ${quoted(suite)}${brief ? ' --brief' : ''}`}
+      command={`muster bench ${commands[way]()}${brief ? ' --brief' : ''}`}
       onAct={async () => {
-        await answer(api.POST('/v1/clusters/{cluster}/benchmarks', { params: { path: { cluster } }, body: { suite, brief } }))
+        const body = {
+          suite,
+          brief,
+          ...(at.queue && { queue: at.queue }),
+          ...(way === 'beside' && {
+            compare_with: beside.cluster,
+            ...(beside.queue && { compare_with_queue: beside.queue }),
+          }),
+          ...(way === 'repeated' && { every }),
+        }
+        await answer(api.POST('/v1/clusters/{cluster}/benchmarks', { params: { path: { cluster: at.cluster } }, body }))
         await queries.invalidateQueries({ queryKey: ['benchmarks'] })
       }}
       onClose={onClose}
     >
       {suites.error && <Wrong why={suites.error} />}
-      <Pick
-        label="Cluster"
-        value={cluster}
-        values={clusters.map((c) => [`${c.project}/${c.name}`, `${c.project}/${c.name}`] as const)}
-        onChange={setCluster}
-      />
+      <Where label="Cluster" clusters={clusters} at={at} onChange={setAt} />
       <Pick
         label="Suite"
         value={suite}
@@ -183,11 +237,18 @@ function Begin({ clusters, onClose }: { clusters: Schemas['Cluster'][]; onClose:
         onChange={setSuite}
         hint={chosen?.about}
       />
-      <label className="line">
-        <input type="checkbox" checked={brief} onChange={(e) => setBrief(e.target.checked)} />
-        Shortened, to see that all of it runs
-      </label>
-      <p className="dim">It runs as jobs of yours, on all nodes of the cluster’s first queue.</p>
+      <Choice label="How" value={way} values={ways} onChange={setWay} />
+      {way === 'beside' && <Where label="Beside" clusters={clusters} at={beside} onChange={setBeside} />}
+      {way === 'repeated' && (
+        <Text label="Every" value={every} onChange={setEvery} hint="As 12h, 1d or 7d, while its nodes are free." required />
+      )}
+      {way !== 'repeated' && (
+        <label className="line">
+          <input type="checkbox" checked={shortened} onChange={(e) => setShortened(e.target.checked)} />
+          Shortened, to see that all of it runs
+        </label>
+      )}
+      <p className="dim">It runs as jobs of yours, on all nodes of a queue.</p>
     </Ask>
   )
 }
@@ -248,6 +309,13 @@ const seriesQuery = (benchmark: string, ended: number) =>
     placeholderData: (before: Schemas['BenchmarkSeries'][] | undefined) => before, // while those of one more round come
   })
 
+const comparisonQuery = (benchmark: string, ended: number) =>
+  queryOptions({
+    queryKey: ['benchmark', benchmark, 'comparison', ended],
+    queryFn: () => answer(api.GET('/v1/benchmarks/{benchmark}/comparison', { params: { path: { benchmark } } })),
+    placeholderData: (before: Schemas['BenchmarkComparison'] | undefined) => before,
+  })
+
 /** told is a step's name with its parameters, and a quantity's with its labels: "osu-latency size=8". */
 const told = (name: string, by: Record<string, string> | undefined) =>
   [name, ...Object.entries(by ?? {}).map(([k, v]) => `${k}=${v}`)].join(' ')
@@ -283,6 +351,7 @@ function Shown({ r }: { r: Run }) {
               ['Why', (s) => s.reason, 'wrap'],
             ]}
           />
+          {r.peer && <Compared r={r} />}
           <Panel title="Measured" more={<Command text={`muster bench show ${r.id}`} />}>
             <Loaded query={useQuery(seriesQuery(r.id, r.rounds_ended))}>
               {(all) => (
@@ -296,7 +365,7 @@ function Shown({ r }: { r: Run }) {
                     ['Quantity', (s) => told(s.quantity, s.labels)],
                     ['Median', (s) => three(s.median), 'right'],
                     ['Unit', (s) => s.unit],
-                    ['95 % interval', (s) => s.interval && `${three(s.interval.low)} to ${three(s.interval.high)}`, 'right'],
+                    ['95 % interval', (s) => interval(s.interval), 'right'],
                     ['Least', (s) => three(s.min), 'right'],
                     ['Most', (s) => three(s.max), 'right'],
                     ['Rounds', (s) => s.n, 'right'],
@@ -328,5 +397,50 @@ function Shown({ r }: { r: Run }) {
         </div>
       </div>
     </>
+  )
+}
+
+/** interval is where a value is in 95 of 100 cases. */
+const interval = (of: Schemas['Interval'] | undefined) => of && `${three(of.low)} to ${three(of.high)}`
+
+/** Compared is a run beside the one that is done in turns with it. */
+function Compared({ r }: { r: Run }) {
+  return (
+    <Panel title="Beside the other run" more={<Command text={`muster bench compare --runs ${r.id} ${r.peer}`} />}>
+      <Loaded query={useQuery(comparisonQuery(r.id, r.rounds_ended))}>
+        {({ a, b, quantities }) => (
+          <>
+            <p className="in dim">
+              A is this run, on {a.cluster}, queue {a.queue}. B is{' '}
+              <Link to="/benchmarks/$benchmark" params={{ benchmark: b.id }}>
+                the other
+              </Link>
+              , on {b.cluster}, queue {b.queue}.
+            </p>
+            <Table
+              label="Beside the other run"
+              rows={quantities}
+              of={(q) => `${told(q.recipe, q.parameters)} ${told(q.quantity, q.labels)}`}
+              none="Nothing yet."
+              columns={[
+                ['What', (q) => told(q.recipe, q.parameters)],
+                ['Quantity', (q) => told(q.quantity, q.labels)],
+                ['A', (q) => (q.n ? three(q.a) : ''), 'right'],
+                ['B', (q) => (q.n ? three(q.b) : ''), 'right'],
+                ['Unit', (q) => q.unit],
+                ['B/A', (q) => (q.n ? three(q.ratio) : ''), 'right'],
+                ['95 % interval', (q) => interval(q.interval), 'right'],
+                ['Pairs', (q) => q.n, 'right'],
+                [
+                  'Verdict',
+                  (q) => [q.verdict, q.better && `${q.better.toUpperCase()} is better`, q.reason].filter(Boolean).join('; '),
+                  'wrap',
+                ],
+              ]}
+            />
+          </>
+        )}
+      </Loaded>
+    </Panel>
   )
 }

@@ -10,6 +10,7 @@ import { Listed, Table } from '../parts/table'
 import { Ago } from '../parts/time'
 import { useTitle } from '../parts/title'
 import { count } from '../words'
+import { Wiring } from './wiring'
 
 /** often is how often it is asked again, in milliseconds: ports are read, and managers told, without an event. */
 const often = 10_000
@@ -99,8 +100,11 @@ const differs = (d: Schemas['FabricDifference']) =>
 function Shown({ f }: { f: Schemas['Fabric'] }) {
   const diff = useQuery(diffQuery(f.name))
   const clusters = useQuery(clustersQuery).data
-  const leaves = useQuery(topologiesQuery).data?.items.find((t) => t.fabric === f.name)?.leaves
+  const topology = useQuery(topologiesQuery).data?.items.find((t) => t.fabric === f.name)
+  const leaves = topology?.leaves
   const differing = new Map(diff.data?.ports.map((d) => [d.port, d]))
+  const nameOf = (p: Schemas['FabricPartition']) =>
+    p.name ?? clusters?.find((c) => c.id === p.cluster)?.name ?? p.cluster ?? p.key
   const owner = (p: Schemas['FabricPartition']) => {
     const c = clusters?.find((one) => one.id === p.cluster)
     if (!c) return p.name ?? p.cluster
@@ -133,6 +137,17 @@ function Shown({ f }: { f: Schemas['Fabric'] }) {
       </div>
       <div className="cols">
         <div className="stack">
+          {topology && topology.switches.length > 0 && (
+            <Panel title="How it is cabled" beside={<span className="dim">{topology.summary}</span>}>
+              <Wiring
+                topology={topology}
+                partitions={f.partitions
+                  .filter((p) => !p.open)
+                  .map((p) => ({ key: p.key, name: nameOf(p), ports: new Set(p.members.map((m) => m.port)) }))}
+                differing={differing}
+              />
+            </Panel>
+          )}
           <Panel title="Ports that differ" beside={<span className="dim">{`of ${count(f.ports.length, 'port')}`}</span>}>
             <Loaded query={diff}>
               {(d) => (

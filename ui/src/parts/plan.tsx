@@ -2,10 +2,11 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 
 import type { Schemas } from '../api'
+import { quotaQuery } from '../data'
 import { clock, count, money, span } from '../words'
 import { useSettled } from './fields'
 import { Icon } from './icon'
-import { Bones, Wrong } from './panel'
+import { Bones, Facts, Wrong } from './panel'
 
 type Plan = Schemas['Answer']
 
@@ -47,6 +48,7 @@ export function Planned({ plan }: { plan: ReturnType<typeof usePlan> }) {
 /** Effects are what a plan changes. */
 export function Effects({ plan }: { plan: Omit<Plan, 'fits_at'> & { fits_at?: string | undefined } }) {
   const price = plan.price ? money(plan.price) : undefined
+  const total = plan.total ? money(plan.total) : undefined
   return (
     <div className="stack gap-12">
       {plan.fits_at && (
@@ -86,13 +88,45 @@ export function Effects({ plan }: { plan: Omit<Plan, 'fits_at'> & { fits_at?: st
         </p>
       ))}
       {price && (
-        <p>
-          <b>
-            {price.number} {price.currency}
-          </b>{' '}
-          per hour
-        </p>
+        <div className="line gap-20">
+          <div className="big">
+            <b>{price.number}</b>
+            <span>{price.currency} per hour</span>
+          </div>
+          {total && (
+            <div className="big">
+              <b>{total.number}</b>
+              <span>{total.currency} for its lease</span>
+            </div>
+          )}
+        </div>
       )}
+      {plan.after && <After quota={plan.after} />}
     </div>
+  )
+}
+
+/** After is what a project has of its limits once a plan is carried out, beside what it has now. */
+function After({ quota }: { quota: Schemas['Quota'] }) {
+  const now = useQuery(quotaQuery(quota.project)).data
+  const share = (words: string, of: 'nodes' | 'cores' | 'gpus') => {
+    const { used, limit } = quota[of]
+    const from = now && now[of].used !== used ? `${now[of].used} → ` : ''
+    return [words, limit === undefined ? '' : `${from}${used} of ${limit}`] as const
+  }
+  const lasts = (l: Schemas['Limit']) => {
+    const before = now?.limits.find((one) => one.what === l.what)?.left_seconds
+    const text = `${l.percent} % used${l.left_seconds ? `, lasts ${span(l.left_seconds)}` : ''}`
+    return [l.what, text + (before && l.left_seconds ? `, now ${span(before)}` : '')] as const
+  }
+  return (
+    <Facts
+      of={[
+        share(`Nodes of ${quota.project}`, 'nodes'),
+        share('Cores', 'cores'),
+        share('GPUs', 'gpus'),
+        ...quota.limits.map(lasts),
+      ]}
+    />
   )
 }

@@ -1,1 +1,0 @@
-import{lt as e}from"./index-lEfUQwk8.js";import{i as t,n,t as r}from"./jsx-runtime-DyZJNswf.js";var i=t(n(),1),a=r(),o=({all:t})=>t.map(({project:t,cluster:n,label:r=n,said:o},s)=>(0,a.jsxs)(i.Fragment,{children:[s>0&&`, `,t?(0,a.jsx)(e,{to:`/projects/$project/clusters/$cluster`,params:{project:t,cluster:n},children:r}):r,o!==void 0&&` ${o}`]},`${t}/${n}/${s}`));export{o as t};
