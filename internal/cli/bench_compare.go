@@ -24,6 +24,7 @@ A cluster compared with itself shows how small a difference can be seen. Without
 With --runs, A and B are runs: those of a comparison, or any others, whose values are then no pairs.`,
 		Example: `  muster bench compare metal virtual --suite quick --wait
   muster bench compare hello hello --rounds 20 --wait
+  muster bench compare mixed mixed --queue guests --queue-b machines
   muster bench compare --runs b0123456789 b9876543210 --margin 5`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeInTurn(a.clusterNames, a.clusterNames),
@@ -67,7 +68,7 @@ With --runs, A and B are runs: those of a comparison, or any others, whose value
 
 func (a *app) printComparison(c apiv1.BenchmarkComparison) {
 	side := func(name string, b apiv1.Benchmark) {
-		a.out.line("%s: run %s of suite %s on cluster %s, %s; %s", name, b.ID, b.Suite, b.Cluster, nodesText(b.On),
+		a.out.line("%s: run %s of suite %s on cluster %s, %s; %s", name, b.ID, b.Suite, b.Cluster, placeText(b),
 			benchmarkState(b))
 		for _, caution := range b.Cautions {
 			a.out.line("   caution: %s", caution)

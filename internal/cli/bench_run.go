@@ -80,6 +80,9 @@ func (a *app) printSuites(suites []apiv1.Suite) {
 	a.say("TAKES: all rounds on %s", nodesText(on))
 }
 
+// placeText is where a run measures, in words.
+func placeText(b apiv1.Benchmark) string { return nodesText(b.On) + " in queue " + b.Queue }
+
 // nodesText is what is measured on, in words.
 func nodesText(on apiv1.BenchmarkNodes) string {
 	return fmt.Sprintf("%s of %s and %s", words.Count(on.Nodes, "node"), words.Count(on.Cores, "core"),
@@ -116,7 +119,7 @@ cluster is deleted. With --wait, the exit status is 1 unless all is ok that can 
 		if err != nil {
 			return err
 		}
-		a.say("run %s of suite %s on %s: %s", b.ID, b.Suite, nodesText(b.On), words.Count(b.Rounds, "round"))
+		a.say("run %s of suite %s on %s: %s", b.ID, b.Suite, placeText(b), words.Count(b.Rounds, "round"))
 		if !wait.wait {
 			a.say("`muster bench show %s` shows it, `muster bench cancel %s` ends it", b.ID, b.ID)
 			return output.print(a.out, raw, func() { a.out.line("%s", b.ID) })

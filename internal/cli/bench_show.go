@@ -65,7 +65,8 @@ func (a *app) printBenchmark(b export.Run) {
 		now = benchmarkNow(b.Benchmark)
 	}
 	for _, fact := range [][2]string{
-		{"on", nodesText(b.On)}, {"by", b.Account}, {"rounds", rounds}, {"steps", strings.Join(steps, ", ")}, {"state", now},
+		{"on", placeText(b.Benchmark)}, {"by", b.Account}, {"rounds", rounds}, {"steps", strings.Join(steps, ", ")},
+		{"state", now},
 		{"asked for", b.CreatedAt.Local().Format(time.DateTime)},
 	} {
 		if fact[1] != "" {

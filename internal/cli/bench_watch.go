@@ -47,7 +47,7 @@ It ends with --off, with ` + "`muster bench cancel`" + ` of its run, and with it
 		if err != nil {
 			return err
 		}
-		a.say("suite %s runs every %s on %s of %s, now for the first time: run %s", b.Suite, b.Every, nodesText(b.On), b.Cluster, b.ID)
+		a.say("suite %s runs every %s on %s of %s, now for the first time: run %s", b.Suite, b.Every, placeText(b), b.Cluster, b.ID)
 		a.say("`muster bench history %s` shows what it has measured, `muster bench watch %s --suite %s --off` ends it", b.Cluster,
 			b.Cluster, b.Suite)
 		return output.print(a.out, raw, func() { a.out.line("%s", b.ID) })

@@ -129,13 +129,7 @@ func TestAClusterOfVirtualMachines(t *testing.T) {
 
 // compareWithNative compares a cluster of containers with that of virtual machines in turns, and says in words what those are.
 func compareWithNative(r *rig.Rig) {
-	recipes := filepath.Join(r.Data, "recipes")
-	if err := os.MkdirAll(recipes, 0o755); err != nil {
-		r.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(recipes, "spin.yaml"), []byte(rig.Spin), 0o644); err != nil {
-		r.Fatal(err)
-	}
+	r.AddRecipe("spin", rig.Spin)
 	r.Run("machines", "add", "--local", "3", "--wait")
 	r.Run("create", "native", "--nodes", "1", "--wait")
 	r.Undisturbed("native", "n1")

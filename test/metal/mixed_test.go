@@ -65,6 +65,14 @@ func mixed(y *testbed, file, debian string) {
 			y.Errorf("%s: %q, want %q", command, out, want)
 		}
 	}
+	y.AddRecipe("spin", rig.Spin)
+	compared := y.Run("bench", "compare", "mixed", "mixed", "--suite", "spin", "--queue", "guests", "--queue-b", "machines",
+		"--rounds", "1", "--wait")
+	for _, want := range []string{" in queue guests; ok\n", " in queue machines; ok\n", "\nspin "} {
+		if !strings.Contains(compared, want) {
+			y.Errorf("a guest beside a machine: no %q in\n%s", want, compared)
+		}
+	}
 	y.Run("delete", "mixed", "--wait", "--timeout", "4m")
 	y.allOff(1)
 }

@@ -153,8 +153,20 @@ run: |
   srun -N {{nodes}} -n {{nodes}} bash -c 't=$EPOCHREALTIME; for ((i = 0; i < 100000; i++)); do :; done
   echo $SLURMD_NODENAME $((${EPOCHREALTIME/./} - ${t/./}))'
 read:
-  - {quantity: count, lines: '^(?P<node>n\d) (?P<value>\d+)$', unit: µs, better: lower}
+  - {quantity: count, lines: '^(?P<node>\S+) (?P<value>\d+)$', unit: µs, better: lower}
 `
+
+// AddRecipe gives the site a recipe of its own.
+func (r *Rig) AddRecipe(name, text string) {
+	r.Helper()
+	folder := filepath.Join(r.Data, "recipes")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		r.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, name+".yaml"), []byte(text), 0o644); err != nil {
+		r.Fatal(err)
+	}
+}
 
 // Undisturbed lets nodes see no CPU time that the hypervisor below this host gives to others: where that is much, no round
 // counts.

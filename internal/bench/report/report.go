@@ -169,7 +169,8 @@ func about(r export.Run) (run, error) {
 			o.Broken = append(o.Broken, h)
 		}
 	}
-	o.Facts = [][2]string{{"Suite", r.Suite}, {"Cluster", r.Cluster}, {"Project", r.Project}, {"By", r.Account},
+	o.Facts = [][2]string{{"Suite", r.Suite}, {"Cluster", r.Cluster}, {"Queue", r.Queue}, {"Project", r.Project},
+		{"By", r.Account},
 		{"On", fmt.Sprintf("%s of %s and %d MiB", words.Count(r.On.Nodes, "node"), words.Count(r.On.Cores, "core"),
 			r.On.MemoryMiB)},
 		{"Asked for", r.CreatedAt.UTC().Format("2006-01-02 15:04 UTC")},
@@ -230,7 +231,7 @@ func curves(sides [][]apiv1.BenchmarkSeries) (all []drawn) {
 }
 
 func compare(c apiv1.BenchmarkComparison, runs []export.Run) comparison {
-	side := func(b apiv1.Benchmark) string { return fmt.Sprintf("%s (run %s)", b.Cluster, b.ID) }
+	side := func(b apiv1.Benchmark) string { return fmt.Sprintf("%s, queue %s (run %s)", b.Cluster, b.Queue, b.ID) }
 	o := comparison{A: side(c.A), B: side(c.B), Margin: words.Figure(c.Margin * 100)}
 	var differ, equal, undecided, incomparable []string
 	ratios := []float64{1 - c.Margin, 1 + c.Margin}
