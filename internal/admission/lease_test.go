@@ -124,8 +124,9 @@ func TestAReservationTakesNothingNowAndIsHonoured(t *testing.T) {
 	}
 
 	// Two reservations.
-	_, err = d.plan("name: second\nnodes: 1\nlease: {start: +9h, for: 2h, on_end: delete}\n")
-	refusal(t, err, admission.NoCapacity, "from "+spec.When(d.now().Add(9 * time.Hour))[:20])
+	at := d.now().Add(9 * time.Hour)
+	_, err = d.plan("name: second\nnodes: 1\nlease: {start: " + at.Format(time.RFC3339) + ", for: 2h, on_end: delete}\n")
+	refusal(t, err, admission.NoCapacity, "from "+spec.When(at))
 	second := d.create("name: second\nnodes: 3\nlease: {start: +10h, for: 2h, on_end: delete}\n")
 	if err := d.until(course, second.StartsAt.Add(time.Hour)); err == nil {
 		t.Error("a reservation was extended into another one")

@@ -400,25 +400,29 @@ func TestAWatchGoesOnFromTheNewestEvent(t *testing.T) {
 	for range 5 {
 		log("bio", "of another project")
 	}
-	r, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+"/v1/events?watch=true", nil)
-	if err != nil {
-		t.Fatal(err)
+	watch := func(who string) (next func() (id, text string)) {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+"/v1/events?watch=true", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+who)
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = response.Body.Close() })
+		return eventsIn(t, response.Body)
 	}
-	r.Header.Set("Authorization", "Bearer member")
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	next := eventsIn(t, response.Body)
-	log("aero", "one")
-	for {
-		if _, text := next(); text == "one" {
-			break
+	shows := func(next func() (id, text string), want string) {
+		for _, text := next(); text != want; _, text = next() {
 		}
 	}
-	log("bio", "of another project")
-	time.Sleep(time.Second)                                      // it has looked
+	next, operators := watch("member"), watch("operator")
+	log("aero", "one")
+	shows(next, "one")
+	log("bio", "passed")
+	shows(operators, "passed")
+	time.Sleep(time.Second)                                      // the member's has looked, too
 	change(t, db, func(ctx context.Context, tx *core.Tx) error { // where it has looked already
 		_, err := tx.Exec(ctx, `UPDATE event SET project = 'aero', text = 'passed over' WHERE seq = (SELECT MAX(seq) FROM event)`)
 		return err

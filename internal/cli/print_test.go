@@ -15,7 +15,7 @@ import (
 	"muster/internal/spec"
 )
 
-// ago is a time so long before now.
+// ago is a time so long before now. What is printed of whole hours stays the same for a minute, of less for a second.
 func ago(d time.Duration) time.Time { return time.Now().Add(-d - 100*time.Millisecond) }
 
 // reads compares what was printed with what should have been, less the first line break of a raw string.
@@ -38,7 +38,11 @@ func TestAPlanShowsOldAndNewAndWhatItDoes(t *testing.T) {
 			{Node: "gpu1", Action: "remove", Wave: 1, When: "now, once 1 job has ended", Why: "queue gpu goes"},
 			{Node: "gpu2", Action: "remove", Wave: 1, When: "now", Why: "queue gpu goes"},
 		},
-		Price:    "3.75 EUR",
+		Price: "3.75 EUR",
+		Total: "7.50 EUR",
+		After: &apiv1.Quota{Project: "aero", Nodes: apiv1.Share{Used: 5, Limit: new(8)}, Cores: apiv1.Share{Used: 40},
+			Limits: []apiv1.Limit{{What: "budget for 2026-11", Used: "1.00 EUR", Limit: "4.00 EUR", Percent: 25,
+				LeftSeconds: 3600}}},
 		Layouts:  []apiv1.Layout{{Queue: "cpu", Text: "cpu: 4 nodes on 1 leaf (leaf01)"}},
 		Messages: []string{"gpu1 runs jobs"},
 	}})
@@ -59,6 +63,9 @@ gpu1  remove  1     now, once 1 job has ended  queue gpu goes
 gpu2  remove  1     now                        queue gpu goes
 
 price    3.75 EUR per hour
+total    7.50 EUR for its lease if nothing changes
+after    project aero has 5 of 8 nodes
+after    budget for 2026-11: 1.00 EUR of 4.00 EUR (25 %); lasts for 1h0m
 network  cpu: 4 nodes on 1 leaf (leaf01)
 note     gpu1 runs jobs
 `)
@@ -80,32 +87,32 @@ func TestADescriptionExplainsEveryNode(t *testing.T) {
 	s := newSite(t)
 	s.answers("GET /v1/clusters/cfd", 200, apiv1.Cluster{
 		ID: "c1", Name: "cfd", Project: "aero", Phase: apiv1.Degraded, Reason: "1 of 2 nodes ready",
-		Lacks: "class epyc: none is free", Since: ago(192 * time.Second),
+		Lacks: "class epyc: none is free", Since: ago(192 * time.Minute),
 		Generation: 2, Reached: 1, Image: "sha256:12", Spec: spec.Cluster{Image: "debian13-hpc"}, Price: "3.75 EUR",
 		CreatedAt: ago(26 * time.Hour), CreatedBy: "alice",
 		Nodes: []apiv1.Node{
 			{Name: "head", Role: apiv1.RoleHead, Class: "service", Machine: "s1", Address: "10.77.0.2", Phase: apiv1.Ready,
-				Reason: "cpu unlimited", Since: ago(time.Hour), Seen: ago(0)},
+				Reason: "cpu unlimited", Since: ago(time.Hour), Seen: ago(2 * time.Hour)},
 			{Name: "n1", Role: apiv1.RoleCompute, Queue: "main", Machine: "m1", Address: "10.77.0.3", Phase: apiv1.Ready,
-				Reason: "cpu 2", Since: ago(time.Minute), Seen: ago(time.Second),
+				Reason: "cpu 2", Since: ago(2 * time.Hour), Seen: ago(3 * time.Hour),
 				Scheduler: &apiv1.NodeState{State: apiv1.NodeDraining, Raw: "mixed", Responding: false, Jobs: 3},
 				Checks: []apiv1.Check{{Name: "mounts", OK: true, Limit: "succeeds"},
 					{Name: "disk", Text: "93 %, at most 90 %", Limit: "at most 90 %", Found: true, Value: 93, Unit: "%"}}},
 			{Name: "n2", Role: apiv1.RoleCompute, Queue: "main", Machine: "m2", Address: "10.77.0.4", Phase: apiv1.Joining,
-				Reason: "waits for munge", Since: ago(time.Second),
+				Reason: "waits for munge", Since: ago(5 * time.Hour),
 				Checks: []apiv1.Check{{Name: "sshd", OK: true}, {Name: "munge", Text: "refused"},
 					{Name: "disk", OK: true, Limit: "at most 90 %", Found: true, Value: 12.5, Unit: "%"}}},
 		},
 	})
 	s.answers("GET /v1/clusters/c1/events", 200,
-		list(apiv1.Event{Seq: 1, At: ago(time.Minute), Node: "n2", Phase: apiv1.Joining, Text: "its agent is here"}))
+		list(apiv1.Event{Seq: 1, At: ago(6 * time.Hour), Node: "n2", Phase: apiv1.Joining, Text: "its agent is here"}))
 	r := muster(t, "describe", "cfd")
 	r.wants(t, 0)
 	reads(t, r.out, `
 name     cfd
 id       c1
 project  aero
-phase    degraded for 3m12s
+phase    degraded for 3h12m
 reason   1 of 2 nodes ready
 lacks    class epyc: none is free
 image    debian13-hpc@sha256:12
@@ -114,16 +121,16 @@ age      1d2h, created by alice
 change   generation 2 is being applied, 1 was reached
 
 NODE  QUEUE   PHASE    FOR   MACHINE  ADDRESS    SCHEDULER     JOBS  SEEN   REASON
-head  (head)  ready    1h0m  s1       10.77.0.2                      0s     cpu unlimited
-n1    main    ready    1m0s  m1       10.77.0.3  mixed+drain*  3     1s     cpu 2; disk fails: 93 %, at most 90 %
-n2    main    joining  1s    m2       10.77.0.4                      never  waits for munge; munge fails: refused
+head  (head)  ready    1h0m  s1       10.77.0.2                      2h0m   cpu unlimited
+n1    main    ready    2h0m  m1       10.77.0.3  mixed+drain*  3     3h0m   cpu 2; disk fails: 93 %, at most 90 %
+n2    main    joining  5h0m  m2       10.77.0.4                      never  waits for munge; munge fails: refused
 
 CHECK   LIMIT         NODES  LOWEST       HIGHEST    FAILS ON
 mounts  succeeds      1
 disk    at most 90 %  2      12.5 % (n2)  93 % (n1)  n1
 
 AGO   WHO  EVENT
-1m0s  n2   joining: its agent is here
+6h0m  n2   joining: its agent is here
 `)
 }
 
@@ -247,7 +254,7 @@ func TestAFabricsTableTellsWhatEnds(t *testing.T) {
 	s := newSite(t)
 	s.answers("GET /v1/fabrics/ib0", 200, apiv1.Fabric{
 		FabricSpec: apiv1.FabricSpec{Name: "ib0", Driver: "opensm"}, Phase: apiv1.Pending,
-		Reason: "fabric ib0: nobody has read it", Since: ago(5 * time.Second),
+		Reason: "fabric ib0: nobody has read it", Since: ago(5 * time.Hour),
 		Partitions: []apiv1.FabricPartition{{Key: "0x7000", Name: "storage", Ending: true,
 			Members: []apiv1.FabricMember{{Port: "0x0000000000000001", Leaving: true}}},
 			{Key: "0x7001", Name: "storage", Open: true}},
@@ -259,7 +266,7 @@ func TestAFabricsTableTellsWhatEnds(t *testing.T) {
 name      ib0
 driver    opensm
 managers
-phase     pending for 5s
+phase     pending for 5h0m
 reason    nobody has read it
 read      never
 

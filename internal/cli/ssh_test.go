@@ -221,11 +221,14 @@ func TestATunnelThatIsRefusedSaysWhy(t *testing.T) {
 
 func TestATunnelEndsWithItsUser(t *testing.T) {
 	s := newSite(t)
-	s.HandleFunc("GET /v1/clusters/hello/tunnel", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.Copy(io.Discard, hijack(t, w))
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	s.HandleFunc("GET /v1/clusters/hello/tunnel", func(w http.ResponseWriter, _ *http.Request) {
+		conn := hijack(t, w)
+		_, _ = conn.Read(make([]byte, 1)) // it is a tunnel to the client, too
+		cancel()
+		_, _ = io.Copy(io.Discard, conn)
+	})
 	silent, _ := io.Pipe()
-	musterUntil(ctx, brisk(), silent, "tunnel", "hello").wants(t, 0)
+	musterUntil(ctx, brisk(), io.MultiReader(strings.NewReader("x"), silent), "tunnel", "hello").wants(t, 0)
 }

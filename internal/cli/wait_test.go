@@ -103,7 +103,7 @@ func TestAWaitWithoutNewsSaysWhatItWaitsFor(t *testing.T) {
 	s.answers("POST /v1/clusters", http.StatusAccepted, l.answer("create"))
 	pace := brisk()
 	pace.quiet = 30 * time.Millisecond
-	musterWith(t, pace, "", "create", "hello", "--nodes", "1", "--wait", "--timeout", "200ms").
+	musterWith(t, pace, "", "create", "hello", "--nodes", "1", "--wait", "--timeout", "2s").
 		wants(t, exitOther, "s  still provisioning: 1 of 2 nodes ready; joining: n1\n")
 }
 
@@ -112,7 +112,10 @@ func TestAnInterruptedWaitLeavesTheOperationAlone(t *testing.T) {
 	l.serve(s, false)
 	s.answers("POST /v1/clusters", http.StatusAccepted, l.answer("create"))
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(100*time.Millisecond, cancel)
+	s.HandleFunc("GET /v1/clusters/c1", func(w http.ResponseWriter, _ *http.Request) {
+		cancel()
+		reply(w, http.StatusOK, l.now())
+	})
 	r := musterUntil(ctx, brisk(), nil, "create", "hello", "--nodes", "1", "--wait")
 	r.wants(t, exitOther, "the operation goes on; `muster describe hello`")
 	for _, request := range s.asked() {

@@ -95,6 +95,14 @@ func nextWake(kind Kind) string {
 	return `SELECT wake_at FROM ` + string(kind) + ` WHERE lease_until < now_ms() ORDER BY wake_at LIMIT 1`
 }
 
+// inOrder lists the kinds that have a life as giveWakes goes through them: no two who lock rows of several kinds wait for each
+// other.
+func (s *Store) inOrder() []Definition {
+	kinds := s.Living()
+	slices.SortFunc(kinds, func(a, b Definition) int { return cmp.Compare(a.Kind, b.Kind) })
+	return kinds
+}
+
 // Renew prolongs claims, of one owner, that are still held. It returns how many those are.
 func (s *Store) Renew(ctx context.Context, owner string, held []Claim, ttl time.Duration) (int64, error) {
 	ids := map[Kind][]string{}
@@ -104,7 +112,7 @@ func (s *Store) Renew(ctx context.Context, owner string, held []Claim, ttl time.
 	var renewed int64
 	err := s.Quietly(ctx, func(tx *Tx) error {
 		renewed = 0
-		for _, d := range s.Living() {
+		for _, d := range s.inOrder() {
 			if len(ids[d.Kind]) == 0 {
 				continue
 			}
@@ -130,7 +138,7 @@ func (s *Store) Renew(ctx context.Context, owner string, held []Claim, ttl time.
 // ends all, which is only for the sole controller of a database, at its start: the process that held them is dead.
 func (s *Store) ReleaseLeases(ctx context.Context, owner string) error {
 	return s.Quietly(ctx, func(tx *Tx) error {
-		for _, d := range s.Living() {
+		for _, d := range s.inOrder() {
 			_, err := tx.Exec(ctx, `UPDATE `+string(d.Kind)+
 				` SET owner = '', lease_until = 0 WHERE owner <> '' AND ($1 = '' OR owner = $1)`, owner)
 			if err != nil {

@@ -66,7 +66,7 @@ func TestWhatIsDueIsFoundByItsIndex(t *testing.T) {
 // TestManyCommitsAreOneLook: what a follower costs does not grow with what others write.
 func TestManyCommitsAreOneLook(t *testing.T) {
 	s := kindstest.Open(t, filepath.Join(t.TempDir(), "db"))
-	const rest, commits = 10 * time.Second, 50
+	const rest, commits = time.Minute, 50
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	looks, ended := make(chan struct{}, 2*commits), make(chan struct{})

@@ -48,7 +48,7 @@ func TestAStepThatIsLostIsDoneAgainWhileOthersGoOn(t *testing.T) {
 	}
 	engine := core.NewEngine(s, "e1", []core.Table{table}, telemetry.New("test"), slog.New(slog.DiscardHandler))
 	done := make(chan error, 1)
-	go func() { done <- engine.Run(ctx) }()
+	go func() { done <- kindstest.Run(ctx, engine) }()
 	select {
 	case <-again:
 	case <-time.After(time.Minute):

@@ -104,6 +104,11 @@ func TestAQueueFollowsItsJobs(t *testing.T) {
 		waits(wantsNodes(7, 3), wantsNodes(8, 9))
 		s.until(id, "three nodes for the first job, and none for one that is too large", sized(3))
 		busy.Store(true)
+		s.until(id, "known to have a job", func(_ cluster.Cluster, nodes []node.Node) bool {
+			return slices.ContainsFunc(nodes, func(n node.Node) bool {
+				return n.Seen.Scheduler != nil && n.Seen.Scheduler.Jobs == 1
+			})
+		})
 		waits()
 		stop() // a controller dies, another goes on
 		s.run(1)

@@ -45,7 +45,7 @@ func askAll(t *testing.T, s *core.Store, names []string, answer func(context.Con
 	engine := kinds.NewEngine("e1", life.Deps{DB: s, External: asked{answer: answer}}, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- engine.Run(ctx) }()
+	go func() { done <- kindstest.Run(ctx, engine) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

@@ -91,7 +91,7 @@ func TestTwoControllersAdmitToOneHostAtTheSameMoment(t *testing.T) {
 		engine, stop := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() {
-			done <- kinds.NewEngine(core.NewID("e"), other.deps, slog.New(slog.DiscardHandler)).Run(engine)
+			done <- kindstest.Run(engine, kinds.NewEngine(core.NewID("e"), other.deps, slog.New(slog.DiscardHandler)))
 		}()
 		t.Cleanup(func() {
 			stop()

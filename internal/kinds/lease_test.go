@@ -73,15 +73,20 @@ func (s *fixture) told(id, kind string) (texts []string) {
 func TestALeaseEndsByItself(t *testing.T) {
 	kindstest.Either(t, func(t *testing.T, url string) {
 		s := newFixture(t, url, 6)
-		s.admission.Catalogue.Leases.Warn = []time.Duration{time.Hour, 4 * time.Second, 2 * time.Second}
+		s.admission.Catalogue.Leases.Warn = []time.Duration{time.Hour, 20 * time.Minute, 10 * time.Minute}
 		s.run(2)
 		s.untilFree(6)
-		goes := s.lease("goes", 1, spec.Lease{For: "6s", OnEnd: spec.OnEndDelete})
-		stays := s.lease("stays", 1, spec.Lease{For: "6s"})
+		goes := s.lease("goes", 1, spec.Lease{For: "30m", OnEnd: spec.OnEndDelete})
+		stays := s.lease("stays", 1, spec.Lease{For: "30m"})
+		s.untilReady(goes, 1)
+		s.untilReady(stays, 1)
+		s.clock.Advance(20 * time.Minute)
+		s.until(goes, "warned", func(cluster.Cluster, []node.Node) bool { return len(s.told(goes, "cluster.lease")) > 0 })
+		s.clock.Advance(10 * time.Minute)
 		s.until(goes, "deleted", func(c cluster.Cluster, _ []node.Node) bool { return c.Phase == core.Deleted })
 		if told := strings.Join(s.told(goes, "cluster.lease"), "\n"); !strings.HasSuffix(told,
 			"its lease has ended: it is deleted") ||
-			!strings.Contains(told, "its lease ends within 2s") || strings.Contains(told, "1h") {
+			!strings.Contains(told, "its lease ends within 10m") || strings.Contains(told, "1h") {
 			t.Error(told)
 		}
 

@@ -114,7 +114,7 @@ func (s *fixture) run(engines int) (stop func()) {
 	for range engines {
 		engine := kinds.NewEngine(core.NewID("e"), s.deps, slog.New(slog.DiscardHandler))
 		go func() {
-			if err := engine.Run(ctx); err != nil {
+			if err := kindstest.Run(ctx, engine); err != nil {
 				s.Error(err)
 			}
 			done <- struct{}{}

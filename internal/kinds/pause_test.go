@@ -187,6 +187,8 @@ func TestAPausedClusterTakesChangesForLaterAndCanBeDeleted(t *testing.T) {
 func TestAPauseThatIsCalledOffOrOvertakenByADelete(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 6)
+	var mute atomic.Bool // the head, for which a pause waits then
+	s.mute = func(n node.Node) bool { return mute.Load() && n.Role == protocol.Head }
 	s.run(1)
 	s.untilFree(6)
 	id := s.create("hello", 3)
@@ -196,9 +198,11 @@ func TestAPauseThatIsCalledOffOrOvertakenByADelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.untilReady(id, 3)
+	mute.Store(true)
 	s.pause(id)
 	s.until(id, "pausing", func(c cluster.Cluster, _ []node.Node) bool { return c.Phase == cluster.Pausing })
 	s.update(func(ctx context.Context, tx *core.Tx) error { return cluster.WantPresent(ctx, tx, id) })
+	mute.Store(false)
 	s.untilReady(id, 3)
 	s.pause(id)
 	s.remove(id)

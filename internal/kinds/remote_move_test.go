@@ -142,7 +142,7 @@ func TestTheGuestsOfADrainedMachineOfTheRackMove(t *testing.T) {
 		m.mu.Lock()
 		asked := m.asked["r1-g1"]
 		m.mu.Unlock()
-		if asked != 3 {
+		if asked < 3 || asked > 5 { // a step that is lost on a busy host is done again
 			t.Errorf("its move was asked for %d times", asked)
 		}
 		s.remove(id)

@@ -138,7 +138,7 @@ func (w *walk) join() {
 	r := &replica{own, cancel, make(chan error, 1)}
 	engine := kinds.NewEngine(core.NewID("e"), deps, slog.New(slog.DiscardHandler))
 	ended := make(chan struct{})
-	go func() { r.over <- engine.Run(ctx); close(ended) }()
+	go func() { r.over <- kindstest.Run(ctx, engine); close(ended) }()
 	w.Cleanup(func() { cancel(); <-ended }) // before its store is closed
 	w.engines = append(w.engines, r)
 }

@@ -17,6 +17,7 @@ import (
 	"muster/internal/core/telemetry"
 	"muster/internal/kinds"
 	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/node"
 )
 
@@ -54,7 +55,7 @@ func TestEveryStepIsCountedAndEveryLineSaysWhom(t *testing.T) {
 	engine := kinds.NewEngine("e1", s.deps, slog.New(slog.NewJSONHandler(&log, nil)))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- engine.Run(ctx) }()
+	go func() { ended <- kindstest.Run(ctx, engine) }()
 	s.run(0)
 	s.untilFree(4)
 	id := s.create("hello", 2)

@@ -43,18 +43,18 @@ func TestAStockClientGetsRenewsAndReleasesItsLease(t *testing.T) {
 	}
 
 	run(t, ns, append(args, "-d", "eth0")...)
-	eventually(t, 20*time.Second, "dhclient is bound", reason("BOUND"))
+	eventually(t, 2*time.Minute, "dhclient is bound", reason("BOUND"))
 	if got := output(t, in(ns, "ip", "-o", "-4", "addr", "show", "dev", "eth0")); !strings.Contains(got,
 		controller.leaseOf(clientMAC).String()+"/16") {
 		t.Fatalf("eth0 has %q, not the lease %s", got, controller.leaseOf(clientMAC))
 	}
-	eventually(t, 20*time.Second, "dhclient has renewed by unicast", reason("RENEW"))
+	eventually(t, 2*time.Minute, "dhclient has renewed by unicast", reason("RENEW"))
 	// A new client that finds the old lease asks for the same address again (INIT-REBOOT); then it gives it back.
 	output(t, in(ns, append(args, "-x")...))
 	output(t, in(ns, append(args, "-1", "eth0")...))
-	eventually(t, 5*time.Second, "dhclient is bound again", reason("REBOOT"))
+	eventually(t, 2*time.Minute, "dhclient is bound again", reason("REBOOT"))
 	output(t, in(ns, append(args, "-r", "eth0")...))
-	eventually(t, 5*time.Second, "the lease is released", func() bool { return !controller.leaseOf(clientMAC).IsValid() })
+	eventually(t, 2*time.Minute, "the lease is released", func() bool { return !controller.leaseOf(clientMAC).IsValid() })
 }
 
 // A client that is not enrolled hears nothing.

@@ -120,7 +120,7 @@ func start(t *testing.T, c Config) {
 			t.Error(err)
 		}
 	})
-	eventually(t, 5*time.Second, "the boot services are open", func() bool {
+	eventually(t, 2*time.Minute, "the boot services are open", func() bool {
 		select {
 		case err := <-ended:
 			ended <- nil

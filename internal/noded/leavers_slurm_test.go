@@ -14,7 +14,7 @@ import (
 // submitting is a job that, once there is ~/go, tries all that starts programs in Slurm, itself again first.
 const submitting = `#!/bin/bash
 until [ -e go ]; do sleep 0.05; done
-try() { echo "$1:" $(timeout 10 "${@:2}" 2>&1 && echo taken); }
+try() { echo "$1:" $(timeout 120 "${@:2}" 2>&1 && echo taken); }
 {
 	try step srun --overlap true
 	try itself sbatch "$0"

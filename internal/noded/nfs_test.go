@@ -84,7 +84,7 @@ func TestWhoListensButServesNoHomeIsTold(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err = netns.Do(path, func() error { return served(ctx, "127.0.0.1") })
 	if err == nil || !strings.Contains(err.Error(), "does not serve /home to this node") {

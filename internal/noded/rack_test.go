@@ -232,7 +232,7 @@ func (r *rack) halt(t testing.TB, p protocol.Peer) time.Duration {
 	t.Helper()
 	began := time.Now()
 	r.sh(t, "runc kill %s%s TERM", r.net, p.Name)
-	for time.Since(began) < 10*time.Second {
+	for time.Since(began) < patience {
 		out, err := exec.Command("runc", "state", r.net+p.Name).Output()
 		if err != nil || strings.Contains(string(out), `"stopped"`) {
 			return time.Since(began)

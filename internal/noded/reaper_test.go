@@ -53,7 +53,7 @@ func orphanMain() int {
 	}
 	children.Wait()
 	// Orphans end soon; then there must be no child left, dead or alive.
-	for range 200 {
+	for range 6000 {
 		r.collect()
 		if _, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err == syscall.ECHILD {
 			break

@@ -275,7 +275,7 @@ func TestAMachineThatMayHaveNoMoreScriptsDoesNotRunWhatIsOnItsDisk(t *testing.T)
 	s := newSite(t, inventory.ModeOwn, "none", nil)
 	s.begin(victimName, protocol.Inspect)
 	r := s.powerOn()
-	for i := 0; i < 20 && strings.Contains(r.Text, theToken); i++ {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end) && strings.Contains(r.Text, theToken); {
 		r = s.as(s.victim, 0, script(victimMAC, ""))
 		time.Sleep(20 * time.Millisecond)
 	}

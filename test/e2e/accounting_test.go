@@ -46,7 +46,7 @@ func TestJobsAreAccountedFor(t *testing.T) {
 		}
 	}
 
-	first := slurm("sbatch --parsable -n1 -t 1 --qos=short --wrap 'sleep 60'")
+	first := slurm("sbatch --parsable -n1 -t 10 --qos=short --wrap 'sleep 590'")
 	slurm("sbatch --parsable -n1 -t 1 --qos=short -J second --wrap 'true'")
 	r.Until("one job of the QOS runs, and one waits", func() bool {
 		return slurm("squeue -h -n second -o %r") == "QOSMaxJobsPerUserLimit\n"
@@ -59,7 +59,7 @@ func TestJobsAreAccountedFor(t *testing.T) {
 	r.Run("apply", "-f", r.File("acc.yaml", "name: acc\nnodes: 2\nqos: [{name: short, max_time: 20m}]\n"+
 		"shares: [{user: admin, share: 5}]\n"), "--wait")
 	r.Until("QOS are those of the file", func() bool {
-		return slurm("srun --qos=old hostname 2>&1 | grep -c 'Invalid qos'; srun --qos=short -t 20 true && echo runs") == "1\nruns\n"
+		return slurm("srun --qos=old hostname 2>&1 | grep -c 'Invalid qos'; srun --qos=short -t 20 echo runs; true") == "1\nruns\n"
 	})
 
 	if got, want := slurm(share), "  default|admin|5\n"; got != want {
@@ -70,9 +70,7 @@ func TestJobsAreAccountedFor(t *testing.T) {
 	r.Run("pause", "acc", "--wait")
 	r.Run("resume", "acc", "--wait")
 	t.Logf("paused and resumed in %.1f s", time.Since(start).Seconds())
-	if got := slurm(ended); got != "21 COMPLETED|default|admin\n" {
-		t.Errorf("after a pause: %q", got)
-	}
+	r.Until("accounts outlive a pause", func() bool { return slurm(ended) == "21 COMPLETED|default|admin\n" })
 	if got := slurm("srun -N2 hostname | sort | xargs"); got != "n1 n2\n" {
 		t.Errorf("after a pause: %q", got)
 	}
@@ -81,9 +79,7 @@ func TestJobsAreAccountedFor(t *testing.T) {
 	r.Run("delete", "acc", "--wait")
 	for name, want := range map[string]string{"acc": "21 COMPLETED|default|admin\n", "other": "\n"} {
 		r.Run("create", name, "--from-snapshot", "kept", "--wait")
-		if got := r.Run("ssh", name, "--", ended); got != want {
-			t.Errorf("cluster %s, of the snapshot: %q", name, got)
-		}
+		r.Until("cluster "+name+" has its accounts", func() bool { return r.Run("ssh", name, "--", ended) == want })
 		if got := r.Run("ssh", name, "--", "srun hostname"); !strings.HasPrefix(got, "n") {
 			t.Errorf("cluster %s, of the snapshot: %q", name, got)
 		}

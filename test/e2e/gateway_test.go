@@ -115,7 +115,7 @@ func TestPeopleComeThroughTheGatewayWithPlainSSH(t *testing.T) {
 		d.expect(rig.Result{Out: "admin\nhead\n", Err: "oops\n", Code: 7}, "ssh", "cfd@gw",
 			"id -un; hostname; echo oops >&2; exit 7")
 		d.expect(rig.Result{Out: "admin\n"}, "ssh", "admin+default/cfd@gw", "id -un")
-		d.expect(rig.Result{Out: "n1\n"}, "ssh", "cfd.default@gw", "srun -N1 -w n1 hostname")
+		d.expect(rig.Result{Out: "n1\n"}, "ssh", "cfd.default@gw", "srun -Q -N1 -w n1 hostname")
 	})
 	t.Run("files go both ways, by every program", func(t *testing.T) {
 		d := door{r.In(t), d.config, d.dir}
@@ -348,7 +348,7 @@ func (d door) revoke() {
 	d.Run("keys", "delete", keys.Items[0].Fingerprint)
 	_ = c.Wait()
 	took := time.Since(began)
-	if took > 5*time.Second || c.ProcessState.ExitCode() != 255 ||
+	if took > time.Minute || c.ProcessState.ExitCode() != 255 ||
 		!strings.Contains(errs.String(), "this session ends: your key or your login is no longer valid") {
 		d.Errorf("after %s: exit code %d, %s", took, c.ProcessState.ExitCode(), errs.String())
 	}

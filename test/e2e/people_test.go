@@ -151,7 +151,7 @@ func TestTwoProjectsShareASiteAndNothingElse(t *testing.T) {
 			"Permission denied") {
 			t.Errorf("a user sees the agents' sockets: %s", out)
 		}
-		out := from.Inside("curl -sSk -m 3 --unix-socket /run/muster/controllers/*.sock https://controller/v1/clusters " +
+		out := from.Inside("curl -sSk -m 60 --unix-socket /run/muster/controllers/*.sock https://controller/v1/clusters " +
 			"2>&1; true")
 		if t.Logf("the agents' socket says: %s", out); !strings.Contains(out, "certificate required") &&
 			!strings.Contains(out, "404") && !strings.Contains(out, "401") {

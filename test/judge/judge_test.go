@@ -175,6 +175,17 @@ func (c *court) batch(words ...string) (string, error) {
 	return string(out), err
 }
 
+// observe is what the head sees. Its programs have few seconds each, and this host may be busy.
+func (c *court) observe() (view scheduler.View) {
+	err := errors.New("not asked")
+	for end := time.Now().Add(2 * time.Minute); err != nil; {
+		if view, err = c.driver.Observe(c.Context()); err != nil && time.Now().After(end) {
+			c.Fatal(err)
+		}
+	}
+	return view
+}
+
 // waits submits a job to a queue without nodes, and returns how the head tells of it.
 func (c *court) waits(queue string, words []string) (protocol.WaitingJob, error) {
 	out, err := c.batch(append([]string{"-p", queue, "--parsable"}, words...)...)
@@ -187,11 +198,8 @@ func (c *court) waits(queue string, words []string) (protocol.WaitingJob, error)
 			c.Error(err)
 		}
 	}()
-	for range 100 {
-		view, err := c.driver.Observe(c.Context())
-		if err != nil {
-			c.Fatal(err)
-		}
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
+		view := c.observe()
 		i := slices.IndexFunc(view.Waiting.Jobs, func(j protocol.WaitingJob) bool { return strconv.Itoa(j.ID) == id })
 		if i >= 0 {
 			if reason := view.Waiting.Jobs[i].Reason; reason != "None" && reason != "JobHeldUser" {
@@ -258,12 +266,10 @@ func options(r *rand.Rand, s shape) (words []string) {
 // on no number that the queue may have.
 func TestSlurmSaysTheSame(t *testing.T) {
 	c := sit(t)
-	view, err := c.driver.Observe(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	view := c.observe()
 	seed := uint64(5) // the same jobs each time; MUSTER_SEED has others
 	if text := os.Getenv("MUSTER_SEED"); text != "" {
+		var err error
 		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
 			t.Fatal(err)
 		}

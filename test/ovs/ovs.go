@@ -60,7 +60,7 @@ func Start(t testing.TB, namespace string, ports ...string) (database, dir strin
 	file := filepath.Join(dir, "conf.db")
 	run("ovsdb-tool", "create", file, "/usr/share/openvswitch/vswitch.ovsschema")
 	start("ovsdb-server", file, "--remote=p"+database, "--pidfile", "--log-file="+filepath.Join(dir, "db.log"), "-vconsole:off")
-	for end := time.Now().Add(10 * time.Second); !listens(socket); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !listens(socket); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("ovsdb-server does not begin to listen")
 		}

@@ -281,7 +281,7 @@ func (v *visit) outcome(usual string) string {
 }
 
 // farewell is how long the last words to a person may take.
-const farewell = 500 * time.Millisecond
+const farewell = 2 * time.Second
 
 // end tells the person why, and ends the visit. It does not wait.
 func (v *visit) end(reason string) {

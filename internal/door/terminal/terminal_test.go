@@ -345,7 +345,7 @@ func TestABrowserThatWasCutOffGoesOnWhereItWas(t *testing.T) {
 }
 
 func TestABrowserThatDrawsNothingIsPutOut(t *testing.T) {
-	s := newSite(t, func(l *terminal.Limits) { l.Ping, l.Ahead = 500*time.Millisecond, 10<<10 })
+	s := newSite(t, func(l *terminal.Limits) { l.Ping, l.Ahead = 5*time.Second, 10<<10 })
 	b := s.browse("")
 	b.shows("welcome ")
 	b.types("fill 1000000")

@@ -1,6 +1,7 @@
 package kindstest
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -81,7 +82,7 @@ func keepEmpty(t *testing.T, at string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	part := fmt.Sprintf("%s.%d", at, os.Getpid())
+	part := at + "." + rand.Text()
 	if err := os.WriteFile(part, empty, 0o644); err != nil {
 		return nil, err
 	}

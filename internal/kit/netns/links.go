@@ -1,13 +1,18 @@
 package netns
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"muster/internal/kit/clock"
 )
 
 // Links is Do with a netlink connection there; "" is the current thread's namespace.
@@ -44,6 +49,29 @@ func Drop(path, name string) error {
 		return nil
 	}
 	return err
+}
+
+// AwaitCarrier waits until an interface can carry frames: the kernel takes up to a second to notice that both ends of a cable are
+// up (RFC 2863, operational status), more where many interfaces come and go, and drops what is sent before.
+func AwaitCarrier(ctx context.Context, path, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		var state netlink.LinkOperState
+		err := Links(path, func(links *netlink.Handle) error {
+			link, err := links.LinkByName(name)
+			if err == nil {
+				state = link.Attrs().OperState
+			}
+			return err
+		})
+		if err != nil || state == netlink.OperUp {
+			return err
+		}
+		if clock.Sleep(ctx, time.Millisecond) != nil {
+			return fmt.Errorf("%s gets no carrier: %w", name, ctx.Err())
+		}
+	}
 }
 
 // Sysctl sets what the current namespace does on an interface; a host without that family has nothing to set.

@@ -1,21 +1,18 @@
 package rackd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"muster/internal/inventory"
-	"muster/internal/kit/clock"
 	"muster/internal/kit/netns"
 	"muster/internal/rack"
 )
@@ -185,29 +182,6 @@ func plug(links *netlink.Handle, name, beside string, queue int) error {
 		return fmt.Errorf("isolate it: %w", err)
 	}
 	return links.LinkSetUp(port)
-}
-
-// awaitCarrier waits until an interface can carry frames: the kernel takes up to a second to notice (RFC 2863, operational
-// status), and drops what is sent before.
-func awaitCarrier(ctx context.Context, namespace, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	for {
-		var state netlink.LinkOperState
-		err := netns.Links(namespace, func(links *netlink.Handle) error {
-			link, err := links.LinkByName(name)
-			if err == nil {
-				state = link.Attrs().OperState
-			}
-			return err
-		})
-		if err != nil || state == netlink.OperUp {
-			return err
-		}
-		if clock.Sleep(ctx, time.Millisecond) != nil {
-			return fmt.Errorf("%s gets no carrier: %w", name, ctx.Err())
-		}
-	}
 }
 
 // usualQueue is the kernel's own for taps.

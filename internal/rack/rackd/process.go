@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"muster/internal/kit/netns"
 	"os"
 	"os/exec"
 	"runtime"
@@ -50,7 +51,7 @@ func power(ctx context.Context, namespace string, v virtual) (*process, error) {
 		v.taps = append(v.taps, first+len(files))
 		files = append(files, file)
 		// The bridge opens a port when it sees its carrier, even one that a bad cable has closed by then.
-		if err := awaitCarrier(ctx, namespace, name); err != nil {
+		if err := netns.AwaitCarrier(ctx, namespace, name); err != nil {
 			ours.close()
 			return nil, err
 		}

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"muster/internal/kit/netns"
 	"muster/internal/rack"
 )
 
@@ -135,7 +136,7 @@ func (r *running) connect(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return stop, err
 	}
-	if err := awaitCarrier(ctx, r.folder.Netns(), rack.Bridge); err != nil {
+	if err := netns.AwaitCarrier(ctx, r.folder.Netns(), rack.Bridge); err != nil {
 		listeners.Close()
 		return stop, err
 	}

@@ -113,7 +113,7 @@ func churn(t *testing.T, r *rig, steps int, random *rand.Rand) {
 // settle applies an intent until it holds, as a reconciler does.
 func settle(t *testing.T, r *rig, i fabric.Intent, what string) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		err := r.driver.Apply(t.Context(), i)
 		if err == nil {
 			break
@@ -147,7 +147,6 @@ func TestNobodyHearsAnotherWhileClustersComeAndGoAndThingsFail(t *testing.T) {
 				t.Skip("long: it runs with MUSTER_FABRIC_TEST=1")
 			}
 			r := newRig(t, c.hosts, c.perLeaf, c.spines, 1)
-			r.driver.Patience = 5 * time.Second
 			churn(t, r, c.steps, rand.New(rand.NewPCG(uint64(c.hosts), 7)))
 		})
 	}

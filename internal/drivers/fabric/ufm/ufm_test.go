@@ -246,7 +246,7 @@ func TestWhatCannotWorkIsNotTriedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			if c.fault == ufmtest.Slow {
-				f.config.Timeout = 300 * time.Millisecond
+				f.config.Timeout = 2 * time.Second
 			}
 			var asked atomic.Int64
 			f.Server.Fault = func(*http.Request) ufmtest.Fault { asked.Add(1); return c.fault }

@@ -98,18 +98,21 @@ func TestForgedAnswersAreNotBelieved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
 			var sent atomic.Int32
 			// Answers to: open session, RAKP 1, RAKP 3, the privilege level, the status.
 			address := goIPMI(t, "", "127.0.0.1:0", mock.New(), func(answer []byte) []byte {
-				if sent.Add(1) < 5 {
+				switch n := sent.Add(1); {
+				case n < 5:
 					return answer
+				case n == 5:
+					time.AfterFunc(200*time.Millisecond, cancel)
 				}
 				return forge(answer)
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-			defer cancel()
 			state, err := open(t, powertest.Target("", "ipmi://"+address, powertest.Secret(t))).State(ctx)
-			if !errors.Is(err, context.DeadlineExceeded) || sent.Load() < 5 {
+			if !errors.Is(err, context.Canceled) || sent.Load() < 5 {
 				t.Errorf("after %d answers it is %s, %v", sent.Load(), state, err)
 			}
 		})
@@ -142,7 +145,7 @@ func FuzzIPMIAnswers(f *testing.F) {
 		d := open(t, powertest.Target("", "ipmi://"+address, powertest.Secret(t)))
 		began := time.Now()
 		state, err := d.State(ctx)
-		if took := time.Since(began); took > 2*time.Second {
+		if took := time.Since(began); took > 30*time.Second {
 			t.Errorf("it took %v", took)
 		}
 		if err == nil && state != power.Off {

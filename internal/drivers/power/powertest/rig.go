@@ -128,7 +128,7 @@ func Start(t *testing.T, space string, c *exec.Cmd) {
 // Answers waits for a peer to be ready.
 func Answers(t *testing.T, d power.Driver) {
 	t.Helper()
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		_, err := d.State(t.Context())
 		if err == nil {

@@ -188,17 +188,13 @@ func TestTheStateIsTheMachinesOwn(t *testing.T) {
 	sees("no address", power.Unknown, unknown)
 	began := time.Now()
 	sees("silence", power.Off, s.target())
-	if took := time.Since(began); took < 900*time.Millisecond || took > 3*time.Second {
-		t.Errorf("silence was found out in %v, not in about a second", took)
+	if took := time.Since(began); took < 900*time.Millisecond {
+		t.Errorf("silence was found out in %v, before a machine had its second to answer", took)
 	}
 	if err := s.boot(); err != nil {
 		t.Fatal(err)
 	}
-	began = time.Now()
-	sees("an answer", power.On, s.target())
-	if took := time.Since(began); took > 500*time.Millisecond {
-		t.Errorf("an answer took %v", took)
-	}
+	powertest.Becomes(t, open(t, s.target()), power.On)
 	sees("an answer of somebody else", power.Off, other)
 	down := s.target()
 	down.Network.Interface = "nowhere"

@@ -137,7 +137,7 @@ func TestNoJobIsToldBeforeAllOfItIsKnown(t *testing.T) {
 		t.Helper()
 		asked = nil
 		got, err := d.Tell(t.Context(), since)
-		if (err != nil) != (fails != nil) || len(got.Ended) != jobs || got.Until.Sub(until).Abs() > 3*time.Second ||
+		if (err != nil) != (fails != nil) || len(got.Ended) != jobs || got.Until.Sub(until).Abs() > 20*time.Second ||
 			(got.Current == nil) != (err != nil) {
 			t.Errorf("%d jobs until %v, want %d until %v; %v", len(got.Ended), got.Until, jobs, until, err)
 		}
@@ -162,7 +162,7 @@ func TestNoJobIsToldBeforeAllOfItIsKnown(t *testing.T) {
 	fails = nil
 	ask(1, since.Add(15*time.Minute)) // a part
 	end, err := time.Parse("2006-01-02T15:04:05", asked[slices.Index(asked, "-E")+1])
-	if err != nil || end.Sub(since.Add(15*time.Minute)).Abs() > 3*time.Second {
+	if err != nil || end.Sub(since.Add(15*time.Minute)).Abs() > 20*time.Second {
 		t.Errorf("it asked %s", asked)
 	}
 	ask(1, since.Add(30*time.Minute))
@@ -215,7 +215,7 @@ func TestWithoutAccountsSlurmctldTellsWhatHasEnded(t *testing.T) {
 			}
 			text := currentRecord("state=RUNNING", fmt.Sprint("starttime=", now.Unix()-9), "nodelist=n1")
 			if told {
-				for i, ago := range []int64{4000, 60, 1} {
+				for i, ago := range []int64{4000, 60, -60} {
 					text += currentRecord(fmt.Sprint("jobid=", i+1), "state=COMPLETED",
 						fmt.Sprint("starttime=", now.Unix()-ago), fmt.Sprint("endtime=", now.Unix()-ago), "nodelist=n1")
 				}

@@ -116,7 +116,7 @@ func (d *Driver) make(ctx context.Context, held *onhost.Hold, b boot, c shared, 
 		do   func() error
 	}{
 		{"directories", func() error { return d.makeDirs(b, c, n) }},
-		{"network", func() error { return d.plug(c.netns(), b, n) }},
+		{"network", func() error { return d.plug(ctx, c.netns(), b, n) }},
 		{"root", func() error { return d.mountRoot(ctx, b, c, n) }},
 		{"boot file", func() error { return d.mountRun(b, n) }},
 		{"bundle", func() (err error) {

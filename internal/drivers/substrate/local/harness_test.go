@@ -209,7 +209,7 @@ func (w fixture) halfMake(t *testing.T, n substrate.Node) {
 	c, err := w.shared(n.Cluster)
 	check(t, err)
 	check(t, w.makeDirs(b, c, n))
-	check(t, w.plug(c.netns(), b, n))
+	check(t, w.plug(t.Context(), c.netns(), b, n))
 	check(t, w.mountRoot(t.Context(), b, c, n))
 }
 
@@ -268,11 +268,11 @@ func (w fixture) read(t *testing.T, cluster string) string {
 	return string(home)
 }
 
-// wantNothingLeft waits a moment: the kernel frees loop devices on its own time.
+// wantNothingLeft waits: the kernel frees loop devices on its own time.
 func (w fixture) wantNothingLeft(t testing.TB) {
 	t.Helper()
 	var left []string
-	for range 100 {
+	for range 30000 {
 		if left = w.leftovers(t); len(left) == 0 {
 			return
 		}

@@ -235,12 +235,15 @@ func TestTheMemoryLimitEndsTheNode(t *testing.T) {
 	if !w.cgroups.Memory {
 		t.Skip("skipped: this host cannot limit memory")
 	}
-	n := node("c1", 1, 1, "sleep 0.3; exec dd if=/dev/zero of=/dev/null bs=256M count=1")
+	n := node("c1", 1, 1, "until [ -e /home/go ]; do sleep 0.1; done; exec dd if=/dev/zero of=/dev/null bs=256M count=1")
 	n.MemoryMiB = 48
 	w.up(t, n)
 	if seen, err := w.Observe(t.Context(), n.Ref); err != nil || seen.Limits.Memory != "48 MiB" {
 		t.Errorf("observed %+v, %v", seen, err)
 	}
+	c, err := w.shared("c1")
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(c.home(), "go"), nil, 0o600))
 	var seen substrate.Observation
 	eventually(t, "the node ends", func() bool { seen, _ = w.Observe(t.Context(), n.Ref); return !seen.Running })
 	if !strings.Contains(seen.Detail, "memory limit") || !strings.Contains(seen.Detail, "killed") {
@@ -366,10 +369,10 @@ func TestRemoveGivesTheNodeItsGrace(t *testing.T) {
 		farewell bool
 	}{
 		{"to a node that handles SIGTERM", "trap 'touch /home/bye; exit 0' TERM; touch /home/ready", true},
-		{"not to one that ignores it", "touch /home/ready; trap - TERM; exec sleep 3600", false},
+		{"not to one that ignores it", "trap - TERM; touch /home/ready; exec sleep 3600", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w.config.Grace = 2 * time.Second
+			w.config.Grace = time.Minute
 			n := node("c1", 1, 1, test.script)
 			w.up(t, n)
 			c, _ := w.shared("c1")

@@ -93,7 +93,7 @@ func introduce(links *netlink.Handle, address netip.Addr) error {
 }
 
 // plug makes the node's network namespace, with eth0 cabled to the cluster's bridge. Nothing of the node's may be left.
-func (d *Driver) plug(cluster string, b boot, n substrate.Node) error {
+func (d *Driver) plug(ctx context.Context, cluster string, b boot, n substrate.Node) error {
 	port, create := substrate.PortName(n.Node), netns.New
 	if d.mapsUsers(n) {
 		create = func(path string, do func() error) error {
@@ -109,7 +109,11 @@ func (d *Driver) plug(cluster string, b boot, n substrate.Node) error {
 	if err := create(b.path("netns"), cable); err != nil {
 		return err
 	}
-	return fence(cluster, n, map[int]bool{nl.IFLA_BRPORT_LOCKED: true}) // no frame comes from another's address
+	// no frame comes from another's address
+	if err := fence(cluster, n, map[int]bool{nl.IFLA_BRPORT_LOCKED: true}); err != nil {
+		return err
+	}
+	return errors.Join(netns.AwaitCarrier(ctx, b.path("netns"), "eth0"), netns.AwaitCarrier(ctx, cluster, port))
 }
 
 // fence makes the node's port one of the cluster's bridge, with these flags (IFLA_BRPORT_…) beside the usual ones. It goes

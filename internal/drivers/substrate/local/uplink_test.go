@@ -215,7 +215,9 @@ func TestClustersShareANetworkOfMachinesAndNeverMeet(t *testing.T) {
 	if got := dialled(t, w, "a", local2); got != "" {
 		t.Errorf("the gateway asks for a node that is gone, and hears %q", got)
 	}
-	in(t, at["a512"], "busybox", "ping", "-c1", "-W1", "10.78.0.1") // there is ARP, of the machines' own
+	eventually(t, "there is ARP, of the machines' own", func() bool {
+		return netns.Do(at["a512"], exec.Command("busybox", "ping", "-c1", "-W1", "10.78.0.1").Run) == nil
+	})
 
 	if atNode.broadcasts > 0 {
 		t.Errorf("%d broadcasts came to a node", atNode.broadcasts)

@@ -130,7 +130,7 @@ func TestATenantWhoFillsADiskFillsHisOwn(t *testing.T) {
 		text, _ := os.ReadFile(b.console())
 		return string(text)
 	}
-	for range 60 {
+	for range 600 {
 		if strings.HasSuffix(strings.TrimSpace(read(b)), "filled") {
 			break
 		}
@@ -193,7 +193,7 @@ func TestTenantsWhoWerePromisedMoreThanThereIsLeaveTheReserve(t *testing.T) {
 		text, _ := os.ReadFile(b.console())
 		return strings.Contains(string(text), "filled")
 	}
-	for range 600 {
+	for range 6000 {
 		now, err := w.Disk()
 		check(t, err)
 		least = min(least, now.Free)

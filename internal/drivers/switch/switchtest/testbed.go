@@ -223,6 +223,13 @@ func (s *station) take() []heard {
 	return all
 }
 
+// hears says whether such a frame was heard since take.
+func (s *station) hears(is func(heard) bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.frames, is)
+}
+
 // send puts a frame on the cable. A port that is being moved takes none, and it is lost.
 func (s *station) send(frame []byte) {
 	_ = unix.Sendto(s.fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: s.index})

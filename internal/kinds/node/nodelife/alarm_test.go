@@ -20,6 +20,13 @@ import (
 	"muster/internal/protocol"
 )
 
+// listen has a controller hear the agents of the controllers' host from now on, however long a test takes.
+func listen(ctx context.Context, tx *core.Tx) error {
+	err := host.Listen(ctx, tx, "", "test")
+	_, on := tx.Exec(ctx, `UPDATE listener SET heard_at = heard_at + $1`, time.Hour.Milliseconds())
+	return errors.Join(err, on)
+}
+
 // A controller that stalls reads a node, and only then what was heard meanwhile of all nodes: none of them is silent any more.
 func TestANodeThatWasHeardSinceItWasReadIsNotLost(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
@@ -30,7 +37,7 @@ func TestANodeThatWasHeardSinceItWasReadIsNotLost(t *testing.T) {
 			if err := kindstest.AddNode(ctx, tx, "n1", "c1", "n1", 1, "m1"); err != nil {
 				return err
 			}
-			if err := host.Listen(ctx, tx, "", "test"); err != nil {
+			if err := listen(ctx, tx); err != nil {
 				return err
 			}
 			return node.SaveReport(ctx, tx, "n1", protocol.Report{Boot: 1, Checks: []protocol.Check{{Name: "slurmd", OK: true}}})
@@ -66,7 +73,7 @@ func TestANodeThatWasReadBeforeAnAlarmEndedHasItsTimeAgain(t *testing.T) {
 		var now time.Time
 		err := db.Update(t.Context(), func(tx *core.Tx) (err error) {
 			if err = host.RaiseAlarm(t.Context(), tx, "", "all are silent"); err == nil {
-				err = host.Listen(t.Context(), tx, "", "test")
+				err = listen(t.Context(), tx)
 			}
 			now, _ = tx.Now(t.Context())
 			return err
@@ -128,7 +135,7 @@ func TestNodesOfOneProjectKeepNoOthersFromBeingReplaced(t *testing.T) {
 				}
 			}
 			_, err := tx.Exec(ctx, `UPDATE node SET phase = 'joining', boot = 1, machine = 'local-' || SUBSTR(machine, 2)`)
-			return errors.Join(err, host.RaiseAlarm(ctx, tx, "", "many are lost"), host.Listen(ctx, tx, "", "test"))
+			return errors.Join(err, host.RaiseAlarm(ctx, tx, "", "many are lost"), listen(ctx, tx))
 		})
 		limits := substrate.Deadlines{Silence: time.Hour, MaxLostShare: 0.25, FailureWindow: time.Hour}
 		d := life.Deps{DB: db, Providers: map[string]life.Provider{

@@ -3,12 +3,18 @@ package mailtest
 
 import (
 	"bytes"
-	"net"
 	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 )
+
+// program writes where it listens, and then each letter.
+const program = `import asyncore, smtpd
+server = smtpd.DebuggingServer(("127.0.0.1", 0), None)
+print("%s:%d" % server.socket.getsockname())
+asyncore.loop()`
 
 // Server runs a server that prints each letter that it is sent, until the test ends. The test is skipped where there is none.
 func Server(t testing.TB) (address string, printed func() string) {
@@ -16,14 +22,8 @@ func Server(t testing.TB) (address string, printed func() string) {
 	if out, err := exec.Command("python3", "-W", "ignore", "-c", "import smtpd").CombinedOutput(); err != nil {
 		t.Skipf("there is no mail server to try: this Python has none: %.100s", out)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address = l.Addr().String()
-	l.Close()
 	var text buffer
-	server := exec.Command("python3", "-W", "ignore", "-u", "-m", "smtpd", "-n", "-c", "DebuggingServer", address)
+	server := exec.Command("python3", "-W", "ignore", "-u", "-c", program)
 	server.Stdout = &text
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
@@ -32,13 +32,10 @@ func Server(t testing.TB) (address string, printed func() string) {
 		_ = server.Process.Kill()
 		_ = server.Wait() // it was killed
 	})
-	for range 200 {
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			conn.Close()
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if address, _, whole := strings.Cut(text.String(), "\n"); whole {
 			return address, text.String
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 	t.Fatal("the mail server does not listen")
 	return "", nil

@@ -2,6 +2,7 @@ package ibsim
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -98,8 +99,9 @@ func TestASimulatorEndsWithItsProcess(t *testing.T) {
 	if pid == 0 {
 		t.Fatal("it said no pid")
 	}
-	for range 100 {
-		if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err != nil || string(text) != "ibsim\n" {
+	for range 1200 {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || !bytes.Contains(text, []byte("(ibsim) ")) || bytes.Contains(text, []byte(") Z ")) {
 			return
 		}
 		time.Sleep(50 * time.Millisecond)
