@@ -177,7 +177,7 @@ type Plan struct {
 	Messages []string    `json:"messages"`
 	Price    string      `json:"price,omitempty" doc:"per hour, of the whole cluster"`
 	Total    string      `json:"total,omitempty" doc:"what its lease costs if nothing changes; absent if it has none"`
-	After    *Quota      `json:"after,omitempty" doc:"what its project holds once it is done, and how long the limits last at the rate that it then has; absent unless it is a dry run in which nodes come or go"`
+	After    *Quota      `json:"after,omitempty" doc:"what its project holds once it is done, and how long the limits last at the rate that it then has; absent unless it is a dry run after which the cluster has nodes"`
 	FitsAt   *time.Time  `json:"fits_at,omitempty" doc:"when it can start; absent: now"`
 	ReadyIn  *ReadyIn    `json:"ready_in,omitempty" doc:"how long its nodes will take about, once it can start; absent unless it is a dry run that adds nodes, and nodes of their classes are ready"`
 	Add      []Placed    `json:"add" doc:"nodes to be added, with the machines chosen for them"`

@@ -120,7 +120,7 @@ type Plan struct {
 	Term     cluster.Term // when its lease runs
 	FitsAt   *time.Time   // when it starts; nil: now
 
-	all     []Placed // that the cluster has then; empty if no nodes come or go
+	all     []Placed // that the cluster has then, those that stay included
 	image   Image
 	from    *snapshot.Snapshot // that a new cluster gets its files from; nil: none
 	current *cluster.Cluster   // nil for a new one

@@ -28,7 +28,7 @@ func (a *Admission) InUse(ctx context.Context, tx *core.Tx, project string) (Use
 }
 
 // After is what a project holds and was promised once a plan is carried out, and its limits at the rate that it then has. ok is
-// false of a plan in which no nodes come or go.
+// false where the cluster has no nodes then.
 func (a *Admission) After(ctx context.Context, tx *core.Tx, plan *Plan) (use Use, limits []price.Limit, ok bool, err error) {
 	if len(plan.all) == 0 {
 		return use, nil, false, nil

@@ -270,20 +270,25 @@ func (s *fixture) create(name string, nodes int) (id string) {
 func (s *fixture) scale(id string, nodes int) {
 	s.Helper()
 	s.update(func(ctx context.Context, tx *core.Tx) error {
-		c, err := cluster.Get(ctx, tx, id)
-		if err != nil {
-			return err
-		}
-		want := c.Spec
-		want.Queues = []spec.Queue{want.Queues[0]}
-		want.Queues[0].Min, want.Queues[0].Max = &nodes, &nodes
-		plan, err := s.admission.Change(ctx, tx, c, want)
+		plan, err := s.resize(ctx, tx, id, nodes)
 		if err != nil {
 			return err
 		}
 		_, err = s.admission.CarryOut(ctx, tx, plan, "admin", 0)
 		return err
 	})
+}
+
+// resize plans that a cluster's first queue has so many nodes.
+func (s *fixture) resize(ctx context.Context, tx *core.Tx, id string, nodes int) (*admission.Plan, error) {
+	c, err := cluster.Get(ctx, tx, id)
+	if err != nil {
+		return nil, err
+	}
+	want := c.Spec
+	want.Queues = []spec.Queue{want.Queues[0]}
+	want.Queues[0].Min, want.Queues[0].Max = &nodes, &nodes
+	return s.admission.Change(ctx, tx, c, want)
 }
 
 func (s *fixture) remove(id string) {

@@ -315,14 +315,7 @@ func TestAPlanSaysWhatItLeavesOfItsProjectsLimits(t *testing.T) {
 			var then, now admission.Use
 			var said, limits []price.Limit
 			s.view(func(ctx context.Context, tx *core.Tx) error {
-				c, err := cluster.Get(ctx, tx, id)
-				if err != nil {
-					return err
-				}
-				want := c.Spec
-				want.Queues = []spec.Queue{want.Queues[0]}
-				want.Queues[0].Min, want.Queues[0].Max = &nodes, &nodes
-				plan, err := s.admission.Change(ctx, tx, c, want)
+				plan, err := s.resize(ctx, tx, id, nodes)
 				if err != nil {
 					return err
 				}
