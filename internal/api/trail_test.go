@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"muster/internal/core"
 	"muster/internal/kinds/person"
@@ -46,14 +47,16 @@ func TestReadsThatComeAgainAreWrittenOnce(t *testing.T) {
 func TestWhoAsksAndAsksLeavesFewRows(t *testing.T) {
 	s, db := server(t, 4)
 	tenants(t, db)
-	refused := 0
+	refused, began := 0, time.Now()
 	for i := range 3200 {
 		if as(t, s, "nobody", "DELETE", fmt.Sprintf("/v1/clusters/made-up-%d", i), "").status == 429 {
 			refused++
 		}
 	}
-	if rows := len(entries(t, db)); refused < 100 || rows+refused != 3200 {
-		t.Errorf("of 3200 requests that change something %d were refused, and %d are written down", refused, rows)
+	rows, most := len(entries(t, db)), 3000+int(time.Since(began).Seconds())+1 // one more each second
+	if rows > most || rows+refused != 3200 {
+		t.Errorf("of 3200 requests that change something %d were refused, and %d are written down, instead of at most %d", refused,
+			rows, most)
 	}
 	wants(t, as(t, s, "nobody", "GET", "/v1/machines", ""), 403)
 	wants(t, as(t, s, "viewer", "DELETE", "/v1/clusters/aero%2Fcfd", ""), 403)

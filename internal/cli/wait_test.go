@@ -102,8 +102,16 @@ func TestAWaitWithoutNewsSaysWhatItWaitsFor(t *testing.T) {
 	l.becomes(apiv1.Provisioning, "1 of 2 nodes ready; joining: n1")
 	s.answers("POST /v1/clusters", http.StatusAccepted, l.answer("create"))
 	pace := brisk()
-	pace.quiet = 30 * time.Millisecond
-	musterWith(t, pace, "", "create", "hello", "--nodes", "1", "--wait", "--timeout", "2s").
+	pace.quiet = time.Nanosecond
+	ctx, cancel := context.WithCancel(t.Context())
+	looks := 0
+	s.HandleFunc("GET /v1/clusters/c1", func(w http.ResponseWriter, _ *http.Request) {
+		if looks++; looks == 5 {
+			cancel()
+		}
+		reply(w, http.StatusOK, l.now())
+	})
+	musterUntil(ctx, pace, nil, "create", "hello", "--nodes", "1", "--wait").
 		wants(t, exitOther, "s  still provisioning: 1 of 2 nodes ready; joining: n1\n")
 }
 

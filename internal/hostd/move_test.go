@@ -127,7 +127,7 @@ func TestStrangersKeepNoGuestOutAndLeaveFewLines(t *testing.T) {
 		check(t, err)
 		defer c.Close()
 	}
-	check(t, first.SetReadDeadline(time.Now().Add(greetWithin/2)))
+	check(t, first.SetReadDeadline(time.Now().Add(greetWithin*9/10)))
 	if _, err := first.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the first of %d stays: %v", mostWires+1, err)
 	}

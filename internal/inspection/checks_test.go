@@ -188,7 +188,7 @@ func TestMemoryIsTestedWithinItsTimeAndItsShare(t *testing.T) {
 	}
 	began := time.Now()
 	check = measured(t, "1500000").checkMemory(t.Context(), []int{0, 1}, 250*time.Millisecond, func(string) {})
-	if took := time.Since(began); !check.OK || took > 5*time.Second {
+	if took := time.Since(began); !check.OK || took > time.Minute {
 		t.Errorf("%v %q after %v", check.OK, check.Text, took)
 	}
 	check = measured(t, "40000").checkMemory(t.Context(), []int{0}, time.Second, func(string) {})
@@ -220,7 +220,7 @@ func TestChecksWithoutTimeAreLeftOut(t *testing.T) {
 	m.open = func(disk, bool) (device, error) { return newMemoryDisk(4 * mib), nil }
 	var facts inventory.Facts
 	facts.NICs = m.nics()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	checks := m.check(ctx, time.Millisecond, m.disks(ctx), &facts, newProgress())
 	var names []string

@@ -162,15 +162,19 @@ func TestAReservationThatHasLostAMachineComesAsFarAsItCan(t *testing.T) {
 		s := newFixture(t, url, 3)
 		s.run(1)
 		s.untilFree(3)
-		id := s.lease("later", 2, spec.Lease{Start: "+4s", For: "1h"})
+		id := s.lease("later", 2, spec.Lease{Start: "+1h", For: "1h"})
+		var lost machine.Machine
 		s.update(func(ctx context.Context, tx *core.Tx) error {
 			machines, err := machine.List(ctx, tx)
 			if err != nil {
 				return err
 			}
-			tx.Wake(cluster.Kind, id)
-			return machine.Want(ctx, tx, machines[0].ID, machine.ForMaintenance)
+			lost = machines[0]
+			return machine.Want(ctx, tx, lost.ID, machine.ForMaintenance)
 		})
+		s.awaitMachine(lost.Name, "out of service", func(m machine.Machine) bool { return m.Phase == machine.Maintenance })
+		s.clock.Advance(time.Hour)
+		s.update(func(_ context.Context, tx *core.Tx) error { tx.Wake(cluster.Kind, id); return nil })
 		s.until(id, "degraded, with one of two nodes", func(c cluster.Cluster, nodes []node.Node) bool {
 			ready := 0
 			for _, n := range nodes {
@@ -181,11 +185,7 @@ func TestAReservationThatHasLostAMachineComesAsFarAsItCan(t *testing.T) {
 			return c.Phase == core.Degraded && ready == 2 && strings.Contains(c.Short, "1 more asked")
 		})
 		s.update(func(ctx context.Context, tx *core.Tx) error {
-			machines, err := machine.List(ctx, tx)
-			if err != nil {
-				return err
-			}
-			return machine.Want(ctx, tx, machines[0].ID, machine.ForService)
+			return machine.Want(ctx, tx, lost.ID, machine.ForService)
 		})
 		s.untilReady(id, 2)
 	})

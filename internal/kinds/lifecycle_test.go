@@ -470,7 +470,7 @@ func TestANodeThatDiesIsReplacedAndItsMachineExamined(t *testing.T) {
 func TestANodeWhoseAgentIsSilentBootsAgainThenMovesToAnotherMachine(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, t.TempDir()+"/db", 4)
-	s.limit(func(l *substrate.Deadlines) { l.Boot = 500 * time.Millisecond })
+	s.limit(func(l *substrate.Deadlines) { l.Boot, l.Quarantine = 2*time.Second, time.Hour })
 	bad := ""
 	s.mute = func(n node.Node) bool {
 		if bad == "" && n.Name == "n1" {

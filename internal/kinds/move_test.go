@@ -27,15 +27,19 @@ type movers struct {
 	*fake.Substrate
 	mu     sync.Mutex
 	moved  []string
-	fails  error         // the next one
+	fails  error         // every one of the guest that is moved first
+	first  string        // that guest
 	broken error         // every one
 	stands chan struct{} // closed when a move stands still until its controller ends; nil: none does
 }
 
 func (m *movers) Move(ctx context.Context, n substrate.Node, from, to string) error {
 	m.mu.Lock()
-	stands, fails := m.stands, cmp.Or(m.fails, m.broken)
-	m.stands, m.fails = nil, nil
+	stands, fails := m.stands, m.broken
+	m.stands = nil
+	if m.fails != nil && cmp.Or(m.first, n.Machine) == n.Machine {
+		m.first, fails = n.Machine, m.fails
+	}
 	if stands == nil && fails == nil {
 		m.moved = append(m.moved, fmt.Sprintf("%s %s→%s core %d", n.Machine, from, to, n.Allocation.Cells[0].Cores[0]))
 	}
@@ -55,7 +59,7 @@ func (m *movers) all() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	slices.Sort(m.moved)
-	return m.moved
+	return slices.Compact(m.moved) // a step may be done twice
 }
 
 // newMovingFixture is a guest stage with a head's place, two hosts, and guests that move.

@@ -38,24 +38,31 @@ func (s shelf) Image(ref string) (admission.Image, error) {
 // are down at a time.
 type rolloutFixture struct {
 	*fixture
-	mu    sync.Mutex
-	jobs  map[string]int  // by node name
-	mutes map[string]bool // boots of the broken image
-	worst int             // most compute nodes that were down at a time while watched
+	mu     sync.Mutex
+	jobs   map[string]int  // by node name
+	broken map[string]bool // boots of the broken image
+	worst  int             // most compute nodes that were down at a time while watched
+}
+
+// booting notes which boots of the broken image are begun.
+type booting struct {
+	substrate.Substrate
+	*rolloutFixture
+}
+
+func (b booting) Ensure(ctx context.Context, n substrate.Node) error {
+	if n.Image == "sha256:broken" {
+		b.mu.Lock()
+		b.broken[fmt.Sprint(n.Node, n.Boot)] = true
+		b.mu.Unlock()
+	}
+	return b.Substrate.Ensure(ctx, n)
 }
 
 func newRolloutFixture(t *testing.T, url string, machines int) *rolloutFixture {
-	s := &rolloutFixture{fixture: newFixture(t, url, machines), jobs: map[string]int{}, mutes: map[string]bool{}}
+	s := &rolloutFixture{fixture: newFixture(t, url, machines), jobs: map[string]int{}, broken: map[string]bool{}}
 	s.admission.Images = shelf{[]string{"debian13-hpc", "new", "newer", "broken"}}
-	s.fixture.mute = func(n node.Node) bool {
-		if n.Image != "sha256:broken" {
-			return false
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.mutes[fmt.Sprint(n.ID, n.Boot)] = true
-		return true
-	}
+	s.fixture.mute = func(n node.Node) bool { return n.Image == "sha256:broken" }
 	s.fixture.jobs = func(n node.Node) int { s.mu.Lock(); defer s.mu.Unlock(); return s.jobs[n.Name] }
 	return s
 }
@@ -242,6 +249,9 @@ func TestARolloutStopsAtTheFirstNodeThatDoesNotComeUpAndGoesBackOrOn(t *testing.
 	kindstest.Either(t, func(t *testing.T, url string) {
 		s := newRolloutFixture(t, url, 6)
 		s.limit(func(l *substrate.Deadlines) { l.Boot = time.Second }) // a boot of the broken image takes that long
+		provider := s.deps.Providers["local"]
+		provider.Substrate = booting{provider.Substrate, s}
+		s.deps.Providers["local"] = provider
 		s.run(1)
 		s.untilFree(6)
 		id := s.create("hello", 4)
@@ -262,7 +272,7 @@ func TestARolloutStopsAtTheFirstNodeThatDoesNotComeUpAndGoesBackOrOn(t *testing.
 		s.image(id, "debian13-hpc") // the old file
 		s.untilHas(id, "debian13-hpc", 4)
 		s.mu.Lock()
-		if boots := len(s.mutes); boots != 6 {
+		if boots := len(s.broken); boots != 6 {
 			t.Errorf("%d boots of the broken image instead of two on each of three nodes", boots)
 		}
 		s.mu.Unlock()

@@ -147,7 +147,7 @@ func (s *segment) bootsKernel(m machine, mode inventory.Mode, controller *fakeCo
 			at := time.Since(begin)
 			// Without an answer to its router solicitation, iPXE waits for 13 s or more before it asks for its script. On a busy
 			// host all takes longer, so that what came before is the measure.
-			if wait := at - last; now[len(now)-1] == protocol.StepScript && len(steps) > 0 && wait > max(10*time.Second, last) {
+			if wait := at - last; now[len(now)-1] == protocol.StepScript && len(steps) > 0 && wait > max(12*time.Second, 2*last) {
 				t.Errorf("from its address to its script the machine took %s", wait)
 			}
 			steps, last = now, at

@@ -89,10 +89,10 @@ func TestTheClustersNetworkLiesOverTheNIC(t *testing.T) {
 		"reply from") {
 		t.Errorf("the machine tells who has the cluster's address: %s", output)
 	}
-	if output := inside(t, segment, "busybox arping -c1 -w2 -I port 10.78.0.11"); !strings.Contains(output, "reply from") {
+	if output := inside(t, segment, "busybox arping -c1 -w60 -I port 10.78.0.11"); !strings.Contains(output, "reply from") {
 		t.Errorf("the machine does not tell its own address: %s", output)
 	}
-	inside(t, segment, "ip neigh replace 10.77.2.0 lladdr "+a.MAC+" dev port nud permanent && busybox ping -c1 -W2 10.77.2.0")
+	inside(t, segment, "ip neigh replace 10.77.2.0 lladdr "+a.MAC+" dev port nud permanent && busybox ping -c1 -W60 10.77.2.0")
 	// By the NIC's own MAC, as another cluster's node would come, it does not.
 	inside(t, segment, "ip neigh replace 10.77.2.0 lladdr "+nicMAC+" dev port nud permanent && ! busybox ping -c1 -W1 10.77.2.0")
 }

@@ -62,9 +62,13 @@ func TestAnExchangeMeasuresRoundTripAndThroughput(t *testing.T) {
 	asRoot(t)
 	_, address := answering(t, "127.0.0.1")
 	for _, e := range []effort{effortFor(true), {roundTrips: 20, throughput: 5 * time.Millisecond}} {
-		x := soon(t, address)
-		us, mbs, err := exchanged(x, e)
-		x.close()
+		var us, mbs float64
+		err := os.ErrDeadlineExceeded
+		for os.IsTimeout(err) || errors.Is(err, io.EOF) { // a busy host may take longer than an exchange may
+			x := soon(t, address)
+			us, mbs, err = exchanged(x, e)
+			x.close()
+		}
 		// Far below and far above what any loopback has: the units are right.
 		if err != nil || us < 0.5 || us > 1e6 || mbs < 0.1 || mbs > 1e6 {
 			t.Errorf("%.1f µs, %.1f MB/s, %v", us, mbs, err)
@@ -100,8 +104,14 @@ func TestOneExchangeAtATime(t *testing.T) {
 	} {
 		err := os.ErrDeadlineExceeded
 		for os.IsTimeout(err) { // a busy host may answer too late
-			end := begin()
-			_, err = openExchange(t.Context(), address)
+			end, began := begin(), time.Now()
+			var x *exchange
+			if x, err = openExchange(t.Context(), address); err == nil {
+				x.close()
+				if time.Since(began) >= exchangeLimit { // the first one is over
+					err = os.ErrDeadlineExceeded
+				}
+			}
 			end()
 		}
 		if !errors.Is(err, errBusy) {

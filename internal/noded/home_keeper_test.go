@@ -29,7 +29,7 @@ func TestAHomeThatCouldNotBeMadeIsTriedAgainAndTold(t *testing.T) {
 		select {
 		case undone := <-told:
 			return undone
-		case <-time.After(10 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatal("nothing is told")
 		}
 		return nil

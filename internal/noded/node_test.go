@@ -96,7 +96,7 @@ func TestARealClusterLives(t *testing.T) {
 	if got := r.ssh(t, head, "cat done; sinfo -h -o %P | sort"); got != "finished\nbig\ncpu*\n" {
 		t.Errorf("after the drain: %q", got)
 	}
-	if took := r.halt(t, n1); took > 20*time.Second {
+	if took := r.halt(t, n1); took > time.Minute {
 		t.Errorf("n1 took %v to end", took)
 	} else {
 		t.Logf("n1 ended in %v", took)
@@ -124,7 +124,7 @@ func TestARealClusterLives(t *testing.T) {
 		t.Logf("agent of %s: %s", p.Name, r.cost(t, p))
 	}
 	for _, p := range []protocol.Peer{n2, head} {
-		if took := r.halt(t, p); took > 20*time.Second { // it has a second for its jobs; a busy host takes its time
+		if took := r.halt(t, p); took > time.Minute { // it has a second for its jobs; a busy host takes its time
 			t.Errorf("%s took %v to end", p.Name, took)
 		} else {
 			t.Logf("%s ended in %v", p.Name, took)

@@ -34,7 +34,7 @@ type birth struct {
 	program     string // of a program
 }
 
-const ringPages = 256
+const ringPages = 1024
 
 // WatchPrograms begins to watch. The test is skipped where the kernel does not tell.
 func WatchPrograms(t testing.TB) *Programs {

@@ -403,7 +403,7 @@ func TestAHeadThatFallsSilentIsLeft(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, func(l *files.Limits) { l.Patience = 5 * time.Second })
+			s := newSite(t, func(l *files.Limits) { l.Patience = 15 * time.Second })
 			s.answers = func(channel ssh.Channel) {
 				stuck := reads(func([]byte) (int, error) { <-t.Context().Done(); return 0, io.EOF })
 				input := io.MultiReader(io.LimitReader(channel, c.takes), stuck)

@@ -198,7 +198,7 @@ func TestADeadProviderHoldsNobodyLongerThanTheirOwnPatience(t *testing.T) {
 	first := make(chan error, 1)
 	go func() { _, err := p.Site(t.Context()); first <- err }()
 	<-asked
-	began, ended := time.Now(), make(chan error, 20)
+	ended := make(chan error, 20)
 	for range cap(ended) {
 		go func() {
 			short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -212,8 +212,8 @@ func TestADeadProviderHoldsNobodyLongerThanTheirOwnPatience(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if took := time.Since(began); took > 5*time.Second { // one after the other, behind the first: 10 s and more
-		t.Error("they waited for", took)
+	if len(first) > 0 { // it has 10 s
+		t.Error("they waited behind the first")
 	}
 	if len(asked) > 0 {
 		t.Error("a provider that does not answer is asked", len(asked)+1, "times at once")

@@ -58,15 +58,18 @@ func TestTheMeterHasNoGapAndNoOverlap(t *testing.T) {
 			defer births.Unlock()
 			born++
 			id := fmt.Sprintf("n%d", born)
-			return s.Update(ctx, func(tx *core.Tx) error {
-				if err := kindstest.AddNode(ctx, tx, id, "c1", id, 10+born, machine); err != nil {
-					return err
+			var n node.Node
+			if err := s.Update(ctx, func(tx *core.Tx) (err error) {
+				if err = kindstest.AddNode(ctx, tx, id, "c1", id, 10+born, machine); err == nil {
+					n, err = node.Get(ctx, tx, id)
 				}
-				n, err := node.Get(ctx, tx, id)
-				n.PhaseAt = n.CreatedAt
-				real.note(n)
 				return err
-			})
+			}); err != nil {
+				return err
+			}
+			n.PhaseAt = n.CreatedAt
+			real.note(n)
+			return nil
 		}
 		for i := range machines {
 			if err := add(t.Context(), fmt.Sprintf("m%d", i+1)); err != nil {

@@ -66,7 +66,7 @@ func (l lab) up(shape rack.Shape) (rack.State, error) {
 // run runs a program in the rack's network, and returns what it says.
 func (l lab) run(args ...string) (string, error) {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(l.t.Context(), 2*time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + l.Netns()}, args...)...).
 		CombinedOutput()

@@ -56,8 +56,8 @@ func TestMachinesAreSwitchedByRealClients(t *testing.T) {
 		l := l.in(t)
 		secret := l.file("password", l.password())
 		tool := func(suite string, words ...string) []string {
-			return append([]string{"ipmitool", "-I", "lanplus", "-C", suite, "-H", "10.79.0.2", "-U", "operator", "-f", secret},
-				words...)
+			return append([]string{"ipmitool", "-I", "lanplus", "-N", "10", "-R", "10", "-C", suite, "-H", "10.79.0.2", "-U",
+				"operator", "-f", secret}, words...)
 		}
 		l.says("Power is off", tool("3", "power", "status")...)
 		if out, err := l.run(tool("17", "power", "cycle")...); err == nil {

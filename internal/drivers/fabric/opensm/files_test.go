@@ -108,7 +108,8 @@ func TestAFileThatOpenSMWouldMisreadNeverReachesIt(t *testing.T) {
 
 func TestAFileThatIsChangedBehindOurBackIsPutBack(t *testing.T) {
 	r := newRig(t, 8, 8, 1, 1)
-	host := r.managers[0].manager
+	opensm := r.managers[0]
+	host := opensm.manager
 	if err := r.driver.Apply(t.Context(), three()); err != nil {
 		t.Fatal(err)
 	}
@@ -130,6 +131,7 @@ func TestAFileThatIsChangedBehindOurBackIsPutBack(t *testing.T) {
 		if err := change(); err != nil {
 			t.Fatal(err)
 		}
+		before := opensm.said()
 		seen, err := r.driver.Observe(t.Context())
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -140,11 +142,14 @@ func TestAFileThatIsChangedBehindOurBackIsPutBack(t *testing.T) {
 		if now, err := os.ReadFile(host.File); err != nil || !bytes.Equal(now, whole) {
 			t.Errorf("%s: it was not put back: %v", name, err)
 		}
+		opensm.swept(t, before) // it was signalled: what is changed next would be read with what was put back
 	}
 	// opensm has read a bad one, and all tenants hear each other: the next Apply ends it.
+	before := opensm.said()
 	if err := errors.Join(put("garbage\n")(), host.Reload(t.Context())); err != nil {
 		t.Fatal(err)
 	}
+	opensm.swept(t, before)
 	if err := r.driver.Apply(t.Context(), three()); err != nil {
 		t.Error(err)
 	}

@@ -72,16 +72,27 @@ func ports(from, to int) []fabric.GUID {
 // start runs opensm, and waits until it has swept the fabric once.
 func (m *running) start(t *testing.T) {
 	t.Helper()
-	before, _ := os.ReadFile(m.Logs) // none if it never ran
+	before := m.said() // nothing if it never ran
 	m.Start(t)
+	m.swept(t, before)
+}
+
+// said is opensm's log; "" while there is none.
+func (m *running) said() string {
+	text, _ := os.ReadFile(m.Logs)
+	return string(text)
+}
+
+// swept waits until opensm has swept the fabric, or stands by, since its log was as before.
+func (m *running) swept(t *testing.T, before string) {
+	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		text, err := os.ReadFile(m.Logs)
-		said := strings.TrimPrefix(string(text), string(before))
-		if err == nil && (sweptLine.MatchString(said) || strings.Contains(said, "Entering STANDBY")) {
+		since := strings.TrimPrefix(m.said(), before)
+		if sweptLine.MatchString(since) || strings.Contains(since, "Entering STANDBY") {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("opensm at port %s did not sweep: %v\n%s", m.GUID, err, said)
+			t.Fatalf("opensm at port %s did not sweep:\n%s", m.GUID, since)
 		}
 	}
 }

@@ -100,20 +100,23 @@ func TestForgedAnswersAreNotBelieved(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			var sent atomic.Int32
-			// Answers to: open session, RAKP 1, RAKP 3, the privilege level, the status.
+			var sealed atomic.Int32
+			// Answers to: open session, RAKP 1, RAKP 3, and sealed: the privilege level, the status.
 			address := goIPMI(t, "", "127.0.0.1:0", mock.New(), func(answer []byte) []byte {
-				switch n := sent.Add(1); {
-				case n < 5:
+				if answer[5]&0x3f != 0 { // table 13-16: what opens a session is no IPMI message
 					return answer
-				case n == 5:
+				}
+				switch n := sealed.Add(1); n {
+				case 1:
+					return answer
+				case 2:
 					time.AfterFunc(200*time.Millisecond, cancel)
 				}
 				return forge(answer)
 			})
 			state, err := open(t, powertest.Target("", "ipmi://"+address, powertest.Secret(t))).State(ctx)
-			if !errors.Is(err, context.Canceled) || sent.Load() < 5 {
-				t.Errorf("after %d answers it is %s, %v", sent.Load(), state, err)
+			if !errors.Is(err, context.Canceled) || sealed.Load() < 2 {
+				t.Errorf("after %d sealed answers it is %s, %v", sealed.Load(), state, err)
 			}
 		})
 	}

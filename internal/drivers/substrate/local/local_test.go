@@ -128,7 +128,7 @@ func TestANodeAnswersBeforeItsAgentKnowsAnybody(t *testing.T) {
 		last = w.up(t, n)
 	}
 	check(t, netns.Do(last.path("netns"), func() error {
-		c, err := net.DialTimeout("tcp", substrate.Address(substrate.HeadSlot).Addr().String()+":9", 5*time.Second)
+		c, err := net.DialTimeout("tcp", substrate.Address(substrate.HeadSlot).Addr().String()+":9", time.Minute)
 		if errors.Is(err, syscall.ECONNREFUSED) {
 			return nil
 		}
@@ -182,7 +182,7 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	if _, err := w.Dial(ctx, "c1", netip.MustParseAddrPort("10.77.9.9:1")); err == nil || time.Since(start) > 10*time.Second {
+	if _, err := w.Dial(ctx, "c1", netip.MustParseAddrPort("10.77.9.9:1")); err == nil || time.Since(start) > time.Minute {
 		t.Errorf("got %v after %v", err, time.Since(start))
 	}
 }

@@ -36,7 +36,7 @@ func TestAStoppedHolderForfeitsItsLock(t *testing.T) {
 	if err := holder.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	long, cancel := context.WithTimeout(t.Context(), 20*patience)
+	long, cancel := context.WithTimeout(t.Context(), 240*patience)
 	defer cancel()
 	held, err := Exclusive(long, path)
 	if err != nil {
