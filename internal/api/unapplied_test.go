@@ -55,7 +55,7 @@ func TestWhoAddsAKeyIsToldWhereItIsNotYet(t *testing.T) {
 			}
 		}
 	}
-	// add is told what came of it: a request waits for a head for seconds, in which a busy host may get nothing done.
+	// add asks again where the seconds that a request waits for a head went by on a busy host before the head said anything.
 	add := func(who string, report func()) (got reply) {
 		t.Helper()
 		for range 5 {
